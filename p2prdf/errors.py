@@ -1,0 +1,111 @@
+"""Every exception of p2prdf.
+
+::
+
+    P2PRDFError
+    ├── LocalProtocolError        the caller used this library or peer wrongly
+    │   ├── QueryRefused          a query that is malformed or not supported (position and construct)
+    │   └── DataRefused           RDF that cannot be taken (line number and reason)
+    ├── RemoteProtocolError       a peer or client sent what the protocol forbids
+    ├── Busy                      a bound is reached; try again after ``retry_after`` seconds
+    └── Unavailable               a node cannot be reached or left the conversation
+
+A message always names the input and the reason.  ``code`` is the stable name that travels
+on the wire and in ``--json`` output.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "Busy",
+    "DataRefused",
+    "LocalProtocolError",
+    "P2PRDFError",
+    "QueryRefused",
+    "RemoteProtocolError",
+    "Unavailable",
+    "error_from_code",
+]
+
+
+class P2PRDFError(Exception):
+    """Base of all errors raised on purpose by p2prdf."""
+
+    code = "error"
+
+
+class LocalProtocolError(P2PRDFError):
+    """The local caller did what the contract forbids."""
+
+    code = "local-protocol"
+
+
+class QueryRefused(LocalProtocolError):
+    """A query was refused at registration.
+
+    ``construct`` names what is not supported or wrong; ``line`` and ``column`` (both from 1)
+    say where, when known.
+    """
+
+    code = "query-refused"
+
+    def __init__(self, reason: str, *, construct: str = "", line: int | None = None, column: int | None = None):
+        self.reason = reason
+        self.construct = construct
+        self.line = line
+        self.column = column
+        where = f" at line {line}, column {column}" if line is not None else ""
+        what = f"{construct}: " if construct else ""
+        super().__init__(f"{what}{reason}{where}")
+
+
+class DataRefused(LocalProtocolError):
+    """RDF data was refused; ``line`` (from 1) says where, when known."""
+
+    code = "data-refused"
+
+    def __init__(self, reason: str, *, source: str = "", line: int | None = None):
+        self.reason = reason
+        self.source = source
+        self.line = line
+        place = ":".join(part for part in (source, str(line) if line is not None else "") if part)
+        super().__init__(f"{place}: {reason}" if place else reason)
+
+
+class RemoteProtocolError(P2PRDFError):
+    """The other side sent what the protocol forbids; the connection is closed."""
+
+    code = "remote-protocol"
+
+
+class Busy(P2PRDFError):
+    """A stated bound is reached; the same call may succeed after ``retry_after`` seconds."""
+
+    code = "busy"
+
+    def __init__(self, reason: str, *, retry_after: float = 1.0):
+        self.retry_after = retry_after
+        super().__init__(f"{reason} (try again in {retry_after:g} s)")
+
+
+class Unavailable(P2PRDFError):
+    """A node cannot be reached, did not answer in time, or closed the connection."""
+
+    code = "unavailable"
+
+
+_BY_CODE: dict[str, type[P2PRDFError]] = {
+    kind.code: kind
+    for kind in (P2PRDFError, LocalProtocolError, RemoteProtocolError, Unavailable)
+}
+
+
+def error_from_code(code: str, text: str) -> P2PRDFError:
+    """Rebuild an error that travelled as its code and text."""
+    if code == QueryRefused.code:
+        return QueryRefused(text)
+    if code == DataRefused.code:
+        return DataRefused(text)
+    if code == Busy.code:
+        return Busy(text)
+    return _BY_CODE.get(code, P2PRDFError)(text)

@@ -1,0 +1,169 @@
+"""Ring identifiers and index keys: 64-bit, typed by role, cheap to compute by the column.
+
+The seed paper hashes the bare concatenation of the constant parts.  That confuses ``ab+c``
+with ``a+bc`` and the ``sp`` of one triple with the ``s`` of another.  Here a term is hashed
+once (SHA-1 prefix of its canonical N-Triples form, kept beside it in the dictionary) and a key
+is an ordered mix of the *role* and the hashes of the parts, so equal keys mean equal roles and
+equal parts up to a 64-bit collision, and a collision costs load, never an answer: patterns are
+joined on exact terms.  Because term hashes are memoised, the keys of a batch are a handful of
+vector operations.
+
+A role is a bit mask of the constant positions: S=1, P=2, O=4; ``ANY`` = 0 stands for a pattern
+without constants (wildcard buckets).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, NewType
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "ANY", "BUCKETS", "CQC_ROLES", "CSBV_ROLES", "EVENT_SHIFT", "O", "P", "ROLES", "ROLE_NAMES", "S", "SPO",
+    "U64", "Key", "bucket_key", "contribution", "contributions", "event_id", "event_ids", "fmix", "fmix_array",
+    "node_key", "role_bit", "role_key", "role_keys", "role_name", "term_hash", "text_key", "triple_id",
+    "triple_ids",
+]  # fmt: skip
+
+Key = NewType("Key", int)
+U64 = npt.NDArray[np.uint64]
+
+S: Final = 1
+P: Final = 2
+O: Final = 4  # noqa: E741 - RDF's own letter
+SPO: Final = 7
+ANY: Final = 0
+
+ROLES: Final = (1, 2, 4, 3, 5, 6, 7, 0)
+"""All roles in the papers' order: s, p, o, sp, so, po, spo, then the wildcard."""
+
+ROLE_NAMES: Final = {0: "any", 1: "s", 2: "p", 3: "sp", 4: "o", 5: "so", 6: "po", 7: "spo"}
+
+BUCKETS: Final = 8
+"""Wildcard buckets: a pattern without constants waits at this many places, a triple goes to one."""
+
+EVENT_SHIFT: Final = 8
+"""A set of roles is an integer: bit ``role`` for set semantics, bit ``role + 8`` for per-event."""
+
+CSBV_ROLES: Final = sum(1 << role for role in (1, 2, 3, 4, 5, 6, 7))
+CQC_ROLES: Final = (1 << S) | (1 << P) | (1 << O)
+
+_MASK: Final = (1 << 64) - 1
+_M1: Final = 0xBF58476D1CE4E5B9
+_M2: Final = 0x94D049BB133111EB
+_GOLDEN: Final = 0x9E3779B97F4A7C15
+_TRIPLE_SEED: Final = 0xD1B54A32D192ED03
+_SEEDS: Final = tuple((role + 1) * _GOLDEN & _MASK for role in range(8))
+
+_U30, _U27, _U31 = np.uint64(30), np.uint64(27), np.uint64(31)
+_A1, _A2 = np.uint64(_M1), np.uint64(_M2)
+
+
+def role_bit(role: int, *, per_event: bool) -> int:
+    """Return the bit of a role in a set of roles."""
+    return 1 << (role + EVENT_SHIFT if per_event else role)
+
+
+def role_name(bits: int) -> str:
+    """Spell a set of roles, such as ``s,p,po`` or ``po,events:po``."""
+    plain = [ROLE_NAMES[role] for role in ROLES if bits >> role & 1]
+    events = ["events:" + ROLE_NAMES[role] for role in ROLES if bits >> (role + EVENT_SHIFT) & 1]
+    return ",".join(plain + events)
+
+
+def fmix(x: int) -> int:
+    """Mix 64 bits so that each input bit moves half of the output (SplitMix64's finaliser)."""
+    x = (x ^ (x >> 30)) * _M1 & _MASK
+    x = (x ^ (x >> 27)) * _M2 & _MASK
+    return x ^ (x >> 31)
+
+
+def fmix_array(x: U64) -> U64:
+    """Mix a column as :func:`fmix` does one number."""
+    x = (x ^ (x >> _U30)) * _A1
+    x = (x ^ (x >> _U27)) * _A2
+    return x ^ (x >> _U31)
+
+
+def term_hash(canonical: str) -> int:
+    """Return the 64-bit hash of a term in canonical N-Triples form."""
+    return int.from_bytes(
+        hashlib.sha1(canonical.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()[:8], "big"
+    )
+
+
+def node_key(identifier: bytes) -> Key:
+    """Return the 64-bit ring position of a 160-bit node identifier."""
+    return Key(int.from_bytes(identifier[:8], "big"))
+
+
+def text_key(text: str) -> Key:
+    """Return the ring position of any other name, such as a query or a subscription."""
+    return Key(fmix(term_hash(text)))
+
+
+def role_key(role: int, s: int, p: int, o: int) -> Key:
+    """Return the index key of the parts that ``role`` names; the other hashes are not looked at."""
+    h = _SEEDS[role]
+    if role & S:
+        h = fmix(h ^ s)
+    if role & P:
+        h = fmix((h + _GOLDEN & _MASK) ^ p)
+    if role & O:
+        h = fmix((h + 2 * _GOLDEN & _MASK) ^ o)
+    return Key(h)
+
+
+def role_keys(role: int, s: U64, p: U64, o: U64) -> U64:
+    """Return the index keys of columns of term hashes, as :func:`role_key` does for one triple."""
+    h = np.full(max(len(s), len(p), len(o)), _SEEDS[role], np.uint64)
+    if role & S:
+        h = fmix_array(h ^ s)
+    if role & P:
+        h = fmix_array((h + np.uint64(_GOLDEN)) ^ p)
+    if role & O:
+        h = fmix_array((h + np.uint64(2 * _GOLDEN & _MASK)) ^ o)
+    return h
+
+
+def bucket_key(bucket: int) -> Key:
+    """Return the key of a wildcard bucket."""
+    return Key(fmix(_SEEDS[ANY] ^ fmix(bucket + 1)))
+
+
+def triple_id(s: int, p: int, o: int) -> int:
+    """Return the identity of a triple from the hashes of its terms."""
+    return role_key(SPO, s, p, o) ^ _TRIPLE_SEED
+
+
+def triple_ids(s: U64, p: U64, o: U64) -> U64:
+    """Return the identities of a column of triples."""
+    return role_keys(SPO, s, p, o) ^ np.uint64(_TRIPLE_SEED)
+
+
+def event_id(publisher: int, number: int) -> int:
+    """Return the identity of a publication event: the publisher and its own event number."""
+    return fmix(publisher ^ fmix(number + 1))
+
+
+def event_ids(publisher: int, first: int, count: int) -> U64:
+    """Return the identities of ``count`` consecutive events of one publisher."""
+    numbers = np.arange(first + 1, first + 1 + count, dtype=np.uint64)
+    return fmix_array(np.uint64(publisher) ^ fmix_array(numbers))
+
+
+def contribution(identity: int, position: int) -> int:
+    """Return what a triple adds to a result's identity when it matches the pattern at ``position``.
+
+    A result's identity is the sum (mod 2^64) of these over its patterns: position-indexed, so
+    that self-joins stay apart, and independent of the order of evaluation, so that retries,
+    replicas and other plans derive the same identity.
+    """
+    return fmix(identity + (position + 1) * _GOLDEN & _MASK)
+
+
+def contributions(identities: U64, position: int) -> U64:
+    """Return :func:`contribution` of a column."""
+    return fmix_array(identities + np.uint64((position + 1) * _GOLDEN & _MASK))

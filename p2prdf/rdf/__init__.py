@@ -1,0 +1,1 @@
+"""RDF: terms, queries and the text forms of both."""

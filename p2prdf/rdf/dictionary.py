@@ -1,0 +1,113 @@
+"""Terms as integers inside one process.
+
+A term is interned once, by its canonical N-Triples string; from then on it is a small integer.
+Beside the string the dictionary keeps what matching and routing need without touching the
+string again: the 64-bit term hash and whether the term is a literal (a literal can be neither
+subject nor predicate, so a partial result that would put one there is dropped).
+
+Identifiers are dense from 0 and never reused; the dictionary only grows, up to ``terms_max``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf import keys
+from p2prdf.errors import Busy
+
+__all__ = ["TERMS_MAX", "TermDictionary"]
+
+TERMS_MAX = 1 << 31
+"""Identifiers fit 32 bits with room for marks."""
+
+
+class TermDictionary:
+    """Canonical term strings to dense integers and back."""
+
+    __slots__ = (
+        "_array_size", "_flags_array", "_hash_array", "_ids", "_texts", "hashes", "literals", "longest", "terms_max",
+    )  # fmt: skip
+
+    def __init__(self, terms_max: int = TERMS_MAX):
+        self.terms_max = terms_max
+        self._ids: dict[str, int] = {}
+        self._texts: list[str] = []
+        self.hashes: list[int] = []
+        self.literals = bytearray()
+        self.longest = 0
+        self._array_size = 0
+        self._hash_array = np.empty(0, np.uint64)
+        self._flags_array = np.empty(0, np.bool_)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def intern(self, text: str) -> int:
+        """Return the identifier of a canonical term, taking it in if new.
+
+        Raises Busy when ``terms_max`` terms are held.
+        """
+        known = self._ids.get(text)
+        return self._add(text) if known is None else known
+
+    def intern_all(self, texts: Iterable[str]) -> list[int]:
+        """Return the identifiers of canonical terms, taking in the new ones."""
+        wanted = list(texts)
+        found = list(map(self._ids.get, wanted))
+        if None in found:
+            return [self._add(text) if known is None else known for text, known in zip(wanted, found, strict=True)]
+        return found  # type: ignore[return-value]  # no None is left
+
+    def _add(self, text: str) -> int:
+        known = self._ids.get(text)  # a batch may hold the same new term twice
+        if known is not None:
+            return known
+        identifier = len(self._texts)
+        if identifier >= self.terms_max:
+            raise Busy(f"the term dictionary holds its maximum of {self.terms_max} terms", retry_after=60)
+        self._ids[text] = identifier
+        self._texts.append(text)
+        self.hashes.append(keys.term_hash(text))
+        self.literals.append(text[0] == '"')
+        if len(text) > self.longest:
+            self.longest = len(text)
+        return identifier
+
+    def find(self, text: str) -> int | None:
+        """Return the identifier of a term if it is known."""
+        return self._ids.get(text)
+
+    def text(self, identifier: int) -> str:
+        """Return the canonical string of a term."""
+        return self._texts[identifier]
+
+    def texts(self, identifiers: Iterable[int]) -> list[str]:
+        """Return the canonical strings of terms."""
+        known = self._texts
+        return [known[i] for i in identifiers]
+
+    def hash_array(self) -> npt.NDArray[np.uint64]:
+        """Return the hashes of all terms as an array indexed by identifier."""
+        self._refresh()
+        return self._hash_array[: self._array_size]
+
+    def literal_array(self) -> npt.NDArray[np.bool_]:
+        """Return whether each term is a literal, indexed by identifier."""
+        self._refresh()
+        return self._flags_array[: self._array_size]
+
+    def _refresh(self) -> None:
+        size = len(self._texts)
+        done = self._array_size
+        if size == done:
+            return
+        if size > len(self._hash_array):
+            room = max(1024, size * 2)
+            self._hash_array = np.concatenate((self._hash_array[:done], np.empty(room - done, np.uint64)))
+            self._flags_array = np.concatenate((self._flags_array[:done], np.empty(room - done, np.bool_)))
+        self._hash_array[done:size] = self.hashes[done:]
+        self._flags_array[done:size] = np.frombuffer(bytes(self.literals[done:]), np.bool_)
+        self._array_size = size

@@ -1,0 +1,1 @@
+"""What peers, clients and drivers say to each other."""

@@ -1,0 +1,219 @@
+"""What goes into a peer from its driver, and what comes out.
+
+The driver owns clock, sockets, disk, randomness and tasks; the peer owns the decisions
+(:mod:`p2prdf.peer` lists the driver's duties).  Requests and effects are plain values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from p2prdf.columns import Column
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.wire.messages import Contact, Message, Parcel
+
+__all__ = [
+    "AcknowledgeAnswers", "Attach", "Attached", "Completed", "ContactLost", "ContactSeen", "Detach", "Effect",
+    "Failed", "FindOwner", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published", "Request",
+    "Send", "Subscribe", "Subscribed", "Trace", "Unsubscribe", "Unsubscribed",
+]  # fmt: skip
+
+
+# --- requests: from the local application or the driver ------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Publish triples (columns of term identifiers); completed when all owners hold them.
+
+    ``publisher`` and ``first_event`` number the events: row i is event ``first_event + i``.
+    """
+
+    request: int
+    publisher: int
+    first_event: int
+    s: Column
+    p: Column
+    o: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """Leave a standing query; completed when it is live at all its owners.
+
+    ``lease_seconds``: how long the subscription outlives its subscriber.
+    """
+
+    request: int
+    query: ConjunctiveQuery
+    algorithm: Algorithm = Algorithm.CSBV
+    per_event: bool = False
+    lease_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """Deliver an existing subscription at this peer, from the solution after ``after`` on."""
+
+    request: int
+    subscription: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Detach:
+    """The local subscriber left; its subscription lives on for its lease."""
+
+    subscription: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    """End a subscription."""
+
+    request: int
+    subscription: int
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgeAnswers:
+    """The local subscriber has dealt with every solution up to ``sequence``."""
+
+    subscription: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnersFound:
+    """Outcome of a FindOwner: live peers closest to ``key``, closest first, this peer included.
+
+    They must be *all* peers of their neighbourhood: none that is closer to ``key`` than the last
+    one is missing.  ``complete`` says that there are no further peers at all.  Empty: it failed.
+    """
+
+    key: int
+    contacts: tuple[Contact, ...]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContactSeen:
+    """The overlay knows of this live peer."""
+
+    contact: Contact
+
+
+@dataclass(frozen=True, slots=True)
+class ContactLost:
+    """The overlay believes this peer to be gone."""
+
+    contact: Contact
+
+
+Request = (
+    Publish | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers | OwnersFound | ContactSeen
+    | ContactLost
+)  # fmt: skip
+
+
+# --- outcomes ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Every owner holds the triples; ``time`` is their publication stamp."""
+
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """The query is live.  ``order``: its patterns in order of evaluation, by position."""
+
+    subscription: int
+    since: int
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """Delivery goes on here."""
+
+    subscription: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribed:
+    """The subscription is ended."""
+
+    subscription: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The request failed; ``code`` is that of :mod:`p2prdf.errors`."""
+
+    code: str
+    text: str
+
+
+Outcome = Published | Subscribed | Attached | Unsubscribed | Failed
+
+
+# --- effects: from the peer to its driver, in the order to be carried out ------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a parcel to a peer.  Order between sends need not be kept."""
+
+    to: Contact
+    parcel: Parcel
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Hand solutions to a local subscriber (fields as in Deliver)."""
+
+    subscription: int
+    first: int
+    lost: int
+    identity: Column
+    born: Column
+    bindings: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A request came to its end."""
+
+    request: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class FindOwner:
+    """Look up the peers closest to ``key`` and submit OwnersFound."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class Persist:
+    """What the peer has just taken in and will acknowledge: the one place where durability goes.
+
+    Carried out before any later Send of the same list.  Today's drivers keep nothing.
+    """
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Something worth a log line or a counter: a name and plain fields."""
+
+    event: str
+    fields: dict[str, object] = field(default_factory=dict)
+
+
+Effect = Send | Notify | Completed | FindOwner | Persist | Trace

@@ -1,0 +1,560 @@
+"""All messages, and the columns they carry.
+
+Peers talk in batches: a message is a frozen dataclass whose fields are scalars, plans, contacts
+or *columns* (parallel sequences of integers, :mod:`p2prdf.columns`).  Inside a process a term
+column holds identifiers of that process's dictionary; on the wire it holds indices into the
+frame's own dictionary (:mod:`p2prdf.wire.codec`).  The metadata of each field says what it is.
+
+A peer message travels in a :class:`Parcel` with the sender's clock and, when it must not be
+lost, a transfer number that the receiver acknowledges.
+
+Names of the papers: IndexTriples is NewTriple, IndexQuery is IndexTriplePattern (CQC) and
+IndexQuery (CSBV), Forward is FwdValuation (CQC) and FwdRewritten (CSBV).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from p2prdf.columns import Column
+from p2prdf.rdf.query import ConjunctiveQuery, Plan
+
+__all__ = [
+    "Acknowledge", "Advertise", "Answers", "AskRoles", "AttachSubscription", "ClientAcknowledge",
+    "ClientAttach", "ClientError", "ClientHello", "ClientMessage", "ClientPublish", "ClientPublished",
+    "ClientRows", "ClientStatus", "ClientStatusReply", "ClientSubscribe", "ClientSubscribed",
+    "ClientUnsubscribe", "ClientUnsubscribed", "ClientWelcome", "CloseSubscription", "Contact",
+    "Deliver", "Delivered", "FindNode", "Forward", "GetRates", "GroupLeases", "Groups", "GroupsGone",
+    "IndexQuery", "IndexTriples", "KeepGroups", "Message", "Nodes", "NotOwner", "OpenSubscription",
+    "Parcel", "PeerHello", "Rates", "RenewSubscriptions", "Rows", "SubscriptionClosed", "SubscriptionOpened",
+    "SubscriptionRefused", "TellRoles",
+]  # fmt: skip
+
+
+def _kind(kind: str) -> Any:
+    return field(metadata={"kind": kind})
+
+
+def _terms() -> Any:
+    """A column of terms."""
+    return _kind("terms")
+
+
+def _term_columns() -> Any:
+    """A tuple of term columns of equal length."""
+    return _kind("term_columns")
+
+
+def _u64() -> Any:
+    """A column of unsigned 64-bit numbers."""
+    return _kind("u64")
+
+
+def _u32() -> Any:
+    """A column of unsigned 32-bit numbers."""
+    return _kind("u32")
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """A peer's ring position and address; ``key`` is the first 64 bits of its 160-bit identifier."""
+
+    key: int
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.key:016x}@{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Canonical queries under one plan, as columns; a row refers to one by its place here.
+
+    A group stands for all subscriptions of an equal query.  ``since_min`` and ``since_max`` are
+    the stamps of its earliest and latest subscription: a triple counts from the earliest on, and
+    a triple published again counts again if a subscription came in between.  ``lease`` is the
+    stamp until which the state may live without asking the home again.  ``params`` holds one
+    column per constant of the plan.
+    """
+
+    ids: Column = _u64()
+    since_min: Column = _u64()
+    since_max: Column = _u64()
+    lease: Column = _u64()
+    params: tuple[Column, ...] = _term_columns()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Partial results or answers of one plan and step, as columns.
+
+    ``group`` is the place of the row's group in the message's ``groups``; ``identity`` the sum of
+    its triples' contributions; ``oldest`` and ``born`` the earliest and latest publication stamp
+    among its triples; ``bindings`` one column per carried variable.
+    """
+
+    group: Column = _u32()
+    identity: Column = _u64()
+    oldest: Column = _u64()
+    born: Column = _u64()
+    bindings: tuple[Column, ...] = _term_columns()
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+
+# --- peer to peer: the engine --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTriples:
+    """Entry peer to owners: triples to index under the roles that the receiver owns.
+
+    ``time`` is the publication stamp, ``event`` the identity of the publication event,
+    ``roles`` the set of roles (:func:`p2prdf.keys.role_bit`) meant for this receiver.
+    Seed 004, section 3.3: NewTriple; one row stands for one logical message per role.
+    """
+
+    s: Column = _terms()
+    p: Column = _terms()
+    o: Column = _terms()
+    time: Column = _u64()
+    event: Column = _u64()
+    roles: Column = _u32()
+    hops: int = 0
+
+    def __len__(self) -> int:
+        return len(self.s)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexQuery:
+    """Home to owners of a step's key: wait for this pattern of these groups.
+
+    CSBV sends step 0 only; CQC sends every step of the chain, so that a link knows which
+    triples to keep (steps after 0 hold no rows of their own).  ``refresh`` as in Forward.
+    """
+
+    plan: Plan
+    step: int
+    groups: Groups
+    refresh: int = 0
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Link to owners of the next step's key: partial results that now wait for that pattern.
+
+    ``refresh``: 0, or a stamp: a subscription joined the group from then on, so probe stored
+    triples not older than it even for rows already known.
+    """
+
+    plan: Plan
+    step: int
+    groups: Groups
+    rows: Rows
+    refresh: int = 0
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Last link to the group's home: complete solutions, bindings in the order of the plan's answer."""
+
+    groups: Column = _u64()
+    rows: Rows = field(metadata={"kind": "object"})
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsGone:
+    """Home to a holder: these groups have no subscription any more; drop what waits for them."""
+
+    groups: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class KeepGroups:
+    """Holder to home: the leases of these groups ran out; do they still live?"""
+
+    holder: Contact
+    groups: Column = _u64()
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLeases:
+    """Home to holder: the groups live until these stamps."""
+
+    groups: Column = _u64()
+    lease: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class GetRates:
+    """Planning home to owner of a pattern's key: how many triples came under these constant parts?
+
+    One row per pattern, named by its ``position``; parts that the role does not name are filled
+    with any term.
+    """
+
+    request: int
+    asker: Contact
+    position: Column = _u32()
+    roles: Column = _u32()
+    s: Column = _terms()
+    p: Column = _terms()
+    o: Column = _terms()
+    hops: int = 0
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Owner to planning home: one more than the number of triples under each; 0 = not indexed here."""
+
+    request: int
+    position: Column = _u32()
+    counts: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class Advertise:
+    """Home to every peer: somebody waits on these roles now; index triples under them."""
+
+    roles: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskRoles:
+    """New peer to a neighbour: which roles are waited on?"""
+
+
+@dataclass(frozen=True, slots=True)
+class TellRoles:
+    """Neighbour to new peer: the roles waited on, as far as it has heard."""
+
+    roles: int
+
+
+# --- peer to peer: subscriptions -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSubscription:
+    """Entry peer to home (owner of the query's key): leave a standing query for ``subscriber``."""
+
+    request: int
+    key: int
+    query: ConjunctiveQuery = field(metadata={"kind": "object"})
+    algorithm: str
+    per_event: bool
+    subscriber: Contact
+    lease_seconds: float
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionOpened:
+    """Home to entry peer: the query is live at all its owners; it counts triples from ``since`` on."""
+
+    request: int
+    subscription: int
+    since: int
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRefused:
+    """Home to entry peer: the subscription (new or named by number) is refused or not known."""
+
+    request: int
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttachSubscription:
+    """Entry peer to home: deliver this subscription here, from ``after`` on (the last sequence seen)."""
+
+    request: int
+    subscription: int
+    after: int
+    subscriber: Contact
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSubscription:
+    """Entry peer to home: end this subscription."""
+
+    request: int
+    subscription: int
+    subscriber: Contact
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionClosed:
+    """Home to entry peer: it is ended."""
+
+    request: int
+    subscription: int
+
+
+@dataclass(frozen=True, slots=True)
+class RenewSubscriptions:
+    """Entry peer to home: the subscribers are still there; keep these for another lease."""
+
+    subscriptions: Column = _u64()
+    lease_seconds: float = 60.0
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Home to entry peer: solutions of one subscription, numbered from ``first`` on.
+
+    ``lost`` counts solutions that were dropped right before ``first`` because the subscriber's
+    log was full: a gap is always told.
+    """
+
+    subscription: int
+    first: int
+    lost: int
+    identity: Column = _u64()
+    born: Column = _u64()
+    bindings: tuple[Column, ...] = _term_columns()
+
+    def __len__(self) -> int:
+        return len(self.identity)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Entry peer to home: the subscriber acknowledged everything up to ``sequence``; send more."""
+
+    subscription: int
+    sequence: int
+    hops: int = 0
+
+
+# --- peer to peer: overlay -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Receiver to sender: these transfers are taken in and need not be sent again."""
+
+    transfers: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class NotOwner:
+    """Receiver to sender: another peer is closer to what you sent; it has been passed on there."""
+
+    contacts: tuple[Contact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FindNode:
+    """Lookup, driver to driver: which peers do you know closest to ``key``?"""
+
+    request: int
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Answer to FindNode, closest first, the answering peer among them."""
+
+    request: int
+    contacts: tuple[Contact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerHello:
+    """First frame on a connection between peers: who speaks, and to whom it believes to speak."""
+
+    sender: Contact
+    receiver_key: int
+    version: int = 1
+
+
+Message = (
+    IndexTriples | IndexQuery | Forward | Answers | GroupsGone | KeepGroups | GroupLeases | GetRates | Rates
+    | Advertise | AskRoles | TellRoles | OpenSubscription | SubscriptionOpened | SubscriptionRefused
+    | AttachSubscription | CloseSubscription | SubscriptionClosed | RenewSubscriptions | Deliver | Delivered
+    | Acknowledge | NotOwner | FindNode | Nodes
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A peer message on its way.
+
+    ``transfer`` is 0 for what may be lost, else the sender's number for this message;
+    ``clock`` is the sender's hybrid logical clock.
+    """
+
+    transfer: int
+    clock: int
+    message: Message = field(metadata={"kind": "object"})
+
+
+# --- client to node ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ClientHello:
+    """First frame of a client."""
+
+    version: int = 1
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientWelcome:
+    """Node to client: who answers, and how many publications may be under way at once."""
+
+    peer: Contact
+    publications_max: int
+    version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPublish:
+    """Publish triples.  Events are numbered by the publisher: the same number again is the same event."""
+
+    request: int
+    publisher: int
+    first_event: int
+    s: Column = _terms()
+    p: Column = _terms()
+    o: Column = _terms()
+
+    def __len__(self) -> int:
+        return len(self.s)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPublished:
+    """All owners hold the triples of ``request``; ``time`` is their publication stamp."""
+
+    request: int
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSubscribe:
+    """Leave a standing query, as SPARQL text."""
+
+    request: int
+    query: str
+    algorithm: str
+    per_event: bool
+    lease_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSubscribed:
+    """The query is live; its solutions follow as ClientRows."""
+
+    request: int
+    subscription: int
+    since: int
+    names: tuple[str, ...]
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAttach:
+    """Take up an earlier subscription again, from the solution after ``after`` on."""
+
+    request: int
+    subscription: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRows:
+    """Solutions of a subscription, as in Deliver."""
+
+    subscription: int
+    first: int
+    lost: int
+    identity: Column = _u64()
+    born: Column = _u64()
+    bindings: tuple[Column, ...] = _term_columns()
+
+    def __len__(self) -> int:
+        return len(self.identity)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAcknowledge:
+    """The subscriber has dealt with everything up to ``sequence``."""
+
+    subscription: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientUnsubscribe:
+    """End a subscription."""
+
+    request: int
+    subscription: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientUnsubscribed:
+    """It is ended."""
+
+    request: int
+    subscription: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStatus:
+    """Ask for the node's state."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStatusReply:
+    """The node's state: JSON text, keys as in docs/operations.md."""
+
+    request: int
+    json: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientError:
+    """A request failed, or (request 0) the connection is about to be closed."""
+
+    request: int
+    code: str
+    text: str
+
+
+ClientMessage = (
+    ClientHello | ClientWelcome | ClientPublish | ClientPublished | ClientSubscribe | ClientSubscribed
+    | ClientAttach | ClientRows | ClientAcknowledge | ClientUnsubscribe | ClientUnsubscribed | ClientStatus
+    | ClientStatusReply | ClientError
+)  # fmt: skip
+
+
+def renumbered(message: Any, **changes: Any) -> Any:
+    """Return a copy of a message with some fields changed."""
+    return dataclasses.replace(message, **changes)
