@@ -1,0 +1,1 @@
+"""What a peer holds: tables, result logs, and the indexes under them."""

@@ -1,0 +1,64 @@
+"""Rows that were derived and wait to be stored at this peer, a step of a plan at a time.
+
+Along a path of k patterns one batch of triples wakes rows of all k steps.  Worked off as they
+come, the rows of step 2 would be stored twice, those of step 3 three times, and so on: a batch
+would cost k^2/2 passes over the tables.  Taken lowest step first, and with all rows of a step
+together, it costs k.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from p2prdf.columns import Column, Columns
+from p2prdf.store.tables import Derived
+
+__all__ = ["Backlog", "joined"]
+
+
+class Backlog:
+    """Derived rows by plan, step and refresh stamp; lowest step first."""
+
+    def __init__(self, columns: Columns):
+        self._columns = columns
+        self._parts: dict[tuple[int, int, int], list[Derived]] = {}
+        self._order: list[tuple[int, int, int]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def add(self, rows: Derived) -> None:
+        """Put rows in."""
+        place = (rows.step, rows.plan.identity, rows.refresh)
+        parts = self._parts.get(place)
+        if parts is None:
+            self._parts[place] = [rows]
+            heapq.heappush(self._order, place)
+        else:
+            parts.append(rows)
+
+    def take(self) -> Derived:
+        """Take out all rows of the lowest step of some plan."""
+        return joined(self._parts.pop(heapq.heappop(self._order)), self._columns)
+
+
+def joined(parts: list[Derived], columns: Columns) -> Derived:
+    """Return rows of one plan, step and refresh stamp as one."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    concat = columns.concat
+
+    def column(at: int) -> Column:
+        return concat([part.bindings[at] for part in parts])
+
+    return Derived(
+        first.plan,
+        first.step,
+        concat([part.group for part in parts]),
+        concat([part.identity for part in parts]),
+        concat([part.oldest for part in parts]),
+        concat([part.born for part in parts]),
+        tuple(column(at) for at in range(len(first.bindings))),
+        first.refresh,
+    )

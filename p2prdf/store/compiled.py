@@ -1,0 +1,83 @@
+"""One step of a plan, compiled to column positions: what both kinds of tables execute.
+
+A *source* names where a value comes from when a waiting row meets a triple: ``(ROW, i)`` is the
+row's i-th binding, ``(TRIPLE, 0|1|2)`` the triple's subject, predicate or object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from p2prdf import keys
+from p2prdf.rdf.query import Plan, Step
+
+__all__ = ["GROUP", "ROW", "TRIPLE", "CompiledStep", "Source", "compile_step"]
+
+GROUP, ROW, TRIPLE = 0, 1, 2
+
+Source = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledStep:
+    """How to find, check and extend a row that waits at this step.
+
+    ``key``: per position of the mask (s, p, o order) where the waiting row's part comes from:
+    ``(GROUP, c)``, its group's constant c, or ``(ROW, i)``.
+    ``equal``: pairs of triple positions that must hold the same term (a repeated free variable).
+    ``never_literal``: the object is bound here and stands as subject or predicate elsewhere in
+    the query, so a literal there can never lead to an answer.
+    ``output``: sources of the next step's bindings, or of the answer.
+    ``filters``: filter number and the sources of its variables.
+    """
+
+    step: Step
+    key: tuple[Source, ...]
+    route: tuple[Source | None, ...]
+    equal: tuple[tuple[int, int], ...]
+    never_literal: bool
+    output: tuple[Source, ...]
+    filters: tuple[tuple[int, tuple[Source, ...]], ...]
+    last: bool
+
+
+@lru_cache(maxsize=65_536)
+def compile_step(plan: Plan, number: int) -> CompiledStep:
+    """Compile step ``number`` of a plan."""
+    step = plan.steps[number]
+    last = number + 1 == len(plan.steps)
+    bits = (keys.S, keys.P, keys.O)
+
+    def waiting(slot: int) -> Source:
+        return (GROUP, ~slot) if slot < 0 else (ROW, step.bound.index(slot))
+
+    def joined(variable: int) -> Source:
+        if variable in step.pattern:
+            return TRIPLE, step.pattern.index(variable)
+        return ROW, step.bound.index(variable)
+
+    def sources(variables: Iterable[int]) -> tuple[Source, ...]:
+        return tuple(joined(variable) for variable in variables)
+
+    free = [(at, slot) for at, slot in enumerate(step.pattern) if not step.mask & bits[at]]
+    equal = tuple(
+        (first, second)
+        for n, (first, slot) in enumerate(free)
+        for second, other in free[n + 1 :]
+        if slot == other
+    )
+    never_literal = any(
+        at == 2 and any(slot in pattern[:2] for pattern in plan.patterns) for at, slot in free
+    )
+    return CompiledStep(
+        step=step,
+        key=tuple(waiting(slot) for bit, slot in zip(bits, step.pattern, strict=True) if step.mask & bit),
+        route=tuple(waiting(slot) if step.role & bit else None for bit, slot in zip(bits, step.pattern, strict=True)),
+        equal=equal,
+        never_literal=never_literal,
+        output=sources(plan.answer if last else plan.steps[number + 1].bound),
+        filters=tuple((each, sources(plan.filters[each].variables)) for each in step.filters),
+        last=last,
+    )

@@ -1,0 +1,55 @@
+"""Columns that grow at the end: numpy arrays with room to spare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["GrowingColumn"]
+
+_ROOM_MIN = 16
+
+
+class GrowingColumn:
+    """An array that values are appended to; amortised constant cost per value."""
+
+    __slots__ = ("_room", "size")
+
+    def __init__(self, dtype: Any):
+        self._room = np.empty(0, dtype)
+        self.size = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+    @property
+    def values(self) -> npt.NDArray[Any]:
+        """The values held, as a view: writing to it writes to the column."""
+        return self._room[: self.size]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken, with the room to spare."""
+        return self._room.nbytes
+
+    def append(self, values: npt.NDArray[Any]) -> None:
+        """Add values at the end."""
+        end = self.size + len(values)
+        self._reserve(end)
+        self._room[self.size : end] = values
+        self.size = end
+
+    def extend(self, count: int, value: int = 0) -> None:
+        """Add ``count`` equal values."""
+        end = self.size + count
+        self._reserve(end)
+        self._room[self.size : end] = value
+        self.size = end
+
+    def _reserve(self, size: int) -> None:
+        if size > len(self._room):
+            room = np.empty(max(_ROOM_MIN, size + (size >> 1)), self._room.dtype)
+            room[: self.size] = self._room[: self.size]
+            self._room = room

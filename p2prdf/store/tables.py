@@ -1,0 +1,196 @@
+"""The tables of one peer: what is stored, what waits, and how they are joined.
+
+A peer holds, split by role (which constant parts routed them here):
+
+* the **triple table**: triples indexed under a role this peer owns a key of;
+* the **query table** and the **intermediate results**: rows that wait for a pattern.  A query
+  waiting for its first pattern is a row with no bindings, so both are one thing.
+
+The one invariant (seed 004, section 3.4): *each compatible pair of a waiting row and a triple is
+joined by whichever of the two comes second*.  Both ways in first store, then probe, without
+anything in between, so nothing is missed, and a known identity is not stored again, so nothing
+is joined twice.
+
+Set semantics: a triple has one row and the stamp of its latest publication.  It counts for a
+subscription if that stamp is not before ``since``.  Published again, it is joined again only
+with rows of groups to which a subscription was added after the stamp it had (``since_max``
+above the prior stamp); the results carry the same identities and a later ``oldest``, and the
+home delivers them to just those subscriptions.  Per event, every publication event is a row of
+its own.  The two kinds live in separate tables, with separate bits in a set of roles.
+
+Inside a peer rows and triples are joined on the *mask*, all constant and bound parts.  In CSBV
+that is the role itself; in CQC the role is one constant part, and one role may serve several
+masks.  A (kind, role, mask) is a *lane*.
+
+Two implementations keep this contract: :mod:`p2prdf.store.light` (dictionaries, the readable
+reference) and :mod:`p2prdf.store.columnar` (numpy, for batches).  One suite tests both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from p2prdf import keys
+from p2prdf.columns import Column, Columns
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Filter, Plan
+from p2prdf.wire.messages import Groups
+
+__all__ = [
+    "NEVER",
+    "Derived",
+    "FilterFunction",
+    "PlanFilters",
+    "Sizes",
+    "Tables",
+    "identity_of_group",
+]
+
+NEVER = (1 << 64) - 1
+"""A stamp after all others: ``since_min`` of a group that has ended, ``oldest`` of an empty row."""
+
+FilterFunction = Callable[[Sequence[str]], bool]
+
+
+@dataclass(slots=True)
+class Derived:
+    """New rows, waiting at ``step`` of ``plan``; at ``len(plan.steps)`` they are answers.
+
+    ``group`` holds this peer's numbers for the groups of ``plan``; the other columns are as in
+    :class:`p2prdf.wire.messages.Rows`.  ``refresh`` as in Forward.
+    """
+
+    plan: Plan
+    step: int
+    group: Column
+    identity: Column
+    oldest: Column
+    born: Column
+    bindings: tuple[Column, ...]
+    refresh: int = 0
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+
+@dataclass(slots=True)
+class Sizes:
+    """What a peer holds and has done.  Loads are those of seed 004 (section 3.6 of its notes).
+
+    ``processing_load``: triples received to be checked against waiting rows, once per role, plus
+    rows received to be checked against triples.  ``storage_load``: patterns held, triples stored
+    (once per role) and intermediate results.
+    """
+
+    triples: int = 0
+    triple_roles: int = 0
+    queries: int = 0
+    rows: int = 0
+    groups: int = 0
+    plans: int = 0
+    processing_load: int = 0
+    joined: int = 0
+    bytes: int = 0
+
+    @property
+    def storage_load(self) -> int:
+        """Patterns, triples per role and intermediate results held."""
+        return self.triple_roles + self.queries + self.rows
+
+
+class Tables(Protocol):
+    """What a peer asks of its tables."""
+
+    columns: Columns
+
+    def add_triples(
+        self, s: Column, p: Column, o: Column, time: Column, event: Column, roles: Column
+    ) -> list[Derived]:
+        """Store triples under their roles and join them with the rows that wait."""
+        ...
+
+    def add_groups(self, plan: Plan, groups: Groups) -> Column:
+        """Take in groups, or widen known ones, and return this peer's numbers for them."""
+        ...
+
+    def add_queries(self, plan: Plan, step: int, group: Column, refresh: int) -> list[Derived]:
+        """Let groups wait for their first pattern (step 0), or mark what a later link must keep."""
+        ...
+
+    def add_rows(self, rows: Derived) -> list[Derived]:
+        """Store partial results and join them with the triples held."""
+        ...
+
+    def export_groups(self, plan: Plan, group: Column) -> tuple[Groups, Column]:
+        """Return the distinct groups among ``group`` for a message, and each row's place among them."""
+        ...
+
+    def row_keys(self, rows: Derived) -> Column:
+        """Return the ring key at which each row waits; its step must have a role."""
+        ...
+
+    def query_keys(self, plan: Plan, step: int, group: Column) -> Column:
+        """Return the ring key of a step's pattern by its own constants, per group."""
+        ...
+
+    def triple_keys(self, role: int, s: Column, p: Column, o: Column) -> Column:
+        """Return the ring key of each triple under a role."""
+        ...
+
+    def group_ids(self, plan: Plan, group: Column) -> Column:
+        """Return the identities of groups by this peer's numbers."""
+        ...
+
+    def count(self, role: int, s: int, p: int, o: int) -> int:
+        """Return how many triples the peer holds under a role and constant parts."""
+        ...
+
+    def end_groups(self, ids: Sequence[int]) -> None:
+        """Forget groups and what waits for them."""
+        ...
+
+    def extend_leases(self, ids: Sequence[int], leases: Sequence[int]) -> None:
+        """Let groups live until the stamps given."""
+        ...
+
+    def expired_groups(self, now: int, limit: int) -> list[int]:
+        """Return up to ``limit`` identities of groups whose lease ended before stamp ``now``."""
+        ...
+
+    def sizes(self) -> Sizes:
+        """Return what is held and has been done."""
+        ...
+
+
+class PlanFilters:
+    """The filters of one plan, each decided once per distinct combination of terms.
+
+    A plan's filter sees only bound terms, so its value is a function of them.  Results are kept
+    up to ``memo_max`` combinations per filter, then the memory is started afresh.
+    """
+
+    def __init__(
+        self, plan: Plan, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction],
+        memo_max: int = 65_536,
+    ):  # fmt: skip
+        self._dictionary = dictionary
+        self._functions = [compile_filter(each) for each in plan.filters]
+        self._memo: list[dict[tuple[int, ...], bool]] = [{} for _ in plan.filters]
+        self._memo_max = memo_max
+
+    def passes(self, number: int, terms: tuple[int, ...]) -> bool:
+        """Return whether filter ``number`` holds for the terms of its variables."""
+        memo = self._memo[number]
+        known = memo.get(terms)
+        if known is None:
+            if len(memo) >= self._memo_max:
+                memo.clear()
+            known = memo[terms] = bool(self._functions[number](self._dictionary.texts(terms)))
+        return known
+
+
+def identity_of_group(group_id: int) -> int:
+    """Return the identity of the empty row of a group: results of different groups never coincide."""
+    return keys.fmix(group_id)
