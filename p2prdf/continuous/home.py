@@ -1,0 +1,228 @@
+"""The home of subscriptions: where answers come together, once, and go out in order.
+
+The home of a query is the owner of the hash of its canonical form, so equal queries meet here
+and are evaluated once: they are one *group* with several subscriptions.  The home stamps each
+subscription's ``since``, has the query installed, drops answers it has already seen, decides
+which subscriptions an answer is owed to, and keeps each one's log until it is acknowledged.
+
+Which subscriptions are owed an answer?  Those whose ``since`` is not after the oldest of its
+triples (``oldest``).  An answer that comes again with a later ``oldest``, because one of its
+triples was published again, is new just to the subscriptions in between.
+
+The stamp.  A subscription counts triples published in the millisecond of its stamp, as the
+paper's pubT >= subscrT does; but if an answer is already recorded with such a young ``oldest``
+(or the roles had to be advertised first), the exact clock is taken: it is after everything that
+led to what is recorded, so no answer owed to the newcomer has gone by.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from p2prdf import keys
+from p2prdf.columns import Column, Columns, as_list
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan
+from p2prdf.store.result_log import Chunk, ResultLog
+from p2prdf.wire.messages import Contact, OpenSubscription
+
+__all__ = [
+    "GROUP_BITS", "SUBSCRIPTION_BITS", "Group", "Home", "Subscription", "group_home", "home_key",
+    "subscription_home",
+]  # fmt: skip
+
+GROUP_BITS = 16
+"""Low bits of a group's identity that tell its generations apart; the rest is its home key."""
+
+SUBSCRIPTION_BITS = 20
+"""Low bits of a subscription's number that tell those of one query apart."""
+
+
+def home_key(query: ConjunctiveQuery, algorithm: Algorithm, *, per_event: bool = False) -> keys.Key:
+    """Return the ring key of a query's home; equal for equal queries, whatever their variable names."""
+    canonical = repr((
+        query.patterns, query.constants, query.answer, query.distinct,
+        [(f.text, f.variables) for f in query.filters], algorithm.value, per_event,
+    ))  # fmt: skip
+    return keys.Key(keys.text_key(canonical) >> SUBSCRIPTION_BITS << SUBSCRIPTION_BITS)
+
+
+def group_home(group_id: int) -> int:
+    """Return the ring key of a group's home."""
+    return group_id >> GROUP_BITS << GROUP_BITS
+
+
+def subscription_home(subscription: int) -> int:
+    """Return the ring key of a subscription's home."""
+    return subscription >> SUBSCRIPTION_BITS << SUBSCRIPTION_BITS
+
+
+@dataclass(slots=True)
+class Subscription:
+    """One subscriber's interest in a group."""
+
+    number: int
+    group: Group
+    subscriber: Contact
+    request: int
+    since: int
+    lease_seconds: float
+    lease_until: float
+    log: ResultLog
+    opening: bool = True
+    """Not yet known to be installed at all its owners."""
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """A canonical query with at least one subscription.
+
+    ``plan`` is None while rates are being asked for; ``waiting`` are the openings that came
+    meanwhile.  ``seen`` maps each answer's identity to the largest ``oldest`` it came with.
+    """
+
+    key: int
+    identity: int
+    query: ConjunctiveQuery
+    algorithm: Algorithm
+    per_event: bool
+    plan: Plan | None = None
+    waiting: list[OpenSubscription] = field(default_factory=list)
+    subscriptions: dict[int, Subscription] = field(default_factory=dict)
+    seen: dict[int, int] = field(default_factory=dict)
+    youngest: int = 0
+    since_min: int = 0
+    since_max: int = 0
+    counts: dict[int, int] = field(default_factory=dict)
+    unanswered: int = 0
+    """Rates asked for and not told yet."""
+
+
+class Home:
+    """Groups and subscriptions that live at one peer.  Pure bookkeeping: the peer does the sending."""
+
+    def __init__(self, columns: Columns, *, log_rows_max: int):
+        self._columns = columns
+        self._log_rows_max = log_rows_max
+        self.groups: dict[int, Group] = {}
+        self._by_identity: dict[int, Group] = {}
+        self.subscriptions: dict[int, Subscription] = {}
+        self._opened: dict[tuple[int, int], int] = {}
+        self._leases: list[tuple[float, int]] = []
+        self.answers = 0
+        self.repeated = 0
+
+    def find(self, identity: int) -> Group | None:
+        """Return the live group of this identity."""
+        return self._by_identity.get(identity)
+
+    def opened(self, subscriber: Contact, request: int) -> Subscription | None:
+        """Return what an opening has led to, if it came before (it is sent again when in doubt)."""
+        number = self._opened.get((subscriber.key, request))
+        return None if number is None else self.subscriptions.get(number)
+
+    def open_group(self, opening: OpenSubscription, generation: int) -> tuple[Group, bool]:
+        """Return the group of an equal query, or a new one (True)."""
+        group = self.groups.get(opening.key)
+        if group is not None:
+            return group, False
+        mask = (1 << GROUP_BITS) - 1
+        identity = group_home(opening.key) | (generation & mask)
+        group = Group(
+            opening.key, identity, opening.query, Algorithm(opening.algorithm), opening.per_event
+        )
+        self.groups[opening.key] = group
+        self._by_identity[identity] = group
+        return group, True
+
+    def subscribe(
+        self, group: Group, opening: OpenSubscription, since: int, number: int, now: float
+    ) -> Subscription:
+        """Add a subscription to a group whose plan is known."""
+        mask = (1 << SUBSCRIPTION_BITS) - 1
+        identity = subscription_home(opening.key) | (number & mask)
+        while identity in self.subscriptions:
+            identity = subscription_home(opening.key) | (identity + 1 & mask)
+        subscription = Subscription(
+            identity, group, opening.subscriber, opening.request, since, opening.lease_seconds,
+            now + opening.lease_seconds, ResultLog(self._log_rows_max),
+        )  # fmt: skip
+        group.since_min = min(group.since_min, since) if group.subscriptions else since
+        group.since_max = max(group.since_max, since)
+        group.subscriptions[identity] = subscription
+        self.subscriptions[identity] = subscription
+        self._opened[opening.subscriber.key, opening.request] = identity
+        heapq.heappush(self._leases, (subscription.lease_until, identity))
+        return subscription
+
+    def close(self, number: int) -> Group | None:
+        """End a subscription; return its group if that was the last one."""
+        subscription = self.subscriptions.pop(number, None)
+        if subscription is None:
+            return None
+        self._opened.pop((subscription.subscriber.key, subscription.request), None)
+        group = subscription.group
+        del group.subscriptions[number]
+        if group.subscriptions or group.waiting:
+            return None
+        self.drop(group)
+        return group
+
+    def drop(self, group: Group) -> None:
+        """Forget a group."""
+        self.groups.pop(group.key, None)
+        self._by_identity.pop(group.identity, None)
+
+    def expired(self, now: float) -> list[int]:
+        """Return the subscriptions whose lease ran out."""
+        found = []
+        while self._leases and self._leases[0][0] <= now:
+            _, number = heapq.heappop(self._leases)
+            subscription = self.subscriptions.get(number)
+            if subscription is None:
+                continue
+            if subscription.lease_until <= now:
+                found.append(number)
+            else:  # renewed meanwhile: look again then
+                heapq.heappush(self._leases, (subscription.lease_until, number))
+        return found
+
+    @property
+    def deadline(self) -> float | None:
+        """When to look for leases that ran out."""
+        return self._leases[0][0] if self._leases else None
+
+    def record(
+        self, group: Group, identity: Column, oldest: Column, born: Column, bindings: tuple[Column, ...]
+    ) -> list[Subscription]:
+        """Take answers in; return the subscriptions that got something new in their logs."""
+        self.answers += len(identity)
+        identities = as_list(identity)
+        oldests = as_list(oldest)
+        seen = group.seen
+        news: list[tuple[int, int, int]] = []  # place, oldest before, oldest now
+        for place, (each, since) in enumerate(zip(identities, oldests, strict=True)):
+            before = seen.get(each, -1)
+            if since > before:
+                seen[each] = since
+                news.append((place, before, since))
+        self.repeated += len(identities) - len(news)
+        if not news:
+            return []
+        group.youngest = max(group.youngest, max(now for _, _, now in news))
+        touched = []
+        for subscription in group.subscriptions.values():
+            owed = [at for at, before, now in news if now >= subscription.since > before]
+            if owed:
+                index = self._columns.column(owed, "int64")
+                take = self._columns.take
+                subscription.log.append(
+                    take(identity, index), take(born, index), tuple(take(column, index) for column in bindings)
+                )
+                touched.append(subscription)
+        return touched
+
+    def chunks(self, subscription: Subscription, *, window: int, chunk_max: int) -> Iterable[Chunk]:
+        """Hand out what a subscription may be told now."""
+        return subscription.log.take(window, chunk_max)

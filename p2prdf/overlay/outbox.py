@@ -1,0 +1,119 @@
+"""What was sent and is not acknowledged: at-least-once delivery to other peers.
+
+Every parcel that must not be lost has a transfer number and stays here until its receiver
+acknowledges it; it is sent again after ``retry_seconds``, doubling up to ``retry_max_seconds``.
+Receivers insert idempotently, so sending again is harmless.  At most ``window`` parcels per
+receiver are under way; later ones wait their turn in order.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass
+
+from p2prdf.wire.messages import Contact, Message
+
+__all__ = ["Outbox", "Transfer"]
+
+
+@dataclass(slots=True)
+class Transfer:
+    """One message on its way; ``tokens`` name the publications that wait for it."""
+
+    number: int
+    to: Contact
+    message: Message
+    tokens: tuple[int, ...]
+    due: float
+    delay: float
+    attempts: int = 0
+
+
+class Outbox:
+    """Unacknowledged transfers of one peer."""
+
+    def __init__(self, *, window: int = 256, retry_seconds: float = 1.0, retry_max_seconds: float = 16.0):
+        self._window = window
+        self._retry = retry_seconds
+        self._retry_max = retry_max_seconds
+        self._next = 0
+        self._open: dict[int, Transfer] = {}
+        self._under_way: dict[int, int] = {}
+        self._waiting: dict[int, deque[Transfer]] = {}
+        self._due: list[tuple[float, int]] = []
+        self.retries = 0
+
+    def __len__(self) -> int:
+        return len(self._open) + sum(len(queue) for queue in self._waiting.values())
+
+    def put(self, to: Contact, message: Message, tokens: tuple[int, ...], now: float) -> Transfer | None:
+        """Take a message in charge; return the transfer if it may be sent now."""
+        self._next += 1
+        transfer = Transfer(self._next, to, message, tokens, now, self._retry)
+        queue = self._waiting.get(to.key)
+        if queue or self._under_way.get(to.key, 0) >= self._window:
+            self._waiting.setdefault(to.key, deque()).append(transfer)
+            return None
+        self._start(transfer, now)
+        return transfer
+
+    def _start(self, transfer: Transfer, now: float) -> None:
+        self._open[transfer.number] = transfer
+        self._under_way[transfer.to.key] = self._under_way.get(transfer.to.key, 0) + 1
+        self._schedule(transfer, now)
+
+    def _schedule(self, transfer: Transfer, now: float) -> None:
+        transfer.attempts += 1
+        transfer.due = now + transfer.delay
+        transfer.delay = min(transfer.delay * 2, self._retry_max)
+        heapq.heappush(self._due, (transfer.due, transfer.number))
+
+    def acknowledge(self, numbers: list[int], now: float) -> tuple[list[Transfer], list[Transfer]]:
+        """Close transfers; return those closed, and those that may be sent in their place."""
+        closed, started = [], []
+        for number in numbers:
+            transfer = self._open.pop(number, None)
+            if transfer is None:
+                continue
+            closed.append(transfer)
+            key = transfer.to.key
+            self._under_way[key] -= 1
+            queue = self._waiting.get(key)
+            if queue:
+                following = queue.popleft()
+                self._start(following, now)
+                started.append(following)
+        return closed, started
+
+    def lost(self, to: Contact) -> list[Transfer]:
+        """Give up a receiver; return all its transfers, to be routed anew."""
+        gone = [each for each in self._open.values() if each.to.key == to.key]
+        for transfer in gone:
+            del self._open[transfer.number]
+        self._under_way.pop(to.key, None)
+        return gone + list(self._waiting.pop(to.key, ()))
+
+    @property
+    def deadline(self) -> float | None:
+        """When the next transfer is due to be sent again."""
+        while self._due and self._stale(*self._due[0]):
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+    def _stale(self, due: float, number: int) -> bool:
+        transfer = self._open.get(number)
+        return transfer is None or transfer.due != due
+
+    def overdue(self, now: float) -> list[Transfer]:
+        """Return the transfers to be sent again now."""
+        found = []
+        while self._due and self._due[0][0] <= now:
+            due, number = heapq.heappop(self._due)
+            if self._stale(due, number):
+                continue
+            transfer = self._open[number]
+            self._schedule(transfer, now)
+            self.retries += 1
+            found.append(transfer)
+        return found

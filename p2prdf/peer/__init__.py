@@ -1,0 +1,7 @@
+"""One overlay node, composed: see :mod:`p2prdf.peer.core` for the contract with its driver."""
+
+from p2prdf.continuous.home import home_key
+from p2prdf.peer.config import PeerConfig
+from p2prdf.peer.core import Entropy, Peer
+
+__all__ = ["Entropy", "Peer", "PeerConfig", "home_key"]

@@ -1,0 +1,103 @@
+"""Settings of one peer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from p2prdf import keys
+from p2prdf.errors import LocalProtocolError
+
+__all__ = ["PeerConfig"]
+
+_EVERY_EVENT_ROLE = keys.CSBV_ROLES << keys.EVENT_SHIFT
+_WILDCARDS = (1 << keys.ANY) | (1 << (keys.ANY + keys.EVENT_SHIFT))
+
+
+@dataclass(frozen=True, slots=True)
+class PeerConfig:
+    """Settings of one peer; all peers of an overlay should agree on ``roles``.
+
+    ``roles``: under which roles triples are indexed.  ``advertised``: those somebody waits on
+    (told to every peer before a subscription is live).  ``all``: the seven of CSBV always, the
+    reference.  ``cqc``: the three of CQC always.  ``all`` and ``cqc`` index per-event rows of
+    the same roles only if ``events``, and wildcard buckets only if ``wildcards`` is set, unless
+    a query asks for them.
+    """
+
+    roles: str = "advertised"
+    events: bool = False
+    wildcards: bool = False
+    settle_seconds: float = 2.0
+    """How long a new peer indexes under every role before it trusts what others tell it."""
+
+    address_cache: bool = True
+    """Off: each key is looked up each time (to show what the cache is worth)."""
+
+    lookups_max: int = 16
+    """Lookups under way at once."""
+
+    hops_max: int = 8
+    """A message passed on this often is kept where it is: views of the ring disagree."""
+
+    batch_rows_max: int = 4096
+    """Rows per message."""
+
+    message_bytes_max: int = 6 << 20
+    """Term text per message; a frame holds 8 MiB."""
+
+    window_transfers: int = 256
+    """Unacknowledged messages under way to one peer."""
+
+    retry_seconds: float = 1.0
+    """First wait for an acknowledgement; doubles up to four times as long."""
+
+    request_seconds: float = 60.0
+    """How long a home may take to answer before a request of the application fails."""
+
+    rates_seconds: float = 0.5
+    """How long a home waits for counted rates before it orders a query's patterns without."""
+
+    answers_window: int = 16_384
+    """Solutions sent to a subscriber and not acknowledged."""
+
+    answers_pending_max: int = 1_000_000
+    """Solutions kept for a subscriber; beyond that the oldest are dropped and the gap is told."""
+
+    group_lease_seconds: float = 300.0
+    """How long state lives at a peer before it asks the group's home whether it still matters."""
+
+    rows_under_way_max: int = 262_144
+    """Rows of publications not yet at their owners; beyond that new publications are refused."""
+
+    triples_max: int = 200_000_000
+    """Triples per role and rows held; beyond that new publications are refused."""
+
+    drift_max_seconds: float = 60.0
+    """A clock further ahead than this is not followed."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        if self.roles not in ("advertised", "all", "cqc"):
+            raise LocalProtocolError(f"roles must be advertised, all or cqc, not {self.roles!r}")
+        for name in ("batch_rows_max", "window_transfers", "answers_window", "answers_pending_max", "lookups_max"):
+            if getattr(self, name) < 1:
+                raise LocalProtocolError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+    @property
+    def fixed_roles(self) -> int:
+        """The set of roles every peer indexes under from the start."""
+        if self.roles == "advertised":
+            return 0
+        roles = keys.CSBV_ROLES if self.roles == "all" else keys.CQC_ROLES
+        if self.wildcards:
+            roles |= 1 << keys.ANY
+        if self.events:
+            roles |= roles << keys.EVENT_SHIFT
+        return roles
+
+    @property
+    def cautious_roles(self) -> int:
+        """The set of roles a peer indexes under until it knows better."""
+        if self.roles == "advertised":
+            return keys.CSBV_ROLES | _EVERY_EVENT_ROLE | _WILDCARDS
+        return self.fixed_roles

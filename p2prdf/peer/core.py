@@ -1,0 +1,376 @@
+"""One overlay node as a machine: requests and messages in, effects out, no input or output.
+
+The duties of a driver
+----------------------
+1. Make one :class:`Peer` with its contact, and tell it of other peers by ``ContactSeen`` and
+   ``ContactLost`` as its overlay learns of them.
+2. Give every call the time, in seconds since the epoch, never going back.
+3. Carry out the effects of a call in their order; whatever ``Persist`` asks for is done before
+   any later ``Send`` of the same list goes out.
+4. Hand each parcel that arrives to ``receive``, with its sender.  Parcels may be lost, repeated
+   and reordered: the peer sends again what is not acknowledged, and taking in twice is harmless.
+5. Keep one timer: when ``deadline`` is reached (at once, if it is not after now), call ``wake``.
+   ``receive`` mostly only takes in; ``wake`` works off by the batch what has arrived since.
+6. Answer ``FindOwner(key)`` by ``OwnersFound``: live peers closest to the key, this one included.
+7. Number requests uniquely; each ends in one ``Completed``.  ``Notify`` hands solutions to the
+   subscriber, who acknowledges them with ``AcknowledgeAnswers``, or gets no more after a window.
+8. While ``busy`` is true, take no new publications.
+
+A bad message never raises out of ``receive``: it is traced and dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from p2prdf import hlc, keys
+from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
+from p2prdf.continuous.home import subscription_home
+from p2prdf.errors import P2PRDFError
+from p2prdf.peer.config import PeerConfig
+from p2prdf.peer.engine import Engine
+from p2prdf.peer.entry import Entry
+from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.host import Host
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.sparql import compile_filter
+from p2prdf.store.columnar import ColumnarTables
+from p2prdf.store.light import LightTables
+from p2prdf.store.tables import Tables
+from p2prdf.wire import contract, messages
+from p2prdf.wire.contract import Effect, Request
+from p2prdf.wire.messages import Contact, Message, Parcel
+
+__all__ = ["Entropy", "Peer"]
+
+_EXPIRED_GROUPS_MAX = 10_000
+
+
+class Entropy(Protocol):
+    """Where randomness comes from; ``random.Random`` fits."""
+
+    def random(self) -> float:
+        """Return a number in [0, 1)."""
+        ...
+
+    def getrandbits(self, k: int, /) -> int:
+        """Return ``k`` random bits."""
+        ...
+
+
+class Peer:
+    """One overlay node.  See the module's docstring for the contract."""
+
+    def __init__(
+        self,
+        contact: Contact,
+        config: PeerConfig,
+        dictionary: TermDictionary,
+        columns: Columns = ARRAYS,
+        entropy: Entropy | None = None,
+    ):
+        self.contact = contact
+        self.config = config
+        self.dictionary = dictionary
+        self._entropy = entropy
+        self._tables: Tables = (
+            LightTables(dictionary, compile_filter) if columns is LISTS else ColumnarTables(dictionary, compile_filter)
+        )
+        self._exchange = Exchange(contact, config, columns)
+        self._engine = Engine(self._exchange, self._tables, dictionary, self._answers_here)
+        self._host = Host(
+            self._exchange, self._engine, self._tables, dictionary, self._to_self, self._add_roles
+        )
+        self._entry = Entry(self._exchange, self._engine, self._host, lambda: self.roles)
+        self._advertised = config.fixed_roles
+        self._settled = config.roles != "advertised"
+        self._settle_at: float | None = None
+        self._check_leases_at: float | None = None
+        self._to_handle: list[tuple[Contact, Message]] = []
+        self.refused = 0
+        self._handlers = self._handler_table()
+
+    # --- the contract ----------------------------------------------------------------------------
+
+    def submit(self, request: Request, *, now: float) -> list[Effect]:
+        """Take a request of the local application or the driver.
+
+        Raises nothing: what cannot be done ends in ``Completed(request, Failed(...))``.
+        """
+        self._begin(now)
+        match request:
+            case contract.Publish():
+                self._entry.publish(request)
+            case contract.Subscribe():
+                self._entry.subscribe(request)
+            case contract.Attach():
+                self._entry.attach(request)
+            case contract.Detach():
+                self._entry.detach(request)
+            case contract.Unsubscribe():
+                self._entry.unsubscribe(request)
+            case contract.AcknowledgeAnswers():
+                self._entry.acknowledge(request)
+            case contract.OwnersFound():
+                self._exchange.owners_found(request)
+            case contract.ContactSeen():
+                self._exchange.cache.seen(request.contact)
+            case contract.ContactLost():
+                self._contact_lost(request.contact)
+        return self._end()
+
+    def receive(self, parcel: Parcel, *, sender: Contact, now: float) -> list[Effect]:
+        """Take in a parcel from another peer."""
+        self._begin(now)
+        self._exchange.merge(parcel.clock)
+        self._exchange.received(sender, parcel.transfer)
+        self._handle(sender, parcel.message)
+        return self._end()
+
+    def wake(self, *, now: float) -> list[Effect]:
+        """Work off what has arrived, and do what is due."""
+        self._begin(now)
+        self._settle()
+        self._engine.turn()
+        self._exchange.resend()
+        self._host.wake()
+        self._entry.wake()
+        self._check_leases()
+        while self._to_handle or not self._engine.idle:
+            self._handle_own()
+            self._engine.turn()
+        self._exchange.flush_acknowledgements()
+        return self._end()
+
+    @property
+    def deadline(self) -> float | None:
+        """When to call ``wake``: not after now if there is work to do."""
+        exchange = self._exchange
+        if self._to_handle or not self._engine.idle or exchange.owes_acknowledgements:
+            return exchange.now
+        due = [
+            at
+            for at in (
+                exchange.deadline, self._host.deadline, self._entry.deadline, self._settle_at, self._check_leases_at,
+            )
+            if at is not None
+        ]  # fmt: skip
+        return min(due, default=None)
+
+    @property
+    def busy(self) -> bool:
+        """Whether new publications should wait: too much is under way or stored."""
+        sizes = self._tables.sizes()
+        return (
+            self._entry.rows_open > self.config.rows_under_way_max
+            or sizes.triple_roles + sizes.rows > self.config.triples_max
+        )
+
+    @property
+    def roles(self) -> int:
+        """The set of roles this peer indexes its publications under."""
+        return self._advertised if self._settled else self.config.cautious_roles | self._advertised
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is under way from here: no unacknowledged message, nothing parked."""
+        exchange = self._exchange
+        return self._engine.idle and not self._to_handle and not len(exchange.outbox) and not exchange.parked
+
+    # --- inside ----------------------------------------------------------------------------------
+
+    def _begin(self, now: float) -> None:
+        self._exchange.observe(now)
+        if self._settle_at is None and not self._settled:
+            self._settle_at = now + self.config.settle_seconds
+
+    def _end(self) -> list[Effect]:
+        effects = self._exchange.effects
+        self._exchange.effects = []
+        return effects
+
+    def _handle(self, sender: Contact, message: Message) -> None:
+        handler = self._handlers.get(type(message))
+        if handler is None:
+            self.refused += 1
+            self._exchange.trace("unexpected-message", kind=type(message).__name__, sender=str(sender))
+            return
+        try:
+            handler(sender, message)
+        except P2PRDFError as error:
+            self.refused += 1
+            self._exchange.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
+
+    def _to_self(self, message: Message) -> None:
+        """A message whose receiver turned out to be this peer: handled in the next turn."""
+        self._to_handle.append((self.contact, message))
+
+    def _handle_own(self) -> None:
+        queue, self._to_handle = self._to_handle, []
+        for sender, message in queue:
+            self._handle(sender, message)
+
+    def _answers_here(self, groups: Any, rows: messages.Rows) -> None:
+        self._host.local_answers(groups, rows)
+
+    def _handler_table(self) -> dict[type, Callable[[Contact, Any], None]]:
+        exchange, engine, host, entry = self._exchange, self._engine, self._host, self._entry
+        return {
+            messages.IndexTriples: engine.take_triples,
+            messages.Forward: engine.take_rows,
+            messages.IndexQuery: engine.take_queries,
+            messages.Answers: host.answers,
+            messages.Acknowledge: lambda _, message: exchange.acknowledged(message.transfers),
+            messages.NotOwner: self._not_owner,
+            messages.Deliver: lambda _, message: entry.deliver(message),
+            messages.Delivered: host.delivered,
+            messages.OpenSubscription: host.open,
+            messages.SubscriptionOpened: lambda _, message: entry.opened(message),
+            messages.SubscriptionRefused: lambda _, message: entry.refused(message),
+            messages.SubscriptionClosed: lambda _, message: entry.closed(message),
+            messages.AttachSubscription: host.attach,
+            messages.CloseSubscription: host.close,
+            messages.RenewSubscriptions: host.renew,
+            messages.GetRates: self._get_rates,
+            messages.Rates: lambda _, message: host.rates(message),
+            messages.Advertise: lambda _, message: self._add_roles(message.roles),
+            messages.AskRoles: self._ask_roles,
+            messages.TellRoles: self._tell_roles,
+            messages.GroupsGone: lambda _, message: self._tables.end_groups(as_list(message.groups)),
+            messages.KeepGroups: host.keep,
+            messages.GroupLeases: lambda _, message: self._tables.extend_leases(
+                as_list(message.groups), as_list(message.lease)
+            ),
+        }
+
+    # --- overlay ---------------------------------------------------------------------------------
+
+    def _not_owner(self, _: Contact, message: messages.NotOwner) -> None:
+        """Someone closer exists: remember it.  What was sent has been passed on."""
+        for contact in message.contacts:
+            self._exchange.cache.seen(contact)
+
+    def _contact_lost(self, contact: Contact) -> None:
+        """Route anew what was on its way to a peer that is gone."""
+        for transfer in self._exchange.give_up(contact):
+            if not self._engine.reroute(transfer.message, transfer.tokens):
+                key = _key_of(transfer.message, self.dictionary.hashes)
+                if key is not None:
+                    self._host.to_owner(key, transfer.message, transfer.tokens)
+            self._exchange.release(transfer.tokens)
+        self._exchange.retry_parked()
+
+    # --- roles -----------------------------------------------------------------------------------
+
+    def _add_roles(self, roles: int) -> None:
+        self._advertised |= roles
+
+    def _settle(self) -> None:
+        """Ask others which roles are waited on, once this peer has had time to meet them."""
+        if self._settled or self._settle_at is None or self._exchange.now < self._settle_at:
+            return
+        others = [each for each in self._exchange.cache.contacts() if each.key != self.contact.key]
+        if not others:
+            self._settled, self._settle_at = True, None
+            return
+        self._settle_at = self._exchange.now + max(self.config.settle_seconds, 0.5)
+        for contact in others[:3]:
+            self._exchange.send(contact, messages.AskRoles())
+
+    def _ask_roles(self, sender: Contact, _: messages.AskRoles) -> None:
+        self._host.reply(sender, messages.TellRoles(self._advertised))
+
+    def _tell_roles(self, _: Contact, message: messages.TellRoles) -> None:
+        self._advertised |= message.roles
+        self._settled, self._settle_at = True, None
+
+    def _get_rates(self, sender: Contact, message: messages.GetRates) -> None:
+        hashes = self.dictionary.hashes
+        role = as_list(message.roles)[0]
+        terms = [hashes[as_list(column)[0]] for column in (message.s, message.p, message.o)]
+        if self._host.at_owner(keys.role_key(role, *terms), message, sender):
+            self._host.count_rates(message, self._advertised if self._settled else 0)
+
+    # --- leases ----------------------------------------------------------------------------------
+
+    def _check_leases(self) -> None:
+        """Ask the homes of groups whose leases ran out whether they still live."""
+        now = self._exchange.now
+        if self._check_leases_at is None:
+            if self._tables.sizes().groups:
+                self._check_leases_at = now + self.config.group_lease_seconds / 2
+            return
+        if now < self._check_leases_at:
+            return
+        self._check_leases_at = None
+        expired = self._tables.expired_groups(hlc.from_seconds(now), _EXPIRED_GROUPS_MAX)
+        column = self._exchange.columns.column
+        for identity in expired:
+            self._host.to_owner(
+                subscription_home(identity), messages.KeepGroups(self.contact, column([identity]))
+            )
+        self._check_leases_at = now + self.config.group_lease_seconds / 2
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, object]:
+        """Return counters and sizes, as plain JSON values."""
+        exchange, home = self._exchange, self._host.home
+        sizes = self._tables.sizes()
+        return {
+            "key": f"{self.contact.key:016x}",
+            "host": self.contact.host,
+            "port": self.contact.port,
+            "contacts": [str(each) for each in exchange.cache.contacts()],
+            "roles": keys.role_name(self.roles),
+            "settled": self._settled,
+            "quiet": self.quiet,
+            "busy": self.busy,
+            "terms": len(self.dictionary),
+            "triples": sizes.triples,
+            "triple_roles": sizes.triple_roles,
+            "queries": sizes.queries,
+            "rows": sizes.rows,
+            "groups": sizes.groups,
+            "plans": sizes.plans,
+            "table_bytes": sizes.bytes,
+            "processing_load": sizes.processing_load,
+            "storage_load": sizes.storage_load,
+            "joined": sizes.joined,
+            "subscriptions_home": len(home.subscriptions),
+            "subscriptions_here": self._entry.subscriptions,
+            "answers": home.answers,
+            "answers_repeated": home.repeated,
+            "published": self._entry.published,
+            "publications_open": self._entry.publications_open,
+            "sent": exchange.sent,
+            "outbox": len(exchange.outbox),
+            "retries": exchange.outbox.retries,
+            "parked": exchange.parked,
+            "lookups": exchange.lookups,
+            "passed_on": exchange.passed_on,
+            "address_cache_size": exchange.cache.size,
+            "address_cache_hits": exchange.cache.hits,
+            "address_cache_misses": exchange.cache.misses,
+            "refused": self.refused,
+        }
+
+
+def _key_of(message: Message, hashes: list[int]) -> int | None:
+    """Return the ring key a single-key message is routed by, if it is one."""
+    match message:
+        case messages.IndexQuery():
+            step = message.plan.steps[message.step]
+            params = [hashes[as_list(column)[0]] for column in message.groups.params]
+            return keys.role_key(step.role, *(params[~slot] if slot < 0 else 0 for slot in step.pattern))
+        case messages.OpenSubscription():
+            return message.key
+        case messages.AttachSubscription() | messages.CloseSubscription() | messages.Delivered():
+            return subscription_home(message.subscription)
+        case messages.RenewSubscriptions():
+            return subscription_home(as_list(message.subscriptions)[0])
+        case messages.KeepGroups():
+            return subscription_home(as_list(message.groups)[0])
+        case _:
+            return None

@@ -1,0 +1,566 @@
+"""The engine of a peer: triples and rows in, joins, triples and rows on.
+
+Everything that arrives between two turns is taken in first and then worked off by the batch, in
+a loop: store and probe what is this peer's, route what came out, and go on with whatever of it
+is this peer's again.  What belongs to others is gathered per destination and sent when the loop
+comes to rest, so one turn sends each other peer at most one message of a kind.
+
+The way of a triple:  publish -> route_triples -> (owner) take_triples -> turn: tables.add_triples
+-> route_rows -> (owner) take_rows -> turn: tables.add_rows -> ... -> route_answers -> home.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from p2prdf import keys
+from p2prdf.columns import Column, Index, as_array, as_list
+from p2prdf.continuous.home import GROUP_BITS
+from p2prdf.peer.exchange import Exchange
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Plan
+from p2prdf.store.backlog import Backlog, joined
+from p2prdf.store.tables import Derived, Tables, identity_of_group
+from p2prdf.wire.contract import Persist
+from p2prdf.wire.messages import Answers, Contact, Forward, IndexQuery, IndexTriples, Message, Rows
+
+__all__ = ["Engine", "TripleBatch"]
+
+
+@dataclass(slots=True)
+class TripleBatch:
+    """Triples on their way to their owners, as in IndexTriples, with who waits for them."""
+
+    s: Column
+    p: Column
+    o: Column
+    time: Column
+    event: Column
+    roles: Column
+    hops: int = 0
+    tokens: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.s)
+
+    def columns(self) -> tuple[Column, Column, Column, Column, Column, Column]:
+        """Return the six columns."""
+        return (self.s, self.p, self.o, self.time, self.event, self.roles)
+
+    @classmethod
+    def of(cls, columns: Iterable[Column], hops: int, tokens: tuple[int, ...]) -> TripleBatch:
+        """Make a batch of six columns."""
+        s, p, o, time, event, roles = columns
+        return cls(s, p, o, time, event, roles, hops, tokens)
+
+
+@dataclass(slots=True)
+class _Outgoing:
+    """What one turn has gathered for other peers, by contact number."""
+
+    triples: dict[tuple[int, int], list[TripleBatch]] = field(default_factory=dict)
+    rows: dict[tuple[int, int, Plan, int, int], list[Derived]] = field(default_factory=dict)
+    answers: dict[tuple[int, int], list[Derived]] = field(default_factory=dict)
+
+
+class Engine:
+    """Joins what this peer owns and sends on the rest."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        tables: Tables,
+        dictionary: TermDictionary,
+        on_answers: Callable[[Column, Rows], None],
+    ):
+        self._exchange = exchange
+        self._tables = tables
+        self._columns = tables.columns
+        self._dictionary = dictionary
+        self._on_answers = on_answers
+        self._triples_in: list[tuple[Contact, IndexTriples]] = []
+        self._rows_in: list[tuple[Contact, Forward]] = []
+        self._queries_in: list[tuple[Contact, IndexQuery]] = []
+        self._mine: list[TripleBatch] = []
+        self._todo = Backlog(tables.columns)
+        self._out = _Outgoing()
+        self.rows_under_way = 0
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def take_triples(self, sender: Contact, message: IndexTriples) -> None:
+        """Take in triples from another peer."""
+        self._triples_in.append((sender, message))
+
+    def take_rows(self, sender: Contact, message: Forward) -> None:
+        """Take in partial results from another peer."""
+        self._rows_in.append((sender, message))
+
+    def take_queries(self, sender: Contact, message: IndexQuery) -> None:
+        """Take in queries to wait here."""
+        self._queries_in.append((sender, message))
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits to be worked off or sent."""
+        out = self._out
+        return not (
+            self._triples_in or self._rows_in or self._queries_in or self._mine or self._todo
+            or out.triples or out.rows or out.answers
+        )  # fmt: skip
+
+    # --- a turn ----------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Work off everything taken in, and send what belongs to others."""
+        queries, self._queries_in = self._queries_in, []
+        triples, self._triples_in = self._triples_in, []
+        forwards, self._rows_in = self._rows_in, []
+        for sender, query in queries:
+            self._accept_queries(sender, query)
+        self._accept_triples(triples)
+        for sender, forward in forwards:
+            self._accept_rows(sender, forward)
+        while self._mine or self._todo:
+            if self._mine:
+                self._store_mine()
+            else:
+                for derived in self._tables.add_rows(self._todo.take()):
+                    self.route(derived)
+        self._send_out()
+
+    def _store_mine(self) -> None:
+        mine, self._mine = self._mine, []
+        batch = self._joined(mine)
+        self._exchange.effects.append(Persist(IndexTriples(*batch.columns())))
+        for derived in self._tables.add_triples(*batch.columns()):
+            self.route(derived)
+        for each in mine:
+            self._exchange.release(each.tokens)
+
+    def _joined(self, batches: list[TripleBatch]) -> TripleBatch:
+        if len(batches) == 1:
+            return batches[0]
+        concat = self._columns.concat
+        columns = zip(*(batch.columns() for batch in batches), strict=True)
+        tokens = tuple(itertools.chain.from_iterable(batch.tokens for batch in batches))
+        return TripleBatch.of((concat(column) for column in columns), batches[0].hops, tokens)
+
+    # --- triples ---------------------------------------------------------------------------------
+
+    def _accept_triples(self, arrived: list[tuple[Contact, IndexTriples]]) -> None:
+        """Keep what this peer owns; pass on the rest and tell the sender."""
+        for sender, message in arrived:
+            batch = TripleBatch(
+                message.s, message.p, message.o, message.time, message.event, message.roles, message.hops
+            )
+            if message.hops >= self._exchange.config.hops_max:
+                self._exchange.trace("hops-exhausted", what="triples", rows=len(batch), sender=str(sender))
+                self._mine.append(batch)
+                continue
+            self._spread(batch, self._exchange.closest_known, sender)
+
+    def route_triples(self, batch: TripleBatch) -> None:
+        """Send each triple to the owner of its key under each of its roles."""
+        self._spread(batch, self._exchange.owners, None)
+
+    def _spread(
+        self, batch: TripleBatch, owner_of: Callable[[Column], Column], sender: Contact | None
+    ) -> None:
+        """Split a batch by owner: one part per owner, with the roles meant for it."""
+        columns = self._columns
+        union = self._union(batch.roles)
+        places: list[tuple[int, int, Index | None, Column]] = []
+        unknown: dict[int, None] = {}
+        for role in range(8):
+            bits = union & (1 << role | 1 << (role + keys.EVENT_SHIFT))
+            if not bits:
+                continue
+            index = self._rows_with(batch.roles, bits)
+            part = batch if index is None else self._take(batch, index)
+            ring = self._tables.triple_keys(role, part.s, part.p, part.o)
+            places.append((role, bits, index, owner_of(ring)))
+            for key, owner in self._unresolved(ring, places[-1][3]):
+                if owner < 0:
+                    unknown[key] = None
+        for owner, roles in self._roles_by_owner(len(batch), places, batch.roles):
+            index = columns.column([at for at, bits in enumerate(roles) if bits], "int64") if isinstance(
+                roles, list
+            ) else np.flatnonzero(roles)
+            part = self._take(batch, index)
+            part.roles = columns.take(roles, index)
+            self._hand_over(owner, part, sender, list(unknown))
+
+    def _hand_over(self, owner: int, part: TripleBatch, sender: Contact | None, unknown: list[int]) -> None:
+        exchange = self._exchange
+        exchange.hold(part.tokens)
+        if owner == 0:
+            self._mine.append(part)
+        elif owner < 0:
+
+            def again() -> None:
+                self.route_triples(part)
+                exchange.release(part.tokens)
+
+            exchange.park(unknown, again)
+        else:
+            if sender is not None:
+                exchange.not_mine(sender, exchange.contact(owner))
+                part.hops += 1
+            self._out.triples.setdefault((owner, part.hops), []).append(part)
+
+    @staticmethod
+    def _union(roles: Column) -> int:
+        if isinstance(roles, list):
+            union = 0
+            for each in set(roles):
+                union |= each
+            return union
+        return int(np.bitwise_or.reduce(roles)) if len(roles) else 0
+
+    def _rows_with(self, roles: Column, bits: int) -> Index | None:
+        """Return the rows that have one of ``bits``; None for all of them."""
+        if isinstance(roles, list):
+            index = [at for at, each in enumerate(roles) if each & bits]
+            return None if len(index) == len(roles) else index
+        flags = (roles & roles.dtype.type(bits)) != 0
+        return None if flags.all() else np.flatnonzero(flags)
+
+    @staticmethod
+    def _unresolved(ring: Column, owners: Column) -> list[tuple[int, int]]:
+        if isinstance(owners, list):
+            return [(key, owner) for key, owner in zip(ring, owners, strict=True) if owner < 0]
+        missing = np.flatnonzero(owners < 0)
+        return [(int(key), -1) for key in as_array(ring)[missing[:64]].tolist()] if len(missing) else []
+
+    def _roles_by_owner(
+        self, count: int, places: list[tuple[int, int, Index | None, Column]], roles: Column
+    ) -> list[tuple[int, Column]]:
+        """Return, per owner, the roles of each row that are meant for it (0: none)."""
+        if isinstance(roles, list):
+            masks: dict[int, list[int]] = {}
+            for _, bits, index, owners in places:
+                for at, owner in zip(range(count) if index is None else index, owners, strict=True):
+                    mask = masks.get(owner)
+                    if mask is None:
+                        mask = masks[owner] = [0] * count
+                    mask[at] |= roles[at] & bits
+            return sorted(masks.items())
+        if not places:
+            return []
+        found = np.unique(np.concatenate([as_array(owners, np.int64) for *_, owners in places]))
+        table = np.zeros((len(found), count), np.uint32)
+        every = np.arange(count)
+        for _, bits, index, owners in places:
+            at = every if index is None else index
+            rank = np.searchsorted(found, owners) if len(found) > 1 else 0
+            table[rank, at] |= roles[at] & np.uint32(bits)
+        return [(int(owner), table[rank]) for rank, owner in enumerate(found)]
+
+    def _take(self, batch: TripleBatch, index: Index) -> TripleBatch:
+        if len(index) == len(batch):
+            return replace(batch)
+        take = self._columns.take
+        return TripleBatch.of((take(column, index) for column in batch.columns()), batch.hops, batch.tokens)
+
+    # --- queries ---------------------------------------------------------------------------------
+
+    def _accept_queries(self, sender: Contact, message: IndexQuery) -> None:
+        plan, step = message.plan, message.step
+        group = self._tables.add_groups(plan, message.groups)
+        if plan.steps[step].role == keys.ANY or message.hops >= self._exchange.config.hops_max:
+            self.install(message, group)
+            return
+        ring = self._tables.query_keys(plan, step, group)
+        for owner, index in self._columns.split(self._exchange.closest_known(ring)):
+            part = self._columns.take(group, index)
+            if owner == 0:
+                self.install(message, part)
+                continue
+            contact = self._exchange.contact(owner)
+            self._exchange.not_mine(sender, contact)
+            groups, _ = self._tables.export_groups(plan, part)
+            self._exchange.send(contact, replace(message, groups=groups, hops=message.hops + 1))
+
+    def install(self, message: IndexQuery, group: Column) -> None:
+        """Let groups wait here for a step's pattern."""
+        self._exchange.effects.append(Persist(message))
+        for derived in self._tables.add_queries(message.plan, message.step, group, message.refresh):
+            self.route(derived)
+
+    def install_groups(self, message: IndexQuery) -> None:
+        """Let groups wait here for a step's pattern: for a home that is also the owner."""
+        self.install(message, self._tables.add_groups(message.plan, message.groups))
+
+    # --- rows ------------------------------------------------------------------------------------
+
+    def _accept_rows(self, sender: Contact, message: Forward) -> None:
+        """Keep the rows whose key this peer owns; pass on the rest."""
+        numbers = self._tables.add_groups(message.plan, message.groups)
+        rows = message.rows
+        derived = Derived(
+            message.plan, message.step, self._columns.take(numbers, self._index(rows.group)),
+            rows.identity, rows.oldest, rows.born, rows.bindings, message.refresh,
+        )  # fmt: skip
+        if message.plan.steps[message.step].role == keys.ANY or message.hops >= self._exchange.config.hops_max:
+            self._todo.add(derived)
+            return
+        owners = self._exchange.closest_known(self._tables.row_keys(derived))
+        for owner, index in self._columns.split(owners):
+            part = self._take_rows(derived, index)
+            if owner == 0:
+                self._todo.add(part)
+            else:
+                self._exchange.not_mine(sender, self._exchange.contact(owner))
+                self._gather_rows(owner, part, message.hops + 1)
+
+    def _index(self, column: Column) -> Index:
+        index: Index = column if isinstance(column, list) else column.astype(np.int64)
+        return index
+
+    def route(self, rows: Derived) -> None:
+        """Send new rows to where they wait next, or home if they are answers."""
+        if rows.step == len(rows.plan.steps):
+            self._route_answers(rows)
+            return
+        if rows.plan.steps[rows.step].role == keys.ANY:
+            self._route_to_buckets(rows)
+            return
+        ring = self._tables.row_keys(rows)
+        owners = self._exchange.owners(ring)
+        for owner, index in self._columns.split(owners):
+            part = self._take_rows(rows, index)
+            if owner == 0:
+                self._todo.add(part)
+            elif owner < 0:
+                self._exchange.park(as_list(self._columns.take(ring, index)), self._again(part))
+            else:
+                self._gather_rows(owner, part, 0)
+
+    def _again(self, part: Derived) -> Callable[[], None]:
+        return lambda: self.route(part)
+
+    def _route_to_buckets(self, rows: Derived) -> None:
+        """A row that waits for any triple waits at every bucket."""
+        ring = [int(keys.bucket_key(bucket)) for bucket in range(keys.BUCKETS)]
+        owners = as_list(self._exchange.owners(ring))
+        unknown = [key for key, owner in zip(ring, owners, strict=True) if owner < 0]
+        if unknown:
+            self._exchange.park(unknown, self._again(rows))
+            return
+        for owner in sorted(set(owners)):
+            if owner == 0:
+                self._todo.add(rows)
+            else:
+                self._gather_rows(owner, rows, 0)
+
+    def _gather_rows(self, owner: int, rows: Derived, hops: int) -> None:
+        self._out.rows.setdefault((owner, hops, rows.plan, rows.step, rows.refresh), []).append(rows)
+
+    def _take_rows(self, rows: Derived, index: Index) -> Derived:
+        if len(index) == len(rows):
+            return rows
+        take = self._columns.take
+        return Derived(
+            rows.plan, rows.step, take(rows.group, index), take(rows.identity, index), take(rows.oldest, index),
+            take(rows.born, index), tuple(take(column, index) for column in rows.bindings), rows.refresh,
+        )  # fmt: skip
+
+    # --- answers ---------------------------------------------------------------------------------
+
+    def _route_answers(self, rows: Derived) -> None:
+        """Send answers to the homes of their groups."""
+        if rows.plan.distinct:
+            rows = replace(rows, identity=self._distinct_identities(rows))
+        ids = self._tables.group_ids(rows.plan, rows.group)
+        if isinstance(ids, list):
+            homes: Column = [each >> GROUP_BITS << GROUP_BITS for each in ids]
+        else:
+            shift = np.uint64(GROUP_BITS)
+            homes = ids >> shift << shift
+        owners = self._exchange.owners(homes)
+        for owner, index in self._columns.split(owners):
+            part = self._take_rows(rows, index)
+            if owner == 0:
+                self._on_answers(*self._answer_columns([part]))
+            elif owner < 0:
+                self._exchange.park(as_list(self._columns.take(homes, index)), self._again(part))
+            else:
+                self._out.answers.setdefault((owner, len(rows.plan.answer)), []).append(part)
+
+    def _distinct_identities(self, rows: Derived) -> Column:
+        """Return identities that depend on the solution alone: equal solutions are one."""
+        ids = self._tables.group_ids(rows.plan, rows.group)
+        if isinstance(ids, list):
+            hashes = self._dictionary.hashes
+            found = [identity_of_group(each) for each in ids]
+            for place, column in enumerate(rows.bindings):
+                found = [
+                    each + keys.contribution(hashes[term], place) & (1 << 64) - 1
+                    for each, term in zip(found, column, strict=True)
+                ]
+            return found
+        table = self._dictionary.hash_array()
+        array = keys.fmix_array(as_array(ids))
+        for place, column in enumerate(rows.bindings):
+            array = array + keys.contributions(table[column], place)
+        return array
+
+    def _answer_columns(self, parts: list[Derived]) -> tuple[Column, Rows]:
+        """Return the groups and rows of answers of several plans of one width."""
+        concat = self._columns.concat
+        ids = concat([self._tables.group_ids(part.plan, part.group) for part in parts])
+        if isinstance(ids, list):
+            places: dict[int, int] = {}
+            group: Column = [places.setdefault(each, len(places)) for each in ids]
+            distinct: Column = list(places)
+        else:
+            distinct, group = np.unique(ids, return_inverse=True)
+            group = group.astype(np.uint32)
+        width = len(parts[0].bindings)
+        return distinct, Rows(
+            group,
+            concat([part.identity for part in parts]),
+            concat([part.oldest for part in parts]),
+            concat([part.born for part in parts]),
+            tuple(concat([part.bindings[at] for part in parts]) for at in range(width)),
+        )
+
+    # --- sending ---------------------------------------------------------------------------------
+
+    def _send_out(self) -> None:
+        """Send what the turn has gathered, one message per destination and kind (more if large)."""
+        out, self._out = self._out, _Outgoing()
+        for (owner, hops), batches in out.triples.items():
+            self._send_triples(owner, hops, batches)
+        for (owner, hops, plan, step, refresh), parts in out.rows.items():
+            self._send_rows(owner, hops, plan, step, refresh, parts)
+        for (owner, _), parts in out.answers.items():
+            groups, rows = self._answer_columns(parts)
+            for start, stop in self.slices(len(rows), rows.bindings):
+                self._exchange.send(
+                    self._exchange.contact(owner), Answers(*_compact(groups, _slice_rows(rows, start, stop)))
+                )
+
+    def _send_triples(self, owner: int, hops: int, batches: list[TripleBatch]) -> None:
+        exchange = self._exchange
+        tokens = tuple(itertools.chain.from_iterable(batch.tokens for batch in batches))
+        joined = self._joined(batches).columns()
+        for start, stop in self.slices(len(joined[0]), joined[:3]):
+            s, p, o, time, event, roles = (column[start:stop] for column in joined)
+            message = IndexTriples(s, p, o, time, event, roles, hops)
+            exchange.send(exchange.contact(owner), message, tokens)
+        exchange.release(tokens)
+
+    def _send_rows(
+        self, owner: int, hops: int, plan: Plan, step: int, refresh: int, parts: list[Derived]
+    ) -> None:
+        whole = joined(parts, self._columns)
+        rows = Rows(whole.group, whole.identity, whole.oldest, whole.born, whole.bindings)
+        for start, stop in self.slices(len(rows), rows.bindings):
+            piece = _slice_rows(rows, start, stop)
+            groups, places = self._tables.export_groups(plan, piece.group)
+            message = Forward(plan, step, groups, replace(piece, group=places), refresh, hops)
+            self._exchange.send(self._exchange.contact(owner), message)
+
+    def slices(self, count: int, term_columns: tuple[Column, ...]) -> list[tuple[int, int]]:
+        """Cut rows so that no message has too many rows or too much text."""
+        limit = self._exchange.config.batch_rows_max
+        slices = [(start, min(start + limit, count)) for start in range(0, count, limit)]
+        bytes_max = self._exchange.config.message_bytes_max
+        if self._dictionary.longest * min(limit, count) * max(1, len(term_columns)) <= bytes_max:
+            return slices
+        fine: list[tuple[int, int]] = []
+        for start, stop in slices:
+            fine.extend(self._cut_by_text(start, stop, term_columns, bytes_max))
+        return fine
+
+    def _cut_by_text(
+        self, start: int, stop: int, term_columns: tuple[Column, ...], bytes_max: int
+    ) -> list[tuple[int, int]]:
+        cuts = []
+        held = 0
+        first = start
+        for at in range(start, stop):
+            size = sum(len(self._dictionary.text(int(column[at]))) for column in term_columns)
+            if held and held + size > bytes_max:
+                cuts.append((first, at))
+                first, held = at, 0
+            held += size
+        cuts.append((first, stop))
+        return cuts
+
+    # --- churn -----------------------------------------------------------------------------------
+
+    def reroute(self, message: Message, tokens: tuple[int, ...]) -> bool:
+        """Route anew a message whose receiver is gone; False if it is not one of the engine's."""
+        nobody = self._exchange.own
+        if isinstance(message, IndexTriples):
+            batch = TripleBatch(
+                message.s, message.p, message.o, message.time, message.event, message.roles, 0, tokens
+            )
+            self.route_triples(batch)
+            return True
+        if isinstance(message, Forward):
+            self.take_rows(nobody, replace(message, hops=0))
+            return True
+        if isinstance(message, Answers):
+            self._on_answers_elsewhere(message)
+            return True
+        return False
+
+    def _on_answers_elsewhere(self, message: Answers) -> None:
+        """Route answers by the home keys of their groups: they came back, or belong to another."""
+        ids = as_list(message.groups)
+        homes = [each >> GROUP_BITS << GROUP_BITS for each in ids]
+        owners = as_list(self._exchange.owners(homes))
+        unknown = [home for home, owner in zip(homes, owners, strict=True) if owner < 0]
+        if unknown:
+            self._exchange.park(unknown, lambda: self._on_answers_elsewhere(message))
+            return
+        by_group = self._columns.split(message.rows.group)
+        for place, index in by_group:
+            rows = message.rows
+            take = self._columns.take
+            part = Rows(
+                self._columns.full(len(index), 0, np.uint32), take(rows.identity, index), take(rows.oldest, index),
+                take(rows.born, index), tuple(take(column, index) for column in rows.bindings),
+            )  # fmt: skip
+            groups = self._columns.column([ids[place]])
+            if owners[place] == 0:
+                self._on_answers(groups, part)
+            else:
+                self._exchange.send(
+                    self._exchange.contact(owners[place]), Answers(groups, part, message.hops + 1)
+                )
+
+    def answers_to_owner(self, message: Answers) -> None:
+        """Pass on answers that this peer is not the home of."""
+        self._on_answers_elsewhere(message)
+
+
+def _slice_rows(rows: Rows, start: int, stop: int) -> Rows:
+    if start == 0 and stop == len(rows):
+        return rows
+    return Rows(
+        rows.group[start:stop], rows.identity[start:stop], rows.oldest[start:stop], rows.born[start:stop],
+        tuple(column[start:stop] for column in rows.bindings),
+    )  # fmt: skip
+
+
+def _compact(groups: Column, rows: Rows) -> tuple[Column, Rows]:
+    """Keep only the groups that the rows name."""
+    if isinstance(groups, list):
+        used = sorted(set(rows.group))
+        if len(used) == len(groups):
+            return groups, rows
+        places = {each: at for at, each in enumerate(used)}
+        return [groups[each] for each in used], replace(rows, group=[places[each] for each in rows.group])
+    distinct, places_array = np.unique(rows.group, return_inverse=True)
+    if len(distinct) == len(groups):
+        return groups, rows
+    return groups[distinct], replace(rows, group=places_array.astype(np.uint32))

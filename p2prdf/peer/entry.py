@@ -1,0 +1,241 @@
+"""The entry side of a peer: what its local application asks for.
+
+A publication is stamped here, once, and indexed at the owners of its keys; it is complete when
+all of them have taken it in.  A subscription is opened at its home and its solutions come back
+here, perhaps out of order or twice; they are put in order and handed on once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from p2prdf import keys
+from p2prdf.columns import Column
+from p2prdf.continuous.home import home_key, subscription_home
+from p2prdf.peer.engine import Engine, TripleBatch
+from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.host import Host
+from p2prdf.wire.contract import (
+    AcknowledgeAnswers,
+    Attach,
+    Attached,
+    Completed,
+    Detach,
+    Failed,
+    Notify,
+    Publish,
+    Published,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+    Unsubscribed,
+)
+from p2prdf.wire.messages import (
+    AttachSubscription,
+    CloseSubscription,
+    Deliver,
+    Delivered,
+    OpenSubscription,
+    RenewSubscriptions,
+    SubscriptionClosed,
+    SubscriptionOpened,
+    SubscriptionRefused,
+)
+
+__all__ = ["Entry"]
+
+@dataclass(slots=True)
+class _Local:
+    """A subscription whose subscriber is here."""
+
+    number: int
+    lease_seconds: float
+    renew_at: float
+    told: int = 0
+    early: dict[int, Deliver] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A request that a home has not answered yet."""
+
+    request: int
+    kind: type
+    lease_seconds: float
+    due: float
+
+
+class Entry:
+    """Requests of the local application."""
+
+    def __init__(self, exchange: Exchange, engine: Engine, host: Host, roles: Callable[[], int]):
+        self._exchange = exchange
+        self._engine = engine
+        self._host = host
+        self._roles = roles
+        self._columns = exchange.columns
+        self._locals: dict[int, _Local] = {}
+        self._orphans: dict[int, list[Deliver]] = {}
+        self._pending: dict[int, _Pending] = {}
+        self.published = 0
+        self.publications_open = 0
+        self.rows_open = 0
+
+    # --- publishing ------------------------------------------------------------------------------
+
+    def publish(self, message: Publish) -> None:
+        """Stamp triples and index them."""
+        count = len(message.s)
+        stamp = self._exchange.tick()
+        self.publications_open += 1
+        self.rows_open += count
+
+        def done() -> None:
+            self.publications_open -= 1
+            self.rows_open -= count
+            self._complete(message.request, Published(stamp))
+
+        token = self._exchange.token(done)
+        roles = self._roles()
+        self.published += count
+        if roles and count:
+            make = self._columns.column
+            events: Column
+            if isinstance(self._columns.full(0, 0), list):
+                events = [keys.event_id(message.publisher, message.first_event + at) for at in range(count)]
+            else:
+                events = keys.event_ids(message.publisher, message.first_event, count)
+            adopt = self._columns.adopt
+            batch = TripleBatch(
+                adopt(message.s, "uint32"), adopt(message.p, "uint32"), adopt(message.o, "uint32"),
+                self._columns.full(count, stamp), make(events) if isinstance(events, list) else events,
+                self._columns.full(count, roles, "uint32"), 0, (token,),
+            )  # fmt: skip
+            self._engine.route_triples(batch)
+        self._exchange.release((token,))
+
+    def _complete(self, request: int, outcome: Published | Subscribed | Attached | Unsubscribed | Failed) -> None:
+        self._exchange.effects.append(Completed(request, outcome))
+
+    # --- subscribing -----------------------------------------------------------------------------
+
+    def _expect(self, request: int, kind: type, lease_seconds: float = 0.0) -> None:
+        due = self._exchange.now + self._exchange.config.request_seconds
+        self._pending[request] = _Pending(request, kind, lease_seconds, due)
+
+    def subscribe(self, request: Subscribe) -> None:
+        """Open a subscription at its home."""
+        self._expect(request.request, Subscribe, request.lease_seconds)
+        key = home_key(request.query, request.algorithm, per_event=request.per_event)
+        message = OpenSubscription(
+            request.request, key, request.query, request.algorithm.value, request.per_event,
+            self._exchange.own, request.lease_seconds,
+        )  # fmt: skip
+        self._host.to_owner(key, message)
+
+    def attach(self, request: Attach) -> None:
+        """Take up a subscription again."""
+        self._expect(request.request, Attach, 60.0)
+        self._locals.pop(request.subscription, None)
+        local = _Local(request.subscription, 60.0, self._exchange.now + 20.0, request.after)
+        self._locals[request.subscription] = local
+        message = AttachSubscription(request.request, request.subscription, request.after, self._exchange.own)
+        self._host.to_owner(subscription_home(request.subscription), message)
+
+    def detach(self, request: Detach) -> None:
+        """The subscriber left; its lease runs on."""
+        self._locals.pop(request.subscription, None)
+
+    def unsubscribe(self, request: Unsubscribe) -> None:
+        """End a subscription."""
+        self._expect(request.request, Unsubscribe)
+        message = CloseSubscription(request.request, request.subscription, self._exchange.own)
+        self._host.to_owner(subscription_home(request.subscription), message)
+
+    def acknowledge(self, request: AcknowledgeAnswers) -> None:
+        """Tell the home how far the subscriber is."""
+        message = Delivered(request.subscription, request.sequence)
+        self._host.to_owner(subscription_home(request.subscription), message)
+
+    def opened(self, message: SubscriptionOpened) -> None:
+        """A subscription is live, or delivered here again."""
+        pending = self._pending.pop(message.request, None)
+        if pending is None:
+            return  # told twice
+        if pending.kind is Attach:
+            self._complete(message.request, Attached(message.subscription))
+            return
+        lease = pending.lease_seconds
+        local = _Local(message.subscription, lease, self._exchange.now + lease / 3)
+        self._locals[message.subscription] = local
+        self._complete(message.request, Subscribed(message.subscription, message.since, message.order))
+        for early in self._orphans.pop(message.subscription, []):
+            self.deliver(early)
+
+    def refused(self, message: SubscriptionRefused) -> None:
+        """The home refused a request."""
+        if self._pending.pop(message.request, None) is not None:
+            self._complete(message.request, Failed(message.code, message.text))
+
+    def closed(self, message: SubscriptionClosed) -> None:
+        """A subscription is ended."""
+        self._locals.pop(message.subscription, None)
+        if self._pending.pop(message.request, None) is not None:
+            self._complete(message.request, Unsubscribed(message.subscription))
+
+    # --- solutions -------------------------------------------------------------------------------
+
+    def deliver(self, message: Deliver) -> None:
+        """Hand solutions to the local subscriber, in order and once."""
+        local = self._locals.get(message.subscription)
+        if local is None:
+            opening = any(each.kind is Subscribe for each in self._pending.values())
+            if opening and len(self._orphans) < 4096:  # told before the opening was: messages overtake
+                self._orphans.setdefault(message.subscription, []).append(message)
+            return
+        if message.first > local.told:
+            local.early[message.first] = message
+        while local.early:
+            first = min(local.early)
+            following = local.early[first]
+            if first - following.lost > local.told + 1:
+                return  # one before it is still on its way
+            del local.early[first]
+            if first <= local.told:
+                continue  # told meanwhile
+            local.told = first + len(following) - 1
+            self._exchange.effects.append(
+                Notify(
+                    following.subscription, first, following.lost, following.identity, following.born,
+                    following.bindings,
+                )
+            )  # fmt: skip
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Renew leases; fail what was not answered."""
+        now = self._exchange.now
+        for local in self._locals.values():
+            if local.renew_at <= now:
+                local.renew_at = now + local.lease_seconds / 3
+                message = RenewSubscriptions(self._columns.column([local.number]), local.lease_seconds)
+                self._host.to_owner(subscription_home(local.number), message)
+        for pending in [each for each in self._pending.values() if each.due <= now]:
+            del self._pending[pending.request]
+            self._complete(pending.request, Failed("unavailable", "the home of the query did not answer in time"))
+        if not self._pending:
+            self._orphans.clear()
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is due."""
+        due = [local.renew_at for local in self._locals.values()]
+        due += [pending.due for pending in self._pending.values()]
+        return min(due, default=None)
+
+    @property
+    def subscriptions(self) -> int:
+        """Number of subscriptions whose subscriber is here."""
+        return len(self._locals)

@@ -1,0 +1,270 @@
+"""How a peer reaches others: its clock, its address cache, its outbox, and what waits for a lookup.
+
+Everything that leaves goes through here, as does the question who owns a key.  What cannot be
+routed yet is *parked* as a call that tries again; a lookup is asked for, and when its outcome is
+learned all parked calls run once more.  Work that must be known to have arrived everywhere (a
+publication, an advertisement, an installation) holds a *token*: it is counted up for each
+message sent or parked on its behalf and down for each acknowledgement; at zero its call runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from p2prdf import hlc
+from p2prdf.columns import Column, Columns, as_list
+from p2prdf.overlay.address_cache import AddressCache
+from p2prdf.overlay.outbox import Outbox, Transfer
+from p2prdf.peer.config import PeerConfig
+from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Send, Trace
+from p2prdf.wire.messages import Acknowledge, Contact, Message, NotOwner, Parcel
+
+__all__ = ["Exchange"]
+
+_LOOKUP_RETRY_SECONDS = 1.0
+_UNRELIABLE = (Acknowledge, NotOwner)
+
+
+@dataclass(slots=True)
+class _Token:
+    """How many messages an undertaking still waits for, and what to do then."""
+
+    left: int
+    done: Callable[[], None]
+
+
+class Exchange:
+    """The way out of a peer."""
+
+    def __init__(self, own: Contact, config: PeerConfig, columns: Columns):
+        self.own = own
+        self.config = config
+        self.columns = columns
+        self.now = 0.0
+        self.clock = 0
+        self.effects: list[Effect] = []
+        self.cache = AddressCache(own)
+        self.outbox = Outbox(
+            window=config.window_transfers,
+            retry_seconds=config.retry_seconds,
+            retry_max_seconds=4 * config.retry_seconds,
+        )
+        self._tokens: dict[int, _Token] = {}
+        self._next_token = 0
+        self._parked: list[Callable[[], None]] = []
+        self._lookups: set[int] = set()
+        self._wanted: dict[int, None] = {}
+        self._found: dict[int, int] = {}
+        self._retry_lookups_at: float | None = None
+        self._received: dict[Contact, list[int]] = {}
+        self._corrections: dict[Contact, dict[int, Contact]] = {}
+        self.sent = 0
+        self.lookups = 0
+        self.passed_on = 0
+
+    # --- clock -----------------------------------------------------------------------------------
+
+    def observe(self, now: float) -> None:
+        """Note the driver's time, which never goes back."""
+        self.now = max(self.now, now)
+
+    def tick(self) -> int:
+        """Return a stamp after everything known so far."""
+        self.clock = hlc.tick(self.clock, self.now)
+        return self.clock
+
+    def merge(self, remote: int) -> None:
+        """Follow a clock that came with a parcel."""
+        self.clock = hlc.merge(
+            self.clock, remote, now=self.now, drift_max_seconds=self.config.drift_max_seconds
+        )
+
+    def trace(self, event: str, **fields: object) -> None:
+        """Tell the driver something worth a log line or a counter."""
+        self.effects.append(Trace(event, fields))
+
+    # --- who owns a key --------------------------------------------------------------------------
+
+    def owners(self, ring_keys: Column) -> Column:
+        """Return the contact number of each key's owner: 0 is this peer, -1 not known yet."""
+        if isinstance(ring_keys, list):
+            if self.config.address_cache:
+                numbers = self.cache.resolve_list(ring_keys)
+            else:
+                numbers = [-1] * len(ring_keys)
+            return self._with_found(ring_keys, numbers) if self._found else numbers
+        if not self.config.address_cache:
+            return np.array(self.owners(ring_keys.tolist()), np.int64)
+        found = self.cache.resolve(ring_keys)
+        if self._found:
+            for at in np.flatnonzero(found < 0).tolist():
+                found[at] = self._found.get(int(ring_keys[at]), -1)
+        return found
+
+    def _with_found(self, ring_keys: list[int], numbers: list[int]) -> list[int]:
+        """Fill in what the lookup that just ended said about its very key."""
+        return [
+            self._found.get(key, -1) if number < 0 else number
+            for key, number in zip(ring_keys, numbers, strict=True)
+        ]
+
+    def closest_known(self, ring_keys: Column) -> Column:
+        """Return the contact number of the closest peer this one has heard of, per key."""
+        if isinstance(ring_keys, list):
+            return self.cache.nearest_known_list(ring_keys)
+        return self.cache.nearest_known(ring_keys)
+
+    def owner(self, key: int) -> Contact | None:
+        """Return the owner of one key, or None if it is not known yet."""
+        number = as_list(self.owners([key]))[0]
+        return None if number < 0 else self.contact(number)
+
+    def contact(self, number: int) -> Contact:
+        """Return a contact by its number."""
+        return self.cache.contact(number)
+
+    def park(self, wanted: Sequence[int], again: Callable[[], None]) -> None:
+        """Run ``again`` when something was learned about the keys ``wanted``."""
+        self._parked.append(again)
+        if self.config.address_cache:
+            # One lookup teaches a whole zone: ask for a few keys, then see what is still unknown.
+            wanted = wanted[: max(1, self.config.lookups_max // 4)]
+        for key in wanted:
+            if key not in self._lookups:
+                self._wanted[key] = None
+        self._start_lookups()
+
+    def _start_lookups(self) -> None:
+        if self._retry_lookups_at is not None:
+            return
+        while self._wanted and len(self._lookups) < self.config.lookups_max:
+            key = next(iter(self._wanted))
+            del self._wanted[key]
+            self._lookups.add(key)
+            self.lookups += 1
+            self.effects.append(FindOwner(key))
+
+    def owners_found(self, found: OwnersFound) -> None:
+        """Learn the outcome of a lookup and try again what is parked."""
+        self._lookups.discard(found.key)
+        if not found.contacts:
+            self._wanted[found.key] = None
+            self._retry_lookups_at = self.now + _LOOKUP_RETRY_SECONDS
+            return
+        self.cache.learn(found.key, found.contacts, found.complete)
+        self._found[found.key] = self.cache.nearest_known_list([found.contacts[0].key])[0]
+        self.retry_parked()
+        self._found.clear()
+
+    def retry_parked(self) -> None:
+        """Try again everything that waits for a lookup."""
+        parked, self._parked = self._parked, []
+        self._wanted.clear()
+        for again in parked:
+            again()
+
+    @property
+    def parked(self) -> int:
+        """Number of batches that wait for a lookup."""
+        return len(self._parked)
+
+    # --- tokens ----------------------------------------------------------------------------------
+
+    def token(self, done: Callable[[], None]) -> int:
+        """Return a new token, held once; ``done`` runs when it is released as often as held."""
+        self._next_token += 1
+        self._tokens[self._next_token] = _Token(1, done)
+        return self._next_token
+
+    def hold(self, tokens: Sequence[int]) -> None:
+        """Count one more message on behalf of each token."""
+        for token in tokens:
+            self._tokens[token].left += 1
+
+    def release(self, tokens: Sequence[int]) -> None:
+        """Count one less, and finish what is complete."""
+        for number in tokens:
+            token = self._tokens[number]
+            token.left -= 1
+            if token.left == 0:
+                del self._tokens[number]
+                token.done()
+
+    # --- sending ---------------------------------------------------------------------------------
+
+    def send(self, to: Contact, message: Message, tokens: tuple[int, ...] = ()) -> None:
+        """Send a message to another peer until it is acknowledged."""
+        assert to.key != self.own.key, "a message to oneself is handled, not sent"
+        if isinstance(message, _UNRELIABLE):
+            self._out(to, message, 0)
+            return
+        self.hold(tokens)
+        transfer = self.outbox.put(to, message, tokens, self.now)
+        if transfer is not None:
+            self._out(to, message, transfer.number)
+
+    def _out(self, to: Contact, message: Message, number: int) -> None:
+        self.sent += 1
+        self.clock = max(self.clock, hlc.from_seconds(self.now))
+        self.effects.append(Send(to, Parcel(number, self.clock, message)))
+
+    def received(self, sender: Contact, transfer: int) -> None:
+        """Note that a transfer is to be acknowledged once it is taken in."""
+        if transfer:
+            self._received.setdefault(sender, []).append(transfer)
+
+    def not_mine(self, sender: Contact, owner: Contact) -> None:
+        """Pass something on, and tell the sender who was closer."""
+        self.passed_on += 1
+        if sender.key not in (self.own.key, owner.key):
+            self._corrections.setdefault(sender, {})[owner.key] = owner
+
+    @property
+    def owes_acknowledgements(self) -> bool:
+        """Whether something taken in is not acknowledged yet."""
+        return bool(self._received or self._corrections)
+
+    def flush_acknowledgements(self) -> None:
+        """Acknowledge what was taken in since the last call."""
+        for sender, numbers in self._received.items():
+            self.send(sender, Acknowledge(self.columns.column(numbers)))
+        self._received.clear()
+        for sender, owners in self._corrections.items():
+            self.send(sender, NotOwner(tuple(owners.values())))
+        self._corrections.clear()
+
+    def acknowledged(self, numbers: Column) -> None:
+        """Close transfers that the other side has taken in."""
+        closed, started = self.outbox.acknowledge(as_list(numbers), self.now)
+        for transfer in started:
+            self._out(transfer.to, transfer.message, transfer.number)
+        for transfer in closed:
+            self.release(transfer.tokens)
+
+    def resend(self) -> None:
+        """Send again what is overdue, and look up again what failed."""
+        for transfer in self.outbox.overdue(self.now):
+            self._out(transfer.to, transfer.message, transfer.number)
+        if self._retry_lookups_at is not None and self.now >= self._retry_lookups_at:
+            self._retry_lookups_at = None
+            self._start_lookups()
+
+    def give_up(self, contact: Contact) -> list[Transfer]:
+        """Forget a peer; return what was on its way there, with the tokens still held."""
+        self.cache.lost(contact)
+        return self.outbox.lost(contact)
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is to be sent again."""
+        due = [at for at in (self.outbox.deadline, self._retry_lookups_at) if at is not None]
+        return min(due, default=None)
+
+
+def hop(message: Any) -> Any:
+    """Return the message as it is passed on: one hop more."""
+    return replace(message, hops=message.hops + 1)
