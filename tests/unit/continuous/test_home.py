@@ -1,0 +1,102 @@
+"""The home: equal queries are one group, and each answer reaches whom it is owed, once."""
+
+from __future__ import annotations
+
+from p2prdf.columns import LISTS
+from p2prdf.continuous.home import Home, group_home, home_key, subscription_home
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.wire.messages import Contact, OpenSubscription
+
+WHO = Contact(5, "h", 5)
+
+
+def opening(request: int, constant: str = "<p>") -> OpenSubscription:
+    """An opening of (?0 constant ?1)."""
+    query = ConjunctiveQuery(((0, ~0, 1),), (constant,), (0, 1), ("a", "b"))
+    key = home_key(query, Algorithm.CSBV)
+    return OpenSubscription(request, key, query, "csbv", False, WHO, 60.0)
+
+
+def opened(home: Home, request: int, since: int, number: int):
+    """Open a subscription and return it."""
+    message = opening(request)
+    group, _ = home.open_group(message, generation=7)
+    return home.subscribe(group, message, since, number, now=0.0)
+
+
+def rows(home: Home, group, *answers: tuple[int, int]) -> None:
+    """Record answers given as (identity, oldest)."""
+    identity, oldest = (list(column) for column in zip(*answers, strict=True))
+    home.record(group, identity, oldest, oldest, (identity, identity))
+
+
+def told(subscription) -> list[int]:
+    """Return the identities handed out."""
+    return [each for chunk in subscription.log.take(1000, 1000) for each in chunk.identity]
+
+
+def test_equal_queries_share_a_group_and_names_do_not_matter():
+    """Only meaning counts; other constants, other algorithm, other kind are other queries."""
+    home = Home(LISTS, log_rows_max=100)
+    first, new = home.open_group(opening(1), 7)
+    same, again = home.open_group(opening(2), 8)
+    assert (new, again) == (True, False)
+    assert first is same
+    base = opening(1).query
+    renamed = ConjunctiveQuery(base.patterns, base.constants, base.answer, ("x", "y"))
+    assert home_key(renamed, Algorithm.CSBV) == home_key(base, Algorithm.CSBV)
+    others = {
+        home_key(base, Algorithm.CQC), home_key(base, Algorithm.CSBV, per_event=True), opening(1, "<q>").key,
+    }  # fmt: skip
+    assert len(others | {opening(1).key}) == 4
+
+
+def test_groups_and_subscriptions_name_their_home():
+    """Whatever refers to a query finds its home from the number alone."""
+    home = Home(LISTS, log_rows_max=100)
+    subscription = opened(home, 1, since=10, number=123456789)
+    assert subscription_home(subscription.number) == opening(1).key
+    assert group_home(subscription.group.identity) == opening(1).key
+
+
+def test_an_answer_is_owed_to_those_who_were_there_before_its_oldest_triple():
+    """A later subscription does not get answers with older triples."""
+    home = Home(LISTS, log_rows_max=100)
+    early, late = opened(home, 1, since=10, number=1), opened(home, 2, since=20, number=2)
+    rows(home, early.group, (100, 15), (101, 20), (102, 25))
+    assert told(early) == [100, 101, 102]
+    assert told(late) == [101, 102]
+
+
+def test_an_answer_that_comes_again_younger_goes_only_to_those_in_between():
+    """One of its triples was published again: new to who subscribed meanwhile, nothing to others."""
+    home = Home(LISTS, log_rows_max=100)
+    early, late = opened(home, 1, since=10, number=1), opened(home, 2, since=20, number=2)
+    rows(home, early.group, (100, 15))
+    rows(home, early.group, (100, 15), (100, 22))
+    rows(home, early.group, (100, 22), (100, 30))
+    assert told(early) == [100]
+    assert told(late) == [100]
+    assert home.repeated == 2
+
+
+def test_the_last_subscription_ends_the_group():
+    """And a later opening of the query makes a new one."""
+    home = Home(LISTS, log_rows_max=100)
+    one, two = opened(home, 1, since=10, number=1), opened(home, 2, since=20, number=2)
+    assert home.close(one.number) is None
+    assert home.close(two.number) is one.group
+    assert home.close(two.number) is None
+    assert home.find(one.group.identity) is None
+    assert home.open_group(opening(3), 9)[1]
+
+
+def test_leases_end_unless_renewed():
+    """A renewed lease is looked at again when it ends."""
+    home = Home(LISTS, log_rows_max=100)
+    subscription = opened(home, 1, since=10, number=1)
+    assert home.deadline == 60.0
+    subscription.lease_until = 90.0
+    assert home.expired(60.0) == []
+    assert home.deadline == 90.0
+    assert home.expired(90.0) == [subscription.number]

@@ -1,0 +1,50 @@
+"""The outbox: sent again until acknowledged, a window per receiver, nothing forgotten."""
+
+from __future__ import annotations
+
+from p2prdf.overlay.outbox import Outbox
+from p2prdf.wire.messages import AskRoles, Contact
+
+HERE, THERE = Contact(1, "h", 1), Contact(2, "h", 2)
+
+
+def test_a_transfer_is_sent_again_until_it_is_acknowledged():
+    """Waits double up to the maximum; acknowledging ends it."""
+    outbox = Outbox(retry_seconds=1, retry_max_seconds=2)
+    transfer = outbox.put(HERE, AskRoles(), (), 0.0)
+    assert transfer is not None
+    assert outbox.deadline == 1.0
+    assert outbox.overdue(0.9) == []
+    assert outbox.overdue(1.0) == [transfer]
+    assert outbox.deadline == 3.0
+    assert outbox.overdue(3.0) == [transfer]
+    assert outbox.deadline == 5.0
+    assert outbox.acknowledge([transfer.number], 3.5) == ([transfer], [])
+    assert outbox.deadline is None
+    assert outbox.acknowledge([transfer.number], 3.5) == ([], [])
+    assert len(outbox) == 0
+
+
+def test_a_window_per_receiver():
+    """Beyond the window transfers wait in order; each acknowledgement lets one follow."""
+    outbox = Outbox(window=2)
+    first, second = (outbox.put(HERE, AskRoles(), (at,), 0.0) for at in range(2))
+    assert outbox.put(HERE, AskRoles(), (2,), 0.0) is None
+    assert outbox.put(HERE, AskRoles(), (3,), 0.0) is None
+    assert outbox.put(THERE, AskRoles(), (4,), 0.0) is not None
+    assert len(outbox) == 5
+    _, started = outbox.acknowledge([second.number], 1.0)
+    assert [each.tokens for each in started] == [(2,)]
+    _, started = outbox.acknowledge([first.number], 1.0)
+    assert [each.tokens for each in started] == [(3,)]
+
+
+def test_giving_up_a_receiver_returns_all_that_was_meant_for_it():
+    """Under way and waiting alike, to be routed anew."""
+    outbox = Outbox(window=1)
+    for at in range(3):
+        outbox.put(HERE, AskRoles(), (at,), 0.0)
+    outbox.put(THERE, AskRoles(), (9,), 0.0)
+    assert [each.tokens for each in outbox.lost(HERE)] == [(0,), (1,), (2,)]
+    assert len(outbox) == 1
+    assert outbox.put(HERE, AskRoles(), (), 0.0) is not None
