@@ -15,6 +15,7 @@ without constants (wildcard buckets).
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Final, NewType
 
 import numpy as np
@@ -23,7 +24,7 @@ import numpy.typing as npt
 __all__ = [
     "ANY", "BUCKETS", "CQC_ROLES", "CSBV_ROLES", "EVENT_SHIFT", "O", "P", "ROLES", "ROLE_NAMES", "S", "SPO",
     "U64", "Key", "bucket_key", "contribution", "contributions", "event_id", "event_ids", "fmix", "fmix_array",
-    "node_key", "role_bit", "role_key", "role_keys", "role_name", "term_hash", "text_key", "triple_id",
+    "node_key", "role_bit", "role_key", "role_keys", "role_name", "term_hash", "term_hashes", "text_key", "triple_id",
     "triple_ids",
 ]  # fmt: skip
 
@@ -92,6 +93,16 @@ def term_hash(canonical: str) -> int:
     return int.from_bytes(
         hashlib.sha1(canonical.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()[:8], "big"
     )
+
+
+def term_hashes(canonical: Sequence[str]) -> list[int]:
+    """Return the hashes of many terms, as :func:`term_hash` does for one."""
+    sha1 = hashlib.sha1
+    try:
+        digests = [sha1(text.encode(), usedforsecurity=False).digest() for text in canonical]
+    except UnicodeEncodeError:
+        return [term_hash(text) for text in canonical]
+    return np.frombuffer(b"".join(digests), ">u8,>u8,>u4")["f0"].tolist() if digests else []
 
 
 def node_key(identifier: bytes) -> Key:

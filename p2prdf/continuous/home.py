@@ -66,6 +66,7 @@ class Subscription:
     group: Group
     subscriber: Contact
     request: int
+    names: tuple[str, ...]
     since: int
     lease_seconds: float
     lease_until: float
@@ -145,7 +146,7 @@ class Home:
         while identity in self.subscriptions:
             identity = subscription_home(opening.key) | (identity + 1 & mask)
         subscription = Subscription(
-            identity, group, opening.subscriber, opening.request, since, opening.lease_seconds,
+            identity, group, opening.subscriber, opening.request, opening.query.names, since, opening.lease_seconds,
             now + opening.lease_seconds, ResultLog(self._log_rows_max),
         )  # fmt: skip
         group.since_min = min(group.since_min, since) if group.subscriptions else since

@@ -2,8 +2,10 @@
 
 Every parcel that must not be lost has a transfer number and stays here until its receiver
 acknowledges it; it is sent again after ``retry_seconds``, doubling up to ``retry_max_seconds``.
-Receivers insert idempotently, so sending again is harmless.  At most ``window`` parcels per
-receiver are under way; later ones wait their turn in order.
+Receivers insert idempotently, so sending again is harmless, but it is work: a receiver that is busy
+would be buried under repetitions.  So the first wait is never shorter than four times the smoothed
+time that this receiver's acknowledgements have lately taken (as in RFC 6298).  At most ``window``
+parcels per receiver are under way; later ones wait their turn in order.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ class Transfer:
     tokens: tuple[int, ...]
     due: float
     delay: float
+    sent_at: float = 0.0
     attempts: int = 0
 
 
@@ -42,6 +45,7 @@ class Outbox:
         self._under_way: dict[int, int] = {}
         self._waiting: dict[int, deque[Transfer]] = {}
         self._due: list[tuple[float, int]] = []
+        self._seconds: dict[int, float] = {}
         self.retries = 0
 
     def __len__(self) -> int:
@@ -60,13 +64,15 @@ class Outbox:
 
     def _start(self, transfer: Transfer, now: float) -> None:
         self._open[transfer.number] = transfer
+        transfer.sent_at = now
+        transfer.delay = max(transfer.delay, 4 * self._seconds.get(transfer.to.key, 0.0))
         self._under_way[transfer.to.key] = self._under_way.get(transfer.to.key, 0) + 1
         self._schedule(transfer, now)
 
     def _schedule(self, transfer: Transfer, now: float) -> None:
         transfer.attempts += 1
         transfer.due = now + transfer.delay
-        transfer.delay = min(transfer.delay * 2, self._retry_max)
+        transfer.delay = max(transfer.delay, min(transfer.delay * 2, self._retry_max))
         heapq.heappush(self._due, (transfer.due, transfer.number))
 
     def acknowledge(self, numbers: list[int], now: float) -> tuple[list[Transfer], list[Transfer]]:
@@ -78,6 +84,9 @@ class Outbox:
                 continue
             closed.append(transfer)
             key = transfer.to.key
+            if transfer.attempts == 1:  # of one sent twice nobody knows which was acknowledged
+                took = now - transfer.sent_at
+                self._seconds[key] = took + 0.875 * (self._seconds.get(key, took) - took)
             self._under_way[key] -= 1
             queue = self._waiting.get(key)
             if queue:
@@ -92,6 +101,7 @@ class Outbox:
         for transfer in gone:
             del self._open[transfer.number]
         self._under_way.pop(to.key, None)
+        self._seconds.pop(to.key, None)
         return gone + list(self._waiting.pop(to.key, ()))
 
     @property

@@ -115,7 +115,7 @@ class Peer:
             case contract.OwnersFound():
                 self._exchange.owners_found(request)
             case contract.ContactSeen():
-                self._exchange.cache.seen(request.contact)
+                self._exchange.seen(request.contact)
             case contract.ContactLost():
                 self._contact_lost(request.contact)
         return self._end()
@@ -249,7 +249,7 @@ class Peer:
     def _not_owner(self, _: Contact, message: messages.NotOwner) -> None:
         """Someone closer exists: remember it.  What was sent has been passed on."""
         for contact in message.contacts:
-            self._exchange.cache.seen(contact)
+            self._exchange.seen(contact)
 
     def _contact_lost(self, contact: Contact) -> None:
         """Route anew what was on its way to a peer that is gone."""

@@ -158,6 +158,9 @@ class Engine:
             batch = TripleBatch(
                 message.s, message.p, message.o, message.time, message.event, message.roles, message.hops
             )
+            if message.view and message.view == self._exchange.view:
+                self._mine.append(batch)
+                continue
             if message.hops >= self._exchange.config.hops_max:
                 self._exchange.trace("hops-exhausted", what="triples", rows=len(batch), sender=str(sender))
                 self._mine.append(batch)
@@ -306,7 +309,12 @@ class Engine:
             message.plan, message.step, self._columns.take(numbers, self._index(rows.group)),
             rows.identity, rows.oldest, rows.born, rows.bindings, message.refresh,
         )  # fmt: skip
-        if message.plan.steps[message.step].role == keys.ANY or message.hops >= self._exchange.config.hops_max:
+        agreed = message.view and message.view == self._exchange.view
+        if (
+            agreed
+            or message.plan.steps[message.step].role == keys.ANY
+            or message.hops >= self._exchange.config.hops_max
+        ):
             self._todo.add(derived)
             return
         owners = self._exchange.closest_known(self._tables.row_keys(derived))
@@ -452,7 +460,7 @@ class Engine:
         joined = self._joined(batches).columns()
         for start, stop in self.slices(len(joined[0]), joined[:3]):
             s, p, o, time, event, roles = (column[start:stop] for column in joined)
-            message = IndexTriples(s, p, o, time, event, roles, hops)
+            message = IndexTriples(s, p, o, time, event, roles, hops, exchange.view)
             exchange.send(exchange.contact(owner), message, tokens)
         exchange.release(tokens)
 
@@ -464,7 +472,9 @@ class Engine:
         for start, stop in self.slices(len(rows), rows.bindings):
             piece = _slice_rows(rows, start, stop)
             groups, places = self._tables.export_groups(plan, piece.group)
-            message = Forward(plan, step, groups, replace(piece, group=places), refresh, hops)
+            message = Forward(
+                plan, step, groups, replace(piece, group=places), refresh, hops, self._exchange.view
+            )
             self._exchange.send(self._exchange.contact(owner), message)
 
     def slices(self, count: int, term_columns: tuple[Column, ...]) -> list[tuple[int, int]]:

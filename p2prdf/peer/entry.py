@@ -164,7 +164,7 @@ class Entry:
         if pending is None:
             return  # told twice
         if pending.kind is Attach:
-            self._complete(message.request, Attached(message.subscription))
+            self._complete(message.request, Attached(message.subscription, message.since, message.names, message.order))
             return
         lease = pending.lease_seconds
         local = _Local(message.subscription, lease, self._exchange.now + lease / 3)

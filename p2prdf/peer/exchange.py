@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from p2prdf import hlc
+from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_list
 from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.overlay.outbox import Outbox, Transfer
@@ -60,6 +60,7 @@ class Exchange:
         self._wanted: dict[int, None] = {}
         self._found: dict[int, int] = {}
         self._retry_lookups_at: float | None = None
+        self._view: int | None = None
         self._received: dict[Contact, list[int]] = {}
         self._corrections: dict[Contact, dict[int, Contact]] = {}
         self.sent = 0
@@ -112,6 +113,24 @@ class Exchange:
             for key, number in zip(ring_keys, numbers, strict=True)
         ]
 
+    @property
+    def view(self) -> int:
+        """Name what this peer knows of the ring: 0 if that is not all, else equal for equal knowledge.
+
+        Two peers that know the same ring agree on every owner, so what one sent by it the other
+        need not check.
+        """
+        if self._view is None:
+            self._view = 0
+            if self.cache.gap() is None:
+                self._view = sum(keys.fmix(contact.key) for contact in self.cache.contacts()) & (1 << 64) - 1
+        return self._view
+
+    def seen(self, contact: Contact) -> None:
+        """Take in a peer that was heard of."""
+        self.cache.seen(contact)
+        self._view = None
+
     def closest_known(self, ring_keys: Column) -> Column:
         """Return the contact number of the closest peer this one has heard of, per key."""
         if isinstance(ring_keys, list):
@@ -156,6 +175,7 @@ class Exchange:
             self._retry_lookups_at = self.now + _LOOKUP_RETRY_SECONDS
             return
         self.cache.learn(found.key, found.contacts, found.complete)
+        self._view = None
         self._found[found.key] = self.cache.nearest_known_list([found.contacts[0].key])[0]
         self.retry_parked()
         self._found.clear()
@@ -256,6 +276,7 @@ class Exchange:
     def give_up(self, contact: Contact) -> list[Transfer]:
         """Forget a peer; return what was on its way there, with the tokens still held."""
         self.cache.lost(contact)
+        self._view = None
         return self.outbox.lost(contact)
 
     @property

@@ -271,12 +271,7 @@ class Host:
         return [int(keys.role_key(at.role, *parts))]
 
     def _tell_opened(self, subscription: Subscription) -> None:
-        plan = subscription.group.plan
-        assert plan is not None
-        self.reply(
-            subscription.subscriber,
-            SubscriptionOpened(subscription.request, subscription.number, subscription.since, plan.order),
-        )
+        self.reply(subscription.subscriber, _opened(subscription, subscription.request))
         self.pump(subscription)
 
     # --- answers ---------------------------------------------------------------------------------
@@ -354,14 +349,10 @@ class Host:
         if subscription is None or subscription.opening:
             self.reply(message.subscriber, _unknown(message.request, message.subscription))
             return
-        assert subscription.group.plan is not None
         subscription.subscriber = message.subscriber
         subscription.lease_until = self._exchange.now + subscription.lease_seconds
         subscription.log.rewind(message.after)
-        self.reply(
-            message.subscriber,
-            SubscriptionOpened(message.request, subscription.number, subscription.since, subscription.group.plan.order),
-        )
+        self.reply(message.subscriber, _opened(subscription, message.request))
         self.pump(subscription)
 
     def renew(self, sender: Contact, message: RenewSubscriptions) -> None:
@@ -430,6 +421,12 @@ class Host:
         if self.home.deadline is not None:
             due.append(self.home.deadline)
         return min(due, default=None)
+
+
+def _opened(subscription: Subscription, request: int) -> SubscriptionOpened:
+    plan = subscription.group.plan
+    assert plan is not None
+    return SubscriptionOpened(request, subscription.number, subscription.since, subscription.names, plan.order)
 
 
 def _unknown(request: int, subscription: int) -> SubscriptionRefused:

@@ -28,11 +28,14 @@ class TermDictionary:
     """Canonical term strings to dense integers and back."""
 
     __slots__ = (
-        "_array_size", "_flags_array", "_hash_array", "_ids", "_texts", "hashes", "literals", "longest", "terms_max",
+        "_array_size", "_flags_array", "_hash_array", "_hashing", "_ids", "_texts", "hashes", "literals", "longest",
+        "terms_max",
     )  # fmt: skip
 
-    def __init__(self, terms_max: int = TERMS_MAX):
+    def __init__(self, terms_max: int = TERMS_MAX, *, hashing: bool = True):
+        """Make an empty dictionary; without ``hashing`` it only names terms, as a client needs."""
         self.terms_max = terms_max
+        self._hashing = hashing
         self._ids: dict[str, int] = {}
         self._texts: list[str] = []
         self.hashes: list[int] = []
@@ -51,30 +54,37 @@ class TermDictionary:
         Raises Busy when ``terms_max`` terms are held.
         """
         known = self._ids.get(text)
-        return self._add(text) if known is None else known
+        if known is not None:
+            return known
+        self.add([text])
+        return len(self._texts) - 1
 
     def intern_all(self, texts: Iterable[str]) -> list[int]:
         """Return the identifiers of canonical terms, taking in the new ones."""
-        wanted = list(texts)
-        found = list(map(self._ids.get, wanted))
+        wanted = texts if isinstance(texts, (list, tuple)) else list(texts)
+        found = self.find_all(wanted)
         if None in found:
-            return [self._add(text) if known is None else known for text, known in zip(wanted, found, strict=True)]
+            self.add(text for text, known in zip(wanted, found, strict=True) if known is None)
+            found = self.find_all(wanted)
         return found  # type: ignore[return-value]  # no None is left
 
-    def _add(self, text: str) -> int:
-        known = self._ids.get(text)  # a batch may hold the same new term twice
-        if known is not None:
-            return known
-        identifier = len(self._texts)
-        if identifier >= self.terms_max:
+    def find_all(self, texts: Iterable[str]) -> list[int | None]:
+        """Return the identifiers of canonical terms, None where a term is not known."""
+        return list(map(self._ids.get, texts))
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Take in terms that are not known yet (but may be named twice here)."""
+        fresh = list(dict.fromkeys(texts))
+        first = len(self._texts)
+        if first + len(fresh) > self.terms_max:
             raise Busy(f"the term dictionary holds its maximum of {self.terms_max} terms", retry_after=60)
-        self._ids[text] = identifier
-        self._texts.append(text)
-        self.hashes.append(keys.term_hash(text))
-        self.literals.append(text[0] == '"')
-        if len(text) > self.longest:
-            self.longest = len(text)
-        return identifier
+        self._ids.update(zip(fresh, range(first, first + len(fresh)), strict=True))
+        self._texts += fresh
+        self.longest = max(self.longest, max(map(len, fresh), default=0))
+        if not self._hashing:
+            return
+        self.hashes += keys.term_hashes(fresh)
+        self.literals += bytes([text[0] == '"' for text in fresh])
 
     def find(self, text: str) -> int | None:
         """Return the identifier of a term if it is known."""

@@ -17,6 +17,10 @@ the first two.  So a probe needs no verification, and no collision can join what
 (Sorted runs merged by size were the alternative.  They need a binary search per run and probe,
 and merges that touch every row log n times; the hash index is as compact and needs neither.)
 
+Lanes are made on demand.  A triple's row says under which roles it is held; the index of a lane is
+built when the first plan waits there, from the rows that have its role, and kept from then on.  So
+indexing under all seven keys costs a peer only what somebody asks for.
+
 A batch may hold one triple twice (the same statement in two publications).  The second must meet
 the table as the first left it, so such a batch is worked off in rounds of distinct triples.
 """
@@ -319,7 +323,7 @@ class ColumnarTables:
             self._sizes.processing_load += len(some)
             if before is None:
                 self._sizes.triple_roles += len(some)
-            for lane in self._lanes_of(table.per_event, role):
+            for lane in self._lanes.get((table.per_event, role), ()):
                 self._store_and_probe(lane, some, before, out)
 
     def _store_and_probe(self, lane: _Lane, rows: I64, prior: U64 | None, out: list[Derived]) -> None:
@@ -343,20 +347,14 @@ class ColumnarTables:
                 before = None if prior is None else prior[index]
                 self._join(lane.steps[number], rows[index], triples[index], before, 0, out)
 
-    def _lanes_of(self, per_event: bool, role: int) -> list[_Lane]:
-        lanes = self._lanes.get((per_event, role))
-        if lanes is None:
-            lanes = [_Lane(self._events if per_event else self._triples, role)]
-            self._lanes[per_event, role] = lanes
-        return lanes
-
     def _lane(self, per_event: bool, role: int, mask: int) -> _Lane:
-        lanes = self._lanes_of(per_event, role)
+        """Return a lane, indexing what is stored under its role if nothing has waited there before."""
+        lanes = self._lanes.setdefault((per_event, role), [])
         for lane in lanes:
             if lane.mask == mask:
                 return lane
-        lane = _Lane(lanes[0].table, mask)
-        table = lane.table
+        table = self._events if per_event else self._triples
+        lane = _Lane(table, mask)
         rows = np.flatnonzero(table.roles.values >> np.uint16(role) & np.uint16(1))
         if len(rows):
             lane.triples.append(lane.ordinals_of(rows), rows)
@@ -695,9 +693,12 @@ class ColumnarTables:
 
     def count(self, role: int, s: int, p: int, o: int) -> int:
         """Return how many triples the peer holds under a role and constant parts."""
-        lane = self._lanes_of(per_event=False, role=role)[0]
-        ordinal = lane.index.find(lane.keys_of(*(np.array([term], np.uint32) for term in (s, p, o))))
-        return int(lane.triples.counts(ordinal)[0]) if ordinal[0] >= 0 else 0
+        table = self._triples
+        chosen = table.roles.values >> np.uint16(role) & np.uint16(1) != 0
+        for bit, column, term in ((keys.S, table.s, s), (keys.P, table.p, p), (keys.O, table.o, o)):
+            if role & bit:
+                chosen &= column.values == term
+        return int(np.count_nonzero(chosen))
 
     def sizes(self) -> Sizes:
         """Return what is held and has been done."""

@@ -82,7 +82,7 @@ class Postings:
         self._cover(ordinal + 1)
         length = int(self._length[ordinal])
         if length == self._capacity[ordinal]:
-            self._move(np.array([ordinal]), np.array([length + 1]))
+            self._move_one(ordinal, length)
         self._pool[self._start[ordinal] + length] = value
         self._length[ordinal] = length + 1
         self._total += 1
@@ -124,25 +124,40 @@ class Postings:
         self._length = np.concatenate((self._length, np.zeros(room, np.int32)))
         self._capacity = np.concatenate((self._capacity, np.zeros(room, np.int32)))
 
+    def _claim(self, size: int) -> int:
+        """Return the start of ``size`` slots at the pool's end."""
+        start = self._end
+        self._end += size
+        if self._end > len(self._pool):
+            spare = np.empty(max(self._end, 2 * start) - start, self._pool.dtype)
+            self._pool = np.concatenate((self._pool[:start], spare))
+        return start
+
     def _move(self, owners: Ints, needed: Ints) -> None:
         """Give lists larger blocks at the pool's end."""
         before = self._capacity[owners]
         capacity = np.maximum(needed, before * 2)
         ends = np.cumsum(capacity, dtype=np.int64)
-        target = self._end + ends - capacity
-        end = self._end + int(ends[-1])
-        if end > len(self._pool):
-            spare = np.empty(max(end, 2 * self._end) - self._end, self._pool.dtype)
-            self._pool = np.concatenate((self._pool[: self._end], spare))
-        held = before > 0
-        if held.any():
+        target = self._claim(int(ends[-1])) + ends - capacity
+        held = before.nonzero()[0]
+        if len(held):
             length = self._length[owners[held]]
             kept = self._pool.take(_spread(self._start[owners[held]], length))
             self._pool[_spread(target[held], length)] = kept
         self._start[owners] = target
         self._capacity[owners] = capacity
         self._holes += int(before.sum())
-        self._end = end
+
+    def _move_one(self, owner: int, length: int) -> None:
+        """Do for one full list what :meth:`_move` does for many."""
+        capacity = max(1, 2 * length)
+        target = self._claim(capacity)
+        if length:
+            start = int(self._start[owner])
+            self._pool[target : target + length] = self._pool[start : start + length]
+        self._start[owner] = target
+        self._capacity[owner] = capacity
+        self._holes += length
 
     def _compact(self) -> None:
         """Rewrite the pool without holes; blocks keep their capacity."""
@@ -156,10 +171,15 @@ class Postings:
 
 def _runs(ordinals: Ints) -> tuple[Ints, I64, I64]:
     """Return the distinct ordinals ascending, how often each occurs, and the stable order that sorts."""
-    order = np.argsort(ordinals, kind="stable")
-    ranked = ordinals[order]
+    # Sorting (ordinal, place) packed into one number is several times faster than a stable argsort.
+    bits = len(ordinals).bit_length()
+    packed = ordinals.astype(np.int64) << bits
+    packed |= np.arange(len(ordinals))
+    packed.sort()
+    ranked = packed >> bits
+    packed &= (1 << bits) - 1
     first = np.concatenate(([0], np.flatnonzero(ranked[1:] != ranked[:-1]) + 1))
-    return ranked[first], np.diff(first, append=len(ranked)), order
+    return ranked[first], np.diff(first, append=len(ranked)), packed
 
 
 def _spread(start: Ints, counts: Ints) -> I64:

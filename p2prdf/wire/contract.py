@@ -137,9 +137,12 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """Delivery goes on here."""
+    """Delivery goes on here; fields as in Subscribed, and the projected names."""
 
     subscription: int
+    since: int
+    names: tuple[str, ...]
+    order: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,7 @@ class IndexTriples:
     ``time`` is the publication stamp, ``event`` the identity of the publication event,
     ``roles`` the set of roles (:func:`p2prdf.keys.role_bit`) meant for this receiver.
     Seed 004, section 3.3: NewTriple; one row stands for one logical message per role.
+    ``view`` names what the sender knows of the ring (0: not all of it).
     """
 
     s: Column = _terms()
@@ -128,6 +129,7 @@ class IndexTriples:
     event: Column = _u64()
     roles: Column = _u32()
     hops: int = 0
+    view: int = 0
 
     def __len__(self) -> int:
         return len(self.s)
@@ -153,7 +155,7 @@ class Forward:
     """Link to owners of the next step's key: partial results that now wait for that pattern.
 
     ``refresh``: 0, or a stamp: a subscription joined the group from then on, so probe stored
-    triples not older than it even for rows already known.
+    triples not older than it even for rows already known.  ``view`` as in IndexTriples.
     """
 
     plan: Plan
@@ -162,6 +164,7 @@ class Forward:
     rows: Rows
     refresh: int = 0
     hops: int = 0
+    view: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +273,7 @@ class SubscriptionOpened:
     request: int
     subscription: int
     since: int
+    names: tuple[str, ...]
     order: tuple[int, ...]
 
 

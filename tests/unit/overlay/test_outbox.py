@@ -48,3 +48,14 @@ def test_giving_up_a_receiver_returns_all_that_was_meant_for_it():
     assert [each.tokens for each in outbox.lost(HERE)] == [(0,), (1,), (2,)]
     assert len(outbox) == 1
     assert outbox.put(HERE, AskRoles(), (), 0.0) is not None
+
+
+def test_a_busy_receiver_is_given_time():
+    """Where acknowledgements take long, the first repetition waits four times as long."""
+    outbox = Outbox(retry_seconds=1, retry_max_seconds=4)
+    transfer = outbox.put(HERE, AskRoles(), (), 0.0)
+    outbox.acknowledge([transfer.number], 0.9)
+    assert outbox.put(HERE, AskRoles(), (), 10.0) is not None
+    assert outbox.deadline == 13.6
+    assert outbox.put(THERE, AskRoles(), (), 10.0) is not None
+    assert outbox.deadline == 11.0

@@ -1,0 +1,215 @@
+"""Kademlia's lookup as a state machine, for the daemon and the simulator alike.
+
+The problem: find the ``count`` live peers closest to a key, none of them missing, by asking peers
+for the closest they know.  The textbook does it in rounds: ask three, wait for all three, go on.
+A dead peer in a round costs the whole lookup one timeout, and with one peer in five dead nearly
+every round has one.
+
+The idea: a rolling window.  All peers heard of are kept by distance; those that failed are out.
+The closest ``count`` of the rest are the *front*.  Whoever in the front has not been asked is
+asked, as long as fewer than ``parallel`` requests are under way; a slow peer holds one place of
+the window, not the lookup.  When the whole front has answered, it is the result: every one of its
+peers named the closest it knows, and nobody closer was left to ask.
+
+Dead peers do more than cost time.  An answer names ``count`` peers; those among them that are dead
+stood in for live ones further out, which the answer therefore does not name.  With one peer in
+five dead, two results in three would have a live peer missing near their end, and whoever takes
+the result for a whole neighbourhood (:mod:`p2prdf.overlay.address_cache` does) would draw wrong
+conclusions.  So each answer gives a *horizon*, the distance of the last peer it names, dead or not,
+and the result ends at the nearest horizon: up to there everybody was named.
+
+The own peer counts as one that has answered, for the caller needs to know whether *it* is the
+owner.  Only peers that answered are returned: hearsay can be dead.  An answer that comes after its
+request was given up counts again, as long as the lookup is not done.
+
+Bounds: a peer is asked once, at most ``REQUESTS_MAX`` peers are asked and at most ``HEARD_MAX``
+remembered; of one answer ``2 * count`` contacts are looked at.  A lookup that would need more has
+failed, as has one in which everybody asked was silent: its result is empty.
+
+A peer is told by key *and* address, so that a peer which came back elsewhere is not mistaken for
+the dead one; the result names each key once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from heapq import nsmallest
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from p2prdf.wire.messages import Contact
+
+__all__ = ["HEARD_MAX", "REQUESTS_MAX", "Lookup", "closest", "ideal_tables"]
+
+REQUESTS_MAX: Final = 256
+HEARD_MAX: Final = 2048
+
+_RING: Final = 1 << 64
+
+_HEARD, _ASKED, _ANSWERED, _FAILED = range(4)
+
+
+class Lookup:
+    """One lookup.  Ask whom :meth:`requests` names, report what comes of it, until :attr:`done`."""
+
+    __slots__ = (
+        "_by_distance", "_horizon", "_state", "_too_many", "_under_way", "asked", "count", "done", "own", "parallel",
+        "target",
+    )  # fmt: skip
+
+    def __init__(
+        self, target: int, own: Contact, start: Iterable[Contact], *, count: int = 8, parallel: int = 3
+    ):
+        """Look for the ``count`` peers closest to ``target``, from the peers in ``start`` on."""
+        assert count >= 1
+        assert parallel >= 1
+        self.target = target
+        self.own = own
+        self.count = count
+        self.parallel = parallel
+        self.asked = 0  # requests named so far
+        self.done = False
+        self._under_way = 0
+        self._too_many = False
+        self._horizon = _RING
+        self._state: dict[Contact, int] = {own: _ANSWERED}
+        self._by_distance: list[tuple[int, str, int, Contact]] = []  # of those that have not failed
+        self._enter(own)
+        for contact in start:
+            self._hear(contact)
+        self._advance()
+
+    def requests(self) -> list[Contact]:
+        """Return the peers to ask now for those closest to the target; each is named once."""
+        if self.done:
+            return []
+        asking = []
+        for contact in self._front():
+            if self._under_way >= self.parallel or self.asked >= REQUESTS_MAX:
+                break
+            if self._state[contact] == _HEARD:
+                self._state[contact] = _ASKED
+                self._under_way += 1
+                self.asked += 1
+                asking.append(contact)
+        return asking
+
+    def answered(self, contact: Contact, contacts: Sequence[Contact]) -> None:
+        """Take in the peers that ``contact`` named.  An answer nobody asked for changes nothing."""
+        state = self._state.get(contact)
+        if self.done or state not in (_ASKED, _FAILED):
+            return
+        if state == _ASKED:
+            self._under_way -= 1
+        else:
+            self._enter(contact)
+        self._state[contact] = _ANSWERED
+        for heard in contacts[: 2 * self.count]:
+            self._hear(heard)
+        self._horizon = min(self._horizon, self._seen_by(contact, contacts[: 2 * self.count]))
+        self._advance()
+
+    def failed(self, contact: Contact) -> None:
+        """Note that a peer that was asked is gone or silent."""
+        if self.done or self._state.get(contact) != _ASKED:
+            return
+        self._under_way -= 1
+        self._state[contact] = _FAILED
+        del self._by_distance[bisect_left(self._by_distance, self._place(contact))]
+        self._advance()
+
+    @property
+    def result(self) -> tuple[Contact, ...]:
+        """The live peers closest to the target, closest first; empty when the lookup failed."""
+        others = [state for contact, state in self._state.items() if contact is not self.own]
+        if self._too_many or (others and _ANSWERED not in others):
+            return ()
+        if self.done and self._waiting():
+            return ()
+        found: dict[int, Contact] = {}
+        for distance, *_, contact in self._by_distance:
+            if len(found) == self.count or (distance > self._horizon and found):
+                break
+            if self._state[contact] == _ANSWERED:
+                found.setdefault(contact.key, contact)
+        return tuple(found.values())
+
+    @property
+    def complete(self) -> bool:
+        """Whether the result is the whole network: fewer than ``count`` peers, and all heard of answered."""
+        whole = len(self._state) < self.count and all(state == _ANSWERED for state in self._state.values())
+        return self.done and whole
+
+    def _hear(self, contact: Contact) -> None:
+        if contact.key == self.own.key or contact in self._state:
+            return
+        if len(self._state) >= HEARD_MAX:
+            self._too_many = True
+            return
+        self._state[contact] = _HEARD
+        self._enter(contact)
+
+    def _seen_by(self, contact: Contact, contacts: Sequence[Contact]) -> int:
+        """Return the distance up to which a peer named all it knows.
+
+        Whoever names fewer than ``count`` knows nobody else.  Itself it may name in place or besides.
+        """
+        distances = [other.key ^ self.target for other in contacts if other.key != contact.key]
+        if len(distances) == self.count - 1:
+            distances.append(contact.key ^ self.target)
+        return max(distances) if len(distances) >= self.count else _RING
+
+    def _place(self, contact: Contact) -> tuple[int, str, int, Contact]:
+        return contact.key ^ self.target, contact.host, contact.port, contact
+
+    def _enter(self, contact: Contact) -> None:
+        insort(self._by_distance, self._place(contact))
+
+    def _front(self) -> list[Contact]:
+        return [contact for *_, contact in self._by_distance[: self.count]]
+
+    def _waiting(self) -> bool:
+        return any(self._state[contact] != _ANSWERED for contact in self._front())
+
+    def _advance(self) -> None:
+        self.done = not self._waiting() or (self.asked >= REQUESTS_MAX and self._under_way == 0)
+
+
+def closest(table: Iterable[Contact], key: int, count: int) -> list[Contact]:
+    """Return the ``count`` contacts of a table closest to a key, closest first."""
+    return nsmallest(count, table, key=lambda contact: contact.key ^ key)
+
+
+def ideal_tables(contacts: Iterable[Contact], bucket: int = 8) -> dict[int, list[Contact]]:
+    """Return the routing table of each peer, by its key, as if the network had run forever.
+
+    For each length of prefix a table holds all peers that agree with its own up to there and not
+    beyond, or ``bucket`` of them, spread evenly and differently for every peer.  Deterministic.
+    """
+    ranked = sorted(contacts, key=lambda contact: contact.key)
+    positions = [contact.key for contact in ranked]
+    assert all(a < b for a, b in pairwise(positions)), "keys are unique"
+    return {contact.key: _table(ranked, positions, contact.key, bucket) for contact in ranked}
+
+
+def _table(ranked: list[Contact], positions: list[int], own: int, bucket: int) -> list[Contact]:
+    table = []
+    low, high = 0, len(ranked)
+    while high - low > 1:
+        # Next to the highest bit in which any of those left differ: buckets in between are empty.
+        bit = (positions[low] ^ positions[high - 1]).bit_length() - 1
+        middle = bisect_left(positions, positions[high - 1] >> bit << bit, low, high)
+        if own >> bit & 1:
+            first, end, low = low, middle, middle
+        else:
+            first, end, high = middle, high, middle
+        size = end - first
+        if size <= bucket:
+            table += ranked[first:end]
+        else:
+            turn = own % size
+            table += [ranked[first + (turn + number * size // bucket) % size] for number in range(bucket)]
+    return table

@@ -1,0 +1,230 @@
+"""The parts of a frame to messages, checked.  :mod:`p2prdf.wire.codec` tells the format."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf.columns import Column
+from p2prdf.errors import RemoteProtocolError
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Plan
+from p2prdf.wire import shapes
+from p2prdf.wire import validation as check
+
+__all__ = ["Decoder", "Unpack"]
+
+Ints = npt.NDArray[Any]
+Method = Callable[["Decoder", Any], Any]
+Count = Callable[[tuple[Any, ...]], tuple[Any, ...]]
+
+
+class Unpack(Protocol):
+    """Build what msgpack spells, within bounds; ``count`` sees each array."""
+
+    def __call__(self, data: bytes | memoryview, count: Count, *, arrays_max: int, strings_max: int) -> Any:
+        """Raise RemoteProtocolError for anything but one well-formed value."""
+        ...
+
+
+class Decoder:
+    """The state of decoding one frame: its terms as local identifiers and what it may still take."""
+
+    def __init__(self, dictionary: TermDictionary, unpack: Unpack, *, lists: bool):
+        """Decode to the terms of ``dictionary``, to columns that are lists or arrays."""
+        self._dictionary = dictionary
+        self._unpack = unpack
+        self._lists = lists
+        self._plans = shapes.Memo[bytes, Plan]()
+        self._ids: list[int] = []
+        self._ids_array: npt.NDArray[np.uint32] | None = None
+        self._elements = 0
+        self._cells = 0
+
+    def messages(self, body: bytes | memoryview) -> list[Any]:
+        """Return the messages of a frame's body."""
+        if len(body) > shapes.FRAME_BYTES_MAX:
+            raise RemoteProtocolError(f"a frame of {len(body)} bytes; {shapes.FRAME_BYTES_MAX} are allowed")
+        self._elements, self._cells = shapes.ELEMENTS_MAX, shapes.CELLS_FREE + len(body)
+        parts = self._unpack(body, self._count, arrays_max=shapes.TERMS_MAX, strings_max=shapes.TERM_BYTES_MAX)
+        version, terms, messages = check.exactly(parts, 3, "a frame")
+        if type(version) is not int or version != shapes.VERSION:
+            spoken = f"this peer speaks version {shapes.VERSION}"
+            raise RemoteProtocolError(f"frame version {check.shown(version)}; {spoken}")
+        if len(check.tuple_of(messages, "messages")) > shapes.MESSAGES_MAX:
+            raise RemoteProtocolError(f"{len(messages)} messages in one frame; {shapes.MESSAGES_MAX} are allowed")
+        self._ids = self._intern(check.tuple_of(terms, "terms"))
+        self._ids_array = None
+        return [self._message(message) for message in messages]
+
+    def _count(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Take note of an array that msgpack has just built."""
+        self._elements -= len(items)
+        if self._elements < 0:
+            raise RemoteProtocolError(f"a frame of more than {shapes.ELEMENTS_MAX} parts")
+        return items
+
+    def _intern(self, terms: tuple[Any, ...]) -> list[int]:
+        try:
+            found = self._dictionary.find_all(terms)
+        except TypeError:
+            raise RemoteProtocolError("a term is not a string") from None
+        if None in found:
+            for term, known in zip(terms, found, strict=True):
+                if known is None:
+                    check.check_term(term)
+            return self._dictionary.intern_all(terms)
+        return found  # type: ignore[return-value]  # no None is left
+
+    def _message(self, value: Any, numbers_max: int = shapes.NUMBERS_MAX) -> Any:
+        parts = check.tuple_of(value, "a message")
+        number = parts[0] if parts else None
+        shape = shapes.BY_NUMBER.get(number) if type(number) is int and number < numbers_max else None
+        if shape is None:
+            raise RemoteProtocolError(f"unknown message type {check.shown(number)}")
+        return self._fields(shape, parts[1:])
+
+    def inner(self, value: Any) -> Any:
+        """Decode the message of a parcel."""
+        return self._message(value, shapes.PEER_NUMBERS)
+
+    def groups(self, value: Any) -> Any:
+        """Decode the groups of a message."""
+        return self._fields(shapes.GROUPS, check.tuple_of(value, "groups"))
+
+    def rows(self, value: Any) -> Any:
+        """Decode the rows of a message."""
+        return self._fields(shapes.ROWS, check.tuple_of(value, "rows"))
+
+    def _fields(self, shape: shapes.Shape, parts: tuple[Any, ...]) -> Any:
+        decoders = _FIELDS[shape.kind]
+        if len(parts) != len(decoders):
+            raise RemoteProtocolError(f"{shape.name} has {len(decoders)} fields, not {len(parts)}")
+        values = []
+        try:
+            for decode, part in zip(decoders, parts, strict=True):
+                values.append(decode(self, part))
+            if shape.columns:
+                columns = [values[at] for at in shape.columns]
+                if shape.tables:
+                    columns += [column for at in shape.tables for column in values[at]]
+                check.check_lengths(columns, shape.name)
+            message = shape.kind(*values)
+            check.check_message(message, self._dictionary)
+        except RemoteProtocolError as error:
+            field = "." + shape.names[len(values)] if len(values) < len(parts) else ""
+            raise RemoteProtocolError(f"{shape.name}{field}: {error}") from None
+        return message
+
+    def _equal_values(self, value: Any, top: int) -> tuple[int, int]:
+        """Return count and value of a column of equal values."""
+        count, number = check.exactly(value, 2, "a column of equal values")
+        if type(count) is not int or not 0 < count <= shapes.ROWS_MAX:
+            raise RemoteProtocolError(f"{check.shown(count)} rows; 1 to {shapes.ROWS_MAX} are allowed")
+        if count > 1:
+            self._cells -= count
+            if self._cells < 0:
+                raise RemoteProtocolError("more columns of equal values than the frame has bytes to show for")
+        return count, check.integer(number, top)
+
+    def u64(self, value: Any) -> Column:
+        """Unpack a column of 64-bit numbers."""
+        return self._numbers(value, check.U64_MAX, np.uint64)
+
+    def u32(self, value: Any) -> Column:
+        """Unpack a column of 32-bit numbers."""
+        return self._numbers(value, check.U32_MAX, np.uint32)
+
+    def _numbers(self, value: Any, top: int, dtype: Any) -> Column:
+        if type(value) is not bytes:
+            count, number = self._equal_values(value, top)
+            return [number] * count if self._lists else np.full(count, number, dtype)
+        if self._lists:
+            numbers = _listed(value)
+            if numbers and top < check.U64_MAX:
+                check.integer(max(numbers), top)
+            return numbers
+        array = _arrayed(value)
+        if len(array) and array.itemsize > np.dtype(dtype).itemsize:
+            check.integer(int(array.max()), top)
+        return array.astype(dtype)
+
+    def terms(self, value: Any) -> Column:
+        """Unpack a column of terms."""
+        ids = self._ids
+        try:
+            if type(value) is not bytes:
+                count, number = self._equal_values(value, shapes.TERMS_MAX)
+                return [ids[number]] * count if self._lists else np.full(count, ids[number], np.uint32)
+            if self._lists:
+                return [ids[number] for number in _listed(value)]
+            if self._ids_array is None:
+                self._ids_array = np.array(ids, np.uint32)
+            array = _arrayed(value)
+            if array.itemsize == 8:  # take() wants signed numbers; shapes.TERMS_MAX is too large anyway
+                array = np.minimum(array, np.uint64(shapes.TERMS_MAX)).astype(np.intp)
+            return self._ids_array.take(array)
+        except IndexError:
+            raise RemoteProtocolError(f"a term beyond the {len(ids)} of the frame") from None
+
+    def term_columns(self, value: Any) -> tuple[Column, ...]:
+        """Unpack the bindings or constants of a message."""
+        columns = check.tuple_of(value, "columns")
+        if len(columns) > shapes.COLUMNS_MAX:
+            raise RemoteProtocolError(f"{len(columns)} columns; {shapes.COLUMNS_MAX} are allowed")
+        return tuple(map(self.terms, columns))
+
+    def plan(self, value: Any) -> Plan:
+        """Decode a plan, or recall it."""
+        if type(value) is not bytes or len(value) > shapes.PLAN_BYTES_MAX:
+            raise RemoteProtocolError(f"{check.shown(value)} is not a plan")
+        plan = self._plans.get(value)
+        if plan is None:
+            plan = check.plan_of(
+                self._unpack(value, self._count, arrays_max=shapes.PLAN_PARTS_MAX, strings_max=shapes.PLAN_BYTES_MAX)
+            )
+            self._plans.put(value, plan, len(value))
+        return plan
+
+
+def _width(value: bytes) -> int:
+    """Return the width of a packed column's values."""
+    width = value[-1] if value else 0
+    if width not in shapes.WIDTHS or (len(value) - 1) % width or len(value) - 1 > width * shapes.ROWS_MAX:
+        raise RemoteProtocolError(f"{len(value)} bytes are not a column of numbers of {width} bytes each")
+    return width
+
+
+def _listed(value: bytes) -> list[int]:
+    width = _width(value)
+    return list(struct.unpack_from(f"<{(len(value) - 1) // width}{shapes.WIDTHS[width][0]}", value))
+
+
+def _arrayed(value: bytes) -> Ints:
+    width = _width(value)
+    return np.frombuffer(value, shapes.WIDTHS[width][1], count=(len(value) - 1) // width)
+
+
+_METHODS: Final[dict[str, Method]] = {
+    "terms": Decoder.terms, "term_columns": Decoder.term_columns, "u64": Decoder.u64, "u32": Decoder.u32,
+    "Groups": Decoder.groups, "Rows": Decoder.rows, "Message": Decoder.inner, "Plan": Decoder.plan,
+    "ConjunctiveQuery": lambda _, value: check.query_of(value),
+    "Contact": lambda _, value: check.contact_of(value),
+    "tuple[Contact, ...]": lambda _, value: check.contacts_of(value),
+    "tuple[int, ...]": lambda _, value: check.permutation(value),
+    "tuple[str, ...]": lambda _, value: check.strings(value),
+    "int": lambda _, value: check.integer(value),
+    "bool": lambda _, value: check.flag(value),
+    "float": lambda _, value: check.seconds(value),
+    "str": lambda _, value: check.text(value),
+}  # fmt: skip
+"""By the kind of a field."""
+
+_FIELDS: Final = {
+    shape.kind: tuple(_METHODS[kind] for kind in shape.kinds)
+    for shape in (*shapes.SHAPES.values(), shapes.GROUPS, shapes.ROWS)
+}

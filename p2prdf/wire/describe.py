@@ -1,0 +1,138 @@
+"""One line per message, for logs, golden files and the command line.
+
+A line names the message, says how many rows it carries, then its fields; keys and identities are
+16 hexadecimal digits, stamps are seconds, plans are patterns in order of evaluation with constants
+by number.  Equal messages have equal lines in every process: neither term identifiers, which are
+a process's own, nor addresses of objects occur.  Whatever a message carries, its line is bounded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final
+
+from p2prdf import hlc, keys
+from p2prdf.columns import Column, as_list
+from p2prdf.rdf.query import ConjunctiveQuery, Pattern, Plan
+from p2prdf.wire import messages as m
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["LINE_CHARACTERS_MAX", "describe", "describe_plan"]
+
+LINE_CHARACTERS_MAX: Final = 1000
+_VALUES_MAX: Final = 4
+_TEXT_CHARACTERS_MAX: Final = 60
+
+
+def describe(message: Any) -> str:
+    """Return a line about any message or parcel."""
+    if isinstance(message, m.Parcel):
+        transfer = f"#{message.transfer} " if message.transfer else ""
+        return f"{transfer}{_stamp(message.clock)} {describe(message.message)}"
+    said = [type(message).__name__]
+    if hasattr(message, "__len__"):
+        said.append(_count(len(message), "row"))
+    said += [
+        _field(field.name, field.metadata.get("kind", "object"), getattr(message, field.name))
+        for field in dataclasses.fields(message)
+    ]
+    line = " ".join(part for part in said if part)
+    return line if len(line) <= LINE_CHARACTERS_MAX else line[: LINE_CHARACTERS_MAX - 3] + "..."
+
+
+def describe_plan(plan: Plan) -> str:
+    """Return a plan in short form, such as ``csbv ?0 c0 ?1 . ?1 c1 ?2 -> ?0 ?2``."""
+    patterns = " . ".join(_pattern(plan.patterns[position], _constant_number) for position in plan.order)
+    marks = [" distinct" if plan.distinct else "", " per-event" if plan.per_event else ""]
+    filters = " " + _count(len(plan.filters), "filter") if plan.filters else ""
+    return f"{plan.algorithm.value} {patterns} -> {_variables(plan.answer)}{''.join(marks)}{filters}"
+
+
+def _field(name: str, kind: str, value: Any) -> str:
+    """Say one field; nothing about terms, about zeros that are the rule, and about what rows share."""
+    if kind in ("terms", "term_columns") or name in _SILENT:
+        return ""
+    spell = _SPELLINGS.get(name, str)
+    if kind in ("u32", "u64"):
+        values = sorted(set(as_list(value))) if name == "roles" else value
+        return f"{name}={_values(values, spell)}"
+    match value:
+        case Plan():
+            return f"[{describe_plan(value)}]"
+        case ConjunctiveQuery():
+            return f"[{_query(value)}]"
+        case m.Groups():
+            return f"{_count(len(value), 'group')}={_values(value.ids, _hexadecimal)}"
+        case m.Rows():
+            return f"{_count(len(value), 'row')}={_values(value.identity, _hexadecimal)}"
+        case bool():
+            return name if value else ""
+        case str():
+            return f"{name}={_text(value)}"
+        case tuple():
+            return f"{name}={_values(value, str)}"
+    return f"{name}={spell(value)}" if value or name not in _ZERO_IS_THE_RULE else ""
+
+
+def _values(values: Column | tuple[Any, ...], spell: Callable[[Any], str]) -> str:
+    """Spell the first few of many."""
+    few = values[:_VALUES_MAX]
+    first = ",".join(map(spell, few if isinstance(few, tuple) else as_list(few)))
+    more = f",+{len(values) - _VALUES_MAX}" if len(values) > _VALUES_MAX else ""
+    return first + more or "none"
+
+
+def _hexadecimal(value: int) -> str:
+    return f"{value:016x}"
+
+
+def _stamp(stamp: int) -> str:
+    counter = stamp & ((1 << hlc.COUNTER_BITS) - 1)
+    return f"{hlc.seconds(stamp):.3f}" + (f"+{counter}" if counter else "")
+
+
+def _roles(bits: int) -> str:
+    return keys.role_name(bits) or "none"
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _text(text: str) -> str:
+    return repr(text if len(text) <= _TEXT_CHARACTERS_MAX else text[: _TEXT_CHARACTERS_MAX - 3] + "...")
+
+
+def _variables(numbers: Sequence[int]) -> str:
+    return " ".join(f"?{number}" for number in numbers) or "()"
+
+
+def _constant_number(number: int) -> str:
+    return f"c{number}"
+
+
+def _pattern(pattern: Pattern, constant: Callable[[int], str]) -> str:
+    return " ".join(f"?{slot}" if slot >= 0 else constant(~slot) for slot in pattern)
+
+
+def _query(query: ConjunctiveQuery) -> str:
+    def constant(number: int) -> str:
+        text = query.constants[number]
+        return text if len(text) <= _TEXT_CHARACTERS_MAX else text[: _TEXT_CHARACTERS_MAX - 4] + "..." + text[-1]
+
+    patterns = " . ".join(_pattern(pattern, constant) for pattern in query.patterns)
+    distinct = " distinct" if query.distinct else ""
+    filters = " " + _count(len(query.filters), "filter") if query.filters else ""
+    return f"{patterns} -> {_variables(query.answer)}{distinct}{filters}"
+
+
+_SILENT: Final = frozenset({"born", "event", "oldest"})
+_ZERO_IS_THE_RULE: Final = frozenset({"hops", "lost", "refresh"})
+_SPELLINGS: Final[dict[str, Callable[[Any], str]]] = {
+    **dict.fromkeys(("groups", "identity", "key", "keys", "publisher", "receiver_key"), _hexadecimal),
+    **dict.fromkeys(("subscription", "subscriptions"), _hexadecimal),
+    **dict.fromkeys(("lease", "refresh", "since", "time"), _stamp),
+    "roles": _roles,
+}

@@ -1,0 +1,240 @@
+"""Messages to the parts of a frame.  :mod:`p2prdf.wire.codec` tells the format."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf.columns import Column
+from p2prdf.errors import LocalProtocolError
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import ConjunctiveQuery, Plan
+from p2prdf.wire import messages as m
+from p2prdf.wire import shapes
+from p2prdf.wire import validation as check
+
+__all__ = ["Encoder"]
+
+Ints = npt.NDArray[Any]
+Method = Callable[["Encoder", Any], Any]
+
+
+class Encoder:
+    """The state of encoding one frame: its terms so far and what it counts up to."""
+
+    def __init__(self, dictionary: TermDictionary, pack: Callable[[Any], bytes]):
+        """Encode with the terms of ``dictionary``; ``pack`` is msgpack's."""
+        self._dictionary = dictionary
+        self._pack = pack
+        self._plans = shapes.Memo[Plan, bytes]()
+        self._numbers: npt.NDArray[np.int32] = np.empty(0, np.int32)  # by term, -1: not in this frame
+        self._numbers_view = self._numbers.data
+        self._terms: list[int] = []
+        self._marked: list[Ints] = []
+        self._marked_singly: list[int] = []
+        self._elements = 0
+        self._cells = 0
+        self._shorten = True
+
+    def frame(self, messages: Sequence[Any]) -> bytes:
+        """Return the body of the frame of some messages."""
+        if len(messages) > shapes.MESSAGES_MAX:
+            raise LocalProtocolError(f"{len(messages)} messages for one frame; {shapes.MESSAGES_MAX} fit")
+        body = self._body(messages)
+        if self._cells > shapes.CELLS_FREE + len(body):
+            # Almost nothing but columns of equal values: written in full they are their own allowance.
+            self._shorten = False
+            try:
+                body = self._body(messages)
+            finally:
+                self._shorten = True
+        if len(body) > shapes.FRAME_BYTES_MAX:
+            raise LocalProtocolError(f"a frame of {len(body)} bytes; {shapes.FRAME_BYTES_MAX} are allowed")
+        return body
+
+    def _body(self, messages: Sequence[Any]) -> bytes:
+        self._elements = self._cells = 0
+        self._make_room()
+        try:
+            parts = [self.message(message) for message in messages]
+            elements = self._elements + len(self._terms) + len(parts) + 3
+            if len(self._terms) > shapes.TERMS_MAX or elements > shapes.ELEMENTS_MAX:
+                raise LocalProtocolError(f"{len(messages)} messages hold too many terms or parts for one frame")
+            body = self._pack((shapes.VERSION, self._texts(), parts))
+        except (struct.error, OverflowError, UnicodeEncodeError) as error:
+            raise LocalProtocolError(f"a message that cannot be encoded: {error}") from error
+        finally:
+            self._forget()
+        return body
+
+    def _make_room(self) -> None:
+        size = len(self._dictionary)
+        if len(self._numbers) < size:
+            self._numbers = np.full(size + size // 2, -1, np.int32)
+            self._numbers_view = self._numbers.data
+
+    def _forget(self) -> None:
+        for terms in self._marked:
+            self._numbers[terms] = -1
+        for term in self._marked_singly:
+            self._numbers_view[term] = -1
+        self._terms, self._marked, self._marked_singly = [], [], []
+
+    def _texts(self) -> list[str]:
+        assert not self._terms or min(self._terms) >= 0, "terms are identifiers of the dictionary"
+        texts = self._dictionary.texts(self._terms)
+        longest = max(map(len, texts), default=0)
+        if longest * 4 > shapes.TERM_BYTES_MAX and max(len(text.encode()) for text in texts) > shapes.TERM_BYTES_MAX:
+            raise LocalProtocolError(f"a term of more than {shapes.TERM_BYTES_MAX} bytes")
+        return texts
+
+    def message(self, message: Any) -> tuple[Any, ...]:
+        """Encode a message, its number first."""
+        number = shapes.NUMBERS.get(type(message))
+        if number is None:
+            raise LocalProtocolError(f"{type(message).__name__} is not a message")
+        return (number, *self._fields(message))
+
+    def groups(self, groups: m.Groups) -> list[Any]:
+        """Encode the groups of a message."""
+        return self._fields(groups)
+
+    def rows(self, rows: m.Rows) -> list[Any]:
+        """Encode the rows of a message."""
+        return self._fields(rows)
+
+    def _fields(self, value: Any) -> list[Any]:
+        fields = _FIELDS[type(value)]
+        self._elements += len(fields) + 1
+        return [encode(self, getattr(value, name)) for name, encode in fields]
+
+    def plain(self, value: Any) -> Any:
+        """Leave what msgpack knows as it is."""
+        return value
+
+    def numbers(self, column: Column) -> Any:
+        """Pack a column of numbers."""
+        count = len(column)
+        if count > shapes.ROWS_MAX:
+            raise LocalProtocolError(f"{count} rows for one message; {shapes.ROWS_MAX} fit")
+        if count == 0:
+            return b"\x01"
+        if isinstance(column, list):
+            first, top = column[0], max(column)
+            equal = count == 1 or column.count(first) == count
+        else:
+            first, top = int(column[0]), int(column.max())
+            low = first if count == 1 else int(column.min())
+            assert low >= 0, "columns hold no negative numbers"
+            equal = low == top
+        if equal and (self._shorten or count == 1):
+            self._elements += 2
+            self._cells += count
+            return count, first
+        width = 1 if top < 1 << 8 else 2 if top < 1 << 16 else 4 if top < 1 << 32 else 8
+        letter, dtype = shapes.WIDTHS[width]
+        if isinstance(column, list):
+            return struct.pack(f"<{count}{letter}B", *column, width)
+        return column.astype(dtype).tobytes() + bytes((width,))
+
+    def terms(self, column: Column) -> Any:
+        """Pack a column of terms as indices into the frame's dictionary."""
+        if len(column) <= shapes.FEW:
+            return self.numbers(self._renumber_few(column if isinstance(column, list) else column.tolist()))
+        return self.numbers(self._renumber(np.asarray(column, np.intp)))
+
+    def term_columns(self, columns: Sequence[Column]) -> list[Any]:
+        """Pack the bindings or constants of a message."""
+        if len(columns) > shapes.COLUMNS_MAX:
+            raise LocalProtocolError(f"{len(columns)} columns for one message; {shapes.COLUMNS_MAX} fit")
+        self._elements += len(columns)
+        return [self.terms(column) for column in columns]
+
+    def _renumber_few(self, column: list[int]) -> list[int]:
+        known, terms = self._numbers_view, self._terms
+        numbers = []
+        for term in column:
+            number = known[term]
+            if number < 0:
+                number = known[term] = len(terms)
+                terms.append(term)
+                self._marked_singly.append(term)
+            numbers.append(number)
+        return numbers
+
+    def _renumber(self, column: Ints) -> Ints:
+        known = self._numbers
+        numbers = known.take(column)
+        new = column[numbers < 0]
+        if len(new):
+            # Each writes its place; of equal terms one place is left, and that one is numbered.
+            places = np.arange(len(new), dtype=np.int32)
+            known[new] = places
+            new = new[known.take(new) == places]
+            known[new] = np.arange(len(self._terms), len(self._terms) + len(new), dtype=np.int32)
+            self._terms += new.tolist()
+            self._marked.append(new)
+            numbers = known.take(column)
+        return numbers
+
+    def plan(self, plan: Plan) -> bytes:
+        """Encode a plan, or recall how it was."""
+        encoded = self._plans.get(plan)
+        if encoded is None:
+            encoded = self._pack(_plan_parts(plan))
+            if len(encoded) > shapes.PLAN_BYTES_MAX:
+                raise LocalProtocolError(f"a plan of {len(encoded)} bytes; {shapes.PLAN_BYTES_MAX} are allowed")
+            self._plans.put(plan, encoded, len(encoded))
+        return encoded
+
+    def query(self, query: ConjunctiveQuery) -> tuple[Any, ...]:
+        """Encode a query with its constants spelled out."""
+        filters = [(each.text, each.variables) for each in query.filters]
+        parts = (query.patterns, query.constants, query.answer, query.names, query.distinct, filters)
+        self._elements += 16 + sum(map(len, parts[:4])) + 3 * len(query.patterns)
+        self._elements += sum(3 + len(variables) for _, variables in filters)
+        return parts
+
+    def contact(self, contact: m.Contact) -> tuple[int, str, int]:
+        """Encode a contact."""
+        self._elements += 3
+        return contact.key, contact.host, contact.port
+
+    def contacts(self, contacts: Sequence[m.Contact]) -> list[Any]:
+        """Encode contacts."""
+        if len(contacts) > check.CONTACTS_MAX:
+            raise LocalProtocolError(f"{len(contacts)} contacts for one message; {check.CONTACTS_MAX} fit")
+        self._elements += len(contacts)
+        return [self.contact(contact) for contact in contacts]
+
+    def tuple(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Encode an order or names."""
+        self._elements += len(values)
+        return values
+
+
+def _plan_parts(plan: Plan) -> tuple[Any, ...]:
+    filters = [(each.text, each.variables) for each in plan.filters]
+    return (
+        plan.algorithm.value, plan.per_event, plan.distinct, plan.patterns, plan.order, plan.answer, filters,
+        plan.constant_count,
+    )  # fmt: skip
+
+
+_METHODS: Final[dict[str, Method]] = {
+    "terms": Encoder.terms, "term_columns": Encoder.term_columns, "u64": Encoder.numbers, "u32": Encoder.numbers,
+    "Groups": Encoder.groups, "Rows": Encoder.rows, "Message": Encoder.message, "Plan": Encoder.plan,
+    "ConjunctiveQuery": Encoder.query, "Contact": Encoder.contact, "tuple[Contact, ...]": Encoder.contacts,
+    "tuple[int, ...]": Encoder.tuple, "tuple[str, ...]": Encoder.tuple,
+    "int": Encoder.plain, "bool": Encoder.plain, "float": Encoder.plain, "str": Encoder.plain,
+}  # fmt: skip
+"""By the kind of a field."""
+
+_FIELDS: Final = {
+    shape.kind: tuple(zip(shape.names, [_METHODS[kind] for kind in shape.kinds], strict=True))
+    for shape in (*shapes.SHAPES.values(), shapes.GROUPS, shapes.ROWS)
+}

@@ -1,0 +1,133 @@
+"""What a frame is made of: numbers of message types, kinds of fields, and bounds.
+
+Fields are described where they are declared, in :mod:`p2prdf.wire.messages`: by metadata for
+columns, by their annotation for the rest.  Here these descriptions become one table, from which
+encoder and decoder work.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+
+from p2prdf.wire import messages as m
+
+__all__ = [
+    "BY_NUMBER", "CELLS_FREE", "COLUMNS_MAX", "ELEMENTS_MAX", "FEW", "FRAME_BYTES_MAX", "GROUPS", "MESSAGES_MAX",
+    "NUMBERS", "NUMBERS_MAX", "PEER_NUMBERS", "PLANS_BYTES_MAX", "PLANS_MAX", "PLAN_BYTES_MAX", "PLAN_PARTS_MAX",
+    "ROWS", "ROWS_MAX", "SHAPES", "TERMS_MAX", "TERM_BYTES_MAX", "VERSION", "WIDTHS", "Memo", "Shape",
+]  # fmt: skip
+
+VERSION: Final = 1
+FRAME_BYTES_MAX: Final = 8 << 20
+TERM_BYTES_MAX: Final = 4 << 20
+"""One term may fill half a frame."""
+TERMS_MAX: Final = 1 << 18
+"""Distinct terms per frame: more than ROWS_MAX rows of three columns can hold."""
+ROWS_MAX: Final = 1 << 16
+"""Rows per message."""
+MESSAGES_MAX: Final = 1 << 13
+"""Messages per frame."""
+ELEMENTS_MAX: Final = TERMS_MAX + (1 << 18)
+"""Parts of all msgpack arrays of a frame together."""
+CELLS_FREE: Final = 1 << 16
+"""Cells in columns of equal values that any frame may have; beyond, one for each of its bytes."""
+COLUMNS_MAX: Final = 256
+"""Bindings or constants of one message."""
+PLAN_BYTES_MAX: Final = 64 << 10
+PLAN_PARTS_MAX: Final = 1024
+"""Of each list in a plan."""
+PLANS_MAX: Final = 2048
+"""Plans remembered, and their encoded bytes together:"""
+PLANS_BYTES_MAX: Final = 4 << 20
+
+FEW: Final = 32
+"""Up to so many rows a loop is faster than ten numpy calls."""
+WIDTHS: Final = {
+    width: (letter, np.dtype(f"<u{width}")) for width, letter in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))
+}
+"""Letter of :mod:`struct` and numpy type of a packed column, by its width in bytes."""
+
+NUMBERS: Final[dict[type, int]] = {
+    m.IndexTriples: 1, m.IndexQuery: 2, m.Forward: 3, m.Answers: 4, m.GroupsGone: 5, m.KeepGroups: 6,
+    m.GroupLeases: 7, m.GetRates: 8, m.Rates: 9, m.Advertise: 10, m.AskRoles: 11, m.TellRoles: 12,
+    m.OpenSubscription: 16, m.SubscriptionOpened: 17, m.SubscriptionRefused: 18, m.AttachSubscription: 19,
+    m.CloseSubscription: 20, m.SubscriptionClosed: 21, m.RenewSubscriptions: 22, m.Deliver: 23,
+    m.Delivered: 24, m.Acknowledge: 32, m.NotOwner: 33, m.FindNode: 34, m.Nodes: 35,
+    m.PeerHello: 48, m.Parcel: 49,
+    m.ClientHello: 64, m.ClientWelcome: 65, m.ClientPublish: 66, m.ClientPublished: 67,
+    m.ClientSubscribe: 68, m.ClientSubscribed: 69, m.ClientAttach: 70, m.ClientRows: 71,
+    m.ClientAcknowledge: 72, m.ClientUnsubscribe: 73, m.ClientUnsubscribed: 74, m.ClientStatus: 75,
+    m.ClientStatusReply: 76, m.ClientError: 77,
+}  # fmt: skip
+"""The number of each message type on the wire.  Those below 48 travel in a Parcel."""
+
+PEER_NUMBERS: Final = 48
+NUMBERS_MAX: Final = 128
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shape:
+    """The fields of a class in their order; ``columns`` and ``tables`` are the places of its columns."""
+
+    kind: Any
+    number: int
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    columns: tuple[int, ...]
+    tables: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the class."""
+        return str(self.kind.__name__)
+
+
+def _shape(kind: Any, number: int) -> Shape:
+    fields = dataclasses.fields(kind)
+    kinds = [field.metadata.get("kind", "object") for field in fields]
+    kinds = [str(field.type) if known == "object" else known for field, known in zip(fields, kinds, strict=True)]
+    columns = [at for at, known in enumerate(kinds) if known in ("u32", "u64", "terms")]
+    tables = [at for at, known in enumerate(kinds) if known == "term_columns"]
+    return Shape(kind, number, tuple(field.name for field in fields), tuple(kinds), tuple(columns), tuple(tables))
+
+
+SHAPES: Final = {kind: _shape(kind, number) for kind, number in NUMBERS.items()}
+BY_NUMBER: Final = {shape.number: shape for shape in SHAPES.values()}
+GROUPS: Final = _shape(m.Groups, 0)
+ROWS: Final = _shape(m.Rows, 0)
+
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Memo(Generic[K, V]):
+    """The plans used most recently: at most PLANS_MAX, and PLANS_BYTES_MAX encoded bytes."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def get(self, key: K) -> V | None:
+        """Return what is held under a key."""
+        held = self._held.get(key)
+        if held is None:
+            return None
+        self._held.move_to_end(key)
+        return held[0]
+
+    def put(self, key: K, value: V, size: int) -> None:
+        """Hold a value under a new key; the least recently used make room."""
+        self._held[key] = value, size
+        self._size += size
+        while len(self._held) > PLANS_MAX or self._size > PLANS_BYTES_MAX:
+            _, (_, size) = self._held.popitem(last=False)
+            self._size -= size

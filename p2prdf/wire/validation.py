@@ -1,0 +1,287 @@
+"""Checks of what came in from outside, value by value and message by message.
+
+Everything here takes values that msgpack has built (numbers, strings, byte strings, tuples) or
+messages made of them, and raises RemoteProtocolError with the value and the reason.
+:mod:`p2prdf.wire.codec` calls it; nothing behind the codec has to look again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from p2prdf.columns import Column, as_list
+from p2prdf.errors import RemoteProtocolError
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Pattern, Plan
+from p2prdf.wire import messages as m
+
+__all__ = [
+    "CONTACTS_MAX", "PATTERNS_MAX", "U32_MAX", "U64_MAX", "check_lengths", "check_message", "check_term",
+    "contact_of", "contacts_of", "exactly", "flag", "integer", "permutation", "plan_of", "query_of", "seconds",
+    "shown", "strings", "text", "tuple_of",
+]  # fmt: skip
+
+U32_MAX: Final = (1 << 32) - 1
+U64_MAX: Final = (1 << 64) - 1
+CONTACTS_MAX: Final = 1024
+"""Contacts of one message."""
+PATTERNS_MAX: Final = 256
+"""Patterns of one query; a parser's bound is lower."""
+
+_HOST_CHARACTERS_MAX: Final = 255
+_FEW: Final = 32  # rows for which a loop is faster than a numpy call
+_ROLES_MAX: Final = (1 << 16) - 1
+_ALGORITHMS: Final = {algorithm.value: algorithm for algorithm in Algorithm}
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+def shown(value: object) -> str:
+    """Spell a value from outside for an error message, whatever its size."""
+    if isinstance(value, str | bytes):
+        return repr(value[:40]) + ("..." if len(value) > 40 else "")
+    return repr(value) if value is None or isinstance(value, int | float) else f"a {type(value).__name__}"
+
+
+def tuple_of(value: Any, what: str) -> tuple[Any, ...]:
+    """Return a sequence of anything."""
+    if type(value) is not tuple:
+        raise RemoteProtocolError(f"{what}: {shown(value)} is not a sequence")
+    return value
+
+
+def exactly(value: Any, count: int, what: str) -> tuple[Any, ...]:
+    """Return a sequence of ``count`` parts."""
+    if len(tuple_of(value, what)) != count:
+        raise RemoteProtocolError(f"{what} has {count} parts, not {len(value)}")
+    return value  # type: ignore[no-any-return]  # a tuple, as was just seen
+
+
+def integer(value: Any, top: int = U64_MAX) -> int:
+    """Return an integer from 0 to ``top``."""
+    if type(value) is not int or not 0 <= value <= top:
+        raise RemoteProtocolError(f"{shown(value)} is not an integer from 0 to {top}")
+    return value
+
+
+def flag(value: Any) -> bool:
+    """Return a truth value."""
+    if type(value) is not bool:
+        raise RemoteProtocolError(f"{shown(value)} is not true or false")
+    return value
+
+
+def text(value: Any) -> str:
+    """Return a string."""
+    if type(value) is not str:
+        raise RemoteProtocolError(f"{shown(value)} is not a string")
+    return value
+
+
+def strings(value: Any) -> tuple[str, ...]:
+    """Return a sequence of strings."""
+    return tuple(map(text, tuple_of(value, "strings")))
+
+
+def seconds(value: Any) -> float:
+    """Return a finite duration, not below zero."""
+    if type(value) not in (int, float) or not 0 <= value < 1 << 53:  # NaN is not
+        raise RemoteProtocolError(f"{shown(value)} is not a number of seconds")
+    return float(value)
+
+
+def permutation(value: Any, count: int | None = None) -> tuple[int, ...]:
+    """Return an order of the numbers from 0 to ``count`` - 1 (None: as many as there are)."""
+    numbers = tuple_of(value, "an order")
+    if count is None:
+        count = len(numbers)
+    if count > PATTERNS_MAX or sorted(integer(number, PATTERNS_MAX) for number in numbers) != list(range(count)):
+        raise RemoteProtocolError(f"not an order of {count} patterns")
+    return numbers
+
+
+def check_term(term: Any) -> None:
+    """Check that a term has the outer shape of an N-Triples IRI or literal."""
+    if text(term)[:1] == "<":
+        well_formed = term[-1] == ">" and len(term) > 2
+    else:
+        well_formed = term[:1] == '"' and term.rfind('"') > 0
+    if not well_formed:
+        raise RemoteProtocolError(f"{shown(term)} is not a term in N-Triples form")
+
+
+def contact_of(value: Any) -> m.Contact:
+    """Return a contact."""
+    key, host, port = exactly(value, 3, "a contact")
+    if len(text(host)) > _HOST_CHARACTERS_MAX:
+        raise RemoteProtocolError(f"a host name of {len(host)} characters; {_HOST_CHARACTERS_MAX} are allowed")
+    return m.Contact(integer(key), host, integer(port, 65_535))
+
+
+def contacts_of(value: Any) -> tuple[m.Contact, ...]:
+    """Return a sequence of contacts."""
+    contacts = tuple_of(value, "contacts")
+    if len(contacts) > CONTACTS_MAX:
+        raise RemoteProtocolError(f"{len(contacts)} contacts; {CONTACTS_MAX} are allowed")
+    return tuple(map(contact_of, contacts))
+
+
+# --- plans and queries ---------------------------------------------------------------------------
+
+
+def plan_of(value: Any) -> Plan:
+    """Return a plan from its parts, in the order of its fields."""
+    algorithm, per_event, distinct, patterns, order, answer, filters, constants = exactly(value, 8, "a plan")
+    patterns, variables = _patterns(patterns, integer(constants, 3 * PATTERNS_MAX))
+    return Plan(
+        _ALGORITHMS[_algorithm(algorithm)], flag(per_event), flag(distinct), patterns,
+        permutation(order, len(patterns)), _variables(answer, variables), _filters(filters, variables), constants,
+    )  # fmt: skip
+
+
+def query_of(value: Any) -> ConjunctiveQuery:
+    """Return a query from its parts, in the order of its fields."""
+    patterns, constants, answer, names, distinct, filters = exactly(value, 6, "a query")
+    constants = strings(constants)
+    for constant in constants:
+        check_term(constant)
+    patterns, variables = _patterns(patterns, len(constants))
+    answer, names = _variables(answer, variables), strings(names)
+    if len(names) != len(answer):
+        raise RemoteProtocolError(f"{len(names)} names for an answer of {len(answer)} variables")
+    return ConjunctiveQuery(patterns, constants, answer, names, flag(distinct), _filters(filters, variables))
+
+
+def _algorithm(value: Any) -> str:
+    if text(value) not in _ALGORITHMS:
+        raise RemoteProtocolError(f"unknown algorithm {shown(value)}")
+    return value  # type: ignore[no-any-return]  # a string, as was just seen
+
+
+def _patterns(value: Any, constant_count: int) -> tuple[tuple[Pattern, ...], set[int]]:
+    """Return patterns and the variables in them."""
+    patterns = tuple_of(value, "patterns")
+    if not 0 < len(patterns) <= PATTERNS_MAX:
+        raise RemoteProtocolError(f"{len(patterns)} patterns; 1 to {PATTERNS_MAX} are allowed")
+    top = 3 * len(patterns)
+    variables = set()
+    for pattern in patterns:
+        for slot in exactly(pattern, 3, "a pattern"):
+            if type(slot) is not int or not -constant_count <= slot < top:
+                raise RemoteProtocolError(f"slot {shown(slot)} is no variable and none of {constant_count} constants")
+            if slot >= 0:
+                variables.add(slot)
+    return patterns, variables
+
+
+def _variables(value: Any, known: set[int]) -> tuple[int, ...]:
+    variables = tuple_of(value, "variables")
+    for variable in variables:
+        if type(variable) is not int or variable not in known:
+            raise RemoteProtocolError(f"{shown(variable)} is no variable of the patterns")
+    return variables
+
+
+def _filters(value: Any, known: set[int]) -> tuple[Filter, ...]:
+    filters = []
+    for part in tuple_of(value, "filters"):
+        expression, variables = exactly(part, 2, "a filter")
+        variables = _variables(variables, known)
+        if list(variables) != sorted(set(variables)):
+            raise RemoteProtocolError("the variables of a filter are not ascending")
+        filters.append(Filter(text(expression), variables))
+    return tuple(filters)
+
+
+# --- messages ------------------------------------------------------------------------------------
+
+
+def check_lengths(columns: Sequence[Column], what: str) -> None:
+    """Check that the columns of one message are equally long."""
+    if columns:
+        count = len(columns[0])
+        for column in columns:
+            if len(column) != count:
+                raise RemoteProtocolError(f"{what}: columns of {count} and of {len(column)} rows")
+
+
+def check_message(message: Any, dictionary: TermDictionary) -> None:
+    """Check what the parts of a message say about each other."""
+    check = _CHECKS.get(type(message))
+    if check is not None:
+        check(message, dictionary)
+
+
+def _below(column: Column, bound: int, what: str) -> None:
+    if len(column):
+        top = max(column) if isinstance(column, list) else int(column.max())
+        if top >= bound:
+            raise RemoteProtocolError(f"{what} {top}; the bound is {bound}")
+
+
+def _no_literals(column: Column, dictionary: TermDictionary, what: str) -> None:
+    if isinstance(column, list) or len(column) <= _FEW:
+        found = any(dictionary.literals[term] for term in as_list(column))
+    else:
+        found = bool(dictionary.literal_array().take(column.astype(np.intp)).any())
+    if found:
+        raise RemoteProtocolError(f"a literal as {what} of a triple")
+
+
+def _check_triples(message: m.IndexTriples | m.ClientPublish, dictionary: TermDictionary) -> None:
+    _no_literals(message.s, dictionary, "subject")
+    _no_literals(message.p, dictionary, "predicate")
+
+
+def _check_index_triples(message: m.IndexTriples, dictionary: TermDictionary) -> None:
+    _check_triples(message, dictionary)
+    _below(message.roles, _ROLES_MAX + 1, "a set of roles")
+
+
+def _check_step(message: m.IndexQuery | m.Forward, dictionary: TermDictionary) -> None:  # noqa: ARG001
+    plan = message.plan
+    if message.step >= len(plan.order):
+        raise RemoteProtocolError(f"step {message.step} of a plan of {len(plan.order)}")
+    if len(message.groups.params) != plan.constant_count:
+        raise RemoteProtocolError(f"{len(message.groups.params)} constants for a plan of {plan.constant_count}")
+
+
+def _check_forward(message: m.Forward, dictionary: TermDictionary) -> None:
+    _check_step(message, dictionary)
+    bound = message.plan.steps[message.step].bound
+    if len(message.rows.bindings) != len(bound):
+        raise RemoteProtocolError(f"{len(message.rows.bindings)} bindings for a step that carries {len(bound)}")
+    _below(message.rows.group, len(message.groups), "a row of group")
+
+
+def _check_answers(message: m.Answers, dictionary: TermDictionary) -> None:  # noqa: ARG001
+    _below(message.rows.group, len(message.groups), "a row of group")
+
+
+def _check_get_rates(message: m.GetRates, dictionary: TermDictionary) -> None:  # noqa: ARG001
+    _below(message.position, PATTERNS_MAX, "a pattern at position")
+    _below(message.roles, _ROLES_MAX + 1, "a set of roles")
+
+
+def _check_rates(message: m.Rates, dictionary: TermDictionary) -> None:  # noqa: ARG001
+    _below(message.position, PATTERNS_MAX, "a pattern at position")
+
+
+def _check_roles(message: m.Advertise | m.TellRoles, dictionary: TermDictionary) -> None:  # noqa: ARG001
+    integer(message.roles, _ROLES_MAX)
+
+
+def _check_algorithm(message: m.OpenSubscription | m.ClientSubscribe, dictionary: TermDictionary) -> None:  # noqa: ARG001
+    _algorithm(message.algorithm)
+
+
+_CHECKS: Final[dict[type, Callable[[Any, TermDictionary], None]]] = {
+    m.IndexTriples: _check_index_triples, m.ClientPublish: _check_triples, m.IndexQuery: _check_step,
+    m.Forward: _check_forward, m.Answers: _check_answers, m.GetRates: _check_get_rates,
+    m.Rates: _check_rates, m.Advertise: _check_roles, m.TellRoles: _check_roles,
+    m.OpenSubscription: _check_algorithm, m.ClientSubscribe: _check_algorithm,
+}  # fmt: skip

@@ -1,0 +1,95 @@
+"""Lines about messages: what they say, that they are bounded, and that nothing of a process leaks."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from p2prdf import hlc, keys
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, make_plan
+from p2prdf.wire import messages as m
+from p2prdf.wire.codec import NUMBERS
+from p2prdf.wire.describe import LINE_CHARACTERS_MAX, describe, describe_plan
+
+QUERY = ConjunctiveQuery(
+    ((0, -1, 1), (1, -2, 2)), ("<urn:plays>", "<urn:in>"), (0, 2), ("who", "where"), True, (Filter("?v2 > 1", (2,)),)
+)
+PLAN = make_plan(QUERY, (1, 0), Algorithm.CSBV, per_event=True)
+PEER = m.Contact(0xAB, "127.0.0.1", 7400)
+NOON = hlc.from_seconds(43_200)
+GROUPS = m.Groups([1, 2], [NOON] * 2, [NOON] * 2, [NOON] * 2, ([7, 7], [8, 8]))
+ROWS = m.Rows([0, 1, 1, 0, 0], [16, 17, 18, 19, 20], [NOON] * 5, [NOON] * 5, ([1] * 5,))
+
+
+PLAN_LINE = "[csbv ?1 c1 ?2 . ?0 c0 ?1 -> ?0 ?2 distinct per-event 1 filter]"
+QUERY_LINE = "[?0 <urn:plays> ?1 . ?1 <urn:in> ?2 -> ?0 ?2 distinct 1 filter]"
+PEER_LINE = "00000000000000ab@127.0.0.1:7400"
+GROUPS_LINE = "2 groups=0000000000000001,0000000000000002"
+ROWS_LINE = "5 rows=0000000000000010,0000000000000011,0000000000000012,0000000000000013,+1"
+
+LINES = {
+    "IndexTriples 2 rows time=43200.000,43200.000+1 roles=sp": m.IndexTriples(
+        [1, 2], [3, 3], [4, 5], [NOON, NOON + 1], [9, 9], [keys.role_bit(3, per_event=False)] * 2
+    ),
+    f"IndexQuery {PLAN_LINE} step=0 {GROUPS_LINE}": m.IndexQuery(PLAN, 0, GROUPS),
+    f"Forward {PLAN_LINE} step=1 {GROUPS_LINE} {ROWS_LINE} refresh=43200.000 hops=2": m.Forward(
+        PLAN, 1, GROUPS, ROWS, NOON, 2
+    ),
+    "Acknowledge transfers=1,2,3": m.Acknowledge([1, 2, 3]),
+    "Acknowledge transfers=none": m.Acknowledge([]),
+    "Advertise roles=s,p,o": m.Advertise(keys.CQC_ROLES),
+    "AskRoles": m.AskRoles(),
+    "#7 43200.000 AskRoles": m.Parcel(7, NOON, m.AskRoles()),
+    "43200.000+5 AskRoles": m.Parcel(0, NOON + 5, m.AskRoles()),
+    f"Nodes request=4 contacts={PEER_LINE},{PEER_LINE}": m.Nodes(4, (PEER, PEER)),
+    f"OpenSubscription request=1 key=00000000000000ff {QUERY_LINE} algorithm='csbv' subscriber={PEER_LINE}"
+    " lease_seconds=60.0": m.OpenSubscription(1, 255, QUERY, "csbv", False, PEER, 60.0),
+    "Deliver 1 row subscription=0000000000000003 first=1 identity=0000000000000005": m.Deliver(
+        3, 1, 0, [5], [NOON], ([1],)
+    ),
+    "ClientHello version=1 agent='" + "x" * 57 + "...'": m.ClientHello(1, "x" * 99),
+    "ClientSubscribed request=1 subscription=0000000000000002 since=43200.000 names=a,b order=1,0": (
+        m.ClientSubscribed(1, 2, NOON, ("a", "b"), (1, 0))
+    ),
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_says_what_matters(line):
+    assert describe(LINES[line]) == line
+
+
+def test_lists_and_arrays_are_described_alike():
+    columns = {name: np.array(getattr(ROWS, name), np.uint64) for name in ("group", "identity", "oldest", "born")}
+    arrays = m.Rows(**columns, bindings=(np.array([1] * 5, np.uint32),))
+    assert describe(m.Answers(np.array([1, 2], np.uint64), arrays)) == describe(m.Answers([1, 2], ROWS))
+
+
+def test_every_message_type_has_a_bounded_line_without_term_identifiers():
+    huge = 900_000_000
+    values = {
+        "int": 5, "bool": True, "str": "text " * 1000, "float": 1.5, "Contact": PEER, "Plan": PLAN,
+        "ConjunctiveQuery": dataclasses.replace(QUERY, constants=("<" + "x" * 9999 + ">", "<urn:in>")),
+        "Groups": GROUPS, "Rows": ROWS, "Message": m.GroupsGone([1] * 9999), "tuple[Contact, ...]": (PEER,) * 99,
+        "tuple[int, ...]": tuple(range(99)), "tuple[str, ...]": ("name",) * 99,
+    }  # fmt: skip
+    columns = {"terms": [huge] * 99, "term_columns": ([huge] * 99,), "u64": [3] * 99, "u32": [3] * 99}
+    for kind in NUMBERS:
+        parts = []
+        for field in dataclasses.fields(kind):
+            what = field.metadata.get("kind", "object")
+            parts.append(columns[what] if what in columns else values[str(field.type)])
+        line = describe(kind(*parts))
+        assert kind is m.Parcel or line.startswith(kind.__name__)
+        assert len(line) <= LINE_CHARACTERS_MAX + 50
+        assert "\n" not in line
+        assert str(huge) not in line
+
+
+def test_a_plan_of_any_length_leaves_the_line_bounded():
+    long = dataclasses.replace(QUERY, patterns=tuple((n, -1, n + 1) for n in range(250)), filters=(), answer=())
+    plan = make_plan(long, range(250), Algorithm.CQC)
+    assert describe_plan(plan).startswith("cqc ?0 c0 ?1 . ?1 c0 ?2")
+    assert len(describe(m.IndexQuery(plan, 0, GROUPS))) == LINE_CHARACTERS_MAX
