@@ -26,7 +26,9 @@ __all__ = [
     "Pattern",
     "Plan",
     "Step",
+    "constant_mask",
     "make_plan",
+    "single_role",
 ]
 
 Pattern = tuple[int, int, int]

@@ -1,0 +1,262 @@
+"""Filter expressions: from a tree to a Python function.
+
+A tree (:class:`Node`) says nothing about constants: those lie beside it by number, as in queries, so
+filters that differ only in constants share one parse.  Compiling binds them and yields nested
+closures, two kinds of them: one that returns a :class:`~p2prdf.rdf.values.Value`, and one that returns
+the effective boolean value as a Python bool for where only truth is asked, which is most places.
+
+SPARQL's errors are ExpressionError.  ``&&`` and ``||`` have three values (SPARQL 1.1, 17.2): an
+error on one side is outweighed by false or true on the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from p2prdf.rdf import arithmetic, functions, regex
+from p2prdf.rdf.moments import ExpressionError
+from p2prdf.rdf.values import Family, Value, boolean, compare, decode, ebv, equal
+
+__all__ = ["Constant", "Node", "Row", "compile_condition", "compile_value"]
+
+Row = Sequence[str]
+"""Canonical terms of a filter's variables, in order."""
+
+Constant = Value | tuple[Value, ...]
+"""A constant, or the members of a list behind IN."""
+
+Evaluate = Callable[[Row], Value]
+Test = Callable[[Row], bool]
+
+
+class Node(NamedTuple):
+    """One operation.
+
+    ``op``: ``var`` and ``const`` (``number`` says which), ``unbound``, ``or``, ``and``, ``not``,
+    ``compare`` (``name``: the sign), ``in``, ``arithmetic`` (``name``: one sign between each two
+    arguments), ``negate``, ``plus``, ``bound``, ``if``, ``coalesce``, ``call`` and ``cast``.
+    """
+
+    op: str
+    args: tuple[Node, ...] = ()
+    name: str = ""
+    number: int = -1
+
+
+def compile_condition(node: Node, constants: Sequence[Constant]) -> Test:
+    """Return a function that tells the effective boolean value, or raises ExpressionError.
+
+    Raises ExpressionError at once for a constant regular expression that cannot be compiled.
+    """
+    return _Compiler(constants).test(node)
+
+
+def compile_value(node: Node, constants: Sequence[Constant]) -> Evaluate:
+    """Return a function that evaluates the expression, or raises ExpressionError."""
+    return _Compiler(constants).value(node)
+
+
+_COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {
+    "<": lambda order: order < 0,
+    "<=": lambda order: order <= 0,
+    ">": lambda order: order > 0,
+    ">=": lambda order: order >= 0,
+}
+_TRUTHS: Final = frozenset({"or", "and", "not", "compare", "in", "bound"})
+"""Operations whose value is a boolean, so that testing is their natural form."""
+
+
+class _Compiler:
+    def __init__(self, constants: Sequence[Constant]):
+        self._constants = constants
+
+    # --- truth -------------------------------------------------------------------------------
+
+    def test(self, node: Node) -> Test:
+        """Compile for the effective boolean value."""
+        match node.op:
+            case "or":
+                return _any([self.test(arg) for arg in node.args])
+            case "and":
+                return _all([self.test(arg) for arg in node.args])
+            case "not":
+                inner = self.test(node.args[0])
+                return lambda row: not inner(row)
+            case "compare":
+                return self._compare(node)
+            case "in":
+                return self._in(node)
+            case "bound":
+                return _always(node.args[0].op == "var")
+        value = self.value(node)
+        return lambda row: ebv(value(row))
+
+    def _compare(self, node: Node) -> Test:
+        left, right = (self.value(arg) for arg in node.args)
+        if node.name == "=":
+            return lambda row: equal(left(row), right(row))
+        if node.name == "!=":
+            return lambda row: not equal(left(row), right(row))
+        holds = _COMPARISONS[node.name]
+
+        def ordered(row: Row) -> bool:
+            order = compare(left(row), right(row))
+            return order is not None and holds(order)  # None: NaN is neither less nor greater
+
+        return ordered
+
+    def _in(self, node: Node) -> Test:
+        value = self.value(node.args[0])
+        members: list[Evaluate] = []
+        fixed: list[Value] = []
+        for arg in node.args[1:]:
+            constant = self._constants[arg.number] if arg.op == "const" else None
+            if constant is None:
+                members.append(self.value(arg))
+            else:
+                fixed += constant if isinstance(constant, tuple) else (constant,)
+        if not members and all(member.family is Family.IRI for member in fixed):
+            iris = frozenset(member.lexical for member in fixed)
+            return lambda row: (found := value(row)).family is Family.IRI and found.lexical in iris
+        members += map(_always, fixed)
+
+        def among(row: Row) -> bool:
+            found = value(row)
+            failed: ExpressionError | None = None
+            for member in members:
+                try:
+                    if equal(found, member(row)):
+                        return True
+                except ExpressionError as error:
+                    failed = error
+            if failed is not None:
+                raise failed
+            return False
+
+        return among
+
+    # --- values ------------------------------------------------------------------------------
+
+    def value(self, node: Node) -> Evaluate:
+        """Compile for the value."""
+        if node.op in _TRUTHS:
+            test = self.test(node)
+            return lambda row: boolean(test(row))
+        match node.op:
+            case "var":
+                number = node.number
+                return lambda row: decode(row[number])
+            case "const":
+                constant = self._constants[node.number]
+                assert isinstance(constant, Value), "a list stands only behind IN"
+                return _always(constant)
+            case "unbound":
+                return _unbound
+            case "if":
+                return self._if(node)
+            case "coalesce":
+                return _first([self.value(arg) for arg in node.args])
+            case "arithmetic":
+                return self._arithmetic(node)
+            case "negate":
+                inner = self.value(node.args[0])
+                return lambda row: arithmetic.negate(inner(row))
+            case "plus":
+                inner = self.value(node.args[0])
+                return lambda row: arithmetic.itself(inner(row))
+        return self._call(node)
+
+    def _if(self, node: Node) -> Evaluate:
+        condition = self.test(node.args[0])
+        yes, no = (self.value(arg) for arg in node.args[1:])
+        return lambda row: yes(row) if condition(row) else no(row)
+
+    def _arithmetic(self, node: Node) -> Evaluate:
+        first = self.value(node.args[0])
+        steps = [
+            (_ARITHMETIC[sign], self.value(arg)) for sign, arg in zip(node.name, node.args[1:], strict=True)
+        ]
+
+        def compute(row: Row) -> Value:
+            result = first(row)
+            for operate, operand in steps:
+                result = operate(result, operand(row))
+            return result
+
+        return compute
+
+    def _call(self, node: Node) -> Evaluate:
+        args = [self.value(arg) for arg in node.args]
+        function: arithmetic.Function = (
+            arithmetic.CASTS[node.name] if node.op == "cast" else functions.FUNCTIONS[node.name]
+        )
+        if node.name in ("REGEX", "REPLACE"):
+            self._check_regex(node)
+        if len(args) == 1:
+            only = args[0]
+            return lambda row: function(only(row))
+        return lambda row: function(*[arg(row) for arg in args])
+
+    def _check_regex(self, node: Node) -> None:
+        """Refuse a constant regular expression that would fail on every solution."""
+        flags_at = 2 if node.name == "REGEX" else 3
+        asked = [node.args[1], *node.args[flags_at:]]
+        found = [self._constants[arg.number] for arg in asked if arg.op == "const"]
+        texts = [value.lexical for value in found if isinstance(value, Value)]
+        if len(texts) == len(asked):
+            regex.compile_regex(*texts)
+
+
+_ARITHMETIC: Final = {
+    "+": arithmetic.add, "-": arithmetic.subtract, "*": arithmetic.multiply, "/": arithmetic.divide,
+}  # fmt: skip
+
+
+_T = TypeVar("_T")
+
+
+def _always(found: _T) -> Callable[[Row], _T]:
+    return lambda _row: found
+
+
+def _unbound(_row: Row) -> Value:
+    raise ExpressionError("an unbound variable")
+
+
+def _first(options: list[Evaluate]) -> Evaluate:
+    def coalesce(row: Row) -> Value:
+        for option in options:
+            try:
+                return option(row)
+            except ExpressionError:
+                continue
+        raise ExpressionError("COALESCE found no value")
+
+    return coalesce
+
+
+def _any(tests: list[Test]) -> Test:
+    return _decided_by(tests, decisive=True)
+
+
+def _all(tests: list[Test]) -> Test:
+    return _decided_by(tests, decisive=False)
+
+
+def _decided_by(tests: list[Test], *, decisive: bool) -> Test:
+    """One ``decisive`` answer decides; else an error does; else it is the opposite."""
+
+    def decide(row: Row) -> bool:
+        failed: ExpressionError | None = None
+        for test in tests:
+            try:
+                if test(row) is decisive:
+                    return decisive
+            except ExpressionError as error:
+                failed = error
+        if failed is not None:
+            raise failed
+        return not decisive
+
+    return decide

@@ -1,0 +1,217 @@
+"""Filters as text: canonical, self-contained, and divided into what can be decided early.
+
+A filter travels between peers as text (:class:`~p2prdf.rdf.query.Filter`).  That text is spelled here
+from the symbols of a query: IRIs and literals in canonical form, variables as ``?v0``, ``?v1``
+..., those out of scope as ``?u0``, ``?u1`` ..., one space between symbols.  A conjunction becomes
+several filters, each decided as soon as its own variables are bound.
+
+For compiling, :func:`abstract` takes the text apart again: the *shape* of the expression, with
+variables and constants numbered, and the constants.  Filters of one shape are parsed once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from p2prdf.errors import QueryRefused
+from p2prdf.rdf import arithmetic, tokens
+from p2prdf.rdf.functions import FUNCTIONS
+from p2prdf.rdf.outline import refuse_word
+from p2prdf.rdf.terms import XSD
+from p2prdf.rdf.tokens import Symbol, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = [
+    "EXPRESSION_SYMBOLS_MAX", "FILTER_LENGTH_MAX", "IRI_WITH_BASE", "FilterShape", "abstract", "check_size",
+    "conjuncts", "prepare", "spell",
+]  # fmt: skip
+
+EXPRESSION_SYMBOLS_MAX: Final = 448
+"""Most symbols of a query's filters together (a list of constants behind IN counts as one): the
+grammar takes a millisecond for each."""
+
+FILTER_LENGTH_MAX: Final = 256 << 10
+"""Longest canonical text of one filter in characters; it spells out what prefixes abbreviate."""
+
+IRI_WITH_BASE: Final = "<urn:p2prdf:iri>"
+"""What ``IRI(x)`` becomes under a BASE: a function of x and the base."""
+
+_WORDS: Final = frozenset(FUNCTIONS) | {"BOUND", "IF", "COALESCE", "IN", "NOT", "TRUE", "FALSE"}
+_SYNONYMS: Final = {"URI": "IRI", "ISURI": "ISIRI"}
+_MARKS: Final = frozenset(("(", ")", ",", "=", "!=", "<", ">", "<=", ">=", "&&", "||", "!", *"+-*/"))
+_CASTS: Final = {f"<{name}>": name for name in arithmetic.CASTS}
+
+
+def prepare(text: str, symbols: list[Symbol]) -> list[Symbol]:
+    """Check the symbols of an expression and spell words in one way.
+
+    Refuses what a filter cannot have, by name and place.  A number with its sign behind an operand
+    is an operator and a number (SPARQL 1.1, 19.8, note 8).
+    """
+    prepared: list[Symbol] = []
+    for symbol, following in itertools.zip_longest(symbols, symbols[1:]):
+        before = prepared[-1] if prepared else None
+        if symbol.kind == "word":
+            prepared.append(_word(text, symbol, following))
+        elif symbol.kind == "blank" or (symbol.kind == "mark" and symbol.value not in _MARKS):
+            raise refusal(text, symbol.at, "syntax error", f"{symbol.value!r} is out of place in a filter")
+        elif symbol.kind == "iri" and following is not None and following.is_mark("("):
+            if symbol.value not in _CASTS and symbol.value != IRI_WITH_BASE:
+                reason = "custom functions are not supported"
+                raise refusal(text, symbol.at, f"function {symbol.value}", reason)
+            prepared.append(symbol)
+        elif symbol.signed and before is not None and _ends_operand(before):
+            prepared.append(Symbol("mark", symbol.value[1], symbol.at))
+            prepared.append(Symbol("literal", '"' + symbol.value[2:], symbol.at + 1))
+        else:
+            prepared.append(symbol)
+    return prepared
+
+
+def _word(text: str, symbol: Symbol, following: Symbol | None) -> Symbol:
+    word = _SYNONYMS.get(symbol.value.upper(), symbol.value.upper())
+    if word not in _WORDS or (word == "NOT" and (following is None or not following.is_word("IN"))):
+        raise refuse_word(text, symbol, following)
+    if word in ("TRUE", "FALSE"):
+        return Symbol("literal", f'"{word.lower()}"^^<{XSD}boolean>', symbol.at)
+    return Symbol("word", word, symbol.at)
+
+
+def _ends_operand(symbol: Symbol) -> bool:
+    return symbol.kind in ("var", "iri", "literal") or symbol.is_mark(")")
+
+
+def conjuncts(symbols: list[Symbol]) -> Iterator[list[Symbol]]:
+    """Divide ``( A && B )`` into A and B, if nothing binds more loosely."""
+    if not _is_bracketed(symbols):
+        yield symbols
+        return
+    inner = symbols[1:-1]
+    depth, cuts = 0, [-1]
+    for at, symbol in enumerate(inner):
+        depth += symbol.is_mark("(") - symbol.is_mark(")")
+        if depth == 0 and symbol.is_mark("||"):
+            yield inner
+            return
+        if depth == 0 and symbol.is_mark("&&"):
+            cuts.append(at)
+    for start, end in itertools.pairwise([*cuts, len(inner)]):
+        part = inner[start + 1 : end]
+        yield from conjuncts(part) if _is_bracketed(part) else (part,)
+
+
+def _is_bracketed(symbols: list[Symbol]) -> bool:
+    """Tell whether the first symbol is a bracket that the last one closes."""
+    if len(symbols) < 2 or not symbols[0].is_mark("("):
+        return False
+    depth = 0
+    for at, symbol in enumerate(symbols):
+        depth += symbol.is_mark("(") - symbol.is_mark(")")
+        if depth == 0:
+            return at == len(symbols) - 1
+    return False
+
+
+def spell(
+    symbols: list[Symbol], numbers: Mapping[str, int], base: str | None
+) -> tuple[str, tuple[int, ...]]:
+    """Return the canonical text of an expression and the numbers of its variables, ascending.
+
+    ``numbers``: those of the variables in scope, by name.
+    """
+    unbound: dict[str, int] = {}
+    found: set[int] = set()
+    parts: list[str] = []
+    depth = 0
+    with_base: list[int] = []  # depths at which an IRI function under a base closes
+    for symbol in symbols:
+        value = symbol.value
+        if symbol.kind == "var":
+            if value in numbers:
+                found.add(numbers[value])
+                value = f"?v{numbers[value]}"
+            else:
+                value = f"?u{unbound.setdefault(value, len(unbound))}"
+        elif symbol.is_word("IRI") and base is not None:
+            with_base.append(depth)
+            value = IRI_WITH_BASE
+        depth += symbol.is_mark("(") - symbol.is_mark(")")
+        if symbol.is_mark(")") and with_base and with_base[-1] == depth:
+            with_base.pop()
+            parts += [",", f"<{base}>"]
+        parts.append(value)
+    return " ".join(parts), tuple(sorted(found))
+
+
+# --- from text to a shape and constants ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FilterShape:
+    """An expression for the grammar, with ``?vN``, ``?uN`` and ``?cN``; constants lie beside it.
+
+    A constant is a canonical term, or a tuple of them: a list behind IN.
+    """
+
+    text: str
+    constants: tuple[str | tuple[str, ...], ...]
+    size: int
+    """Number of symbols."""
+
+
+def abstract(text: str, variables: tuple[int, ...]) -> FilterShape:
+    """Take a filter's text apart.  Raises QueryRefused for what is no filter of ours."""
+    if len(text) > FILTER_LENGTH_MAX:
+        reason = f"the canonical text has {len(text)} characters, more than {FILTER_LENGTH_MAX}"
+        raise QueryRefused(reason, construct="filter length")
+    places = {f"v{number}": place for place, number in enumerate(variables)}
+    symbols, _ = tokens.symbols(text, tokens.scan(text, 4 * FILTER_LENGTH_MAX))
+    symbols = prepare(text, symbols)
+    parts: list[str] = []
+    constants: list[str | tuple[str, ...]] = []
+    at = 0
+    while at < len(symbols):
+        symbol = symbols[at]
+        at += 1
+        is_function = at < len(symbols) and symbols[at].is_mark("(")
+        if symbol.kind == "var":
+            parts.append(f"?v{places[symbol.value]}" if symbol.value in places else "?u0")
+        elif symbol.kind == "literal" or (symbol.kind == "iri" and not is_function):
+            parts.append(f"?c{len(constants)}")
+            constants.append(symbol.value)
+        elif symbol.kind == "iri":
+            parts.append(f"<f:{_CASTS.get(symbol.value, 'iri').removeprefix(XSD)}>")
+        else:
+            parts.append(symbol.value)
+        if symbol.is_word("IN") and (members := _constant_list(symbols, at)) is not None:
+            parts += ["(", f"?c{len(constants)}", ")"]
+            constants.append(members)
+            at += 2 * len(members) + 1
+    check_size(len(parts))
+    return FilterShape(" ".join(parts), tuple(constants), len(parts))
+
+
+def check_size(size: int) -> None:
+    """Refuse filters of too many symbols."""
+    if size > EXPRESSION_SYMBOLS_MAX:
+        reason = f"more than {EXPRESSION_SYMBOLS_MAX} symbols in the filters of a query"
+        raise QueryRefused(reason, construct="filter length")
+
+
+def _constant_list(symbols: list[Symbol], at: int) -> tuple[str, ...] | None:
+    """Return the members of ``( c , c ... )`` at ``at`` if all are constants and there are some."""
+    members: list[str] = []
+    if at >= len(symbols) or not symbols[at].is_mark("("):
+        return None
+    while at + 2 < len(symbols) and symbols[at + 1].kind in ("iri", "literal"):
+        members.append(symbols[at + 1].value)
+        at += 2
+        if symbols[at].is_mark(")"):
+            return tuple(members)
+        if not symbols[at].is_mark(","):
+            return None
+    return None

@@ -1,0 +1,392 @@
+"""Read RDF files for publishing: streaming, in bounded memory, resumable, with the bad lines named.
+
+A reader turns a binary stream into batches of about a thousand triples as columns of canonical
+terms.  N-Triples and N-Quads are cut at line ends into chunks of 128 KiB.  A chunk that parses as a
+whole costs little more than the parser; only a chunk with a fault is read again line by line, so
+that a bad line costs that line alone and is reported with its number.  Chunks are filled to the
+same size whatever the stream's reads return, so equal files give equal batches.  (Larger chunks are
+slower: their statements fall out of the processor's caches before they are turned into strings.)
+
+Turtle cannot be cut at line ends: it streams through the parser, and a syntax error ends it after
+everything before the error has been delivered.
+
+Statements are counted as delivered, from the start of the file, so ``statements_done`` of the last
+acknowledged batch is where to resume: the reader parses, but does not build, what it skips.  That
+asks for labels that are the same in each run.  Labelled blank nodes keep theirs.  Turtle's unnamed
+ones (``[]`` and lists) get random names from the parser and are numbered here in order of
+appearance, which takes memory: at most ``UNNAMED_MAX`` of them in one file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import gzip
+import re
+import zlib
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Final, cast
+
+import pyoxigraph as ox
+
+from p2prdf.errors import DataRefused
+from p2prdf.rdf import terms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = [
+    "BATCH_TRIPLES", "CHUNK_BYTES", "LINE_BYTES_MAX", "UNNAMED_MAX", "BadLine", "Syntax", "TripleBatch",
+    "detect", "read_triples",
+]  # fmt: skip
+
+BATCH_TRIPLES: Final = 1000
+CHUNK_BYTES: Final = 1 << 17
+LINE_BYTES_MAX: Final = 3 * terms.TERM_BYTES_MAX
+"""A line that could hold three terms of the largest size; what is longer is dropped unseen."""
+
+UNNAMED_MAX: Final = 1_000_000
+"""Unnamed blank nodes of one Turtle file (about 150 bytes of memory each)."""
+
+_UNNAMED: Final = re.compile(r"_:([0-9a-f]{20,32})")
+"""How pyoxigraph names an unnamed node: 128 random bits.  A label that looks alike is numbered too."""
+
+_DIRECTIONS: Final = ("--ltr", "--rtl")
+_ERROR_PLACE: Final = re.compile(r"Parser error [^:]*: ")
+
+
+class Syntax(enum.Enum):
+    """A format of RDF files."""
+
+    N_TRIPLES = "nt"
+    N_QUADS = "nq"
+    TURTLE = "ttl"
+
+
+_BY_SUFFIX: Final = {".nt": Syntax.N_TRIPLES, ".nq": Syntax.N_QUADS, ".ttl": Syntax.TURTLE}
+_PARSERS: Final = {
+    Syntax.N_TRIPLES: ox.RdfFormat.N_TRIPLES,
+    Syntax.N_QUADS: ox.RdfFormat.N_QUADS,
+    Syntax.TURTLE: ox.RdfFormat.TURTLE,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TripleBatch:
+    """Consecutive triples of a file as three columns of canonical terms.
+
+    ``statements_done``: statements of the file delivered or skipped, this batch included.
+    ``line``: the last line read (Turtle: 0, its parser does not tell).
+    """
+
+    s: list[str]
+    p: list[str]
+    o: list[str]
+    statements_done: int
+    line: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that holds no triple that can be taken."""
+
+    line: int
+    reason: str
+
+
+def detect(name: str) -> tuple[Syntax, bool]:
+    """Return the format a file's name tells and whether it is compressed (``.gz``).
+
+    Raises DataRefused for a name that tells no known format.
+    """
+    plain = name.lower()
+    compressed = plain.endswith(".gz")
+    plain = plain.removesuffix(".gz")
+    for suffix, syntax in _BY_SUFFIX.items():
+        if plain.endswith(suffix):
+            return syntax, compressed
+    known = ", ".join(_BY_SUFFIX)
+    raise DataRefused(f"the name tells no known format ({known}, each also .gz)", source=name)
+
+
+def read_triples(
+    stream: IO[bytes],
+    *,
+    publication_id: str,
+    syntax: Syntax = Syntax.N_TRIPLES,
+    compressed: bool = False,
+    source: str = "",
+    strict: bool = False,
+    skip: int = 0,
+    on_bad_line: Callable[[BadLine], None] | None = None,
+    base: str | None = None,
+    batch_triples: int = BATCH_TRIPLES,
+) -> Iterator[TripleBatch]:
+    """Yield the triples of a binary stream as batches; graph names of N-Quads are dropped.
+
+    ``publication_id`` goes into the IRIs that stand for the file's blank nodes.  ``skip``: leave out
+    this many statements.  A bad line is told to ``on_bad_line`` and skipped, or, if ``strict``,
+    raises DataRefused; so does an error in Turtle or in the compression, each after everything
+    before it was delivered.  ``base`` resolves relative IRIs of Turtle.
+    """
+    prefix = terms.skolem_prefix(publication_id)
+    if skip < 0 or batch_triples < 1:
+        raise ValueError("skip must not be negative, batch_triples must be positive")
+    faults = _Faults(source, strict, on_bad_line)
+    data = cast("IO[bytes]", gzip.GzipFile(fileobj=stream, mode="rb")) if compressed else stream
+    if syntax is Syntax.TURTLE:
+        pieces = _turtle_pieces(data, faults, base)
+        names = _Names(prefix, unnamed_max=UNNAMED_MAX)
+    else:
+        pieces = _line_pieces(data, _PARSERS[syntax], faults)
+        names = _Names(prefix, unnamed_max=0)
+    return _batches(pieces, names, faults, skip, batch_triples)
+
+
+_Quads = list[ox.Quad] | list[ox.Triple]
+"""Statements without a graph name, so that ``str`` gives subject, predicate and object alone."""
+
+
+class _Faults:
+    """Where faults go: to the caller's list, or up."""
+
+    def __init__(self, source: str, strict: bool, on_bad_line: Callable[[BadLine], None] | None):
+        self.source = source
+        self._strict = strict
+        self._on_bad_line = on_bad_line
+
+    def bad_line(self, line: int, reason: str) -> None:
+        if self._strict:
+            raise DataRefused(reason, source=self.source, line=line)
+        if self._on_bad_line is not None:
+            self._on_bad_line(BadLine(line, reason))
+
+    def refuse(self, reason: str, line: int | None = None) -> DataRefused:
+        return DataRefused(reason, source=self.source, line=line)
+
+
+# --- from statements to batches of strings -------------------------------------------------------
+
+
+def _batches(
+    pieces: Iterator[tuple[_Quads, int]], names: _Names, faults: _Faults, skip: int, size: int
+) -> Iterator[TripleBatch]:
+    done = 0
+    for quads, line in pieces:
+        start = min(len(quads), max(0, skip - done))
+        if start and names.numbering:  # what is skipped still counts for the numbering
+            _columns(quads[:start], names, faults)
+        done += start
+        for part in _even_parts(quads[start:], size):
+            done += len(part)
+            yield TripleBatch(*_columns(part, names, faults), done, line)
+
+
+def _even_parts(quads: _Quads, size: int) -> Iterator[_Quads]:
+    """Cut into parts of at most ``size``, all about as large: no crumbs."""
+    count = -(-len(quads) // size)
+    for number in range(count):
+        yield quads[len(quads) * number // count : len(quads) * (number + 1) // count]
+
+
+def _columns(quads: _Quads, names: _Names, faults: _Faults) -> tuple[list[str], list[str], list[str]]:
+    # One string a statement and one cut is twice as fast as three strings: no space is in an IRI
+    # or a blank node, so the first two part subject, predicate and object.
+    rows = [str(quad).split(" ", 2) for quad in quads]
+    try:
+        for row in rows:
+            if row[0][0] == "_":
+                row[0] = names.name(row[0])
+            if row[2][0] == "_":
+                row[2] = names.name(row[2])
+    except DataRefused as error:
+        raise faults.refuse(error.reason) from None
+    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+
+
+class _Names:
+    """Gives the blank nodes of one file their IRIs."""
+
+    def __init__(self, prefix: str, unnamed_max: int):
+        self._prefix = prefix
+        self._publication = prefix.removeprefix("<" + terms.BNODE_PREFIX)[:-1]
+        self._unnamed_max = unnamed_max
+        self._unnamed: dict[int, int] = {}
+        self.numbering = unnamed_max > 0
+
+    def name(self, text: str) -> str:
+        """Return the IRI for a blank node as the parser spells it."""
+        match = _UNNAMED.fullmatch(text) if self.numbering else None
+        if match is None:
+            return terms.skolem(self._publication, text[2:])
+        key = int(match[1], 16)
+        number = self._unnamed.get(key)
+        if number is None:
+            number = self._unnamed[key] = len(self._unnamed)
+            if number >= self._unnamed_max:
+                raise DataRefused(
+                    f"more than {self._unnamed_max} unnamed blank nodes in one Turtle file: "
+                    "convert it to N-Triples"
+                )
+        return f"{self._prefix}~{number}>"  # "~" is in no label
+
+
+# --- N-Triples and N-Quads: by lines -------------------------------------------------------------
+
+
+def _line_pieces(
+    data: IO[bytes], parser: ox.RdfFormat, faults: _Faults
+) -> Iterator[tuple[_Quads, int]]:
+    line = 0
+    for chunk in _chunks(data, faults):
+        if isinstance(chunk, _Overlong):
+            line += 1
+            faults.bad_line(line, f"longer than {LINE_BYTES_MAX} bytes")
+            continue
+        first = line + 1
+        line += chunk.count(b"\n") + (not chunk.endswith(b"\n"))
+        quads = _whole(chunk, parser)
+        if quads is not None:
+            yield quads, line
+        else:
+            yield from _each_line(chunk, parser, first, faults)
+
+
+def _whole(chunk: bytes, parser: ox.RdfFormat) -> _Quads | None:
+    """Parse a chunk at once; None when a line of it needs a closer look."""
+    if len(chunk) > terms.TERM_BYTES_MAX:
+        return None
+    try:
+        quads = list(ox.parse(chunk, format=parser))
+    except SyntaxError:
+        return None
+    if (b"<<(" in chunk or b"--" in chunk) and any(map(_beyond, quads)):
+        return None
+    return [quad.triple for quad in quads] if parser == ox.RdfFormat.N_QUADS else quads
+
+
+def _each_line(
+    chunk: bytes, parser: ox.RdfFormat, first: int, faults: _Faults
+) -> Iterator[tuple[_Quads, int]]:
+    """Parse line by line, deliver what is before a fault before the fault is told."""
+    good: list[ox.Triple] = []
+    number = first
+    for number, text in enumerate(chunk.split(b"\n"), first):
+        try:
+            good += _line(text, parser)
+        except SyntaxError as error:
+            reason = _ERROR_PLACE.sub("", error.msg, count=1)
+        except DataRefused as error:
+            reason = error.reason
+        else:
+            if len(good) < BATCH_TRIPLES:
+                continue
+            reason = ""
+        if good:
+            yield good, number
+            good = []
+        if reason:
+            faults.bad_line(number, reason)
+    if good:
+        yield good, number
+
+
+def _line(text: bytes, parser: ox.RdfFormat) -> list[ox.Triple]:
+    triples = [quad.triple for quad in ox.parse(text, format=parser)]
+    for quad in triples:
+        if _beyond(quad):
+            raise DataRefused("terms of RDF 1.2 (triple terms, base directions) are not supported")
+        if len(text) > terms.TERM_BYTES_MAX and _too_long(quad):
+            raise DataRefused(f"a term exceeds {terms.TERM_BYTES_MAX} bytes")
+    return triples
+
+
+def _beyond(quad: ox.Quad | ox.Triple) -> bool:
+    """Tell whether a statement holds a term that only RDF 1.2 knows."""
+    found = quad.object
+    return isinstance(found, ox.Triple) or (isinstance(found, ox.Literal) and found.direction is not None)
+
+
+def _too_long(quad: ox.Quad | ox.Triple) -> bool:
+    texts = (str(quad.subject), str(quad.predicate), str(quad.object))
+    return any(len(text.encode()) > terms.TERM_BYTES_MAX for text in texts)
+
+
+class _Overlong:
+    """Stands for a line that was dropped for its length."""
+
+
+def _chunks(data: IO[bytes], faults: _Faults) -> Iterator[bytes | _Overlong]:
+    """Cut a stream at line ends into pieces of about CHUNK_BYTES, each of at least one line."""
+    rest = b""
+    while True:
+        block = _fill(data, CHUNK_BYTES, faults)
+        if not block:
+            if rest:
+                yield rest
+            return
+        cut = block.rfind(b"\n") + 1
+        if cut:
+            yield rest + block[:cut]
+            rest = block[cut:]
+            continue
+        rest += block
+        if len(rest) > LINE_BYTES_MAX:
+            rest = _drop_line(data, faults)
+            yield _Overlong()
+
+
+def _drop_line(data: IO[bytes], faults: _Faults) -> bytes:
+    """Read on to the end of the line; return what follows it."""
+    while block := _fill(data, CHUNK_BYTES, faults):
+        cut = block.find(b"\n") + 1
+        if cut:
+            return block[cut:]
+    return b""
+
+
+def _fill(data: IO[bytes], size: int, faults: _Faults) -> bytes:
+    """Read exactly ``size`` bytes, fewer only at the end."""
+    parts = []
+    while size:
+        try:
+            part = data.read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise faults.refuse(f"the compressed data is damaged: {error}") from None
+        if not part:
+            break
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+# --- Turtle: by statements -----------------------------------------------------------------------
+
+
+def _turtle_pieces(
+    data: IO[bytes], faults: _Faults, base: str | None
+) -> Iterator[tuple[_Quads, int]]:
+    statements = iter(ox.parse(data, format=ox.RdfFormat.TURTLE, base_iri=base))
+    while True:
+        quads, error = _take(statements, faults)
+        if quads:
+            yield quads, 0
+        if error is not None:
+            raise error
+        if not quads:
+            return
+
+
+def _take(statements: Iterator[ox.Quad], faults: _Faults) -> tuple[list[ox.Quad], DataRefused | None]:
+    """Take a batch of statements, and the error that ended it early."""
+    quads: list[ox.Quad] = []
+    try:
+        for quad in islice(statements, BATCH_TRIPLES):
+            if _beyond(quad):
+                return quads, faults.refuse("terms of RDF 1.2 are not supported")
+            quads.append(quad)
+    except SyntaxError as error:
+        return quads, faults.refuse(_ERROR_PLACE.sub("", error.msg, count=1), error.lineno)
+    except (EOFError, gzip.BadGzipFile, zlib.error, OSError) as error:
+        return quads, faults.refuse(f"the data cannot be read: {error}")
+    return quads, None

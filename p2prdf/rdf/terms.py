@@ -1,0 +1,222 @@
+"""RDF terms as canonical N-Triples strings.
+
+Between peers, in files and in the dictionary a term *is* its canonical N-Triples spelling, so
+equal terms are equal strings and nothing needs a class.  Canonical is what pyoxigraph writes:
+``xsd:string`` is left out, language tags are lower case, and only what must be escaped is.
+
+A blank node has a meaning only inside the file it came from, while triples of one file go to many
+peers.  Each becomes an IRI of its own, ``<urn:bnode:PUBLICATION:LABEL>`` (skolemisation, RDF 1.1
+Concepts 3.5).  Results and filters turn such IRIs back into blank nodes.
+
+Terms of RDF 1.2 (triple terms, base directions) are refused: no part of SPARQL 1.1 can name them.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import TYPE_CHECKING, Final
+
+import pyoxigraph as ox
+
+from p2prdf.errors import DataRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "BNODE_PREFIX", "LANG_STRING", "RDF", "TERM_BYTES_MAX", "XSD", "Kind", "from_json", "iri", "is_skolem",
+    "kind", "language", "lexical", "literal", "literal_parts", "parse_term", "skolem", "skolem_prefix",
+    "to_json",
+]  # fmt: skip
+
+TERM_BYTES_MAX: Final = 4 << 20
+"""Largest canonical term in UTF-8 bytes (frames are sized by it)."""
+
+XSD: Final = "http://www.w3.org/2001/XMLSchema#"
+RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+LANG_STRING: Final = RDF + "langString"
+BNODE_PREFIX: Final = "urn:bnode:"
+
+_SKOLEM: Final = "<" + BNODE_PREFIX
+
+# The outer shape of one term.  It keeps text that pyoxigraph would read as a term and something
+# after it from passing as a term; what is inside is pyoxigraph's to judge.
+_IRI: Final = r"<[^<>\x00-\x20]*+>"
+_ONE_TERM: Final = re.compile(
+    rf'{_IRI}|"(?:[^"\\\n\r]|\\[^\n\r])*+"(?:@[A-Za-z]++(?:-[A-Za-z0-9]++)*+|\^\^{_IRI})?'
+)
+_PUBLICATION: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_PLAIN_LABEL: Final = re.compile(r"[A-Za-z0-9._:~-]+")
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_CONTROL: Final = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
+
+
+class Kind(enum.Enum):
+    """What a term is."""
+
+    IRI = "uri"
+    BLANK = "bnode"
+    LITERAL = "literal"
+
+
+def iri(value: str) -> str:
+    """Return the canonical string of an IRI.  Raises DataRefused when it is not absolute and valid."""
+    try:
+        return _bounded(str(ox.NamedNode(value)))
+    except ValueError as error:  # UnicodeEncodeError (a lone surrogate) is one
+        raise DataRefused(f"not an IRI: {_excerpt(value)}: {error}") from None
+
+
+def literal(lexical: str, datatype: str | None = None, language: str | None = None) -> str:
+    """Return the canonical string of a literal; ``datatype`` is an IRI without brackets.
+
+    The lexical form is kept as it is, also when it is none of the datatype's.
+    """
+    if language is not None:
+        if datatype not in (None, LANG_STRING):
+            raise DataRefused(f"a literal cannot have both language {language!r} and datatype <{datatype}>")
+    elif datatype == LANG_STRING:
+        raise DataRefused("a literal of datatype rdf:langString needs a language tag")
+    try:
+        if language is not None:
+            return _bounded(str(ox.Literal(lexical, language=language)))
+        if datatype is None:
+            return _bounded(str(ox.Literal(lexical)))
+        return _bounded(str(ox.Literal(lexical, datatype=ox.NamedNode(datatype))))
+    except ValueError as error:
+        raise DataRefused(f"not a literal: {_excerpt(lexical)}: {error}") from None
+
+
+def parse_term(text: str) -> str:
+    """Return the canonical string of an IRI or literal in any N-Triples spelling.
+
+    Raises DataRefused for anything else, blank nodes included: give them their publication first
+    (:func:`skolem`).
+    """
+    if len(text) > 2 * TERM_BYTES_MAX:  # escapes make a term longer, within reason
+        raise DataRefused(f"a term of {len(text)} characters exceeds {TERM_BYTES_MAX} bytes")
+    if text.startswith("_:"):
+        raise DataRefused(f"a blank node has no meaning outside its file: {_excerpt(text)}")
+    if _ONE_TERM.fullmatch(text) is None:
+        raise DataRefused(f"not an IRI or literal in N-Triples syntax: {_excerpt(text)}")
+    try:
+        statement = f"<urn:s> <urn:p> {text} .".encode()
+        (quad,) = ox.parse(statement, format=ox.RdfFormat.N_TRIPLES)
+    except ValueError as error:  # a lone surrogate
+        raise DataRefused(f"not an IRI or literal: {_excerpt(text)}: {error}") from None
+    except SyntaxError as error:
+        reason = error.msg.split(": ", 1)[-1]
+        raise DataRefused(f"not an IRI or literal: {_excerpt(text)}: {reason}") from None
+    found = _bounded(str(quad.object))
+    if found.startswith('"') and found.endswith('"^^<' + LANG_STRING + ">"):
+        raise DataRefused("a literal of datatype rdf:langString needs a language tag")
+    return found
+
+
+def kind(canonical: str) -> Kind:
+    """Tell what a canonical term is; skolem IRIs are blank nodes."""
+    if canonical.startswith('"'):
+        return Kind.LITERAL
+    return Kind.BLANK if canonical.startswith(_SKOLEM) else Kind.IRI
+
+
+def is_skolem(canonical: str) -> bool:
+    """Tell whether a canonical term stands for a blank node."""
+    return canonical.startswith(_SKOLEM)
+
+
+def literal_parts(canonical: str) -> tuple[str, str | None, str | None]:
+    """Return lexical form, datatype IRI (None: plain) and language tag (None: none) of a literal."""
+    end = canonical.rindex('"')
+    lexical_form = _unescape(canonical[1:end])
+    suffix = canonical[end + 1 :]
+    if suffix.startswith("^^<"):
+        return lexical_form, suffix[3:-1], None
+    return lexical_form, None, suffix[1:] or None
+
+
+def lexical(canonical: str) -> str:
+    """Return a literal's lexical form, or an IRI without its brackets."""
+    if canonical.startswith('"'):
+        return _unescape(canonical[1 : canonical.rindex('"')])
+    return canonical[1:-1]
+
+
+def language(canonical: str) -> str | None:
+    """Return the language tag of a literal, or None."""
+    return literal_parts(canonical)[2] if canonical.startswith('"') else None
+
+
+def to_json(canonical: str) -> dict[str, str]:
+    """Return a term as in SPARQL 1.1 Query Results JSON; skolem IRIs become blank nodes."""
+    if not canonical.startswith('"'):
+        if canonical.startswith(_SKOLEM):
+            return {"type": "bnode", "value": canonical[len(_SKOLEM) : -1]}
+        return {"type": "uri", "value": canonical[1:-1]}
+    lexical_form, datatype, tag = literal_parts(canonical)
+    term = {"type": "literal", "value": lexical_form}
+    if tag is not None:
+        term["xml:lang"] = tag
+    elif datatype is not None:
+        term["datatype"] = datatype
+    return term
+
+
+def from_json(term: Mapping[str, str]) -> str:
+    """Return the canonical string of a term of SPARQL 1.1 Query Results JSON."""
+    value = term.get("value")
+    if not isinstance(value, str):
+        raise DataRefused(f"a JSON term needs a string `value`: {_excerpt(repr(term))}")
+    match term.get("type"):
+        case "uri":
+            return iri(value)
+        case "bnode":
+            return iri(BNODE_PREFIX + value)
+        case "literal" | "typed-literal":
+            return literal(value, term.get("datatype"), term.get("xml:lang"))
+        case other:
+            raise DataRefused(f"a JSON term of unknown type {other!r}")
+
+
+def skolem(publication_id: str, label: str) -> str:
+    """Return the IRI that stands for blank node ``label`` of a publication (a file, usually).
+
+    ``publication_id``: 1 to 64 of ``A-Z a-z 0-9 . _ -``.
+    """
+    if _PLAIN_LABEL.fullmatch(label) is None:
+        # Labels may hold letters that IRIs may not; "%" is in no label, so nothing is confused.
+        label = "".join(
+            c if _PLAIN_LABEL.fullmatch(c) else "".join(f"%{b:02X}" for b in c.encode()) for c in label
+        )
+    return f"{skolem_prefix(publication_id)}{label}>"
+
+
+def skolem_prefix(publication_id: str) -> str:
+    """Return how the skolem IRIs of a publication begin.  Raises DataRefused for an unfit identifier."""
+    if _PUBLICATION.fullmatch(publication_id) is None:
+        reason = f"not a publication identifier (1 to 64 of A-Za-z0-9._-): {_excerpt(publication_id)}"
+        raise DataRefused(reason)
+    return f"{_SKOLEM}{publication_id}:"
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(_unescape_one, text)
+
+
+def _unescape_one(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else _CONTROL.get(match[3], match[3])
+
+
+def _bounded(canonical: str) -> str:
+    size = len(canonical)
+    if size * 4 > TERM_BYTES_MAX and (size > TERM_BYTES_MAX or len(canonical.encode()) > TERM_BYTES_MAX):
+        raise DataRefused(f"a term exceeds {TERM_BYTES_MAX} bytes: {_excerpt(canonical)}")
+    return canonical
+
+
+def _excerpt(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -1,0 +1,328 @@
+"""SPARQL text to tokens: linear, bounded, and before any parser sees it.
+
+Queries come from strangers.  A general parser given 16 KiB of brackets can run for minutes or out
+of stack, so the text is first cut into tokens here, in one pass whose work is proportional to its
+length, and what is too long, too deep or no token at all is refused with its position.  (The
+possessive quantifiers and the bounded prefix keep each regular expression linear.)
+
+Then :func:`symbols` resolves what depends on the prologue: BASE and PREFIX are consumed, prefixed
+names and relative IRIs become absolute, a literal with its datatype or language becomes one
+symbol.  What is left has a canonical spelling, which the rest of the package builds upon.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from p2prdf.errors import DataRefused, QueryRefused
+from p2prdf.rdf import terms
+
+__all__ = [
+    "EXCLAMATIONS_MAX", "NESTING_MAX", "QUERY_BYTES_MAX", "Symbol", "Token", "refusal", "resolve", "scan",
+    "symbols",
+]  # fmt: skip
+
+QUERY_BYTES_MAX: Final = 16 << 10
+NESTING_MAX: Final = 64
+"""Deepest nesting of ``(``, ``[`` and ``{`` together."""
+EXCLAMATIONS_MAX: Final = 8
+"""Longest run of ``!`` (SPARQL itself allows one; what is longer than this is an attack)."""
+
+
+class Token(NamedTuple):
+    """A piece of the text: its kind, its spelling, where it begins."""
+
+    kind: str
+    text: str
+    at: int
+
+
+class Symbol(NamedTuple):
+    """A token with its meaning resolved.
+
+    ``kind``: ``var`` (value: name), ``iri`` and ``literal`` (canonical term), ``blank`` (label),
+    ``word`` (as written) or ``mark`` (punctuation).  ``signed``: a number written with its sign.
+    """
+
+    kind: str
+    value: str
+    at: int
+    signed: bool = False
+
+    def is_mark(self, *values: str) -> bool:
+        """Tell whether this is one of these punctuation marks."""
+        return self.kind == "mark" and self.value in values
+
+    def is_word(self, *values: str) -> bool:
+        """Tell whether this is one of these words, given in capitals."""
+        return self.kind == "word" and self.value.upper() in values
+
+
+_BASE_CHARS: Final = (
+    "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f"
+    "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
+)
+_VAR_CHARS: Final = _BASE_CHARS + "_0-9\u00b7\u0300-\u036f\u203f-\u2040"
+_NAME_CHARS: Final = _VAR_CHARS + "\\-"
+_ESCAPED: Final = r"%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*+,;=/?#@%]"
+_CODE: Final = r"\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8}"
+_IN_STRING: Final = rf"\\[tbnrf\\\"']|{_CODE}"
+_DOTTED: Final = f"[{_NAME_CHARS}]*+(?:\\.++[{_NAME_CHARS}]++)*+"
+_LOCAL: Final = (
+    rf"(?:[{_BASE_CHARS}_:0-9]|{_ESCAPED})"
+    rf"(?:[{_NAME_CHARS}:]|{_ESCAPED}|\.++(?=[{_NAME_CHARS}:%\\]))*+"
+)
+
+_TOKEN: Final = re.compile(
+    "|".join(
+        f"(?P<{kind}>{pattern})"
+        for kind, pattern in [
+            ("space", r"[ \t\r\n]++|\#[^\n\r]*+"),
+            ("iri", rf'<(?:[^<>"{{}}|^`\\\x00-\x20]|{_CODE})*+>'),
+            ("long1", rf"'''(?:'{{0,2}}+(?:[^'\\]|{_IN_STRING}))*+'''"),
+            ("long2", rf'"""(?:"{{0,2}}+(?:[^"\\]|{_IN_STRING}))*+"""'),
+            ("string1", rf"'(?:[^'\\\n\r]|{_IN_STRING})*+'(?!')"),
+            ("string2", rf'"(?:[^"\\\n\r]|{_IN_STRING})*+"(?!")'),
+            ("var", rf"[?$][{_BASE_CHARS}_0-9][{_VAR_CHARS}]*+"),
+            ("language", r"@[A-Za-z]++(?:-[A-Za-z0-9]++)*+"),
+            ("double", r"(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)[eE][+-]?[0-9]++"),
+            ("decimal", r"[0-9]*+\.[0-9]++"),
+            ("integer", r"[0-9]++"),
+            ("blank", rf"_:[{_BASE_CHARS}_0-9]{_DOTTED}"),
+            ("name", rf"(?:[{_BASE_CHARS}][{_NAME_CHARS}.]{{0,255}}+(?<!\.))?:(?:{_LOCAL})?"),
+            ("word", r"[A-Za-z_][A-Za-z0-9_]*+"),
+            ("mark", r"\^\^|&&|\|\||!=|<=|>=|[{}()\[\].;,=<>!*/+\-|^?]"),
+        ]
+    )
+)
+_CODE_POINT: Final = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
+_STRING_ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_CONTROL: Final = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
+_LOCAL_ESCAPE: Final = re.compile(r"\\(.)")
+_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+_STRINGS: Final = {"string1": 1, "string2": 1, "long1": 3, "long2": 3}
+_NUMBERS: Final = ("integer", "decimal", "double")
+
+
+def refusal(text: str, at: int, construct: str, reason: str) -> QueryRefused:
+    """Return the error that names a construct and its place in the text."""
+    line = text.count("\n", 0, at) + 1
+    column = at - (text.rfind("\n", 0, at) + 1) + 1
+    return QueryRefused(reason, construct=construct, line=line, column=column)
+
+
+def scan(text: str, bytes_max: int = QUERY_BYTES_MAX) -> list[Token]:
+    """Cut a query into tokens without space and comments.
+
+    Raises QueryRefused for what is too long, nested too deeply, unbalanced or no token.
+    """
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise refusal(text, error.start, "syntax error", "a lone surrogate is not a character") from None
+    if size > bytes_max:
+        reason = f"the text has {size} bytes, more than {bytes_max}"
+        raise QueryRefused(reason, construct="query length")
+    found = []
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise refusal(text, at, "syntax error", f"no token of SPARQL begins with {text[at : at + 10]!r}")
+        kind = match.lastgroup or ""
+        if kind != "space":
+            found.append(Token(kind, match[0], at))
+        at = match.end()
+    _check_brackets(text, found)
+    return found
+
+
+def _check_brackets(text: str, found: list[Token]) -> None:
+    open_marks: list[Token] = []
+    exclamations = 0
+    for token in found:
+        exclamations = exclamations + 1 if token.text == "!" else 0
+        if exclamations > EXCLAMATIONS_MAX:
+            raise refusal(text, token.at, "!", f"a run of more than {EXCLAMATIONS_MAX} exclamation marks")
+        if token.kind != "mark":
+            continue
+        if token.text in _CLOSING:
+            open_marks.append(token)
+            if len(open_marks) > NESTING_MAX:
+                raise refusal(text, token.at, "nesting", f"brackets nest deeper than {NESTING_MAX}")
+        elif token.text in ")]}":
+            if not open_marks or _CLOSING[open_marks[-1].text] != token.text:
+                raise refusal(text, token.at, "syntax error", f"{token.text!r} closes nothing")
+            open_marks.pop()
+    if open_marks:
+        last = open_marks[-1]
+        raise refusal(text, last.at, "syntax error", f"{last.text!r} is never closed")
+
+
+# --- the prologue, and what it gives meaning to --------------------------------------------------
+
+
+class _Prologue:
+    """BASE and PREFIX declarations in force."""
+
+    def __init__(self, text: str):
+        self.text = text
+        self.base: str | None = None
+        self._prefixes: dict[str, str] = {}
+
+    def declare(self, found: list[Token]) -> int:
+        """Consume declarations at the front; return how many tokens they took."""
+        at = 0
+        while at < len(found) and found[at].kind == "word":
+            word = found[at].text.upper()
+            if word == "BASE":
+                self.base = terms.lexical(self.iri(self._expect(found, at, 1, "iri")))
+                at += 2
+            elif word == "PREFIX":
+                prefix = self._expect(found, at, 1, "name")
+                if prefix.text.index(":") != len(prefix.text) - 1:
+                    raise refusal(self.text, prefix.at, "syntax error", "a declared prefix ends with ':'")
+                namespace = self._expect(found, at, 2, "iri")
+                self._prefixes[prefix.text[:-1]] = terms.lexical(self.iri(namespace))
+                at += 3
+            else:
+                break
+        return at
+
+    def _expect(self, found: list[Token], at: int, offset: int, kind: str) -> Token:
+        if at + offset >= len(found) or found[at + offset].kind != kind:
+            what = "an IRI in <>" if kind == "iri" else "a prefix"
+            place = min(at + offset, len(found) - 1)
+            raise refusal(self.text, found[place].at, "syntax error", f"{found[at].text} needs {what}")
+        return found[at + offset]
+
+    def iri(self, token: Token) -> str:
+        """Return the canonical term of an IRI or prefixed name."""
+        if token.kind == "name":
+            prefix, _, local = token.text.partition(":")
+            if prefix not in self._prefixes:
+                raise refusal(self.text, token.at, "prefix", f"prefix {prefix + ':'!r} is not declared")
+            value = self._prefixes[prefix] + _LOCAL_ESCAPE.sub(r"\1", local)
+        else:
+            value = _CODE_POINT.sub(_from_code, token.text[1:-1])
+            if self.base is not None:
+                value = resolve(self.base, value)
+        try:
+            return terms.iri(value)
+        except DataRefused as error:
+            raise refusal(self.text, token.at, "IRI", error.reason) from None
+
+
+def symbols(text: str, found: list[Token]) -> tuple[list[Symbol], str | None]:
+    """Resolve tokens against their prologue; return what follows it, and the base IRI if any."""
+    prologue = _Prologue(text)
+    at = prologue.declare(found)
+    result: list[Symbol] = []
+    while at < len(found):
+        token = found[at]
+        at += 1
+        if token.kind in ("iri", "name"):
+            result.append(Symbol("iri", prologue.iri(token), token.at))
+        elif token.kind in _STRINGS:
+            suffix, used = _literal_suffix(prologue, found, at)
+            at += used
+            result.append(Symbol("literal", _string(text, token, *suffix), token.at))
+        elif token.kind in _NUMBERS:
+            result.append(_number(token, result))
+        elif token.kind == "language":
+            raise refusal(text, token.at, "syntax error", "a language tag belongs behind a string")
+        else:
+            value = token.text[{"var": 1, "blank": 2}.get(token.kind, 0) :]
+            result.append(Symbol(token.kind, value, token.at))
+    return result, prologue.base
+
+
+def _literal_suffix(
+    prologue: _Prologue, found: list[Token], at: int
+) -> tuple[tuple[str | None, str | None], int]:
+    """Return datatype and language behind a string, and how many tokens they take."""
+    if at < len(found) and found[at].kind == "language":
+        return (None, found[at].text[1:]), 1
+    if at < len(found) and found[at].text == "^^":
+        if at + 1 == len(found) or found[at + 1].kind not in ("iri", "name"):
+            raise refusal(prologue.text, found[at].at, "syntax error", "'^^' needs a datatype IRI")
+        return (terms.lexical(prologue.iri(found[at + 1])), None), 2
+    return (None, None), 0
+
+
+def _string(text: str, token: Token, datatype: str | None, language: str | None) -> str:
+    quotes = _STRINGS[token.kind]
+    lexical = _STRING_ESCAPE.sub(_from_code, token.text[quotes:-quotes])
+    try:
+        return terms.literal(lexical, datatype, language)
+    except DataRefused as error:
+        raise refusal(text, token.at, "literal", error.reason) from None
+
+
+def _number(token: Token, before: list[Symbol]) -> Symbol:
+    """Return a number; a sign that touches it belongs to it (longest match, as SPARQL says)."""
+    sign = before[-1] if before and before[-1].is_mark("+", "-") and before[-1].at == token.at - 1 else None
+    if sign is not None:
+        before.pop()
+    spelling = (sign.value if sign else "") + token.text
+    at = sign.at if sign else token.at
+    return Symbol("literal", f'"{spelling}"^^<{terms.XSD}{token.kind}>', at, signed=sign is not None)
+
+
+def _from_code(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    if not code:
+        return _CONTROL.get(match[3], match[3])
+    point = int(code, 16)
+    return chr(point) if point <= 0x10FFFF else "\ud800"  # refused as a term, with its position
+
+
+# --- RFC 3986, section 5: resolution of relative references --------------------------------------
+
+_REFERENCE: Final = re.compile(
+    r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/?#]*))?([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL
+)
+
+
+def resolve(base: str, reference: str) -> str:
+    """Return ``reference`` made absolute against ``base``."""
+    scheme, authority, path, query, fragment = _split(reference)
+    if scheme is not None:
+        return reference  # SPARQL does not normalise what is absolute
+    base_scheme, base_authority, base_path, base_query, _ = _split(base)
+    if authority is None:
+        authority = base_authority
+        if not path:
+            path, query = base_path, base_query if query is None else query
+        elif path.startswith("/"):
+            path = _without_dots(path)
+        else:
+            rootless = base_authority is not None and not base_path
+            path = _without_dots(("/" if rootless else base_path[: base_path.rfind("/") + 1]) + path)
+    else:
+        path = _without_dots(path)
+    host = "" if authority is None else "//" + authority
+    return f"{base_scheme}:{host}{path}{query or ''}{fragment or ''}"
+
+
+def _split(reference: str) -> tuple[str | None, str | None, str, str | None, str | None]:
+    match = _REFERENCE.fullmatch(reference)
+    assert match is not None  # the expression matches any text
+    return match[1], match[2], match[3], match[4], match[5]
+
+
+def _without_dots(path: str) -> str:
+    kept: list[str] = []
+    parts = path.split("/")
+    for number, part in enumerate(parts):
+        last = number == len(parts) - 1
+        if part == "..":
+            if len(kept) > 1 or (kept and kept[0]):
+                kept.pop()
+            kept += [""] if last else []
+        elif part == ".":
+            kept += [""] if last else []
+        else:
+            kept.append(part)
+    return "/".join(kept)

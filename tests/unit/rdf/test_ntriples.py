@@ -1,0 +1,278 @@
+"""Readers: every good statement, every bad line by number, the same batches whatever the reads."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tracemalloc
+from collections.abc import Iterable
+
+import pyoxigraph as ox
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from p2prdf.errors import DataRefused
+from p2prdf.rdf import ntriples, terms
+from p2prdf.rdf.ntriples import BadLine, Syntax, TripleBatch, detect, read_triples
+
+Triple = tuple[str, str, str]
+
+
+def triples_of(batches: Iterable[TripleBatch]) -> list[Triple]:
+    return [triple for batch in batches for triple in zip(batch.s, batch.p, batch.o, strict=True)]
+
+
+def read(data: bytes, **options: object) -> tuple[list[Triple], list[BadLine]]:
+    bad: list[BadLine] = []
+    batches = read_triples(
+        io.BytesIO(data), publication_id="p", on_bad_line=bad.append, **options  # type: ignore[arg-type]
+    )
+    return triples_of(batches), bad
+
+
+def lines(count: int) -> list[bytes]:
+    return [b'<http://x/%d> <http://x/p> "value %d"@EN .\n' % (n, n) for n in range(count)]
+
+
+def read_until_refused(data: bytes, **options: object) -> tuple[list[Triple], DataRefused]:
+    found: list[Triple] = []
+    reader = read_triples(io.BytesIO(data), publication_id="p", **options)  # type: ignore[arg-type]
+    try:
+        for batch in reader:
+            found += triples_of([batch])
+    except DataRefused as error:
+        return found, error
+    pytest.fail("the data was not refused")
+
+
+class Trickle(io.RawIOBase):
+    """A stream that returns a few bytes at a time, as sockets and pipes do."""
+
+    def __init__(self, data: bytes, step: int):
+        self._data = io.BytesIO(data)
+        self._step = step
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        return self._data.read(min(size, self._step) if size >= 0 else self._step)
+
+
+subjects = st.sampled_from(["<http://x/s>", "_:b", "_:b.1", "<http://x/é>"])
+objects = st.one_of(
+    subjects,
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=12).map(terms.literal),
+    st.sampled_from(['"1"^^<http://x/t>', '"a"@en-gb', '"\\u0041\\t"', f'"1"^^<{terms.XSD}string>']),
+)
+
+
+@given(st.lists(st.tuples(subjects, objects), max_size=30))
+def test_n_triples_give_what_pyoxigraph_gives_term_by_term(pairs: list[tuple[str, str]]) -> None:
+    """The fast way (one string a statement, cut at spaces) equals the plain way."""
+    data = "".join(f"{s} <http://x/p> {o} .\n" for s, o in pairs).encode()
+
+    def name(term: object) -> str:
+        return terms.skolem("p", term.value) if isinstance(term, ox.BlankNode) else str(term)
+
+    plain = [
+        (name(quad.subject), str(quad.predicate), name(quad.object))
+        for quad in ox.parse(data, format=ox.RdfFormat.N_TRIPLES)
+    ]
+    assert read(data) == (plain, [])
+
+
+def test_batches_are_about_a_thousand_and_tell_where_they_end() -> None:
+    data = b"# head\n\n" + b"".join(lines(5000))
+    batches = list(read_triples(io.BytesIO(data), publication_id="p"))
+    assert all(500 < len(batch.s) <= 1000 for batch in batches)
+    done = 0
+    for batch in batches:
+        done += len(batch.s)
+        assert batch.statements_done == done
+        assert len(batch.s) == len(batch.p) == len(batch.o)
+        assert batch.line >= done + 2
+    assert batches[-1].statements_done == 5000
+    assert batches[-1].line == 5002
+
+
+@pytest.mark.parametrize("step", [7, 1000, 1 << 20])
+def test_batches_do_not_depend_on_what_a_read_returns(step: int) -> None:
+    data = b"".join(lines(3000)) + b"junk\n" + b"".join(lines(10))
+    whole = list(read_triples(io.BytesIO(data), publication_id="p"))
+    assert list(read_triples(Trickle(data, step), publication_id="p")) == whole  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("skip", [0, 1, 999, 1000, 2500, 2999, 3000, 4000])
+def test_reading_resumes_after_any_number_of_statements(skip: int) -> None:
+    data = b"".join(lines(1500)) + b"junk\n" + b"".join(lines(1500))
+    everything, _ = read(data)
+    rest, _ = read(data, skip=skip)
+    assert rest == everything[skip:]
+    batches = list(read_triples(io.BytesIO(data), publication_id="p", skip=skip))
+    if batches:
+        assert batches[-1].statements_done == 3000
+
+
+BAD = {
+    b"junk": "subject",
+    b"<http://x/a> <http://x/p> .": "object",
+    b'<http://x/a> <http://x/p> "open .': "end",
+    b"<http://x/a b> <http://x/p> <http://x/o> .": "Invalid IRI code point ' '",
+    b"<http://x/a\\u0020b> <http://x/p> <http://x/o> .": "Invalid IRI code point ' '",
+    b"<a> <http://x/p> <http://x/o> .": "No scheme",
+    b'<http://x/a> <http://x/p> "\xff\xfe" .': "UTF-8",
+    b'"literal" <http://x/p> <http://x/o> .': "subject",
+    b"<http://x/a> _:p <http://x/o> .": "predicate",
+    b"<http://x/a> <http://x/p> <http://x/o>": "dot",
+    b"<http://x/a> <http://x/p> <<( <http://x/a> <http://x/p> <http://x/o> )>> .": "RDF 1.2",
+    b'<http://x/a> <http://x/p> "x"@en--ltr .': "RDF 1.2",
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+@pytest.mark.parametrize("syntax", [Syntax.N_TRIPLES, Syntax.N_QUADS])
+def test_a_bad_line_costs_itself_alone_and_is_named(line: bytes, syntax: Syntax) -> None:
+    good = lines(40)
+    triples, bad = read(b"".join(good[:20]) + line + b"\n" + b"".join(good[20:]), syntax=syntax)
+    assert triples == read(b"".join(good))[0]
+    assert [fault.line for fault in bad] == [21]
+    assert BAD[line] in bad[0].reason
+
+
+def test_line_numbers_hold_across_chunks_and_for_the_last_line() -> None:
+    good = lines(12000)
+    for at in (5, 4000, 11999):
+        good[at] = b"junk\n"
+    _, bad = read(b"".join(good) + b"no end of line")
+    assert [fault.line for fault in bad] == [6, 4001, 12000, 12001]
+
+
+def test_strict_stops_at_the_first_bad_line_with_all_before_it_delivered() -> None:
+    data = b"".join(lines(1500)) + b"junk\n" + b"".join(lines(5))
+    found, refused = read_until_refused(data, strict=True, source="file.nt")
+    assert found == read(b"".join(lines(1500)))[0]
+    assert (refused.source, refused.line) == ("file.nt", 1501)
+    assert str(refused).startswith("file.nt:1501: ")
+
+
+def test_graph_names_are_dropped() -> None:
+    data = b'<a:s> <a:p> "x y" <a:g> .\n<a:s> <a:p> _:b _:g .\n<a:s> <a:p> <a:o> .\n'
+    assert read(data, syntax=Syntax.N_QUADS)[0] == [
+        ("<a:s>", "<a:p>", '"x y"'), ("<a:s>", "<a:p>", "<urn:bnode:p:b>"), ("<a:s>", "<a:p>", "<a:o>"),
+    ]  # fmt: skip
+
+
+def test_odd_but_legal_n_triples() -> None:
+    data = b'\r\n<a:s><a:p>"\x00".#c\r<a:s> <a:p> "a\\nb"@EN-us .\n\n# only a comment\n<a:s> <a:p> "--"@en .'
+    assert read(data) == ([("<a:s>", "<a:p>", '"\\u0000"'), ("<a:s>", "<a:p>", '"a\\nb"@en-us'),
+                           ("<a:s>", "<a:p>", '"--"@en')], [])  # fmt: skip
+    assert read(b"") == ([], [])
+
+
+def test_a_literal_of_a_megabyte_is_taken_and_one_too_long_is_named() -> None:
+    fits = b"x" * (terms.TERM_BYTES_MAX - 2)
+    data = b"".join(
+        b'<a:s> <a:p> "%s" .\n' % text for text in (b"y" * 1_000_000, fits, fits + b"x", b"z" * (13 << 20), b"end")
+    )
+    triples, bad = read(data)
+    assert [len(o) for _, _, o in triples] == [1_000_002, terms.TERM_BYTES_MAX, 5]
+    assert [fault.line for fault in bad] == [3, 4]
+    assert "exceeds 4194304 bytes" in bad[0].reason
+    assert "longer than 12582912 bytes" in bad[1].reason
+
+
+def test_memory_stays_constant() -> None:
+    """Ten times the data take no more memory."""
+
+    def peak(count: int) -> int:
+        data = io.BytesIO(b"".join(lines(count)))
+        tracemalloc.start()
+        for _ in read_triples(data, publication_id="p"):
+            pass
+        used = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return used
+
+    assert peak(30_000) < 1.5 * peak(3_000) + 1_000_000
+
+
+TURTLE = b"""@prefix : <http://x/> .
+:a :p 1, "x"@EN ; :q [ :r (1 [ :s _:named ]) ] .
+_:named :p [] .
+"""
+
+
+def test_turtle() -> None:
+    triples, _ = read(TURTLE, syntax=Syntax.TURTLE)
+    assert ("<http://x/a>", "<http://x/p>", '"x"@en') in triples
+    assert ("<urn:bnode:p:named>", "<http://x/p>", "<urn:bnode:p:~4>") in triples
+    assert len(triples) == 10
+    assert all("_:" not in s + o for s, _, o in triples)
+
+
+@pytest.mark.parametrize("skip", range(11))
+def test_unnamed_nodes_of_turtle_have_the_same_names_in_every_run(skip: int) -> None:
+    everything, _ = read(TURTLE, syntax=Syntax.TURTLE)
+    assert read(TURTLE, syntax=Syntax.TURTLE, skip=skip)[0] == everything[skip:]
+
+
+def test_an_error_in_turtle_comes_with_its_line_after_what_is_before_it() -> None:
+    data = b"@prefix : <http://x/> .\n" + b":a :b :c .\n" * 2500 + b":a :b .\n:a :b :d .\n"
+    found, refused = read_until_refused(data, syntax=Syntax.TURTLE, source="x.ttl")
+    assert len(found) == 2500
+    assert (refused.source, refused.line) == ("x.ttl", 2502)
+
+
+def test_a_base_resolves_relative_iris_of_turtle() -> None:
+    with pytest.raises(DataRefused, match="No scheme"):
+        read(b"<a> <b> <c> .", syntax=Syntax.TURTLE)
+    assert read(b"<a> <b> <c> .", syntax=Syntax.TURTLE, base="http://x/")[0] == [
+        ("<http://x/a>", "<http://x/b>", "<http://x/c>")
+    ]
+
+
+def test_terms_of_rdf_1_2_in_turtle_are_refused() -> None:
+    for text in (b"<a:a> <a:b> <<( <a:a> <a:b> <a:c> )>> .", b'<a:a> <a:b> "x"@en--rtl .'):
+        with pytest.raises(DataRefused, match=r"RDF 1\.2"):
+            read(text, syntax=Syntax.TURTLE)
+
+
+def test_too_many_unnamed_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ntriples, "UNNAMED_MAX", 3)
+    assert len(read(b"<a:a> <a:b> [], [], [] .", syntax=Syntax.TURTLE)[0]) == 3
+    with pytest.raises(DataRefused, match="more than 3 unnamed blank nodes"):
+        read(b"<a:a> <a:b> [], [], [], [] .", syntax=Syntax.TURTLE)
+
+
+@pytest.mark.parametrize("syntax", list(Syntax))
+def test_compressed_data_and_damage_in_it(syntax: Syntax) -> None:
+    packed = gzip.compress(b"".join(lines(20_000)))
+    assert len(read(packed, syntax=syntax, compressed=True)[0]) == 20_000
+    for damaged in (packed[: len(packed) // 2], b"no gzip at all", packed[:5000] + b"\0\0\0\0" + packed[5004:]):
+        with pytest.raises(DataRefused, match=r"^s\.gz:"):
+            read(damaged, syntax=syntax, compressed=True, source="s.gz", strict=True)
+
+
+def test_the_name_tells_the_format() -> None:
+    assert detect("a/b.nt") == (Syntax.N_TRIPLES, False)
+    assert detect("B.NQ.GZ") == (Syntax.N_QUADS, True)
+    assert detect("c.ttl.gz") == (Syntax.TURTLE, True)
+    for name in ("x", "x.rdf", "nt", "x.gz"):
+        with pytest.raises(DataRefused, match="no known format"):
+            detect(name)
+
+
+@settings(max_examples=150)
+@given(st.lists(st.one_of(st.sampled_from([*BAD, *lines(3), b"", b"# c"]), st.binary(max_size=20)), max_size=12))
+def test_any_bytes_are_either_triples_or_named_lines(chunks: list[bytes]) -> None:
+    """Nothing raises but DataRefused, and a bad line in between changes nothing for the others."""
+    chunks = [chunk.replace(b"\n", b" ") for chunk in chunks]
+    data = b"\n".join(chunks)
+    triples, bad = read(data)
+    alone = [read(chunk) for chunk in chunks]
+    assert triples == [triple for found, _ in alone for triple in found]
+    assert len(bad) == sum(len(faults) for _, faults in alone)
+    with pytest.raises(ValueError, match="skip"):
+        read(data, skip=-1)

@@ -1,0 +1,126 @@
+"""Terms are spelled exactly as pyoxigraph spells them, and come back unchanged from every other form."""
+
+from __future__ import annotations
+
+import pyoxigraph as ox
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from p2prdf.errors import DataRefused
+from p2prdf.rdf import terms
+
+characters = st.characters(exclude_categories=["Cs"])
+texts = st.text(characters, max_size=40)
+iris = st.builds("http://{}.example/{}".format, st.from_regex(r"[a-z]{1,5}", fullmatch=True), st.from_regex(
+    r"[A-Za-z0-9._~!$&'()*+,;=:@/?#é𝄞-]{0,20}".replace("#", ""), fullmatch=True,
+))  # fmt: skip
+languages = st.sampled_from(["en", "EN", "de-AT", "zh-Hant-TW", "x-klingon", "en-GB-oed"])
+literals = st.one_of(
+    st.builds(terms.literal, texts),
+    st.builds(lambda text, iri: terms.literal(text, iri), texts, iris),
+    st.builds(lambda text, tag: terms.literal(text, None, tag), texts, languages),
+)
+anything = st.one_of(literals, st.builds(terms.iri, iris))
+
+
+def spelled(text: str) -> str:
+    """Escape every character, which is legal and far from canonical."""
+    return "".join(f"\\U{ord(c):08X}" if ord(c) > 0xFFFF else f"\\u{ord(c):04x}" for c in text)
+
+
+@given(texts, iris, languages)
+def test_literals_are_spelled_as_pyoxigraph_spells_them(text: str, datatype: str, tag: str) -> None:
+    assert terms.literal(text) == str(ox.Literal(text))
+    assert terms.literal(text, datatype) == str(ox.Literal(text, datatype=ox.NamedNode(datatype)))
+    assert terms.literal(text, None, tag) == str(ox.Literal(text, language=tag))
+
+
+@given(iris)
+def test_iris_are_spelled_as_pyoxigraph_spells_them(value: str) -> None:
+    assert terms.iri(value) == str(ox.NamedNode(value)) == f"<{value}>"
+
+
+@given(texts, iris, languages)
+def test_any_spelling_of_a_term_becomes_the_canonical_one(text: str, datatype: str, tag: str) -> None:
+    assert terms.parse_term(f'"{spelled(text)}"') == terms.literal(text)
+    assert terms.parse_term(f'"{spelled(text)}"^^<{terms.XSD}string>') == terms.literal(text)
+    assert terms.parse_term(f'"{spelled(text)}"^^<{spelled(datatype)}>') == terms.literal(text, datatype)
+    assert terms.parse_term(f'"{spelled(text)}"@{tag.upper()}') == terms.literal(text, None, tag)
+    assert terms.parse_term(f"<{spelled(datatype)}>") == terms.iri(datatype)
+
+
+@given(anything)
+def test_canonical_terms_survive_parsing_and_json(term: str) -> None:
+    assert terms.parse_term(term) == term
+    assert terms.from_json(terms.to_json(term)) == term
+
+
+@given(texts, iris)
+def test_the_lexical_form_is_what_was_put_in(text: str, datatype: str) -> None:
+    assert terms.lexical(terms.literal(text)) == text
+    assert terms.lexical(terms.literal(text, datatype)) == text
+    assert terms.lexical(terms.iri(datatype)) == datatype
+    assert terms.literal_parts(terms.literal(text, None, "EN")) == (text, None, "en")
+
+
+@given(st.text("abXY09_.:·ü֏￰", min_size=1, max_size=8), st.text("abXY09_.:·ü֏￰", min_size=1, max_size=8))
+def test_skolem_iris_are_valid_and_distinct(a: str, b: str) -> None:
+    """Labels may hold letters that IRIs may not; they still get an IRI of their own."""
+    assert terms.parse_term(terms.skolem("pub", a)) == terms.skolem("pub", a)
+    assert (terms.skolem("pub", a) == terms.skolem("pub", b)) == (a == b)
+
+
+def test_a_skolem_iri_is_a_blank_node_in_results() -> None:
+    term = terms.skolem("file-1", "b0")
+    assert term == "<urn:bnode:file-1:b0>"
+    assert terms.kind(term) is terms.Kind.BLANK
+    assert terms.is_skolem(term)
+    assert terms.to_json(term) == {"type": "bnode", "value": "file-1:b0"}
+    assert terms.from_json({"type": "bnode", "value": "file-1:b0"}) == term
+
+
+def test_kinds() -> None:
+    assert terms.kind("<http://x/>") is terms.Kind.IRI
+    assert terms.kind('"<http://x/>"') is terms.Kind.LITERAL
+    assert terms.language('"a"@en') == "en"
+    assert terms.language("<http://x/>") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", " ", "x", "<", "<>", "<a>", "<http://a b>", "<http://a\\u0020b>", '"a', '"a"b', '"a"@', '"a"@1',
+        '"a"^^', '"a"^^b', '"a"^^<b>', '"a" ', ' "a"', '"a" .', '"a" . #', '"a" . <a:b> <a:b> <a:b>', "_:b",
+        '"a\nb"', "?x", "<<( <a:a> <a:b> <a:c> )>>", '"a"@en--ltr', '"\\x"', '"\\uD800"', '"\ud800"',
+        "<http://x/\ud800>", '"a"^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#langString>', "<http://[x>",
+        "<http://x/%zz>", "<a:b> <a:c>", "<a:b>#",
+    ],
+)  # fmt: skip
+def test_what_is_no_term_is_refused(text: str) -> None:
+    with pytest.raises(DataRefused):
+        terms.parse_term(text)
+
+
+def test_a_refusal_names_the_input_and_the_reason() -> None:
+    with pytest.raises(DataRefused, match=r"http://a b.*Invalid IRI code point ' '"):
+        terms.iri("http://a b")
+    with pytest.raises(DataRefused, match="both language 'en' and datatype"):
+        terms.literal("a", "http://x/", "en")
+    with pytest.raises(DataRefused, match="needs a language tag"):
+        terms.literal("a", terms.LANG_STRING)
+    with pytest.raises(DataRefused, match="publication identifier"):
+        terms.skolem("a:b", "x")
+    for wrong in ({}, {"type": "uri"}, {"type": "triple", "value": "x"}, {"type": "uri", "value": "x"}):
+        with pytest.raises(DataRefused):
+            terms.from_json(wrong)
+
+
+def test_a_term_is_bounded_in_bytes_not_characters() -> None:
+    assert len(terms.literal("a" * (terms.TERM_BYTES_MAX - 2))) == terms.TERM_BYTES_MAX
+    for text in ("a" * (terms.TERM_BYTES_MAX - 1), "é" * (terms.TERM_BYTES_MAX // 2)):
+        with pytest.raises(DataRefused, match="exceeds 4194304 bytes"):
+            terms.literal(text)
+    with pytest.raises(DataRefused, match="exceeds"):
+        terms.parse_term('"' + "a" * terms.TERM_BYTES_MAX * 3 + '"')
+    assert len(terms.parse_term('"' + "a" * 1_000_000 + '"')) == 1_000_002
