@@ -1,0 +1,68 @@
+# Everything a developer or CI does, from a bare checkout: Python 3.11+ and make are enough.
+# The first target that needs it creates .venv and installs the project into it; changing
+# pyproject.toml does so again.  `make help` lists the targets.
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+# The venv's tools must see neither an activated environment nor somebody's PYTHONPATH.
+unexport PYTHONPATH PYTHONHOME
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+.PHONY: help install demo test check lint types floors bench simulate wheel wheel-test clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | \
+		while IFS='|' read -r target text; do printf '%-20s %s\n' "$$target" "$$text"; done
+
+install: $(STAMP) ## create .venv and install the project with its development tools
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "installing into $(VENV) (once; about a minute)" >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+		{ rm -rf $(VENV); echo "error: '$(PYTHON) -m venv' failed (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## five daemons, standing queries, the world's airports, answers checked; under a minute
+	@$(BIN)/p2prdf demo $(ARGS)
+
+test: $(STAMP) ## all tests; ARGS='-k word' narrows
+	@$(BIN)/python -m pytest -q $(ARGS)
+
+check: lint types floors ## ruff, mypy --strict and the import contracts
+
+lint: $(STAMP)
+	@$(BIN)/ruff check
+
+types: $(STAMP)
+	@$(BIN)/mypy
+
+floors: $(STAMP)
+	@report=$$($(BIN)/lint-imports 2>&1) && echo "import contracts: kept" || { echo "$$report"; exit 1; }
+
+SEEDS ?= 2000
+simulate: $(STAMP) ## seeded faulty overlays against the oracle; SEEDS=2000, or SEED=7 for exactly one
+	@$(BIN)/python -m p2prdf.sim $(if $(SEED),--start $(SEED) --seeds 1,--seeds $(SEEDS)) $(ARGS)
+
+bench: $(STAMP) ## triples and answers per second, bytes per row, side by side with re-execution
+	@$(BIN)/python tests/benchmarks/run.py $(ARGS)
+
+wheel: $(STAMP)
+	@rm -rf dist; report=$$($(BIN)/python -m build --wheel --outdir dist . 2>&1) && ls dist/*.whl || \
+		{ echo "$$report" >&2; exit 1; }
+
+wheel-test: wheel ## build the wheel, install it alone, run the unit tests with the source out of reach
+	@$(BIN)/python tests/tidy/wheel_run.py dist/*.whl $(ARGS)
+
+clean: ## remove everything that was built or cached, .venv included
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	@find p2prdf node cli tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

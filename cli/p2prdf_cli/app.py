@@ -1,0 +1,63 @@
+"""The command line, put together.
+
+Heavy imports (numpy, the SPARQL parser, the client) happen inside the commands that need them:
+``--help`` and shell completion must answer at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from p2prdf_cli import node, publish, simulate, subscribe, subscriptions
+from p2prdf_cli.demo import command as demo
+from p2prdf_cli.exits import EXIT_CODES_HELP
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="p2prdf",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=f"{EXIT_CODES_HELP}  P2PRDF_PEER names the node that commands talk to.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"p2prdf {version('p2prdf')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Tell the version.")
+    ] = False,
+) -> None:
+    """Standing SPARQL queries over a leaderless overlay of equal nodes.
+
+    Publish RDF at any node, leave queries at any node; answers come as they
+    become true, each once.
+
+    \b
+    Examples:
+      p2prdf demo                  see it work, on this machine
+      p2prdf node                  start a node on 127.0.0.1:7400
+      p2prdf subscribe 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
+                                   answers appear here...
+      p2prdf publish data.nt.gz    ...when data is published, at any node
+    """
+
+
+node.register(app)
+publish.register(app)
+subscribe.register(app)
+subscriptions.register(app)
+simulate.register(app)
+demo.register(app)

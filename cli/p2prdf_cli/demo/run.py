@@ -1,0 +1,215 @@
+"""The demonstration's story, in order.
+
+Answers are waited for until the counts that are owed are there and then until nothing more comes,
+so that neither a missing nor a superfluous answer goes unnoticed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+import p2prdf
+from p2prdf.client import Client, Progress
+from p2prdf_cli.demo import airports
+from p2prdf_cli.demo.airports import Triple
+from p2prdf_cli.demo.check import Row, judge, owed_answers
+from p2prdf_cli.demo.collector import Holding
+from p2prdf_cli.demo.daemons import Daemons
+from p2prdf_cli.demo.queries import QUERIES
+from p2prdf_cli.demo.report import Summary
+from p2prdf_cli.demo.screen import Screen
+
+__all__ = ["Demonstration"]
+
+POLL_SECONDS: Final = 0.05
+MEET_SECONDS: Final = 20.0
+"""By then all nodes know each other, or the demonstration fails."""
+ANSWERS_SECONDS: Final = 15.0
+"""How long owed answers may be on their way after the last acknowledgement."""
+QUIET_SECONDS: Final = 0.5
+"""So long after the last owed answer a superfluous one would have come."""
+SLICE_TRIPLES: Final = 5000
+"""Triples that one publisher has under way: enough to keep nodes busy, and no queue grows for long."""
+STEADY_TRIPLES_PER_SECOND: Final = 1000
+STEADY_SECONDS: Final = 4
+STEADY_BATCHES_PER_SECOND: Final = 50
+
+
+@dataclass(slots=True)
+class Demonstration:
+    """One run of it: five nodes by default, all airports by default."""
+
+    daemons: Daemons
+    screen: Screen
+    nodes: int = 5
+    airport_count: int | None = None
+
+    async def play(self) -> Summary:
+        """Run everything and return the summary; the nodes are stopped at the end, whatever happens."""
+        try:
+            async with AsyncExitStack() as stack:
+                triples = asyncio.create_task(asyncio.to_thread(self._triples))
+                clients = await self._start(stack)
+                return await self._publish_and_check(clients, await triples)
+        finally:
+            await self.daemons.stop()
+
+    def _triples(self) -> list[Triple]:
+        return list(airports.triples(airports.load(self.airport_count)))
+
+    async def _start(self, stack: AsyncExitStack) -> list[Client]:
+        screen = self.screen
+        screen.say(f"starting {self.nodes} nodes, each a process of its own")
+        await self.daemons.start(self.nodes)
+        running = self.daemons.running
+        clients = [await stack.enter_async_context(p2prdf.connect(daemon.address)) for daemon in running]
+        await self._all_meet(clients)
+        for daemon in running:
+            screen.say(f"{daemon.name} at {daemon.address}, key {daemon.key}, knows {len(running) - 1} others")
+        return clients
+
+    async def _all_meet(self, clients: Sequence[Client]) -> None:
+        """Wait until every node knows every other one."""
+        async with asyncio.timeout(MEET_SECONDS):
+            for client in clients:
+                while len(_others(await client.status())) < len(clients) - 1:
+                    self.daemons.check()
+                    await asyncio.sleep(POLL_SECONDS)
+
+    async def _publish_and_check(self, clients: list[Client], triples: list[Triple]) -> Summary:
+        screen = self.screen
+        async with asyncio.TaskGroup() as group:
+            holdings, collecting = await self._subscribe(clients, group)
+            screen.say(f"publishing {len(triples):,} triples about airports, at all nodes")
+            with screen.publishing(len(triples), holdings):
+                bulk_triples, bulk_seconds, steady_rate = await self._publish(clients, triples, holdings)
+            screen.say("all acknowledged; evaluating the queries centrally to compare")
+            owed = await asyncio.to_thread(owed_answers, QUERIES, triples)
+            await self._wait_for_answers(holdings, owed)
+            reports = [await client.status() for client in clients]
+            for task in collecting:
+                task.cancel()
+        verdicts = [judge(h.rows, h.identities, due) for h, due in zip(holdings, owed, strict=True)]
+        return Summary(
+            holdings, verdicts, reports, len(triples), bulk_triples, bulk_seconds, steady_rate, screen.elapsed
+        )  # fmt: skip
+
+    async def _subscribe(
+        self, clients: Sequence[Client], group: asyncio.TaskGroup
+    ) -> tuple[list[Holding], list[asyncio.Task[None]]]:
+        """Leave each query at the next node, all at once, and begin to collect."""
+        places = [clients[number % len(clients)] for number in range(len(QUERIES))]
+        wanted = (c.subscribe(q.sparql, algorithm=q.algorithm) for c, q in zip(places, QUERIES, strict=True))
+        subscriptions = await asyncio.gather(*wanted)
+        holdings = [Holding(q, client.peer_address) for client, q in zip(places, QUERIES, strict=True)]
+        for number, holding in enumerate(holdings, 1):
+            self.screen.query(number, holding.query, holding.node)
+        collecting = [
+            group.create_task(holding.collect(subscription, self.screen.answers))
+            for holding, subscription in zip(holdings, subscriptions, strict=True)
+        ]
+        return holdings, collecting
+
+    # --- publishing ------------------------------------------------------------------------------
+
+    async def _publish(
+        self, clients: Sequence[Client], triples: Sequence[Triple], holdings: Sequence[Holding]
+    ) -> tuple[int, float, float]:
+        """Publish most at full speed at all nodes, the rest steadily; return triples, seconds, steady rate."""
+        steady = min(len(triples) // 4, STEADY_TRIPLES_PER_SECOND * STEADY_SECONDS)
+        bulk = len(triples) - steady
+        count = _Counter(self.screen, len(triples))
+        started = time.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for place, client in enumerate(clients):
+                group.create_task(_publish_slices(client, triples[place : bulk : len(clients)], count))
+        seconds = time.monotonic() - started
+        await self._rest(holdings)
+        since = time.time()
+        for holding in holdings:
+            holding.steady_since = since
+        started = time.monotonic()
+        await clients[0].publish(
+            _paced(triples[bulk:]),
+            batch_triples=STEADY_TRIPLES_PER_SECOND // STEADY_BATCHES_PER_SECOND,
+            on_progress=count.follow(),
+        )
+        return bulk, seconds, steady / (time.monotonic() - started)
+
+    async def _rest(self, holdings: Sequence[Holding]) -> None:
+        """Wait until no more answers come, so that what follows is measured by itself."""
+        await _still(lambda: sum(holding.answers for holding in holdings), QUIET_SECONDS / 2)
+
+    async def _wait_for_answers(self, holdings: Sequence[Holding], owed: Sequence[Counter[Row]]) -> None:
+        """Wait until as many answers are there as are owed and nothing more comes, but not for ever."""
+        end = time.monotonic() + ANSWERS_SECONDS
+        while any(h.answers < due.total() for h, due in zip(holdings, owed, strict=True)):
+            if time.monotonic() > end:
+                self.screen.say(f"answers are missing after {ANSWERS_SECONDS:.0f} s")
+                return
+            self.daemons.check()
+            await asyncio.sleep(POLL_SECONDS)
+        await _still(lambda: sum(holding.answers for holding in holdings), QUIET_SECONDS)
+
+
+class _Counter:
+    """Adds up the acknowledged triples of several publications."""
+
+    def __init__(self, screen: Screen, total: int):
+        self._screen = screen
+        self._total = total
+        self._done = 0
+
+    def follow(self) -> Callable[[Progress], None]:
+        """Return what to call with the progress of one further publication."""
+        before = 0
+
+        def progress(now: Progress) -> None:
+            nonlocal before
+            self._done += now.triples - before
+            before = now.triples
+            self._screen.progress(self._done, self._total)
+
+        return progress
+
+
+async def _publish_slices(client: Client, triples: Sequence[Triple], count: _Counter) -> None:
+    """Publish slice by slice, each acknowledged before the next, as events of one publisher."""
+    publisher = secrets.randbits(64)
+    for start in range(0, len(triples), SLICE_TRIPLES):
+        part = triples[start : start + SLICE_TRIPLES]
+        await client.publish(part, publisher=publisher, first_event=start, on_progress=count.follow())
+
+
+async def _paced(triples: Sequence[Triple]) -> AsyncIterator[Triple]:
+    """Yield triples in small groups at a steady rate."""
+    size = STEADY_TRIPLES_PER_SECOND // STEADY_BATCHES_PER_SECOND
+    begun = time.monotonic()
+    for start in range(0, len(triples), size):
+        ahead = begun + start / STEADY_TRIPLES_PER_SECOND - time.monotonic()
+        if ahead > 0:
+            await asyncio.sleep(ahead)
+        for triple in triples[start : start + size]:
+            yield triple
+
+
+async def _still(count: Any, seconds: float) -> None:
+    """Wait until a count has not changed for so long."""
+    last, since = count(), time.monotonic()
+    while time.monotonic() - since < seconds:
+        await asyncio.sleep(POLL_SECONDS)
+        if count() != last:
+            last, since = count(), time.monotonic()
+
+
+def _others(report: dict[str, Any]) -> list[Any]:
+    return [peer for peer in report["peers"] if peer["key"] != report["key"]]
+
+

@@ -1,0 +1,90 @@
+"""``p2prdf node``: run one peer of the overlay."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, complain, run_plain
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EXIT_CODES_HELP)(node)
+
+
+def node(
+    listen: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="TCP and UDP address; port 0 takes a free one. [127.0.0.1:7400]"),
+    ] = None,
+    bootstrap: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST:PORT[,...]", help="Nodes to join by; may be repeated. None: a new overlay."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keeps the node's identity over restarts.")
+    ] = None,
+    advertise: Annotated[
+        str | None, typer.Option(metavar="HOST[:PORT]", help="How others reach this node, if not as it listens.")
+    ] = None,
+    secret_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Cluster secret; needed beyond loopback. P2PRDF_SECRET also gives it."),
+    ] = None,
+    roles: Annotated[
+        str | None,
+        typer.Option(metavar="advertised|all", help="Index triples where somebody waits, or under all keys."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", envvar="P2PRDF_CONFIG", help="TOML file of settings, named like these options."),
+    ] = None,
+    log_format: Annotated[str | None, typer.Option(metavar="auto|json|console", help="Form of log lines.")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(metavar="debug|info|warning|error", help="Least level that is logged.")
+    ] = None,
+) -> None:
+    """Run one node: an equal peer of the overlay, until SIGTERM or Ctrl-C.
+
+    When it serves, it writes one line to standard output: ready HOST:PORT KEY.
+    Logs go to standard error. Every setting can also come from the environment
+    (P2PRDF_LISTEN, P2PRDF_BOOTSTRAP, ...) or from a file; options win over the
+    environment, that over the file. Further settings: docs/operations.md.
+
+    \b
+    Examples:
+      p2prdf node                a first node, for this machine only
+      p2prdf node --listen 127.0.0.1:7401 --bootstrap 127.0.0.1:7400
+      p2prdf node --listen 0.0.0.0:7400 --secret-file cluster.key \\
+                  --advertise db1.example.org --data /var/lib/p2prdf
+    """
+    options: dict[str, object] = {
+        "listen": listen,
+        "bootstrap": ",".join(bootstrap) if bootstrap else None,
+        "data": data,
+        "advertise": advertise,
+        "secret_file": secret_file,
+        "roles": roles,
+        "log_format": log_format,
+        "log_level": log_level,
+    }
+    run_plain(lambda: _serve(options, config))
+
+
+def _serve(options: dict[str, object], file: Path | None) -> ExitCode:
+    from p2prdf_node.config import load_config
+    from p2prdf_node.daemon import run
+
+    try:
+        config = load_config(options, file=file, environment=os.environ)
+    except LocalProtocolError as error:
+        complain(error)
+        return ExitCode.USAGE
+    return ExitCode.OK if run(config) == 0 else ExitCode.FAILURE

@@ -1,0 +1,62 @@
+"""The progress bar of ``p2prdf publish``, on standard error, on terminals only."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Self
+
+from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeRemainingColumn
+
+from p2prdf_cli.render import console
+
+__all__ = ["PublishBar"]
+
+
+class PublishBar:
+    """Shows how much of a file has been read and how many triples are acknowledged."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TextColumn("{task.fields[triples]:,} triples"),
+            TextColumn("{task.fields[bad]}"),
+            TimeRemainingColumn(),
+            console=console(),
+            disable=not sys.stderr.isatty(),
+            transient=True,
+        )
+        self._task: TaskID | None = None
+        self._before = 0
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def begin(self, name: str, size: int | None, triples_before: int) -> None:
+        """Begin a file; ``size`` in bytes if it is known."""
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._before = triples_before
+        self._task = self._progress.add_task(name, total=size, triples=triples_before, bad="")
+
+    def advance(self, triples: int, position: int, bad_lines: int) -> None:
+        """Show that ``triples`` of this run are acknowledged and ``position`` bytes read."""
+        if self._task is not None:
+            bad = f"{bad_lines:,} lines skipped" if bad_lines else ""
+            self._progress.update(self._task, completed=position, triples=self._before + triples, bad=bad)
+
+    def say(self, text: str) -> None:
+        """Write a line above the bar, or plainly where there is none."""
+        if self._progress.disable:
+            print(f"p2prdf: {text}", file=sys.stderr)
+        else:
+            self._progress.console.print(f"p2prdf: {text}", markup=False, soft_wrap=True)

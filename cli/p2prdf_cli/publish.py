@@ -1,0 +1,196 @@
+"""``p2prdf publish``: files and streams in, acknowledged, resumable."""
+
+from __future__ import annotations
+
+import enum
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from p2prdf_cli.exits import EXIT_CODES_HELP, run
+from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
+
+if TYPE_CHECKING:
+    from p2prdf.client import Client, Progress
+    from p2prdf.rdf.ntriples import BadLine
+    from p2prdf_cli.progress import PublishBar
+    from p2prdf_cli.publish_state import Entry, FileIdentity, StateFile
+    from p2prdf_cli.sources import Feeder, Input
+
+__all__ = ["register"]
+
+BAD_LINES_TOLD: Final = 10
+"""Malformed lines of one file that are told one by one; the rest is counted."""
+
+
+class SyntaxName(enum.StrEnum):
+    """Formats by their file name endings."""
+
+    nt = "nt"
+    nq = "nq"
+    ttl = "ttl"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EXIT_CODES_HELP)(publish)
+
+
+def publish(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="RDF: .nt, .nq, .ttl, each also .gz; - is standard input.")
+    ],
+    peer: Peer = PEER_DEFAULT,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first malformed line instead of skipping it.")
+    ] = False,
+    syntax: Annotated[
+        SyntaxName | None, typer.Option(help="Format, if the name does not tell; standard input is nt.")
+    ] = None,
+    base: Annotated[
+        str | None, typer.Option(metavar="IRI", help="Resolves relative IRIs of Turtle; there are none without.")
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where progress is kept. [~/.local/state/p2prdf/publish.json]"),
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Forget progress; publish from the start.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Publish RDF; done when every node that must index it holds it.
+
+    Interrupted? Run the same command again: it goes on after what was
+    acknowledged, and nothing counts twice. Malformed lines are skipped and
+    told; with --strict they end the command with exit code 4.
+
+    \b
+    Examples:
+      p2prdf publish airports.nt.gz
+      p2prdf publish one.ttl two.nq --peer 127.0.0.1:7401
+      zcat dump.nt.gz | p2prdf publish -
+    """
+    run(_publish_all(files, peer, _Settings(strict, syntax.value if syntax else None, base, state, restart, as_json)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    strict: bool
+    syntax: str | None
+    base: str | None
+    state: Path | None
+    restart: bool
+    as_json: bool
+
+
+async def _publish_all(files: list[str], peer: str, settings: _Settings) -> None:
+    import p2prdf
+    from p2prdf_cli.progress import PublishBar
+    from p2prdf_cli.publish_state import StateFile, default_state_file
+    from p2prdf_cli.sources import choose_input
+
+    inputs = [choose_input(name, settings.syntax) for name in files]
+    store = StateFile(settings.state or default_state_file())
+    async with p2prdf.connect(peer) as client:
+        with PublishBar() as bar:
+            for source in inputs:
+                await _Publication(client, source, store, settings, bar).run()
+
+
+class _Publication:
+    """One input on its way."""
+
+    def __init__(self, client: Client, source: Input, store: StateFile, settings: _Settings, bar: PublishBar):
+        self._client = client
+        self._source = source
+        self._store = store
+        self._settings = settings
+        self._bar = bar
+        self._triples = 0
+        self._identity: FileIdentity | None = None
+        self._feeder: Feeder | None = None
+
+    async def run(self) -> None:
+        """Publish and report; raises what ended it early, after keeping what was achieved."""
+        from p2prdf_cli.sources import Feeder
+
+        entry = self._entry()
+        self._feeder = Feeder(
+            self._source, publication_id=f"{entry.publisher:016x}", strict=self._settings.strict,
+            skip=entry.statements, base=self._settings.base, on_bad_line=self._bad_line,
+        )  # fmt: skip
+        self._bar.begin(self._source.name, self._identity.size if self._identity else None, entry.statements)
+        self._note(entry, now=True)
+        started = time.monotonic()
+        latest = entry
+
+        def progress(done: Progress) -> None:
+            nonlocal latest
+            assert self._feeder is not None
+            self._triples = done.triples
+            if done.statements:
+                latest = type(entry)(entry.identity, entry.publisher, done.statements)
+                self._note(latest)
+            self._bar.advance(done.triples, self._feeder.position, self._feeder.bad_lines)
+
+        try:
+            await self._client.publish(
+                self._feeder, publisher=entry.publisher, first_event=entry.statements, on_progress=progress
+            )
+        finally:
+            self._note(latest, now=True)
+        if self._feeder.error is None and self._identity is not None:
+            self._store.forget(self._identity)
+        self._report(entry.statements, time.monotonic() - started)
+        if self._feeder.error is not None:
+            raise self._feeder.error
+
+    def _entry(self) -> Entry:
+        """Return where to go on, or a beginning."""
+        from p2prdf_cli.publish_state import Entry, FileIdentity, new_publisher
+        from p2prdf_cli.render import remark
+
+        if self._source.path is None:
+            return Entry(FileIdentity(self._source.name, 0, 0), new_publisher(), 0)
+        self._identity = FileIdentity.of(self._source.path)
+        found = None if self._settings.restart else self._store.find(self._identity)
+        if found is not None and found.statements:
+            remark(f"{self._source.name}: going on after statement {found.statements:,}")
+        return found or Entry(self._identity, new_publisher(), 0)
+
+    def _note(self, entry: Entry, *, now: bool = False) -> None:
+        if self._identity is not None:
+            self._store.note(entry, now=now)
+
+    def _bad_line(self, bad: BadLine) -> None:
+        """Called by the reading thread."""
+        assert self._feeder is not None
+        if self._feeder.bad_lines <= BAD_LINES_TOLD:
+            self._bar.say(f"{self._source.name}:{bad.line}: skipped: {bad.reason}")
+        if self._feeder.bad_lines == BAD_LINES_TOLD:
+            self._bar.say(f"{self._source.name}: further skipped lines are only counted")
+
+    def _report(self, resumed_after: int, seconds: float) -> None:
+        from p2prdf_cli.render import write_json
+
+        assert self._feeder is not None
+        bad = self._feeder.bad_lines
+        if self._settings.as_json:
+            write_json(
+                {
+                    "file": self._source.name,
+                    "triples": self._triples,
+                    "resumed_after": resumed_after,
+                    "bad_lines": bad,
+                    "seconds": round(seconds, 3),
+                },
+                line=True,
+            )
+            return
+        rate = self._triples / seconds if seconds > 0 else 0.0
+        before = f" (after {resumed_after:,} earlier)" if resumed_after else ""
+        skipped = f", {bad:,} malformed line{'s' if bad != 1 else ''} skipped" if bad else ""
+        timing = f"in {seconds:.1f} s, {rate:,.0f}/s"
+        print(f"{self._source.name}: {self._triples:,} triples published{before} {timing}{skipped}")

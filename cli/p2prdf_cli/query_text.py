@@ -1,0 +1,59 @@
+"""Query text as people give it: on the command line or in a file, with prefixes from elsewhere.
+
+Prefix files hold declarations in Turtle's or SPARQL's spelling; whatever else is in such a file is
+passed over, so that any Turtle file serves.  Only prefixes that the query uses and does not declare
+itself are added, on the query's first line: the line numbers of its errors stay true.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from p2prdf.errors import QueryRefused
+
+__all__ = ["declared_prefixes", "read_query", "with_prefixes"]
+
+_DECLARATION: Final = re.compile(r"(?i)(?<![\w:])@?prefix\s+([^\s:<>\"]*):\s*<([^<>\"{}|^`\\\s]*)>")
+_SKIPPED: Final = re.compile(r"<[^<>\s]*>|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|#[^\n]*")
+_USED: Final = re.compile(r"(?<![\w?$:\-])([^\W\d_][\w.\-]*|):")
+
+QUERY_FILE_BYTES_MAX: Final = 1 << 20
+"""A file beyond this is not a query; the node's own bound is far below and named in its refusal."""
+
+
+def read_query(text: str | None, file: Path | None) -> str:
+    """Return the query given as an argument or in a file (``-``: standard input); usage errors for else."""
+    if (text is None) == (file is None):
+        raise typer.BadParameter("give the query either as an argument or with --file")
+    if file is None:
+        assert text is not None
+        return text
+    if str(file) == "-":
+        return _decoded(sys.stdin.buffer.read(QUERY_FILE_BYTES_MAX), "standard input")
+    with file.open("rb") as stream:
+        return _decoded(stream.read(QUERY_FILE_BYTES_MAX), str(file))
+
+
+def _decoded(raw: bytes, name: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise QueryRefused(f"{name} is not UTF-8 (byte {error.start + 1}: {error.reason})") from None
+
+
+def declared_prefixes(text: str) -> dict[str, str]:
+    """Return the prefixes declared in a query or a Turtle document."""
+    return dict(_DECLARATION.findall(text))
+
+
+def with_prefixes(query: str, prefixes: dict[str, str]) -> str:
+    """Return the query with declarations of those prefixes that it uses and lacks."""
+    own = declared_prefixes(query)
+    used = set(_USED.findall(_SKIPPED.sub(" ", query)))
+    missing = {name: iri for name, iri in sorted(prefixes.items()) if name in used and name not in own}
+    return "".join(f"PREFIX {name}: <{iri}> " for name, iri in missing.items()) + query

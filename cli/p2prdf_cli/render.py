@@ -1,0 +1,215 @@
+"""Writing for people and for machines.
+
+Results go to standard output, everything else (progress, remarks, errors) to standard error, so
+that a pipe carries results only.  People get aligned columns with IRIs shortened by the prefixes
+they gave; a pipe gets SPARQL's tab-separated values, ``--json`` gives JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from p2prdf.client import Solution
+
+__all__ = [
+    "JsonLines", "SolutionWriter", "TabSeparated", "TerminalColumns", "binding", "console", "fit", "human_bytes",
+    "output", "remark", "printable", "short_term", "solution_writer", "table", "time_text",
+    "write_json",
+]  # fmt: skip
+
+PLAIN_WIDTH: Final = 110
+"""Columns of text where there is no terminal."""
+
+_XSD: Final = "http://www.w3.org/2001/XMLSchema#"
+_QUANTITY: Final = re.compile(r"[\d.,]+(%| ?[a-zA-Z/]+)?( / [\d.,]+( ms)?)?")
+"""A number with a unit, or two of them."""
+_BARE_DATATYPES: Final = tuple(f"^^<{_XSD}{name}>" for name in ("decimal", "double", "integer", "boolean"))
+
+
+def console() -> Console:
+    """Return the console for progress and remarks (standard error)."""
+    return Console(stderr=True, highlight=False)
+
+
+def output() -> Console:
+    """Return the console for results (standard output); a pipe or file gets lines of a readable width."""
+    wanted = Console(highlight=False)
+    if not wanted.is_terminal and "COLUMNS" not in os.environ:
+        wanted = Console(highlight=False, width=PLAIN_WIDTH)
+    return wanted
+
+
+def remark(text: str) -> None:
+    """Tell people something beside the results."""
+    print(f"p2prdf: {text}", file=sys.stderr)
+
+
+def write_json(value: Any, *, line: bool = False) -> None:
+    """Write one JSON value to standard output, as a line of a stream or spread out for reading."""
+    print(json.dumps(value, ensure_ascii=False, indent=None if line else 2), flush=True)
+
+
+# --- terms ---------------------------------------------------------------------------------------
+
+
+def short_term(canonical: str, prefixes: Mapping[str, str]) -> str:
+    """Return a term (canonical N-Triples) as people read it: ``dbo:City``, ``Zürich``, ``4.5``."""
+    if canonical.startswith("<"):
+        return _short_iri(canonical, prefixes)
+    if canonical.startswith('"'):
+        if canonical.endswith('"'):
+            return _unescaped(canonical[1:-1])
+        if canonical.endswith(_BARE_DATATYPES):
+            return canonical[1 : canonical.rindex('"')]
+    return canonical
+
+
+def _short_iri(canonical: str, prefixes: Mapping[str, str]) -> str:
+    iri = canonical[1:-1]
+    best = max((p for p in prefixes.items() if p[1] and iri.startswith(p[1])), key=lambda p: len(p[1]), default=None)
+    return canonical if best is None else f"{best[0]}:{iri[len(best[1]) :]}"
+
+
+def _unescaped(text: str) -> str:
+    """Undo escapes, except those of control characters: a literal must not steer a terminal."""
+    return text.replace('\\"', '"').replace("\\\\", "\\") if "\\" in text else text
+
+
+def printable(text: str) -> str:
+    """Return text without characters that steer a terminal."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04X}" for c in text)
+
+
+def fit(text: str, width: int) -> str:
+    """Cut text to a width in characters, saying so by an ellipsis."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def binding(canonical: str) -> dict[str, str]:
+    """Return a term as SPARQL 1.1 JSON results write it."""
+    from p2prdf.rdf.terms import to_json
+
+    return to_json(canonical)
+
+
+# --- solutions -----------------------------------------------------------------------------------
+
+
+class SolutionWriter(Protocol):
+    """Writes solutions of one query as they come."""
+
+    def solution(self, solution: Solution) -> None:
+        """Write one solution."""
+        ...
+
+
+class JsonLines:
+    """One JSON object a line: sequence, identity, born, and bindings as in SPARQL JSON results."""
+
+    def solution(self, solution: Solution) -> None:
+        """Write one solution."""
+        write_json(
+            {
+                "sequence": solution.sequence,
+                "identity": f"{solution.identity:016x}",
+                "born": time_text(solution.born),
+                "bindings": {name: binding(term) for name, term in solution.items()},
+            },
+            line=True,
+        )
+
+
+class TabSeparated:
+    """SPARQL 1.1 tab-separated values; the header comes first, before there is any solution."""
+
+    def __init__(self, names: Sequence[str]):
+        self._names = names
+        print("\t".join(f"?{name}" for name in names), flush=True)
+
+    def solution(self, solution: Solution) -> None:
+        """Write one solution.  Canonical terms hold no raw tab or line feed."""
+        print("\t".join(solution[name] for name in self._names), flush=True)
+
+
+class TerminalColumns:
+    """Columns as wide as the terminal allows, terms shortened."""
+
+    def __init__(self, names: Sequence[str], prefixes: Mapping[str, str]):
+        self._console = output()
+        self._names = names
+        self._prefixes = prefixes
+        self._width = max(8, (self._console.width - 7) // max(1, len(names)) - 2)
+        self._line("#", names, style="bold")
+
+    def solution(self, solution: Solution) -> None:
+        """Write one solution."""
+        terms = [printable(short_term(solution[name], self._prefixes)) for name in self._names]
+        self._line(str(solution.sequence), terms)
+
+    def _line(self, number: str, cells: Sequence[str], style: str = "") -> None:
+        text = "  ".join(fit(cell, self._width).ljust(self._width) for cell in cells)
+        self._console.print(Text(f"{number:>6} {text}".rstrip(), style=style), no_wrap=True, crop=True)
+
+
+def solution_writer(names: Sequence[str], prefixes: Mapping[str, str], *, as_json: bool) -> SolutionWriter:
+    """Return the writer that fits: JSON if asked for, columns on a terminal, else TSV."""
+    if as_json:
+        return JsonLines()
+    if sys.stdout.isatty():
+        return TerminalColumns(names, prefixes)
+    return TabSeparated(names)
+
+
+# --- numbers and tables --------------------------------------------------------------------------
+
+
+def human_bytes(value: float) -> str:
+    """Spell a size: ``1.5 MiB``."""
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"
+
+
+def time_text(seconds: float) -> str:
+    """Spell a time in seconds since the epoch as ISO 8601 in UTC, to the millisecond."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    """Return a table; columns whose cells are all numbers are set to the right."""
+    result = Table(
+        title=title, title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD,
+        padding=(0, 2, 0, 0), pad_edge=False, min_width=len(title),
+    )  # fmt: skip
+    for number, name in enumerate(columns):
+        numeric = bool(rows) and all(_numeric(row[number]) for row in rows)
+        result.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=numeric or not number)
+    for row in rows:
+        result.add_row(*(Text(_cell(value)) for value in row))
+    return result
+
+
+def _numeric(value: object) -> bool:
+    return isinstance(value, int | float) or value in ("", "-") or _QUANTITY.fullmatch(str(value)) is not None
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+

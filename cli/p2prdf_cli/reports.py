@@ -1,0 +1,95 @@
+"""Node reports (the JSON of a status request) as people want to see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from p2prdf_cli.render import human_bytes, table
+
+__all__ = ["Report", "cache_hit_rate", "counted", "owned_share", "report_table", "status_table"]
+
+Report = Mapping[str, Any]
+
+
+def counted(report: Report, name: str) -> int:
+    """Return one of the counters of a node's peer."""
+    return int(report["peer"][name])
+
+
+def owned_share(report: Report) -> float:
+    """Return the part (0 to 1) of all keys that the node owns, among itself and the peers it knows.
+
+    A key belongs to the node with the least XOR distance.  Walking down the node's own key, each bit
+    halves the part if some peer has the same bits so far and the other one here; a half without any
+    peer falls to the other half.
+    """
+    own = int(report["key"], 16)
+    others = [int(peer["key"], 16) for peer in report["peers"] if peer["key"] != report["key"]]
+    share = 1.0
+    for bit in reversed(range(64)):
+        near = [key for key in others if key >> bit == own >> bit]
+        if len(near) < len(others):
+            share /= 2
+        others = near
+    return share
+
+
+def cache_hit_rate(reports: Iterable[Report]) -> float | None:
+    """Return the part of owners that was found in address caches, over several nodes; None: none was asked."""
+    hits = misses = 0
+    for report in reports:
+        hits += counted(report, "address_cache_hits")
+        misses += counted(report, "address_cache_misses")
+    return hits / (hits + misses) if hits + misses else None
+
+
+def status_table(reports: Sequence[Report]) -> Table:
+    """Return one row per node: place in the overlay, tables and loads."""
+    columns = ("node", "peers", "owns", "triples", "partial", "load", "sent", "memory")
+    rows = [
+        (
+            report["address"],
+            len(_others(report)),
+            f"{owned_share(report):.1%}",
+            counted(report, "triple_roles"),
+            counted(report, "rows"),
+            counted(report, "processing_load"),
+            counted(report, "sent"),
+            human_bytes(report["memory_bytes"]),
+        )
+        for report in reports
+    ]
+    return table("Nodes", columns, rows)
+
+
+def report_table(report: Report) -> Table:
+    """Return the report of one node, a line for each fact."""
+    rows = [
+        ("key", report["key"]),
+        ("up", f"{report['uptime_seconds']:,.0f} s"),
+        ("owns", f"{owned_share(report):.1%} of all keys"),
+        ("triples held, once per key", counted(report, "triple_roles")),
+        ("partial results held", counted(report, "rows")),
+        ("standing queries joined here", counted(report, "groups")),
+        ("subscriptions at home here", counted(report, "subscriptions_home")),
+        ("answers found for them", counted(report, "answers")),
+        ("processing load", counted(report, "processing_load")),
+        ("storage load", counted(report, "storage_load")),
+        ("triples published here", counted(report, "published")),
+        ("messages sent to peers", counted(report, "sent")),
+        ("address-cache hit rate", _percent(cache_hit_rate([report]))),
+        ("memory", human_bytes(report["memory_bytes"])),
+        *((f"peer {number}", f"{peer['address']}  {peer['key']}") for number, peer in enumerate(_others(report), 1)),
+    ]
+    return table(f"Node {report['address']}", ("", "value"), rows)
+
+
+def _others(report: Report) -> list[Mapping[str, str]]:
+    return [peer for peer in report["peers"] if peer["key"] != report["key"]]
+
+
+def _percent(part: float | None) -> str:
+    return "-" if part is None else f"{part:.2%}"

@@ -1,0 +1,155 @@
+"""``p2prdf simulate``: the same node code, any number of peers, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from p2prdf.errors import QueryRefused
+from p2prdf_cli.exits import EXIT_CODES_HELP, run_plain
+from p2prdf_cli.options import AlgorithmName, Json
+
+if TYPE_CHECKING:
+    from p2prdf.sim.events import Event, Run
+
+__all__ = ["register"]
+
+ROWS_SHOWN_MAX: Final = 20
+"""Rows of one query that people are shown; ``--json`` writes them all."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EXIT_CODES_HELP)(simulate)
+
+
+def simulate(
+    query: Annotated[list[Path], typer.Option("--query", "-q", metavar="Q.rq", help="SPARQL file; may be repeated.")],
+    peers: Annotated[int, typer.Option(min=1, max=100_000, help="Number of simulated peers.")] = 7,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal runs.")] = 0,
+    data: Annotated[
+        Path | None, typer.Option(metavar="D.nt", help="RDF file (.nt, .nq, .ttl, also .gz): statement n at time n.")
+    ] = None,
+    events: Annotated[
+        Path | None, typer.Option(metavar="E.tsv", help="Lines of: time TAB A TAB N-Triples statement.")
+    ] = None,
+    subscribe_at: Annotated[
+        float | None, typer.Option(metavar="TIME", help="Subscribe at this time: earlier events do not count.")
+    ] = None,
+    until: Annotated[
+        float | None, typer.Option(metavar="TIME", help="Publish events up to and including this time.")
+    ] = None,
+    algorithm: Annotated[AlgorithmName, typer.Option(help="How joins travel.")] = AlgorithmName.csbv,
+    per_event: Annotated[
+        bool, typer.Option("--per-event", help="Answer publication events, not the set of triples.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Run queries over data in a simulated overlay; print what they hold at the end.
+
+    The peers run the node's own code; time and network are simulated, so that
+    thousands of peers fit into one process. With --json and one query the
+    output is a SPARQL 1.1 JSON results document with a further member
+    "simulation" (messages, hops, processing and storage load); with several
+    it is {"queries": [document, ...], "simulation": ...}.
+
+    \b
+    Examples:
+      p2prdf simulate -q q.rq --data airports.nt --peers 200 --algorithm cqc
+      p2prdf simulate -q a.rq -q b.rq --events e.tsv --subscribe-at 10 --json
+    """
+    if (data is None) == (events is None):
+        raise typer.BadParameter("give the data either with --data or with --events")
+    source = data or events
+    assert source is not None
+
+    def action() -> None:
+        from p2prdf.rdf.sparql import parse_select
+
+        from p2prdf.rdf.query import Algorithm
+        from p2prdf.sim.events import parse_events, run_events
+
+        parsed = [_parsed(file, parse_select) for file in query]
+        with source.open("rb") as stream:
+            timed = list(_from_data(source, stream)) if events is None else parse_events(stream, source=str(source))
+        run = run_events(
+            peers, seed, parsed, timed, subscribe_at, until, Algorithm(algorithm.value), per_event
+        )  # fmt: skip
+        _write_json(run, query) if as_json else _write(run, query)
+
+    run_plain(action)
+
+
+def _parsed(file: Path, parse: Any) -> Any:
+    try:
+        return parse(file.read_text("utf-8"))
+    except UnicodeDecodeError as error:
+        raise QueryRefused(f"{file} is not UTF-8 (byte {error.start + 1}: {error.reason})") from None
+    except QueryRefused as error:
+        raise QueryRefused(
+            f"{file}: {error.reason}", construct=error.construct, line=error.line, column=error.column
+        ) from None
+
+
+def _from_data(file: Path, stream: IO[bytes]) -> Iterator[Event]:
+    from p2prdf.rdf.ntriples import detect, read_triples
+    from p2prdf.sim.events import Event
+
+    syntax, compressed = detect(file.name)
+    number = 0
+    for batch in read_triples(
+        stream, publication_id="data", syntax=syntax, compressed=compressed, source=str(file), strict=True
+    ):
+        for triple in zip(batch.s, batch.p, batch.o, strict=True):
+            number += 1
+            yield Event(float(number), triple)
+
+
+# --- output --------------------------------------------------------------------------------------
+
+
+def _write_json(run: Run, files: list[Path]) -> None:
+    from p2prdf_cli.render import write_json
+
+    documents = [result.document() for result in run.results]
+    summary = run.as_dict()
+    del summary["results"]
+    summary["queries"] = [
+        {"query": str(file), "answers": len(result.rows), "order": list(result.order)}
+        for file, result in zip(files, run.results, strict=True)
+    ]
+    if len(documents) == 1:
+        write_json({**documents[0], "simulation": summary})
+    else:
+        write_json({"queries": documents, "simulation": summary})
+
+
+def _write(run: Run, files: list[Path]) -> None:
+    from p2prdf_cli.query_text import declared_prefixes
+    from p2prdf_cli.render import output, printable, short_term, table
+
+    console = output()
+    for file, result in zip(files, run.results, strict=True):
+        prefixes = declared_prefixes(file.read_text("utf-8"))
+        rows = [
+            [printable(short_term(term, prefixes)) for term in row] for row in sorted(result.rows)[:ROWS_SHOWN_MAX]
+        ]
+        console.print(table(f"{file}: {len(result.rows):,} answers", [f"?{n}" for n in result.names], rows))
+        if len(result.rows) > ROWS_SHOWN_MAX:
+            console.print(f"... and {len(result.rows) - ROWS_SHOWN_MAX:,} more (--json writes all)")
+    counts, load = run.counts, run.load
+    totals: list[tuple[str, object]] = [
+        ("events published", run.events),
+        ("hops", counts.hops),
+        ("hops per event", counts.hops / max(1, run.events)),
+        ("hops without acknowledgements and lookup replies", counts.hops_without_replies),
+        ("query processing load (QPL), sum", sum(load.processing_load)),
+        ("query processing load (QPL), busiest peer", max(load.processing_load)),
+        ("storage load (SL), sum", sum(load.storage_load)),
+        ("storage load (SL), fullest peer", max(load.storage_load)),
+    ]
+    console.print(table("Simulation", ["", "count"], totals))
+    console.print(table("Messages between peers", ["message", "transfers"], counts.messages.most_common()))

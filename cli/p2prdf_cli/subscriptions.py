@@ -1,0 +1,90 @@
+"""``p2prdf unsubscribe`` and ``p2prdf status``: looking after what runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import typer
+
+from p2prdf.errors import P2PRDFError
+from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, complain, run
+from p2prdf_cli.options import PEER_DEFAULT, Json, Peer, subscription_number
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(epilog=EXIT_CODES_HELP)(unsubscribe)
+    app.command(epilog=EXIT_CODES_HELP)(status)
+
+
+def unsubscribe(
+    subscription: Annotated[
+        str, typer.Argument(metavar="ID", callback=subscription_number, help="Number that `subscribe` told.")
+    ],
+    peer: Peer = PEER_DEFAULT,
+) -> None:
+    """End a subscription, wherever it is delivered.
+
+    \b
+    Example:
+      p2prdf unsubscribe 00c0ffee00c0ffee
+    """
+    run(_unsubscribe(int(subscription, 16), peer))
+
+
+async def _unsubscribe(subscription: int, peer: str) -> None:
+    import p2prdf
+
+    async with p2prdf.connect(peer) as client:
+        await client.unsubscribe(subscription)
+
+
+def status(
+    peer: Peer = PEER_DEFAULT,
+    everyone: Annotated[bool, typer.Option("--all", help="Also ask every node that it knows.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Tell how nodes are doing: peers, share of keys, table sizes, loads.
+
+    \b
+    Examples:
+      p2prdf status
+      p2prdf status --peer 127.0.0.1:7401 --all
+      p2prdf status --json | jq .peer.triples
+    """
+    run(_status(peer, everyone=everyone, as_json=as_json))
+
+
+async def _status(peer: str, *, everyone: bool, as_json: bool) -> ExitCode:
+    from p2prdf_cli.render import output, write_json
+    from p2prdf_cli.reports import report_table, status_table
+
+    reports = [await fetch(peer)]
+    outcome = ExitCode.OK
+    if everyone:
+        own = reports[0]["key"]
+        addresses = [known["address"] for known in reports[0]["peers"] if known["key"] != own]
+        for found in await asyncio.gather(*map(fetch, addresses), return_exceptions=True):
+            if isinstance(found, dict):
+                reports.append(found)
+            elif isinstance(found, P2PRDFError):
+                outcome = complain(found)
+            else:
+                raise found
+    if as_json:
+        for report in reports:
+            write_json(report, line=True)
+    else:
+        output().print(status_table(reports) if everyone else report_table(reports[0]))
+    return outcome
+
+
+async def fetch(address: str) -> dict[str, Any]:
+    """Return the report of one node."""
+    import p2prdf
+
+    async with p2prdf.connect(address) as client:
+        return await client.status()

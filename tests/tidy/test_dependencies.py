@@ -1,0 +1,40 @@
+"""docs/dependencies.md lists exactly the dependencies of pyproject.toml, with the same ranges."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+TABLE_ROW = re.compile(r"^\| ([a-z][a-z-]*) \| `([^`]+)` \| ([^|]+) \|", re.MULTILINE)
+REQUIREMENT = re.compile(r"^([a-z-]+)([^;]*)")
+
+
+def _declared() -> dict[str, str]:
+    project = PROJECT["project"]
+    extras = project["optional-dependencies"].values()
+    requirements = [*project["dependencies"], *(requirement for extra in extras for requirement in extra)]
+    return dict(match.groups() for each in requirements if (match := REQUIREMENT.match(each)))
+
+
+def test_documented_ranges_are_the_declared_ones() -> None:
+    documented = {name: span for name, span, _ in TABLE_ROW.findall((ROOT / "docs/dependencies.md").read_text())}
+    assert documented == _declared()
+
+
+@pytest.mark.parametrize("package", ["pyoxigraph", "rdflib", "msgpack", "kademlia", "structlog", "typer", "rich"])
+def test_a_package_is_imported_only_where_the_table_says(package: str) -> None:
+    """Seen in the source text itself, so that an import inside a function counts as well."""
+    row = next(row for row in TABLE_ROW.findall((ROOT / "docs/dependencies.md").read_text()) if row[0] == package)
+    allowed = re.findall(r"`([a-z0-9_.]+)`", row[2])
+    pattern = re.compile(rf"^\s*(?:import|from) {package}\b", re.MULTILINE)
+    for folder in ("p2prdf", "node/p2prdf_node", "cli/p2prdf_cli"):
+        base = ROOT / folder
+        for path in base.rglob("*.py"):
+            module = ".".join((base.name, *path.relative_to(base).with_suffix("").parts))
+            inside = any(module == name or module.startswith(name + ".") for name in allowed)
+            assert inside or not pattern.search(path.read_text()), f"{module} imports {package}, only {allowed} may"

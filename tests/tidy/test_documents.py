@@ -1,0 +1,79 @@
+"""What the documents tell people to type exists, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from p2prdf_cli.app import app
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+FENCE = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
+
+
+def _typed(program: str) -> list[tuple[str, str]]:
+    """Return (document, command line) of each line in a code block that runs a program."""
+    found = []
+    for document in DOCUMENTS:
+        for block in FENCE.findall(document.read_text("utf-8")):
+            for line in block.replace("\\\n", " ").splitlines():
+                parts = re.split(r"\s\|\s|&&|;", line.removeprefix("$ "))
+                commands = [re.sub(r"^(?:\w+=\S+\s+)*", "", part.strip()) for part in parts]
+                found += [(document.name, each) for each in commands if re.match(rf"{program}(\s|$)", each)]
+    return found
+
+
+def _help(command: str) -> str:
+    outcome = CliRunner().invoke(app, [command, "--help"], terminal_width=200)
+    assert outcome.exit_code == 0, f"there is no command {command}"
+    return outcome.output
+
+
+@pytest.mark.parametrize(("document", "line"), _typed("p2prdf"), ids=lambda value: value[:60])
+def test_commands_and_options_that_documents_show_exist(document: str, line: str) -> None:
+    words = shlex.split(line, comments=True)[1:]
+    assert words, f"{document}: {line}"
+    if words[0].startswith("-"):
+        assert words[0] in ("--help", "--version", "--install-completion", "--show-completion")
+        return
+    known = set(OPTION.findall(_help(words[0])))
+    used = {word.split("=")[0] for word in words[1:] if OPTION.fullmatch(word.split("=")[0])}
+    assert used <= known, f"{document}: {line}: no such option {sorted(used - known)}"
+
+
+@pytest.mark.parametrize(("document", "line"), _typed("make"), ids=lambda value: value[:60])
+def test_make_targets_that_documents_show_exist(document: str, line: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    words = shlex.split(line, comments=True)[1:]
+    used = {word for word in words if not word.startswith("-") and "=" not in word}
+    assert used <= targets, f"{document}: {line}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files_that_exist(document: Path) -> None:
+    targets = LINK.findall(document.read_text("utf-8"))
+    assert [target for target in targets if not (document.parent / target).exists()] == []
+
+
+def test_every_command_has_a_help_with_an_example() -> None:
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    assert commands == {"node", "publish", "subscribe", "unsubscribe", "status", "simulate", "demo"}
+    for command in commands:
+        assert "Example" in _help(command)
+
+
+def test_continuous_integration_runs_the_targets_and_nothing_else() -> None:
+    script = (ROOT / ".ci/run").read_text()
+    assert re.findall(r"^make .*?(\w+)$", script, re.MULTILINE) == ["check", "test"]
+    assert (ROOT / ".ci/run").stat().st_mode & 0o111
+    listed = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for target in ("demo", "test", "check", "bench", "simulate", "wheel-test", "clean"):
+        assert f"make {target} " in listed

@@ -1,0 +1,241 @@
+"""Image, compose file and Kubernetes manifests fit this daemon: its options, settings and ports.
+
+Three layers, each as far as the machine allows: structure always; ``kubectl kustomize`` where
+kubectl is there; the schemas of Kubernetes where ``kubernetes-validate`` is.  A real cluster is
+not part of these tests.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from p2prdf_cli.app import app
+from p2prdf_node.config import NodeConfig, load_config, split_address
+
+ROOT = Path(__file__).parents[2]
+BASE = ROOT / "k8s/base"
+DEV = ROOT / "k8s/overlays/dev"
+PORT = 7400
+SETTINGS = {f"P2PRDF_{field.name.upper()}" for field in dataclasses.fields(NodeConfig)}
+Manifest = dict[str, Any]
+
+
+def _documents(path: Path) -> list[Manifest]:
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+def _base() -> list[Manifest]:
+    kustomization = _documents(BASE / "kustomization.yaml")[0]
+    return [document for name in kustomization["resources"] for document in _documents(BASE / name)]
+
+
+def _one(kind: str, name: str | None = None) -> Manifest:
+    found = [d for d in _base() if d["kind"] == kind and (name is None or d["metadata"]["name"] == name)]
+    assert len(found) == 1, f"{len(found)} manifests of kind {kind}"
+    return found[0]
+
+
+def _pod() -> Manifest:
+    return _one("StatefulSet")["spec"]["template"]
+
+
+def _container() -> Manifest:
+    (container,) = _pod()["spec"]["containers"]
+    return container
+
+
+def _options(command: str) -> set[str]:
+    help_text = CliRunner().invoke(app, [command, "--help"], terminal_width=200).output
+    return set(re.findall(r"--[a-z][a-z-]*", help_text))
+
+
+def _dockerfile_list(instruction: str) -> list[str]:
+    text = (ROOT / "deploy/Dockerfile").read_text()
+    match = re.search(rf'^\s*{instruction}\s+(\[".*"\])$', text, re.MULTILINE)
+    assert match, f"the Dockerfile has no {instruction}"
+    return yaml.safe_load(match.group(1))
+
+
+# --- what the files say to the daemon ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(lambda: _container()["args"], id="statefulset"),
+        pytest.param(lambda: _container()["readinessProbe"]["exec"]["command"][1:], id="readiness probe"),
+        pytest.param(lambda: _dockerfile_list("CMD"), id="healthcheck"),
+        pytest.param(lambda: ["node", "--listen", "0.0.0.0:7400"], id="image command"),
+    ],
+)
+def test_every_argument_is_an_option_of_the_command_line(arguments: Any) -> None:
+    command, *rest = [part for part in arguments() if part != "p2prdf"]
+    given = {part.split("=")[0] for part in rest if part.startswith("--")}
+    assert given
+    assert given <= _options(command)
+
+
+@pytest.mark.parametrize("file", ["deploy/Dockerfile", "deploy/compose.yaml", "k8s/base/configmap.yaml"])
+def test_every_variable_is_a_setting_of_the_node(file: str) -> None:
+    names = set(re.findall(r"\bP2PRDF_[A-Z_]+\b", (ROOT / file).read_text()))
+    assert names
+    assert names - {"P2PRDF_"} <= SETTINGS
+
+
+def test_the_cluster_settings_are_accepted_by_the_node() -> None:
+    """The container's own arguments and variables, read by the code that will read them."""
+    container = _container()
+    environment = dict(_one("ConfigMap")["data"])
+    environment["P2PRDF_SECRET"] = "a secret of sufficient length"
+    options = dict(part.removeprefix("--").split("=", 1) for part in container["args"][1:])
+    options["advertise"] = options["advertise"].replace("$(POD_IP)", "10.1.2.3")
+    config = load_config(options, environment=environment)
+    assert config.listen_address == ("0.0.0.0", PORT)
+    stateful = _one("StatefulSet")
+    peers = [f"{stateful['metadata']['name']}-{n}.{stateful['spec']['serviceName']}" for n in range(5)]
+    assert {split_address(address)[0] for address in config.bootstrap} <= set(peers)
+    assert config.drain_seconds < _pod()["spec"]["terminationGracePeriodSeconds"]
+
+
+# --- ports and names that must agree -------------------------------------------------------------
+
+
+def test_ports_agree_between_pod_services_policy_and_probes() -> None:
+    ports = {(port["name"], port["protocol"]): port["containerPort"] for port in _container()["ports"]}
+    assert ports == {("peer", "TCP"): PORT, ("discovery", "UDP"): PORT}
+    for service in ("p2prdf", "p2prdf-peers"):
+        for port in _one("Service", service)["spec"]["ports"]:
+            assert (port["targetPort"], port["protocol"]) in ports
+            assert port["port"] == PORT
+    policy = _one("NetworkPolicy")["spec"]
+    named = [p for rule in policy["ingress"] + policy["egress"] for p in rule["ports"] if p["port"] != 53]
+    assert {(p["port"], p["protocol"]) for p in named} == set(ports)
+    for probe in ("startupProbe", "livenessProbe"):
+        assert _container()[probe]["tcpSocket"]["port"] == "peer"
+
+
+def test_selectors_match_the_pods() -> None:
+    labels = _pod()["metadata"]["labels"]
+    selectors = [
+        _one("StatefulSet")["spec"]["selector"]["matchLabels"],
+        _one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        _one("NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+        _one("Service", "p2prdf")["spec"]["selector"],
+        _one("Service", "p2prdf-peers")["spec"]["selector"],
+        *(c["labelSelector"]["matchLabels"] for c in _pod()["spec"]["topologySpreadConstraints"]),
+    ]
+    assert all(selector.items() <= labels.items() for selector in selectors)
+
+
+def test_peers_are_found_before_they_are_ready() -> None:
+    headless = _one("Service", _one("StatefulSet")["spec"]["serviceName"])["spec"]
+    assert headless["clusterIP"] == "None"
+    assert headless["publishNotReadyAddresses"] is True
+
+
+def test_names_that_manifests_refer_to_exist() -> None:
+    container, pod = _container(), _pod()["spec"]
+    assert pod["serviceAccountName"] == _one("ServiceAccount")["metadata"]["name"]
+    (source,) = container["envFrom"]
+    assert source["configMapRef"]["name"] == _one("ConfigMap")["metadata"]["name"]
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    claims = {claim["metadata"]["name"] for claim in _one("StatefulSet")["spec"]["volumeClaimTemplates"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == volumes | claims
+
+
+# --- security ------------------------------------------------------------------------------------
+
+
+def test_pods_satisfy_the_restricted_security_standard() -> None:
+    pod, container = _pod()["spec"], _container()
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["enableServiceLinks"] is False
+    assert {"cpu", "memory"} <= container["resources"]["limits"].keys()
+
+
+def test_network_policy_is_closed_both_ways() -> None:
+    policy = _one("NetworkPolicy")["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert all(rule.get("from") for rule in policy["ingress"])
+    assert all(rule.get("to") for rule in policy["egress"])
+
+
+def test_no_secret_is_in_the_base_and_the_user_of_the_image_is_the_pods() -> None:
+    assert not [document for document in _base() if document["kind"] == "Secret"]
+    user = _pod()["spec"]["securityContext"]["runAsUser"]
+    assert f"USER {user}:{user}" in (ROOT / "deploy/Dockerfile").read_text()
+
+
+# --- image and compose ---------------------------------------------------------------------------
+
+
+def test_the_image_copies_only_what_the_build_needs() -> None:
+    """Everything that the Dockerfile copies from the context is let in by .dockerignore, and exists."""
+    dockerfile = (ROOT / "deploy/Dockerfile").read_text()
+    copied = {
+        word.removeprefix("./").rstrip("/")
+        for line in re.findall(r"^COPY (?!--from)(.+)$", dockerfile, re.MULTILINE)
+        for word in line.split()[:-1]
+    }
+    let_in = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert copied == let_in
+    assert all((ROOT / name).exists() for name in copied)
+
+
+def test_compose_starts_five_nodes_that_know_each_other() -> None:
+    compose = _documents(ROOT / "deploy/compose.yaml")[0]
+    services = compose["services"]
+    assert len(services) == 5
+    published = set()
+    for name, service in services.items():
+        environment = service["environment"]
+        assert split_address(environment["P2PRDF_ADVERTISE"]) == (name, PORT)
+        hosts = [split_address(address) for address in environment["P2PRDF_BOOTSTRAP"].split(",")]
+        assert all(host in services and port == PORT for host, port in hosts)
+        (mapping,) = service["ports"]
+        match = re.fullmatch(rf"127\.0\.0\.1:(\d+):{PORT}/tcp", mapping)
+        assert match, "clients come over loopback"
+        published.add(match.group(1))
+        assert service["volumes"] == [f"{name}:/data"]
+        assert name in compose["volumes"]
+    assert len(published) == 5
+
+
+# --- tools, where they are -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", [BASE, DEV], ids=["base", "dev"])
+def test_manifests_render_and_fit_the_schemas(folder: Path, tmp_path: Path) -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not installed: structure was checked, rendering was not")
+    rendered = subprocess.run([kubectl, "kustomize", folder], check=False, capture_output=True, text=True)
+    assert rendered.returncode == 0, rendered.stderr
+    documents = [document for document in yaml.safe_load_all(rendered.stdout) if document]
+    assert len(documents) >= len(_base())
+    file = tmp_path / "rendered.yaml"
+    file.write_text(rendered.stdout)
+    validate = shutil.which("kubernetes-validate", path=str(Path(sys.executable).parent)) or shutil.which(
+        "kubernetes-validate"
+    )
+    if validate is not None:
+        checked = subprocess.run([validate, "--strict", file], check=False, capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -1,0 +1,105 @@
+"""Habits that hold for every file: no leftovers, nothing about the place it was written at, true public names."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CODE = sorted(
+    path
+    for folder in ("p2prdf", "node", "cli", "tests")
+    for path in (ROOT / folder).rglob("*.py")
+    if "__pycache__" not in path.parts
+)
+TEXT = sorted(
+    [
+        *CODE,
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("deploy/*"),
+        *ROOT.glob("k8s/**/*.yaml"),
+        ROOT / "Makefile",
+        ROOT / "pyproject.toml",
+        ROOT / ".ci/run",
+    ]
+)
+THIS = Path(__file__)
+LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|raise NotImplementedError|<<<<<<< |>>>>>>> ")
+SOMEBODYS_MACHINE = re.compile(r"/home/\w|/Users/\w|/work/|/root/|/tmp/v\b")
+
+
+def _module(path: Path) -> str | None:
+    """Return the import name of a module of the three packages."""
+    for base in (ROOT, ROOT / "node", ROOT / "cli"):
+        parts = path.relative_to(base).with_suffix("").parts if path.is_relative_to(base) else ()
+        if parts and parts[0] in ("p2prdf", "p2prdf_node", "p2prdf_cli"):
+            return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    return None
+
+
+MODULES = [name for path in CODE if (name := _module(path)) and not name.endswith("__main__")]
+
+
+@pytest.mark.parametrize("path", [p for p in TEXT if p != THIS], ids=lambda p: str(p.relative_to(ROOT)))
+def test_nothing_is_left_for_later_and_nothing_names_a_machine(path: Path) -> None:
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        assert not LEFTOVER.search(line), f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        assert not SOMEBODYS_MACHINE.search(line), f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_all_lists_names_that_exist_each_once(name: str) -> None:
+    module = importlib.import_module(name)
+    listed = getattr(module, "__all__", [])
+    assert len(set(listed)) == len(listed)
+    assert [entry for entry in listed if not hasattr(module, entry)] == []
+
+
+def _imported_names(path: Path) -> Iterator[tuple[str, str, int]]:
+    """Yield module, name and line of everything a file takes from another module of the project."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module in MODULES:
+            for alias in node.names:
+                if f"{node.module}.{alias.name}" not in MODULES:
+                    yield node.module, alias.name, node.lineno
+
+
+@pytest.mark.parametrize("path", [p for p in CODE if _module(p)], ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_module_takes_from_another_only_what_that_one_lists(path: Path) -> None:
+    """What others use is public, and what is public is in ``__all__``."""
+    for module, name, line in _imported_names(path):
+        listed = getattr(importlib.import_module(module), "__all__", None)
+        assert listed is None or name in listed, f"{path.relative_to(ROOT)}:{line} takes {name}, not listed by {module}"
+
+
+def test_public_classes_of_the_library_say_where_they_are_used_from() -> None:
+    """What ``p2prdf`` exports is importable from there and has a docstring."""
+    import p2prdf
+
+    for name in p2prdf.__all__:
+        assert getattr(p2prdf, name).__doc__ or not callable(getattr(p2prdf, name)), name
+
+
+def test_the_core_can_be_imported_without_any_input_or_output_module() -> None:
+    """Importing the peer itself opens nothing: no event loop, no socket, no thread library of ours."""
+    code = (
+        "import sys; import p2prdf.wire.contract, p2prdf.store, p2prdf.rdf.query;"
+        "sys.exit('kademlia' in sys.modules or 'p2prdf_node' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_import_contracts_hold() -> None:
+    outcome = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-logo", "--no-cache"],
+        cwd=ROOT, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
