@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ARRAYS", "LISTS", "ArrayColumns", "Column", "Columns", "ListColumns", "as_array", "as_list"]
+__all__ = ["ARRAYS", "LISTS", "ArrayColumns", "Column", "Columns", "Index", "ListColumns", "as_array", "as_list"]
 
 Column: TypeAlias = "list[int] | npt.NDArray[Any]"
 Index: TypeAlias = "list[int] | npt.NDArray[np.intp]"

@@ -16,6 +16,8 @@ on the wire and in ``--json`` output.
 
 from __future__ import annotations
 
+import re
+
 __all__ = [
     "Busy",
     "DataRefused",
@@ -100,6 +102,9 @@ _BY_CODE: dict[str, type[P2PRDFError]] = {
 }
 
 
+_AGAIN = re.compile(r"(.*) \(try again in ([0-9.e+-]+) s\)", re.DOTALL)
+
+
 def error_from_code(code: str, text: str) -> P2PRDFError:
     """Rebuild an error that travelled as its code and text."""
     if code == QueryRefused.code:
@@ -107,5 +112,6 @@ def error_from_code(code: str, text: str) -> P2PRDFError:
     if code == DataRefused.code:
         return DataRefused(text)
     if code == Busy.code:
-        return Busy(text)
+        told = _AGAIN.fullmatch(text)
+        return Busy(told[1], retry_after=float(told[2])) if told else Busy(text)
     return _BY_CODE.get(code, P2PRDFError)(text)

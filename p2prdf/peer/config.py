@@ -70,7 +70,7 @@ class PeerConfig:
     """Rows of publications not yet at their owners; beyond that new publications are refused."""
 
     triples_max: int = 200_000_000
-    """Triples per role and rows held; beyond that new publications are refused."""
+    """Triples and partial results held; beyond that new publications are refused."""
 
     drift_max_seconds: float = 60.0
     """A clock further ahead than this is not followed."""

@@ -161,10 +161,8 @@ class Peer:
     @property
     def busy(self) -> bool:
         """Whether new publications should wait: too much is under way or stored."""
-        sizes = self._tables.sizes()
         return (
-            self._entry.rows_open > self.config.rows_under_way_max
-            or sizes.triple_roles + sizes.rows > self.config.triples_max
+            self._entry.rows_open > self.config.rows_under_way_max or self._tables.held > self.config.triples_max
         )
 
     @property
@@ -298,7 +296,7 @@ class Peer:
         """Ask the homes of groups whose leases ran out whether they still live."""
         now = self._exchange.now
         if self._check_leases_at is None:
-            if self._tables.sizes().groups:
+            if self._tables.held or self._engine.has_queries:
                 self._check_leases_at = now + self.config.group_lease_seconds / 2
             return
         if now < self._check_leases_at:

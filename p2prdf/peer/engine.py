@@ -30,6 +30,9 @@ from p2prdf.wire.messages import Answers, Contact, Forward, IndexQuery, IndexTri
 
 __all__ = ["Engine", "TripleBatch"]
 
+_FEW = 4
+"""Rows up to which a loop costs less than vector operations."""
+
 
 @dataclass(slots=True)
 class TripleBatch:
@@ -88,7 +91,8 @@ class Engine:
         self._mine: list[TripleBatch] = []
         self._todo = Backlog(tables.columns)
         self._out = _Outgoing()
-        self.rows_under_way = 0
+        self.has_queries = False
+        """Whether any query ever waited here."""
 
     # --- taking in -------------------------------------------------------------------------------
 
@@ -191,9 +195,11 @@ class Engine:
                 if owner < 0:
                     unknown[key] = None
         for owner, roles in self._roles_by_owner(len(batch), places, batch.roles):
-            index = columns.column([at for at, bits in enumerate(roles) if bits], "int64") if isinstance(
-                roles, list
-            ) else np.flatnonzero(roles)
+            if isinstance(roles, list):
+                index = columns.column([at for at, bits in enumerate(roles) if bits], "int64")
+                roles = columns.column(roles, "uint32")
+            else:
+                index = np.flatnonzero(roles)
             part = self._take(batch, index)
             part.roles = columns.take(roles, index)
             self._hand_over(owner, part, sender, list(unknown))
@@ -244,10 +250,11 @@ class Engine:
         self, count: int, places: list[tuple[int, int, Index | None, Column]], roles: Column
     ) -> list[tuple[int, Column]]:
         """Return, per owner, the roles of each row that are meant for it (0: none)."""
-        if isinstance(roles, list):
+        if isinstance(roles, list) or count <= _FEW:
             masks: dict[int, list[int]] = {}
+            roles = as_list(roles)
             for _, bits, index, owners in places:
-                for at, owner in zip(range(count) if index is None else index, owners, strict=True):
+                for at, owner in zip(range(count) if index is None else index, as_list(owners), strict=True):
                     mask = masks.get(owner)
                     if mask is None:
                         mask = masks[owner] = [0] * count
@@ -291,6 +298,7 @@ class Engine:
 
     def install(self, message: IndexQuery, group: Column) -> None:
         """Let groups wait here for a step's pattern."""
+        self.has_queries = True
         self._exchange.effects.append(Persist(message))
         for derived in self._tables.add_queries(message.plan, message.step, group, message.refresh):
             self.route(derived)

@@ -7,6 +7,7 @@ here, perhaps out of order or twice; they are put in order and handed on once.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -51,7 +52,6 @@ class _Local:
 
     number: int
     lease_seconds: float
-    renew_at: float
     told: int = 0
     early: dict[int, Deliver] = field(default_factory=dict)
 
@@ -78,6 +78,8 @@ class Entry:
         self._locals: dict[int, _Local] = {}
         self._orphans: dict[int, list[Deliver]] = {}
         self._pending: dict[int, _Pending] = {}
+        self._renewals: list[tuple[float, int]] = []
+        self._deadlines: list[tuple[float, int]] = []
         self.published = 0
         self.publications_open = 0
         self.rows_open = 0
@@ -123,6 +125,12 @@ class Entry:
     def _expect(self, request: int, kind: type, lease_seconds: float = 0.0) -> None:
         due = self._exchange.now + self._exchange.config.request_seconds
         self._pending[request] = _Pending(request, kind, lease_seconds, due)
+        heapq.heappush(self._deadlines, (due, request))
+
+    def _keep(self, local: _Local) -> None:
+        """Deliver a subscription here, and renew its lease three times as often as needed."""
+        self._locals[local.number] = local
+        heapq.heappush(self._renewals, (self._exchange.now + local.lease_seconds / 3, local.number))
 
     def subscribe(self, request: Subscribe) -> None:
         """Open a subscription at its home."""
@@ -137,9 +145,7 @@ class Entry:
     def attach(self, request: Attach) -> None:
         """Take up a subscription again."""
         self._expect(request.request, Attach, 60.0)
-        self._locals.pop(request.subscription, None)
-        local = _Local(request.subscription, 60.0, self._exchange.now + 20.0, request.after)
-        self._locals[request.subscription] = local
+        self._keep(_Local(request.subscription, 60.0, request.after))
         message = AttachSubscription(request.request, request.subscription, request.after, self._exchange.own)
         self._host.to_owner(subscription_home(request.subscription), message)
 
@@ -166,9 +172,7 @@ class Entry:
         if pending.kind is Attach:
             self._complete(message.request, Attached(message.subscription, message.since, message.names, message.order))
             return
-        lease = pending.lease_seconds
-        local = _Local(message.subscription, lease, self._exchange.now + lease / 3)
-        self._locals[message.subscription] = local
+        self._keep(_Local(message.subscription, pending.lease_seconds))
         self._complete(message.request, Subscribed(message.subscription, message.since, message.order))
         for early in self._orphans.pop(message.subscription, []):
             self.deliver(early)
@@ -217,22 +221,31 @@ class Entry:
     def wake(self) -> None:
         """Renew leases; fail what was not answered."""
         now = self._exchange.now
-        for local in self._locals.values():
-            if local.renew_at <= now:
-                local.renew_at = now + local.lease_seconds / 3
-                message = RenewSubscriptions(self._columns.column([local.number]), local.lease_seconds)
-                self._host.to_owner(subscription_home(local.number), message)
-        for pending in [each for each in self._pending.values() if each.due <= now]:
-            del self._pending[pending.request]
-            self._complete(pending.request, Failed("unavailable", "the home of the query did not answer in time"))
-        if not self._pending:
+        while self._renewals and self._renewals[0][0] <= now:
+            _, number = heapq.heappop(self._renewals)
+            local = self._locals.get(number)
+            if local is None:
+                continue
+            heapq.heappush(self._renewals, (now + local.lease_seconds / 3, number))
+            message = RenewSubscriptions(self._columns.column([number]), local.lease_seconds)
+            self._host.to_owner(subscription_home(number), message)
+        while self._deadlines and self._deadlines[0][0] <= now:
+            due, request = heapq.heappop(self._deadlines)
+            pending = self._pending.get(request)
+            if pending is not None and pending.due == due:
+                del self._pending[request]
+                self._complete(request, Failed("unavailable", "the home of the query did not answer in time"))
+        if not self._pending and self._orphans:
             self._orphans.clear()
 
     @property
     def deadline(self) -> float | None:
         """When something is due."""
-        due = [local.renew_at for local in self._locals.values()]
-        due += [pending.due for pending in self._pending.values()]
+        while self._deadlines and self._deadlines[0][1] not in self._pending:
+            heapq.heappop(self._deadlines)
+        while self._renewals and self._renewals[0][1] not in self._locals:
+            heapq.heappop(self._renewals)
+        due = [timers[0][0] for timers in (self._renewals, self._deadlines) if timers]
         return min(due, default=None)
 
     @property

@@ -23,7 +23,7 @@ from p2prdf.peer.config import PeerConfig
 from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Send, Trace
 from p2prdf.wire.messages import Acknowledge, Contact, Message, NotOwner, Parcel
 
-__all__ = ["Exchange"]
+__all__ = ["Exchange", "hop"]
 
 _LOOKUP_RETRY_SECONDS = 1.0
 _UNRELIABLE = (Acknowledge, NotOwner)

@@ -17,7 +17,7 @@ from p2prdf import hlc, keys
 from p2prdf.columns import Column, as_list
 from p2prdf.continuous.home import Group, Home, Subscription, subscription_home
 from p2prdf.continuous.order import evaluation_order
-from p2prdf.errors import Busy
+from p2prdf.errors import Busy, LocalProtocolError
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange, hop
 from p2prdf.rdf.dictionary import TermDictionary
@@ -431,5 +431,5 @@ def _opened(subscription: Subscription, request: int) -> SubscriptionOpened:
 
 def _unknown(request: int, subscription: int) -> SubscriptionRefused:
     return SubscriptionRefused(
-        request, "unknown-subscription", f"no subscription {subscription:016x}: it was ended, or its lease ran out"
+        request, LocalProtocolError.code, f"no subscription {subscription:016x}: it was ended, or its lease ran out"
     )

@@ -707,7 +707,13 @@ class ColumnarTables:
         sizes.plans = len(self._plans)
         tables = list(self._plans.values())
         sizes.groups = sum(len(table.groups) - table.groups.ended for table in tables)
+        sizes.bytes = self.nbytes
         return sizes
+
+    @property
+    def held(self) -> int:
+        """Triples and partial results held."""
+        return len(self._triples) + len(self._events) + self._sizes.rows
 
     @property
     def nbytes(self) -> int:

@@ -123,6 +123,7 @@ class LightTables:
         self._lanes_by_roles: dict[int, tuple[_Lane, ...]] = {}
         self._owners: dict[int, _PlanTable] = {}
         self._sizes = Sizes()
+        self._row_count = 0
 
     # --- triples ---------------------------------------------------------------------------------
 
@@ -300,6 +301,7 @@ class LightTables:
             if row.group.since_min == NEVER:
                 return
             table.rows[row.identity] = row
+            self._row_count += 1
             table.lane.waiting.setdefault(key, []).append((table, row))
             since = 0
         else:
@@ -327,6 +329,7 @@ class LightTables:
                 step.links.discard(group.number)
                 for identity_of_row in [row.identity for row in step.rows.values() if row.group is group]:
                     del step.rows[identity_of_row]
+                    self._row_count -= 1
                 for key, waiting in list(step.lane.waiting.items()):
                     left = [entry for entry in waiting if entry[1].group is not group]
                     if not left:
@@ -470,6 +473,11 @@ class LightTables:
         """Return how many triples the peer holds under a role and constant parts."""
         lane = self._lanes[0][role][0]
         return len(lane.triples.get(lane.key_of((s, p, o)), ()))
+
+    @property
+    def held(self) -> int:
+        """Triples and partial results held."""
+        return len(self._triples) + len(self._events) + self._row_count
 
     def sizes(self) -> Sizes:
         """Return what is held and has been done."""

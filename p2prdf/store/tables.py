@@ -159,6 +159,11 @@ class Tables(Protocol):
         """Return up to ``limit`` identities of groups whose lease ended before stamp ``now``."""
         ...
 
+    @property
+    def held(self) -> int:
+        """Triples and partial results held; cheap to ask."""
+        ...
+
     def sizes(self) -> Sizes:
         """Return what is held and has been done."""
         ...

@@ -172,7 +172,7 @@ class Answers:
     """Last link to the group's home: complete solutions, bindings in the order of the plan's answer."""
 
     groups: Column = _u64()
-    rows: Rows = field(metadata={"kind": "object"})
+    rows: Rows = _kind("object")
     hops: int = 0
 
 

@@ -68,16 +68,15 @@ class Harness:
             self.tables.add_triples(s, p, o, make.full(count, time), events, make.full(count, roles, "uint32"))
         )
 
-    def query(self, query, dictionary, since: int, algorithm=Algorithm.CSBV, refresh: int = 0, per_event=False, order=None):
+    def query(self, query, dictionary, since: int, algorithm=Algorithm.CSBV, *, per_event=False):
         """Let a query wait, and return the answers."""
-        plan = make_plan(query, order or range(len(query.patterns)), algorithm, per_event=per_event)
+        plan = make_plan(query, range(len(query.patterns)), algorithm, per_event=per_event)
         make = self.tables.columns
         params = tuple(make.column([term], "uint32") for term in dictionary.intern_all(query.constants))
-        groups = Groups(
-            make.column([plan.identity >> 1]), make.column([since]), make.column([since]), make.column([1 << 60]), params
-        )
+        identity, stamp, lease = (make.column([each]) for each in (plan.identity >> 1, since, 1 << 60))
+        groups = Groups(identity, stamp, stamp, lease, params)
         group = self.tables.add_groups(plan, groups)
-        return plan, self.follow(self.tables.add_queries(plan, 0, group, refresh))
+        return plan, self.follow(self.tables.add_queries(plan, 0, group, 0))
 
 
 @pytest.fixture(params=["light", "columnar"])
@@ -131,7 +130,7 @@ def test_per_event_counts_every_publication(kind):
     """Per event, each publication of a triple is an answer of its own; the same event again is not."""
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
-    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    a, b = (dictionary.intern(each) for each in TERMS[:2])
     bit = EVERY_ROLE << keys.EVENT_SHIFT
     harness.query(path("<b>", "<b>"), dictionary, since=1, per_event=True)
     one = harness.triples([(a, b, a), (a, b, a)], time=2, roles=bit, first_event=0)
@@ -238,9 +237,8 @@ def canonical(raw, filtered: bool) -> ConjunctiveQuery:
     )
     answer = tuple(variables.values())
     filters = (Filter("differ", answer[:2]),) if filtered and answer else ()
-    return ConjunctiveQuery(
-        numbered, tuple(TERMS[each] for each in constants), answer, tuple(f"v{each}" for each in answer), filters=filters
-    )
+    names = tuple(f"v{each}" for each in answer)
+    return ConjunctiveQuery(numbered, tuple(TERMS[each] for each in constants), answer, names, filters=filters)
 
 
 def brute_force(query, dictionary, log, since: int, per_event: bool) -> Counter[tuple[int, ...]]:
