@@ -72,6 +72,9 @@ class PeerConfig:
     triples_max: int = 200_000_000
     """Triples and partial results held; beyond that new publications are refused."""
 
+    clock_skew_seconds: float = 0.0
+    """How far apart the peers' clocks may be; `subscribe` waits as long, so that later publications count."""
+
     drift_max_seconds: float = 60.0
     """A clock further ahead than this is not followed."""
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -362,17 +363,19 @@ class Engine:
 
     def _route_to_buckets(self, rows: Derived) -> None:
         """A row that waits for any triple waits at every bucket."""
-        ring = [int(keys.bucket_key(bucket)) for bucket in range(keys.BUCKETS)]
-        owners = as_list(self._exchange.owners(ring))
-        unknown = [key for key, owner in zip(ring, owners, strict=True) if owner < 0]
-        if unknown:
-            self._exchange.park(unknown, self._again(rows))
-            return
+        self._route_to_keys(rows, [int(keys.bucket_key(bucket)) for bucket in range(keys.BUCKETS)])
+
+    def _route_to_keys(self, rows: Derived, ring: list[int]) -> None:
+        """Let rows wait at the owners of all these keys; those not known yet are parked key by key."""
+        owners = as_list(self._exchange.owners(self._columns.column(ring)))
         for owner in sorted(set(owners)):
             if owner == 0:
                 self._todo.add(rows)
-            else:
+            elif owner > 0:
                 self._gather_rows(owner, rows, 0)
+        for key, owner in zip(ring, owners, strict=True):
+            if owner < 0:
+                self._exchange.park([key], partial(self._route_to_keys, rows, [key]))
 
     def _gather_rows(self, owner: int, rows: Derived, hops: int) -> None:
         self._out.rows.setdefault((owner, hops, rows.plan, rows.step, rows.refresh), []).append(rows)

@@ -9,6 +9,7 @@ subscriber is told that it is live.  Equal queries join the group at the third s
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -73,7 +74,10 @@ class Host:
         self._add_roles = add_roles
         self.home = Home(tables.columns, log_rows_max=exchange.config.answers_pending_max)
         self._confirmed = exchange.config.fixed_roles
+        self._confirmed_at = 0
+        """Stamp of the last time that roles were confirmed by all peers."""
         self._planning: dict[int, tuple[Group, float]] = {}
+        self._settling: list[tuple[float, int]] = []
         self._next_request = 0
 
     # --- routing by key --------------------------------------------------------------------------
@@ -211,6 +215,7 @@ class Host:
 
         def done() -> None:
             self._confirmed |= missing
+            self._confirmed_at = self._exchange.tick()
             self._install(group, exact=True)
 
         token = self._exchange.token(done)
@@ -230,7 +235,7 @@ class Host:
         assert plan is not None
         stamp = exchange.tick()
         since = hlc.floor(stamp)
-        if exact or group.youngest >= since:
+        if exact or group.youngest >= since or self._confirmed_at >= since:
             since = hlc.Stamp(stamp)
         refresh = since if group.subscriptions else 0
         opened = [
@@ -240,8 +245,7 @@ class Host:
 
         def live() -> None:
             for subscription in opened:
-                subscription.opening = False
-                self._tell_opened(subscription)
+                self._tell_when_past(subscription)
 
         token = exchange.token(live)
         groups = self._columns_of(group)
@@ -269,6 +273,25 @@ class Host:
         hashes = [self._dictionary.hashes[term] for term in self._dictionary.intern_all(group.query.constants)]
         parts = [hashes[~slot] if slot < 0 else 0 for slot in at.pattern]
         return [int(keys.role_key(at.role, *parts))]
+
+    def _tell_when_past(self, subscription: Subscription) -> None:
+        """Tell that a subscription is live once every peer's clock is past its stamp.
+
+        Whoever publishes after having been told must get a later stamp, also at a peer that has
+        heard nothing of it: commit-wait, with the skew that clocks are allowed.
+        """
+        since = subscription.since
+        past = hlc.seconds(since) + (0.0 if since == hlc.floor(since) else 0.001)
+        heapq.heappush(self._settling, (past + self._exchange.config.clock_skew_seconds, subscription.number))
+        self._tell_settled()
+
+    def _tell_settled(self) -> None:
+        while self._settling and self._settling[0][0] <= self._exchange.now:
+            _, number = heapq.heappop(self._settling)
+            subscription = self.home.subscriptions.get(number)
+            if subscription is not None and subscription.opening:
+                subscription.opening = False
+                self._tell_opened(subscription)
 
     def _tell_opened(self, subscription: Subscription) -> None:
         self.reply(subscription.subscriber, _opened(subscription, subscription.request))
@@ -406,7 +429,8 @@ class Host:
     # --- time ------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Do what is due: plan without missing rates, end what nobody renewed."""
+        """Do what is due: plan without missing rates, tell what is live, end what nobody renewed."""
+        self._tell_settled()
         for group, due in list(self._planning.values()):
             if due <= self._exchange.now:
                 self._plan(group)
@@ -418,6 +442,8 @@ class Host:
     def deadline(self) -> float | None:
         """When something is due."""
         due = [at for _, at in self._planning.values()]
+        if self._settling:
+            due.append(self._settling[0][0])
         if self.home.deadline is not None:
             due.append(self.home.deadline)
         return min(due, default=None)

@@ -84,7 +84,7 @@ class TermDictionary:
         if not self._hashing:
             return
         self.hashes += keys.term_hashes(fresh)
-        self.literals += bytes([text[0] == '"' for text in fresh])
+        self.literals += bytes([text[:1] == '"' for text in fresh])
 
     def find(self, text: str) -> int | None:
         """Return the identifier of a term if it is known."""

@@ -43,12 +43,14 @@ class Chunk:
 class ResultLog:
     """The unacknowledged solutions of one subscription."""
 
-    __slots__ = ("_chunks", "_next", "acknowledged", "last", "lost_total", "rows_max", "sent")
+    __slots__ = ("_chunks", "_next", "_out", "_under_way", "acknowledged", "last", "lost_total", "rows_max", "sent")
 
     def __init__(self, rows_max: int):
         self.rows_max = rows_max
         self._chunks: deque[Chunk] = deque()
         self._next = 0  # place of the first chunk that is not wholly handed out
+        self._out: deque[tuple[int, int]] = deque()  # first and last of what is handed out, not acknowledged
+        self._under_way = 0
         self.last = 0
         """Number of the newest solution."""
         self.sent = 0
@@ -94,6 +96,11 @@ class ResultLog:
             return
         self.acknowledged = sequence
         self.sent = max(self.sent, sequence)
+        while self._out and self._out[0][0] <= sequence:
+            first, last = self._out.popleft()
+            self._under_way -= min(last, sequence) - first + 1
+            if last > sequence:
+                self._out.appendleft((sequence + 1, last))
         while self._chunks and self._chunks[0].first <= sequence:
             chunk = self._chunks[0]
             if chunk.first + len(chunk) - 1 <= sequence:
@@ -105,12 +112,15 @@ class ResultLog:
         """Hand out again from the solution after ``after`` on."""
         self.acknowledge(after)
         self.sent = min(max(after, self.acknowledged), self.last)
+        self._out.clear()
+        self._under_way = 0
         self._next = 0
 
     def take(self, window: int, chunk_max: int) -> Iterator[Chunk]:
         """Hand out what was not handed out, while at most ``window`` solutions are unacknowledged."""
         while self.sent < self.last:
-            room = min(self.acknowledged + window - self.sent, chunk_max)
+            # Counted, not subtracted: what was dropped before it was handed out is not under way.
+            room = min(window - self._under_way, chunk_max)
             if room <= 0:
                 return
             while self._chunks[self._next].first + len(self._chunks[self._next]) - 1 <= self.sent:
@@ -119,4 +129,6 @@ class ResultLog:
             start = max(0, self.sent + 1 - chunk.first)
             part = chunk.part(start, min(len(chunk), start + room))
             self.sent = part.first + len(part) - 1
+            self._out.append((part.first, self.sent))
+            self._under_way += len(part)
             yield part
