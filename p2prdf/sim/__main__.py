@@ -1,0 +1,103 @@
+"""``python -m p2prdf.sim``: run seeded simulations and compare every answer with the oracle."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from typing import TYPE_CHECKING
+
+from p2prdf.sim.scenario import Outcome, run_seed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CHUNK = 10
+_EVERY_SECONDS = 5.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the seeds asked for; return 1 if any answer differs."""
+    parser = argparse.ArgumentParser(prog="python -m p2prdf.sim", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=2000, help="how many seeds to run (default 2000)")
+    parser.add_argument("--start", type=int, default=0, help="first seed (default 0)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
+    parser.add_argument("--failures-max", type=int, default=10, help="bad seeds to stop after (default 10)")
+    parser.add_argument(
+        "--trace", action=argparse.BooleanOptionalAction, help="print all messages (default: if one seed)"
+    )
+    options = parser.parse_args(arguments)
+    if options.seeds < 1 or options.jobs < 1:
+        parser.error("--seeds and --jobs must be at least 1")
+    trace = options.seeds == 1 if options.trace is None else options.trace
+    seeds = range(options.start, options.start + options.seeds)
+    outcomes: Iterator[Outcome]
+    if trace or options.jobs == 1:
+        outcomes = (run_seed(seed, trace=print if trace else None) for seed in seeds)
+    else:
+        outcomes = _in_processes(seeds, options.jobs)
+    return _collect(outcomes, options.seeds, options.failures_max)
+
+
+def _in_processes(seeds: range, jobs: int) -> Iterator[Outcome]:
+    with ProcessPoolExecutor(jobs) as pool:
+        try:
+            yield from pool.map(run_seed, seeds, chunksize=min(_CHUNK, -(-len(seeds) // jobs)))
+        except GeneratorExit:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _collect(outcomes: Iterator[Outcome], seeds: int, failures_max: int) -> int:
+    counted: Counter[tuple[str, str, int]] = Counter()
+    networks: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
+    bad: list[int] = []
+    started = said = time.monotonic()
+    done = 0
+    for done, outcome in enumerate(outcomes, 1):
+        scenario = outcome.scenario
+        mode = "per event" if scenario.per_event else "per triple"
+        counted[scenario.algorithm, mode, scenario.options.peers] += 1
+        networks[scenario.network] += 1
+        for name in ("publications", "queries", "answers", "messages"):
+            totals[name] += getattr(outcome, name)
+        if not outcome.good or seeds == 1:
+            print(outcome.report(), flush=True)
+        if not outcome.good:
+            bad.append(scenario.seed)
+            if len(bad) >= failures_max:
+                break
+        if time.monotonic() - said > _EVERY_SECONDS:
+            said = time.monotonic()
+            rate = done / (said - started)
+            print(f"{done} of {seeds} seeds, {rate:.1f} seeds/s, {len(bad)} bad", flush=True)
+    _summary(counted, networks, totals, done, time.monotonic() - started)
+    if bad:
+        print(f"FAILED: {len(bad)} of {done} seeds; reproduce with: make simulate SEED={bad[0]}")
+        return 1
+    print(f"ok: {done} seeds, every answer of the oracle arrived, none twice, no other")
+    return 0
+
+
+def _summary(
+    counted: Counter[tuple[str, str, int]], networks: Counter[str], totals: Counter[str], done: int,
+    seconds: float,
+) -> None:  # fmt: skip
+    peers = sorted({key[2] for key in counted})
+    print(f"{'seeds by':>12} {'':>11} " + " ".join(f"{f'N={count}':>6}" for count in peers))
+    for algorithm, mode in sorted({key[:2] for key in counted}):
+        cells = " ".join(f"{counted[algorithm, mode, count]:>6}" for count in peers)
+        print(f"{algorithm:>12} {mode:>11} {cells}")
+    print("networks: " + ", ".join(f"{name} {count}" for name, count in sorted(networks.items())))
+    print(
+        f"{done} seeds in {seconds:.1f} s ({done / seconds:.1f} seeds/s): "
+        f"{totals['publications']} publications, "
+        f"{totals['queries']} queries, {totals['answers']} answers compared, {totals['messages']} messages"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,329 @@
+"""Timed events and standing queries through the simulator: what a subscriber holds in the end.
+
+Events are lines, fields separated by tabs::
+
+    time [A|D] N-Triples-statement
+
+A subscription at time T counts events at T and later.  The file's times only order: virtual
+time has a pace of its own, and events between two subscriptions (or checkpoints) are published
+in batches in the order of their times, so the stamps of the product stand to each other as the
+times in the file do wherever it matters.  Every subscription enters at its home peer and all
+is at rest before it, so no delay shifts its stamp.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from p2prdf.errors import DataRefused, LocalProtocolError, error_from_code
+from p2prdf.peer import PeerConfig, home_key
+from p2prdf.rdf.ntriples import read_triples
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.rdf.results import document
+from p2prdf.sim.network import Counts
+from p2prdf.sim.world import World, WorldOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from p2prdf.sim.oracle import Row, Triple
+    from p2prdf.sim.subscriber import Subscriber
+    from p2prdf.wire.contract import Failed
+
+__all__ = ["Event", "Load", "QueryResult", "Run", "Standing", "parse_events", "replay", "run_events"]
+
+_BATCH_MAX = 2_000
+_LISTS_PEERS_MIN = 200
+"""From this many peers on tables are dictionaries: a thousand small ones beat arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A triple published at a time."""
+
+    time: float
+    triple: Triple
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A query to leave at a time; None: before everything."""
+
+    query: ConjunctiveQuery
+    algorithm: Algorithm = Algorithm.CSBV
+    per_event: bool = False
+    subscribe_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """What one subscriber holds."""
+
+    names: tuple[str, ...]
+    rows: tuple[Row, ...]
+    order: tuple[int, ...]
+
+    def document(self) -> dict[str, object]:
+        """Return SPARQL 1.1 Query Results JSON."""
+        return document(self.names, self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The papers' loads, peer by peer: QPL (``processing_load``) and SL (``storage_load``)."""
+
+    processing_load: tuple[int, ...]
+    storage_load: tuple[int, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return totals and maxima under stable names, for JSON."""
+        return {
+            name: {"total": sum(values), "max": max(values), "active_peers": sum(map(bool, values))}
+            for name, values in (
+                ("processing_load", self.processing_load), ("storage_load", self.storage_load)
+            )
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class Run:
+    """What a run came to: ``results`` in the order of the queries."""
+
+    results: list[QueryResult] = field(default_factory=list)
+    events: int = 0
+    counts: Counts = field(default_factory=Counts)
+    load: Load = Load((0,), (0,))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as JSON-ready values."""
+        hops = self.counts.hops
+        return {
+            "results": [result.document() for result in self.results],
+            "events": self.events,
+            "hops_per_event": round(hops / self.events, 3) if self.events else None,
+            "network": self.counts.as_dict(),
+            "load": self.load.as_dict(),
+        }
+
+
+def parse_events(lines: Iterable[bytes], *, source: str = "", publication_id: str = "events") -> list[Event]:
+    """Read event lines (a binary file is an iterable of them); empty ones and comments (``#``) are skipped.
+
+    Raises DataRefused with the line number for what is malformed, and for retractions (``D``),
+    which standing queries do not support yet.
+    """
+    times: list[float] = []
+    numbers: list[int] = []
+    statements: list[bytes] = []
+    for number, line in enumerate(lines, 1):
+        line = line.rstrip(b"\r\n")
+        if line.strip() and not line.startswith(b"#"):
+            try:
+                time, statement = _split(line)
+            except DataRefused as error:
+                raise DataRefused(error.reason, source=source, line=number) from None
+            times.append(time)
+            numbers.append(number)
+            statements.append(statement)
+    triples = _parse(statements, numbers, source, publication_id)
+    return [Event(time, triple) for time, triple in zip(times, triples, strict=True)]
+
+
+def _split(line: bytes) -> tuple[float, bytes]:
+    """Return time and statement of an event line."""
+    when, tab, rest = line.partition(b"\t")
+    if not tab:
+        raise DataRefused(f"not an event (time TAB [A TAB] statement): {_excerpt(line)}")
+    sign, tab, statement = rest.partition(b"\t")
+    if not tab or len(sign) != 1:
+        sign, statement = b"A", rest
+    if sign == b"D":
+        raise DataRefused("retraction (D) is not supported yet: standing queries take additions (A) only")
+    if sign != b"A":
+        raise DataRefused(f"an event is A (added) or D (removed), not {_excerpt(sign)}")
+    try:
+        time = float(when)
+    except ValueError:
+        time = math.nan
+    if not math.isfinite(time):
+        raise DataRefused(f"not a time: {_excerpt(when)}")
+    return time, statement
+
+
+def _parse(
+    statements: list[bytes], numbers: list[int], source: str, publication_id: str
+) -> list[Triple]:
+    """Parse one statement per line, all at once; one by one only to name a line that holds none or two."""
+    try:
+        triples = _triples(statements, publication_id)
+    except DataRefused as error:
+        line = None if error.line is None else numbers[error.line - 1]
+        raise DataRefused(error.reason, source=source, line=line) from None
+    if len(triples) != len(statements):
+        for number, statement in zip(numbers, statements, strict=True):
+            count = len(_triples([statement], publication_id))
+            if count != 1:
+                raise DataRefused(f"an event is one statement, not {count}", source=source, line=number)
+    return triples
+
+
+def _triples(statements: list[bytes], publication_id: str) -> list[Triple]:
+    stream = io.BytesIO(b"\n".join(statements))
+    batches = read_triples(stream, publication_id=publication_id, strict=True)
+    return [triple for batch in batches for triple in zip(batch.s, batch.p, batch.o, strict=True)]
+
+
+def _excerpt(line: bytes) -> str:
+    text = line.decode("utf-8", "backslashreplace")
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def run_events(
+    peers: int,
+    seed: int,
+    queries: Sequence[ConjunctiveQuery],
+    events: Iterable[Event],
+    subscribe_at: float | None = None,
+    until: float | None = None,
+    algorithm: Algorithm = Algorithm.CSBV,
+    per_event: bool = False,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Leave ``queries`` at ``subscribe_at``, publish ``events`` up to and including ``until``.
+
+    ``progress`` is called with the number of events each time some were published.  Raises what
+    a peer refuses a query with.
+    """
+    standing = [Standing(query, algorithm, per_event, subscribe_at) for query in queries]
+    replayed = replay(options_for(peers, seed), standing, events, (until,), progress=progress)
+    return replayed[0]
+
+
+def options_for(peers: int, seed: int, **config: Any) -> WorldOptions:
+    """Return a world for bulk runs: a calm network, tables that fit the number of peers."""
+    return WorldOptions(
+        peers=peers,
+        seed=seed,
+        tables="lists" if peers >= _LISTS_PEERS_MIN else "arrays",
+        config=PeerConfig(**config),
+        routing_contacts=peers <= 1_000,
+    )
+
+
+def replay(
+    options: WorldOptions,
+    standing: Sequence[Standing],
+    events: Iterable[Event],
+    checkpoints: Sequence[float | None] = (None,),
+    *,
+    batch_max: int = _BATCH_MAX,
+    progress: Callable[[int], None] | None = None,
+) -> list[Run]:
+    """Run everything once and return what the subscribers hold at each checkpoint (None: the end).
+
+    Events are published in batches of at most ``batch_max``.  A query that is left after a
+    checkpoint holds nothing there.
+    """
+    return _Replay(World(options), standing, batch_max, progress).play(list(events), checkpoints)
+
+
+class _Replay:
+    """One pass over events in order of time, with stops for subscriptions and checkpoints."""
+
+    def __init__(
+        self, world: World, standing: Sequence[Standing], batch_max: int,
+        progress: Callable[[int], None] | None,
+    ):  # fmt: skip
+        self.world = world
+        self._batch_max = batch_max
+        self._standing = standing
+        self._subscribers: dict[int, Subscriber] = {}
+        self._progress = progress
+        self._published = 0
+
+    def play(self, events: list[Event], checkpoints: Sequence[float | None]) -> list[Run]:
+        """Publish and subscribe in order of time; return one run per checkpoint, in their order."""
+        events.sort(key=lambda event: event.time)
+        infinity = float("inf")
+        opens: dict[float, list[int]] = {}
+        for place, standing in enumerate(self._standing):
+            at = -infinity if standing.subscribe_at is None else standing.subscribe_at
+            opens.setdefault(at, []).append(place)
+        ends = [infinity if at is None else at for at in checkpoints]
+        last = max(ends)
+        # At one instant subscriptions come first (0), then events, then checkpoints (1).
+        stops = sorted({(at, 0) for at in opens if at <= last} | {(at, 1) for at in ends})
+        runs: dict[float, Run] = {}
+        start = 0
+        for at, kind in stops:
+            end = start
+            while end < len(events) and (events[end].time < at or (kind == 1 and events[end].time == at)):
+                end += 1
+            self._publish(events[start:end])
+            start = end
+            if kind == 0:
+                self._open(opens[at])
+            else:
+                runs[at] = self._snapshot()
+        return [runs[at] for at in ends]
+
+    def _publish(self, events: Sequence[Event]) -> None:
+        """Publish in batches, each from the next peer, one acknowledged before the next is given out."""
+        world = self.world
+        for start in range(0, len(events), self._batch_max):
+            batch = [event.triple for event in events[start : start + self._batch_max]]
+            peer = len(world.publishings) % len(world.nodes)
+            publishing = world.publish(0.0, peer, batch)
+            world.run_until(lambda: publishing.completed_at is not None or publishing.failed is not None)  # noqa: B023
+            _raise_failed(publishing.failed)
+            self._published += len(batch)
+            if self._progress is not None:
+                self._progress(len(batch))
+        world.run_until_quiet()
+        world.run_for(0.01)
+
+    def _open(self, places: Sequence[int]) -> None:
+        world = self.world
+        for place in places:
+            standing = self._standing[place]
+            key = home_key(standing.query, standing.algorithm, per_event=standing.per_event)
+            home = world.by_key[world.ring.owner(key).key]
+            self._subscribers[place] = world.subscribe(
+                0.0, home.index, standing.query, standing.algorithm, per_event=standing.per_event
+            )
+        world.run_until_quiet()
+        world.run_for(0.01)
+        for place in places:
+            _raise_failed(self._subscribers[place].failed)
+
+    def _snapshot(self) -> Run:
+        world = self.world
+        results = []
+        for place, standing in enumerate(self._standing):
+            subscriber = self._subscribers.get(place)
+            rows = tuple(subscriber.rows) if subscriber else ()
+            results.append(QueryResult(standing.query.names, rows, subscriber.order if subscriber else ()))
+        for subscriber in self._subscribers.values():
+            if subscriber.complaints:
+                raise LocalProtocolError(f"{subscriber.name}: {'; '.join(subscriber.complaints)}")
+        statuses = [node.peer.status() for node in world.nodes]
+        load = Load(
+            tuple(int(str(status["processing_load"])) for status in statuses),
+            tuple(int(str(status["storage_load"])) for status in statuses),
+        )
+        counts = world.counts
+        taken = Counts(
+            Counter(counts.messages), counts.lost, counts.duplicated, counts.delayed, counts.bytes,
+            counts.lookups, counts.lookup_timeouts,
+        )  # fmt: skip
+        return Run(results, self._published, taken, load)
+
+
+def _raise_failed(failed: Failed | None) -> None:
+    if failed is not None:
+        raise error_from_code(failed.code, failed.text)

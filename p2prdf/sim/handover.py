@@ -1,0 +1,46 @@
+"""Columns of a message in the material that its receiver works with.
+
+Peers that share a process pass messages by reference.  What the frame codec does on a real
+wire, turning columns into the receiver's material, is then left to do for peers that differ.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+from typing import Any, Final
+
+from p2prdf.wire.messages import Groups, Parcel, Rows
+
+__all__ = ["handed_over"]
+
+_DTYPES: Final = {"terms": "uint32", "u32": "uint32", "u64": "uint64"}
+
+
+@cache
+def _column_fields(kind: type) -> tuple[tuple[str, str], ...]:
+    """Return the fields of a message class that hold columns, with what their metadata calls them."""
+    return tuple(
+        (field.name, field.metadata.get("kind", ""))
+        for field in dataclasses.fields(kind)
+        if field.metadata.get("kind", "object") != "object" or field.name in ("groups", "rows")
+    )
+
+
+def handed_over(parcel: Parcel, columns: Any) -> Parcel:
+    """Return a parcel whose columns are all of the material ``columns``."""
+    return Parcel(parcel.transfer, parcel.clock, _converted(parcel.message, columns))
+
+
+def _converted(value: Any, columns: Any) -> Any:
+    changes: dict[str, Any] = {}
+    message_type: type = type(value)
+    for name, kind in _column_fields(message_type):
+        part = getattr(value, name)
+        if isinstance(part, Groups | Rows):
+            changes[name] = _converted(part, columns)
+        elif kind == "term_columns":
+            changes[name] = tuple(columns.adopt(column, "uint32") for column in part)
+        else:
+            changes[name] = columns.adopt(part, _DTYPES[kind])
+    return dataclasses.replace(value, **changes) if changes else value

@@ -1,0 +1,106 @@
+"""The test clients of simulated peers: what they asked for, and every answer they were handed.
+
+A client's record is the evidence that :mod:`p2prdf.sim.checkers` judges, so it notes down
+everything, also what must not happen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from p2prdf import keys
+from p2prdf.columns import as_list
+from p2prdf.sim.oracle import Publication, Row, Triple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from p2prdf.rdf.dictionary import TermDictionary
+    from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+    from p2prdf.wire.contract import Failed, Notify
+
+__all__ = ["Publishing", "Subscriber"]
+
+
+@dataclass(slots=True, eq=False)
+class Publishing:
+    """One publish request and its outcome; ``stamp`` is None until it is acknowledged."""
+
+    peer: int
+    publisher: int
+    first_event: int
+    triples: Sequence[Triple]
+    at: float
+    stamp: int | None = None
+    completed_at: float | None = None
+    failed: Failed | None = None
+
+    def log(self) -> list[Publication]:
+        """Return its publications; none if it is not acknowledged."""
+        if self.stamp is None:
+            return []
+        return [
+            Publication(self.stamp, keys.event_id(self.publisher, self.first_event + number), triple)
+            for number, triple in enumerate(self.triples)
+        ]
+
+
+@dataclass(slots=True, eq=False)
+class Subscriber:
+    """One subscription: its request, its outcome and what was delivered.
+
+    ``complaints`` are the things that a subscriber can see by itself: an answer identity handed
+    over twice, a gap in the sequence, a loss that was told, answers after the end.
+    """
+
+    name: str
+    peer: int
+    query: ConjunctiveQuery
+    algorithm: Algorithm
+    per_event: bool
+    lease_seconds: float
+    at: float
+    subscription: int | None = None
+    since: int | None = None
+    order: tuple[int, ...] = ()
+    opened_at: float | None = None
+    closed_at: float | None = None
+    failed: Failed | None = None
+    last: int = 0
+    acknowledged: int = 0
+    rows: list[Row] = field(default_factory=list)
+    born: list[int] = field(default_factory=list)
+    delivered_at: list[float] = field(default_factory=list)
+    identities: dict[int, int] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)
+
+    @property
+    def bag(self) -> Counter[Row]:
+        """The rows held, as a bag."""
+        return Counter(self.rows)
+
+    def take(self, notify: Notify, dictionary: TermDictionary, now: float) -> None:
+        """Write down a delivery."""
+        if self.closed_at is not None:
+            self.complaints.append(f"answers {notify.first}.. came after the subscription's end")
+        if notify.lost:
+            self.complaints.append(f"told that {notify.lost} answers before {notify.first} are lost")
+        elif notify.first != self.last + 1:
+            self.complaints.append(f"answer {notify.first} follows answer {self.last}")
+        columns = [dictionary.texts(as_list(column)) for column in notify.bindings]
+        identities = as_list(notify.identity)
+        for place, identity in enumerate(identities):
+            sequence = notify.first + place
+            row = tuple(column[place] for column in columns)
+            if identity in self.identities:
+                first = self.identities[identity]
+                self.complaints.append(
+                    f"answer {identity:#018x} {row} came twice, as number {first} and {sequence}"
+                )
+            self.identities[identity] = sequence
+            self.rows.append(row)
+        self.born.extend(as_list(notify.born))
+        self.delivered_at.extend([now] * len(identities))
+        self.last = notify.first + len(identities) - 1

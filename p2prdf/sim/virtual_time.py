@@ -1,0 +1,129 @@
+"""Virtual time: a heap of calls to come, and when there is nothing left to wait for.
+
+Calls are of two kinds.  A *scheduled* one is part of what is going on (a transfer, a script): the
+world does not rest before it has happened.  A *timer* only watches (a lease, a retry that will not
+be needed): the world is at rest when every timer is further ahead than a horizon.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Any
+
+from p2prdf.errors import P2PRDFError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Restless", "Timer", "VirtualTime"]
+
+
+class Restless(P2PRDFError):
+    """A simulation does not come to rest, or a peer spins without progress."""
+
+    code = "restless"
+
+
+class Timer:
+    """A call at a time; ``cancelled`` ones are skipped."""
+
+    __slots__ = ("action", "arguments", "cancelled", "waited_for", "when")
+
+    def __init__(
+        self, when: float, action: Callable[..., None], arguments: tuple[Any, ...], *, waited_for: bool
+    ):
+        self.when = when
+        self.action = action
+        self.arguments = arguments
+        self.waited_for = waited_for
+        self.cancelled = False
+
+
+class VirtualTime:
+    """A clock that jumps from call to call; calls of one instant run in the order they were made.
+
+    ``horizon_seconds``: how far ahead timers must be for the world to be at rest.  After
+    ``events_max`` calls it is taken to go round in circles.
+    """
+
+    def __init__(self, start: float, *, horizon_seconds: float, events_max: int):
+        self.now = start
+        self.under_way = 0
+        self._horizon = horizon_seconds
+        self._events_max = events_max
+        self._events = 0
+        self._made = 0
+        self._heap: list[tuple[float, int, Timer]] = []
+
+    def schedule(self, delay: float, action: Callable[..., None], *arguments: Any) -> None:
+        """Call ``action`` after ``delay`` seconds; the world does not rest before."""
+        self.under_way += 1
+        self._push(Timer(self.now + delay, action, arguments, waited_for=True))
+
+    def set_timer(self, when: float, action: Callable[..., None], *arguments: Any) -> Timer:
+        """Call ``action`` at a time, unless the timer is cancelled before; nothing waits for it."""
+        return self._push(Timer(when, action, arguments, waited_for=False))
+
+    def _push(self, timer: Timer) -> Timer:
+        self._made += 1
+        heapq.heappush(self._heap, (timer.when, self._made, timer))
+        return timer
+
+    def _next(self) -> float | None:
+        """Return when the next call is due."""
+        while self._heap and self._heap[0][2].cancelled:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def step(self) -> None:
+        """Make the next call; raises Restless after ``events_max`` of them."""
+        self._events += 1
+        if self._events > self._events_max:
+            raise Restless(f"{self._events} events and no rest: {self.state()}")
+        timer = heapq.heappop(self._heap)[2]
+        if not timer.cancelled:
+            self.now = max(self.now, timer.when)
+            self.under_way -= timer.waited_for
+            timer.action(*timer.arguments)
+
+    def run_for(self, seconds: float) -> None:
+        """Let ``seconds`` of virtual time pass."""
+        end = self.now + seconds
+        while (due := self._next()) is not None and due <= end:
+            self.step()
+        self.now = end
+
+    def run_until(self, condition: Callable[[], bool], limit_seconds: float = 900.0) -> None:
+        """Go on until the condition holds; raises Restless if it does not come true in time."""
+        end = self.now + limit_seconds
+        while not condition():
+            due = self._next()
+            if due is None or due > end:
+                raise Restless(f"the condition did not come true in {limit_seconds:g} s: {self.state()}")
+            self.step()
+
+    def run_until_quiet(self, limit_seconds: float = 900.0) -> None:
+        """Go on until nothing is under way and only far timers remain.
+
+        Raises Restless, with what is still going on, if that takes longer than ``limit_seconds``
+        of virtual time.
+        """
+        end = self.now + limit_seconds
+        while not self.quiet:
+            due = self._next()
+            assert due is not None, "what is waited for is in the heap"
+            if due > end:
+                raise Restless(f"the world did not come to rest in {limit_seconds:g} s: {self.state()}")
+            self.step()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is under way and every timer is further than the horizon."""
+        if self.under_way:
+            return False
+        due = self._next()
+        return due is None or due > self.now + self._horizon
+
+    def state(self) -> str:
+        """Describe what is still going on, for an error message."""
+        return f"{self.under_way} calls are waited for, {len(self._heap)} are to come"

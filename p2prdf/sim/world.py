@@ -1,0 +1,420 @@
+"""Driver 1: any number of peers in virtual time, carried by one heap of events and one seed.
+
+The world does for its peers what the daemon does with sockets, clocks and tasks:
+
+1. ``submit`` and ``receive`` with the peer's own (perhaps wrong) time, effects carried out in order;
+2. one timer per peer, re-armed after every call; work that is due at once is woken after a
+   random turn, so that what arrives meanwhile makes one batch;
+3. ``Send`` goes over :class:`~p2prdf.sim.network.Network`, which loses, doubles and delays;
+4. ``FindOwner`` runs a rolling lookup of FindNode and Nodes messages over that same network;
+5. ``Completed`` and ``Notify`` go to test clients (:mod:`p2prdf.sim.subscriber`).
+
+Nothing else is random and nothing waits: the same options give the same trace.  Virtual time
+jumps from event to event, so an hour of leases costs as much as the parcels in it.
+
+By default all peers share one term dictionary and parcels pass by reference: their columns are
+never changed after sending.  With ``through_codec`` each peer has a dictionary of its own and
+every parcel is really encoded and decoded.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Literal, assert_never
+
+from p2prdf import keys
+from p2prdf.columns import ARRAYS, LISTS, Columns
+from p2prdf.errors import LocalProtocolError
+from p2prdf.peer import Peer, PeerConfig
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.sim.faults import CALM, Faults
+from p2prdf.sim.handover import handed_over
+from p2prdf.sim.lookups import Lookups
+from p2prdf.sim.network import Counts, Network
+from p2prdf.sim.ring import Ring
+from p2prdf.sim.subscriber import Publishing, Subscriber
+from p2prdf.sim.virtual_time import Restless, Timer, VirtualTime
+from p2prdf.wire import contract
+from p2prdf.wire.codec import FrameCodec
+from p2prdf.wire.contract import Completed, Effect, FindOwner, Notify, Persist, Request, Send, Trace
+from p2prdf.wire.describe import describe
+from p2prdf.wire.messages import Contact, FindNode, Nodes, Parcel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from p2prdf.sim.oracle import Publication, Triple
+
+__all__ = ["Node", "World", "WorldOptions"]
+
+_START_SECONDS = 1_000_000.0
+"""Virtual time starts late enough that a clock that is behind still counts from zero."""
+
+_LENGTH_BYTES = 4
+"""A frame starts with its length; a simulated parcel has an end of its own."""
+
+_TURNS_MAX = 10_000
+"""A peer that sets its timer this often in one instant makes no progress."""
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Keep the garbage collector from walking thousands of new peers over and over (three times faster)."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@dataclass(frozen=True, slots=True)
+class WorldOptions:
+    """What a world is made of; with ``seed`` it determines every event.
+
+    ``tables``: "lists", "arrays", or "mixed" (drawn per peer).
+    ``bucket``: peers per bucket of the routing tables and per lookup answer.
+    ``routing_contacts``: introduce each peer's routing table to it at the start, beside its
+    neighbourhood.  ``quiet_horizon_seconds``: a world in which nothing is under way and every
+    timer lies further ahead than this is at rest; longer than any retry, shorter than leases.
+    ``events_max``: a world that needs more events than this is taken to be going round in circles.
+    """
+
+    peers: int = 7
+    seed: int = 0
+    tables: Literal["lists", "arrays", "mixed"] = "lists"
+    config: PeerConfig = field(default_factory=PeerConfig)
+    faults: Faults = CALM
+    through_codec: bool = False
+    bucket: int = 8
+    routing_contacts: bool = True
+    quiet_horizon_seconds: float = 60.0
+    events_max: int = 100_000_000
+
+    def validate(self) -> None:
+        """Raise LocalProtocolError for a world that cannot be."""
+        if self.peers < 1:
+            raise LocalProtocolError(f"a world of {self.peers} peers: there must be at least 1")
+        if self.bucket < 1:
+            raise LocalProtocolError(f"buckets of {self.bucket} contacts: there must be at least 1")
+        self.faults.validate()
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One peer with what its driver keeps for it."""
+
+    index: int
+    contact: Contact
+    peer: Peer
+    dictionary: TermDictionary
+    columns: Columns
+    codec: FrameCodec | None
+    skew: float
+    timer: Timer | None = None
+    turns: int = 0
+    turned_at: float = 0.0
+    next_event: int = 0
+    requests: dict[int, Publishing | Subscriber] = field(default_factory=dict)
+    subscribers: dict[int, Subscriber] = field(default_factory=dict)
+    early: dict[int, list[Notify]] = field(default_factory=dict)
+
+    @property
+    def publisher(self) -> int:
+        """The identity under which this peer's test client publishes."""
+        return keys.text_key(f"publisher at {self.contact}")
+
+
+class World(VirtualTime):
+    """Peers, their network and their clients; see the module's text.
+
+    ``trace`` is called with one line per transfer, outcome and peer trace.  ``tap`` sees every
+    parcel before it is sent, and what it returns is sent instead (None: nothing is): tests use
+    it to break things.
+    """
+
+    def __init__(self, options: WorldOptions, *, trace: Callable[[str], None] | None = None):
+        options.validate()
+        super().__init__(
+            _START_SECONDS, horizon_seconds=options.quiet_horizon_seconds, events_max=options.events_max
+        )
+        self.options = options
+        self.trace = trace
+        self.tap: Callable[[Node, Parcel], Parcel | None] | None = None
+        self.traces: Counter[str] = Counter()
+        self.publishings: list[Publishing] = []
+        self.subscribers: list[Subscriber] = []
+        self._request = 0
+        self._random = self._generator("world")
+        self.network = Network(options.faults, self._generator("network"))
+        with _collector_off():
+            self.nodes = self._make_nodes()
+            self.by_key = {node.contact.key: node for node in self.nodes}
+            self.ring = Ring(node.contact for node in self.nodes)
+            self.lookups = Lookups(self, options.bucket)
+            for node in self.nodes:
+                self._introduce(node)
+
+    @property
+    def counts(self) -> Counts:
+        """What was transferred so far."""
+        return self.network.counts
+
+    # --- making ----------------------------------------------------------------------------------
+
+    def _generator(self, name: str) -> Random:
+        return Random(f"p2prdf {self.options.seed} {name}")  # text seeds do not depend on the hash seed
+
+    def _make_nodes(self) -> list[Node]:
+        places = self._generator("places")
+        shared = TermDictionary()
+        contacts: dict[int, Contact] = {}
+        while len(contacts) < self.options.peers:
+            key = places.getrandbits(64)
+            contacts.setdefault(key, Contact(key, f"peer-{len(contacts)}.sim", 7400))
+        return [
+            self._make_node(index, contact, TermDictionary() if self.options.through_codec else shared)
+            for index, contact in enumerate(contacts.values())
+        ]
+
+    def _make_node(self, index: int, contact: Contact, dictionary: TermDictionary) -> Node:
+        options = self.options
+        mixed = options.tables == "mixed" and self._random.random() < 0.5
+        columns: Columns = ARRAYS if options.tables == "arrays" or mixed else LISTS
+        entropy = self._generator(f"peer {index}")
+        peer = Peer(contact, options.config, dictionary, columns=columns, entropy=entropy)
+        skew_max = options.faults.skew_seconds_max
+        skew = self._random.uniform(-skew_max, skew_max) if skew_max else 0.0
+        codec = FrameCodec(dictionary, columns) if options.through_codec else None
+        return Node(index, contact, peer, dictionary, columns, codec, skew)
+
+    def _introduce(self, node: Node) -> None:
+        """Tell a peer its neighbourhood and, if wanted, its routing table."""
+        near = self.ring.closest(node.contact.key, self.options.bucket)
+        everybody = len(near) == len(self.nodes)
+        self.submit(node, contract.OwnersFound(node.contact.key, near, complete=everybody))
+        if self.options.routing_contacts and not everybody:
+            for contact in self.lookups.known_to(node):
+                self.submit(node, contract.ContactSeen(contact))
+
+    # --- scripting -------------------------------------------------------------------------------
+
+    def publish(self, at: float, peer: int, triples: Sequence[Triple]) -> Publishing:
+        """Have a client of ``peer`` publish triples (canonical terms), ``at`` seconds from now."""
+        if not triples:
+            raise LocalProtocolError("publish: there must be at least one triple")
+        node = self.nodes[peer]
+        publishing = Publishing(peer, node.publisher, node.next_event, tuple(triples), self.now + at)
+        node.next_event += len(publishing.triples)
+        self.publishings.append(publishing)
+        self.schedule(at, self._submit_publishing, node, publishing)
+        return publishing
+
+    def subscribe(
+        self, at: float, peer: int, query: ConjunctiveQuery, algorithm: Algorithm = Algorithm.CSBV,
+        *, per_event: bool = False, lease_seconds: float = 86_400.0,
+    ) -> Subscriber:  # fmt: skip
+        """Have a client of ``peer`` leave a standing query, ``at`` seconds from now."""
+        subscriber = Subscriber(
+            f"subscriber {len(self.subscribers)}", peer, query, algorithm, per_event, lease_seconds,
+            self.now + at,
+        )  # fmt: skip
+        self.subscribers.append(subscriber)
+        self.schedule(at, self._submit_subscribe, self.nodes[peer], subscriber)
+        return subscriber
+
+    def unsubscribe(self, at: float, subscriber: Subscriber) -> None:
+        """Have a client end its subscription, ``at`` seconds from now, if it is live by then."""
+        self.schedule(at, self._submit_unsubscribe, self.nodes[subscriber.peer], subscriber)
+
+    def _submit_publishing(self, node: Node, publishing: Publishing) -> None:
+        intern, make = node.dictionary.intern_all, node.columns.column
+        s, p, o = (make(intern(terms), "uint32") for terms in zip(*publishing.triples, strict=True))
+        request = self._new_request(node, publishing)
+        self.submit(
+            node, contract.Publish(request, publishing.publisher, publishing.first_event, s, p, o)
+        )
+
+    def _submit_subscribe(self, node: Node, subscriber: Subscriber) -> None:
+        request = self._new_request(node, subscriber)
+        wish = contract.Subscribe(
+            request, subscriber.query, subscriber.algorithm, subscriber.per_event, subscriber.lease_seconds
+        )
+        self.submit(node, wish)
+
+    def _submit_unsubscribe(self, node: Node, subscriber: Subscriber) -> None:
+        if subscriber.subscription is not None:
+            self.submit(
+                node, contract.Unsubscribe(self._new_request(node, subscriber), subscriber.subscription)
+            )
+
+    def _new_request(self, node: Node, handle: Publishing | Subscriber) -> int:
+        self._request += 1
+        node.requests[self._request] = handle
+        return self._request
+
+    def log(self) -> list[Publication]:
+        """Return every acknowledged publication so far."""
+        return [publication for publishing in self.publishings for publication in publishing.log()]
+
+    def state(self) -> str:
+        """Describe what is still going on, for an error message."""
+        timers = sorted((node.timer.when, node.index) for node in self.nodes if node.timer is not None)[:5]
+        waking = ", ".join(f"peer {index} in {when - self.now:.3f} s" for when, index in timers)
+        unanswered = sum(len(node.requests) for node in self.nodes)
+        return (
+            f"at {self.now - _START_SECONDS:.3f} s {self.under_way} transfers, lookups or scripts "
+            f"are under way, {unanswered} requests unanswered; next to wake: {waking or 'nobody'}; "
+            f"messages {dict(self.counts.messages.most_common(5))}"
+        )
+
+    # --- peers -----------------------------------------------------------------------------------
+
+    def submit(self, node: Node, request: Request) -> None:
+        """Hand a request to a peer and carry out what it wants done."""
+        self._carry_out(node, node.peer.submit(request, now=self.now + node.skew))
+
+    def _receive_frame(self, node: Node, frame: bytes, sender: Contact) -> None:
+        assert node.codec is not None
+        for parcel in node.codec.decode(memoryview(frame)[_LENGTH_BYTES:]):
+            self._receive(node, parcel, sender)
+
+    def _receive(self, node: Node, parcel: Parcel, sender: Contact) -> None:
+        if isinstance(parcel.message, FindNode | Nodes):
+            self.lookups.receive(node, parcel.message, sender)
+        else:
+            self._carry_out(node, node.peer.receive(parcel, sender=sender, now=self.now + node.skew))
+
+    def _wake(self, node: Node) -> None:
+        node.timer = None
+        self._carry_out(node, node.peer.wake(now=self.now + node.skew))
+
+    def _carry_out(self, node: Node, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    self.send(node, effect.to, effect.parcel)
+                case Completed():
+                    self._completed(node, effect)
+                case Notify():
+                    self._notify(node, effect)
+                case FindOwner():
+                    self.lookups.start(node, effect.key)
+                case Trace():
+                    self._traced(node, effect)
+                case Persist():
+                    pass  # nothing outlives a simulation
+                case _:
+                    assert_never(effect)
+        self._arm(node)
+
+    def _arm(self, node: Node) -> None:
+        deadline = node.peer.deadline
+        if deadline is None:
+            return
+        when = deadline - node.skew
+        if when <= self.now:
+            when = self.now
+            turn_max = self.options.faults.turn_seconds_max
+            if node.timer is not None and node.timer.when <= self.now + turn_max:
+                return  # its turn comes already
+            if turn_max:
+                when += self._random.uniform(0.0, turn_max)
+        if node.timer is not None:
+            if node.timer.when <= when:
+                return  # waking early is harmless
+            node.timer.cancelled = True
+        node.turns = node.turns + 1 if node.turned_at == self.now else 0
+        node.turned_at = self.now
+        if node.turns > _TURNS_MAX:
+            raise Restless(f"peer {node.index} spins without progress: {self.state()}")
+        node.timer = self.set_timer(when, self._wake, node)
+
+    # --- network ---------------------------------------------------------------------------------
+
+    def send(self, node: Node, to: Contact, parcel: Parcel) -> None:
+        """Put a parcel on its way; what a peer sends to itself cannot be lost and is no hop."""
+        if self.tap is not None:
+            tapped = self.tap(node, parcel)
+            if tapped is None:
+                return
+            parcel = tapped
+        target = self.by_key.get(to.key)
+        if self.trace is not None:
+            self._say(node, f"to {to.host} #{parcel.transfer} {describe(parcel.message)}")
+        if target is None:
+            raise LocalProtocolError(f"{node.contact} sends to {to}, a peer that does not exist")
+        fate = [0.0] if target is node else self.network.fate(parcel.message)
+        if node.codec is not None:
+            frame = node.codec.encode((parcel,))
+            self.counts.bytes += len(frame) * len(fate)
+            for delay in fate:
+                self.schedule(delay, self._receive_frame, target, frame, node.contact)
+        else:
+            if target.columns is not node.columns:
+                parcel = handed_over(parcel, target.columns)
+            for delay in fate:
+                self.schedule(delay, self._receive, target, parcel, node.contact)
+        if self.trace is not None and len(fate) != 1:
+            self._say(node, f"   #{parcel.transfer} is {'lost' if not fate else 'doubled'}")
+
+    # --- clients ---------------------------------------------------------------------------------
+
+    def _completed(self, node: Node, effect: Completed) -> None:
+        handle = node.requests.pop(effect.request, None)
+        if self.trace is not None:
+            self._say(node, f"request {effect.request}: {effect.outcome}")
+        if handle is None:
+            raise LocalProtocolError(f"peer {node.index} completed unknown request {effect.request}")
+        match effect.outcome:
+            case contract.Failed():
+                handle.failed = effect.outcome
+            case contract.Published(time):
+                assert isinstance(handle, Publishing)
+                handle.stamp, handle.completed_at = time, self.now
+            case contract.Subscribed(subscription, since, order):
+                assert isinstance(handle, Subscriber)
+                handle.subscription, handle.since, handle.order = subscription, since, order
+                handle.opened_at = self.now
+                node.subscribers[subscription] = handle
+                for notify in node.early.pop(subscription, ()):
+                    self._notify(node, notify)
+            case contract.Unsubscribed():
+                assert isinstance(handle, Subscriber)
+                handle.closed_at = self.now
+            case contract.Attached():
+                pass
+
+    def _notify(self, node: Node, notify: Notify) -> None:
+        subscriber = node.subscribers.get(notify.subscription)
+        if subscriber is None:
+            node.early.setdefault(notify.subscription, []).append(notify)
+            return
+        if self.trace is not None:
+            self._say(node, f"{subscriber.name} gets {len(notify.identity)} answers from {notify.first}")
+        subscriber.take(notify, node.dictionary, self.now)
+        wait = self.options.faults.acknowledge_seconds_max
+        self.schedule(self._random.uniform(0.0, wait) if wait else 0.0, self._acknowledge, node, subscriber)
+
+    def _acknowledge(self, node: Node, subscriber: Subscriber) -> None:
+        if subscriber.acknowledged < subscriber.last and subscriber.subscription is not None:
+            subscriber.acknowledged = subscriber.last
+            self.submit(node, contract.AcknowledgeAnswers(subscriber.subscription, subscriber.last))
+
+    # --- trace -----------------------------------------------------------------------------------
+
+    def _traced(self, node: Node, effect: Trace) -> None:
+        self.traces[effect.event] += 1
+        if self.trace is not None:
+            fields = " ".join(f"{name}={value}" for name, value in effect.fields.items())
+            self._say(node, f"trace {effect.event} {fields}")
+
+    def _say(self, node: Node, text: str) -> None:
+        assert self.trace is not None
+        self.trace(f"{self.now - _START_SECONDS:12.6f} {node.contact.host:>12} {text}")

@@ -1,0 +1,181 @@
+"""The checkers can fail: each mutant breaks one thing and is caught within a few seeds.
+
+A harness that finds nothing proves nothing until it is shown to find what was put there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from p2prdf import keys
+from p2prdf.columns import as_list
+from p2prdf.sim.oracle import Oracle
+from p2prdf.sim.scenario import draw_scenario, run_scenario
+from p2prdf.wire.messages import (
+    Advertise,
+    Answers,
+    Deliver,
+    Forward,
+    GroupsGone,
+    IndexQuery,
+    IndexTriples,
+    Parcel,
+    SubscriptionOpened,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from p2prdf.sim.checkers import Problem
+    from p2prdf.sim.world import Node, World
+
+SEEDS_MAX = 60
+
+
+def _caught(prepare: Callable[[World], None] | None, kinds: set[str]) -> Problem:
+    """Run seeds until one shows a problem of these kinds; fail if none does."""
+    for seed in range(SEEDS_MAX):
+        scenario = draw_scenario(seed)
+        if scenario.options.peers > 7:
+            continue
+        for problem in run_scenario(scenario, prepare=prepare).problems:
+            if problem.kind in kinds:
+                return problem
+    pytest.fail(f"{SEEDS_MAX} seeds and the mutant lives")
+
+
+def _swallow(kind: type) -> Callable[[World], None]:
+    """Make the first message of a kind vanish although its receiver acknowledges it."""
+
+    def prepare(world: World) -> None:
+        swallowed: list[tuple[int, int]] = []
+
+        def tap(node: Node, parcel: Parcel) -> Parcel:
+            transfer = (node.index, parcel.transfer)
+            if isinstance(parcel.message, kind) and (not swallowed or transfer in swallowed):
+                swallowed.append(transfer)
+                return dataclasses.replace(parcel, message=GroupsGone([]))
+            return parcel
+
+        world.tap = tap
+
+    return prepare
+
+
+@pytest.mark.parametrize("kind", [IndexTriples, IndexQuery, Forward, Answers, Deliver])
+def test_a_message_that_vanishes_although_acknowledged_is_missed(kind: type):
+    _caught(_swallow(kind), {"missing"})
+
+
+def test_an_advertisement_that_vanishes_is_missed():
+    _caught(_swallow(Advertise), {"missing", "placement"})
+
+
+def test_a_subscriber_that_never_hears_of_its_subscription_is_missed():
+    _caught(_swallow(SubscriptionOpened), {"unanswered", "refused"})
+
+
+def _change_notify(change: Callable[..., list]) -> Callable[[World], None]:
+    def prepare(world: World) -> None:
+        original = world._notify
+
+        def notify(node: Node, effect) -> None:
+            for changed in change(effect):
+                original(node, changed)
+
+        world._notify = notify  # type: ignore[method-assign]
+
+    return prepare
+
+
+def test_an_answer_that_is_handed_over_twice_is_found():
+    problem = _caught(_change_notify(lambda effect: [effect, effect]), {"sequence"})
+    assert "follows" in problem.text or "twice" in problem.text
+
+
+def test_an_answer_that_nobody_owes_is_found():
+    def swapped(effect):
+        columns = effect.bindings
+        other = type(columns[0])(columns[0]) if len(columns) else None
+        if other is None or len(columns) < 2:
+            return [effect]
+        return [dataclasses.replace(effect, bindings=(columns[1], columns[0], *columns[2:]))]
+
+    _caught(_change_notify(swapped), {"extra"})
+
+
+def test_an_answer_that_is_dropped_on_the_last_metre_is_missed():
+    problem = _caught(_change_notify(lambda effect: [] if effect.first == 1 else [effect]), {"missing"})
+    assert "answers:" in problem.text
+
+
+def test_a_gap_that_is_told_is_a_problem():
+    problem = _caught(_change_notify(lambda effect: [dataclasses.replace(effect, lost=3)]), {"sequence"})
+    assert "3 answers" in problem.text
+
+
+def test_an_identity_under_two_numbers_is_found():
+    def repeated(effect):
+        shifted = dataclasses.replace(effect, first=effect.first + len(as_list(effect.identity)))
+        return [effect, shifted]
+
+    problem = _caught(_change_notify(repeated), {"sequence"})
+    assert "twice" in problem.text or "follows" in problem.text
+
+
+def test_identities_that_are_not_indexed_by_position_lose_answers(monkeypatch: pytest.MonkeyPatch):
+    """Rule R2: two vectors of the same triples in another order are two answers."""
+    one, many = keys.contribution, keys.contributions
+    monkeypatch.setattr(keys, "contribution", lambda identity, _: one(identity, 0))
+    monkeypatch.setattr(keys, "contributions", lambda identities, _: many(identities, 0))
+    _caught(None, {"missing"})
+
+
+def test_keys_that_forget_a_part_lose_answers_or_rows(monkeypatch: pytest.MonkeyPatch):
+    """Peers that compute keys otherwise than the ring put rows where nobody looks."""
+    original = keys.role_keys
+    monkeypatch.setattr(keys, "role_keys", lambda role, s, p, _: original(role, s, p, p))
+    _caught(None, {"missing", "placement", "not live", "restless"})
+
+
+class TooEager(Oracle):
+    """An oracle that counts publications from before the subscription."""
+
+    def _count(self, triple, since):
+        return super()._count(triple, 0)
+
+
+class TooStrict(Oracle):
+    """An oracle for which the stamp of the subscription itself is too early."""
+
+    def _count(self, triple, since):
+        return super()._count(triple, since + (1 << 16))
+
+
+class Bag(Oracle):
+    """An oracle that takes publications for a bag where they are a set."""
+
+    def answers(self, query, since, *, per_event=False):
+        return super().answers(query, since, per_event=not query.distinct)
+
+
+class Projected(Oracle):
+    """An oracle that drops the multiplicities that projection leaves."""
+
+    def answers(self, query, since, *, per_event=False):
+        return Counter(dict.fromkeys(super().answers(query, since, per_event=per_event), 1))
+
+
+@pytest.mark.parametrize(
+    ("mutant", "kind"),
+    [(TooEager, "missing"), (TooStrict, "extra"), (Bag, "missing"), (Projected, "extra")],
+)
+def test_an_oracle_of_another_semantics_disagrees_with_the_product(
+    mutant: type[Oracle], kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("p2prdf.sim.scenario.Oracle", mutant)
+    _caught(None, {kind})
