@@ -1,0 +1,173 @@
+"""Sessions of clients: their requests in, outcomes and solutions out, within credit both ways.
+
+A client speaks on the node's TCP port; its first frame is ClientHello.  It numbers its requests, the
+peer numbers those of all clients: the map between them lives here.
+
+*Publications.*  At most ``publications_max`` of one client are under way; beyond that the node stops
+reading from it, so a fast publisher waits in its own TCP stack.  A publication is given to the peer
+when the peer has room (``peer.busy``), one client after the other in turn; what does not find room
+within ``admission_seconds`` is refused as busy.  Nothing is refused after it was given to the peer.
+
+*Solutions.*  The credit runs from end to end.  The home of a subscription keeps a log of what its
+client has not acknowledged, and lets ``answers_window`` solutions out at a time; this node passes them
+on, and keeps them (as columns of integers) while the client's socket is full.  It acknowledges nothing
+by itself.  A subscriber that does not read therefore costs this node one window and one socket buffer,
+its home the log's bound, and others nothing.  When the log's bound is reached, the oldest solutions go,
+and the subscriber is told how many (``lost``).
+
+A client that misbehaves gets a ClientError with request 0 and is closed.  When it is gone its
+subscriptions are detached: they live on for their lease and can be attached at any node.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from p2prdf.errors import P2PRDFError, Unavailable
+from p2prdf.wire import contract
+from p2prdf_node.session import ClientSession, Pending
+from p2prdf_node.term_check import TermCheck
+
+if TYPE_CHECKING:
+    from p2prdf.rdf.dictionary import TermDictionary
+    from p2prdf.wire.messages import Contact
+    from p2prdf_node.config import NodeConfig
+    from p2prdf_node.parsing import QueryParser
+
+__all__ = ["Clients"]
+
+TURN_ROWS: Final = 8192
+"""Triples of clients that one turn takes in; each may mean seven rows to index."""
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], object]
+
+
+class Clients:
+    """The client sessions of a node, and the requests they have under way at the peer.
+
+    ``submit`` gives a request to the peer, ``schedule`` asks for a turn (and so for :meth:`admit`),
+    ``busy`` tells whether the peer wants no publication now, ``status`` makes the text of a status reply.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        own: Contact,
+        parser: QueryParser,
+        dictionary: TermDictionary,
+        *,
+        submit: Callable[[contract.Request], None],
+        schedule: Callable[[], None],
+        busy: Callable[[], bool],
+        status: Callable[[], str],
+        spawn: Spawn,
+    ):
+        self.config, self.own, self.parser = config, own, parser
+        self.submit, self.schedule, self.busy, self.status, self.spawn = submit, schedule, busy, status, spawn
+        self.terms = TermCheck(dictionary)
+        self.sessions: dict[ClientSession, None] = {}
+        self.counts: Counter[str] = Counter()
+        self.stopping = False
+        self._deliveries: dict[int, ClientSession] = {}
+        self._pending: dict[int, Pending] = {}
+        # Homes recognise a repeated opening by its number, also that of a node that was restarted.
+        self._next_request = secrets.randbits(62)
+
+    def ask(self, pending: Pending, make: Callable[[int], contract.Request]) -> None:
+        """Submit a request of a client under a number of its own."""
+        self._next_request += 1
+        number = self._next_request
+        self._pending[number] = pending
+        try:
+            self.submit(make(number))
+        except P2PRDFError as error:
+            if self._pending.pop(number, None) is not None:
+                pending.session.failed(pending, error.code, str(error))
+
+    @property
+    def publications_under_way(self) -> int:
+        """Publications that are not yet acknowledged."""
+        return sum(session.under_way for session in self.sessions)
+
+    def admit(self) -> None:
+        """Give waiting publications to the peer while it has room, one client after the other.
+
+        One turn takes about ``TURN_ROWS`` triples, so that it stays short; ``schedule`` asks for another.
+        """
+        waiting = [session for session in self.sessions if session.held]
+        rows = 0
+        while waiting and not self.busy():
+            if rows >= TURN_ROWS:
+                self.schedule()
+                return
+            for session in waiting:
+                rows += session.admit_one()
+            waiting = [session for session in waiting if session.held]
+
+    def sweep(self, now: float) -> None:
+        """Do what is due at monotonic time ``now``; called once a second or so."""
+        self.admit()
+        for session in list(self.sessions):
+            session.refuse_held(now - self.config.admission_seconds)
+
+    def stop(self) -> None:
+        """Take no new requests; what is under way goes on."""
+        self.stopping = True
+
+    def close(self, reason: str) -> None:
+        """Tell all clients why, and close their connections."""
+        for session in list(self.sessions):
+            session.error(0, Unavailable.code, reason)
+            session.connection.close()
+
+    def summary(self) -> dict[str, Any]:
+        """Return counts for people and monitoring."""
+        return {
+            "clients": len(self.sessions),
+            "deliveries": len(self._deliveries),
+            "publications_under_way": self.publications_under_way,
+            "answers_waiting": sum(session.answers_waiting for session in self.sessions),
+            "queries_parsing": self.parser.pending,
+            **self.counts,
+        }
+
+    # --- effects of the peer ---------------------------------------------------------------------
+
+    def completed(self, effect: contract.Completed) -> None:
+        """Pass the outcome of a request on to whom it belongs."""
+        pending = self._pending.pop(effect.request, None)
+        if pending is None:
+            return
+        session, outcome = pending.session, effect.outcome
+        if isinstance(outcome, contract.Failed):
+            session.failed(pending, outcome.code, outcome.text)
+        elif session not in self.sessions:
+            if isinstance(outcome, contract.Subscribed):
+                # Its number never reached anyone: nobody could attach to it.
+                orphan = outcome.subscription
+                self.ask(Pending(session, 0, "orphan"), lambda n: contract.Unsubscribe(n, orphan))
+            elif isinstance(outcome, contract.Attached):
+                self.submit(contract.Detach(outcome.subscription))
+        else:
+            session.succeeded(pending, outcome)
+
+    def notify(self, effect: contract.Notify) -> None:
+        """Pass solutions on to the client that the subscription belongs to."""
+        session = self._deliveries.get(effect.subscription)
+        if session is not None:
+            session.notify(effect)
+
+    def deliver_to(self, subscription: int, session: ClientSession) -> None:
+        """Note that a session takes a subscription over, from another one perhaps."""
+        before = self._deliveries.get(subscription)
+        if before is not None and before is not session:
+            before.taken_over(subscription)
+        self._deliveries[subscription] = session
+
+    def forget(self, subscription: int, session: ClientSession) -> None:
+        """Note that a session has nothing to do with a subscription any more."""
+        if self._deliveries.get(subscription) is session:
+            del self._deliveries[subscription]

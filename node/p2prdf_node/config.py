@@ -1,0 +1,282 @@
+"""One place for every setting of a node: options, environment, file and defaults, merged and checked.
+
+A setting is a field of :class:`NodeConfig`.  Whoever comes first wins: options given by the caller,
+then the environment (``P2PRDF_`` and the field's name in capitals, lists separated by commas), then
+the TOML file (top-level keys named like the fields; unknown keys are refused), then the default.
+Everything is checked once, before a socket is opened, and an error names setting, value and source.
+
+The cluster secret seals the datagrams of discovery (:mod:`p2prdf_node.discovery`).  It comes from a
+file (``secret_file``) or, where files are awkward, from ``P2PRDF_SECRET``; never from an option, where
+``ps`` would show it.  Without one a fixed default serves as long as the node listens on loopback.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import ipaddress
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from p2prdf.errors import LocalProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["NodeConfig", "format_address", "load_config", "split_address"]
+
+_DEFAULT_SECRET: Final = b"p2prdf on loopback: no secret"
+_SECRET_BYTES_MIN: Final = 16
+_ENVIRONMENT_PREFIX: Final = "P2PRDF_"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """All settings of one node.  :meth:`validate` is called by :func:`load_config`."""
+
+    listen: str = "127.0.0.1:7400"
+    """Address for TCP (peers and clients) and UDP (discovery).  Port 0 takes a free one."""
+    advertise: str = ""
+    """Host or host:port that others reach this node at; the listening address if empty."""
+    bootstrap: tuple[str, ...] = ()
+    """host:port of nodes to join by; names are resolved at every attempt."""
+    data: Path | None = None
+    """Directory that keeps the node's identifier over restarts; nothing is kept without."""
+    secret_file: Path | None = None
+    """File whose content is the cluster secret (at least 16 bytes, white space at the ends ignored)."""
+    roles: str = "advertised"
+    """``advertised``: index triples under the key roles somebody waits on; ``all``: under all seven."""
+
+    log_format: str = "auto"
+    """``json``, ``console``, or ``auto``: console if standard error is a terminal."""
+    log_level: str = "info"
+
+    lease_seconds_max: float = 86_400.0
+    """Longest lease a subscriber may ask for."""
+    connections_max: int = 1024
+    """Open TCP connections; more are closed at once."""
+    publications_max: int = 64
+    """Publications of one client under way; reading from it stops beyond."""
+    subscriptions_max: int = 16_384
+    """Subscriptions delivered to one client; more are refused as busy."""
+    queries_pending_max: int = 1024
+    """Queries of all clients waiting for the parser; more are refused as busy."""
+    answers_window: int = 16_384
+    """Solutions of one subscription on their way from its home to its client, not yet acknowledged."""
+    answers_pending_max: int = 1_000_000
+    """Solutions the home keeps for one subscription; the oldest go beyond, and the gap is told."""
+    rows_under_way_max: int = 262_144
+    """Triples published here and not yet at their owners; publications wait beyond."""
+    triples_max: int = 200_000_000
+    """Triples and partial results held; publications wait beyond."""
+    terms_max: int = 1 << 31
+    """Distinct terms this process takes in."""
+
+    hello_seconds: float = 5.0
+    """A connection that has not said who it is by then is closed."""
+    frame_seconds: float = 30.0
+    """A frame that has begun must be complete by then."""
+    idle_seconds: float = 60.0
+    """A link to a peer that carried nothing for so long is closed."""
+    connect_seconds: float = 5.0
+    """Deadline for connecting to a peer."""
+    parse_seconds: float = 5.0
+    """Deadline for parsing one query."""
+    admission_seconds: float = 2.0
+    """How long a publication waits for the peer to be less busy before it is refused as busy."""
+    drain_seconds: float = 5.0
+    """How long a stopping node goes on delivering what it has accepted."""
+
+    ping_seconds: float = 0.5
+    ping_timeout_seconds: float = 0.25
+    ping_strikes: int = 2
+    """Unanswered pings in a row after which a peer is taken for gone..."""
+    ping_strikes_linked: int = 12
+    """...and while a TCP connection with it stands: then it is busy rather than gone."""
+
+    secret: bytes = dataclasses.field(default=b"", repr=False)
+    """The cluster secret itself; filled in by :func:`load_config`."""
+
+    @property
+    def listen_address(self) -> tuple[str, int]:
+        """Host and port to listen on."""
+        return split_address(self.listen)
+
+    @property
+    def seal_key(self) -> bytes:
+        """The key that seals datagrams, derived from the secret."""
+        return hashlib.blake2b(self.secret or _DEFAULT_SECRET, digest_size=32, person=b"p2prdf-seal").digest()
+
+    def validate(self) -> None:
+        """Raise LocalProtocolError naming the setting, its value and what is wrong with it."""
+        host, _ = self._address("listen", self.listen, port_min=0)
+        if self.advertise:
+            self._address("advertise", self.advertise, default_port=1)
+        for address in self.bootstrap:
+            self._address("bootstrap", address)
+        self._choice("roles", ("advertised", "all"))
+        self._choice("log_format", ("auto", "json", "console"))
+        self._choice("log_level", ("debug", "info", "warning", "error"))
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, int | float) and not 0 < value < 1e12:
+                raise LocalProtocolError(f"setting {field.name}: {value!r} is not a positive number in range")
+        if self.secret and len(self.secret) < _SECRET_BYTES_MIN:
+            raise LocalProtocolError(
+                f"setting secret: {len(self.secret)} bytes are too few, {_SECRET_BYTES_MIN} are needed"
+            )
+        if not self.secret and not _is_loopback(host):
+            raise LocalProtocolError(
+                f"setting listen: {self.listen!r} is not a loopback address, so a cluster secret is needed"
+                " (setting secret_file or P2PRDF_SECRET): without one anyone could join"
+            )
+
+    @staticmethod
+    def _address(
+        name: str, text: str, *, port_min: int = 1, default_port: int | None = None
+    ) -> tuple[str, int]:
+        try:
+            return split_address(text, port_min=port_min, default_port=default_port)
+        except ValueError as error:
+            raise LocalProtocolError(f"setting {name}: {error}") from None
+
+    def _choice(self, name: str, allowed: tuple[str, ...]) -> None:
+        if getattr(self, name) not in allowed:
+            value = getattr(self, name)
+            raise LocalProtocolError(f"setting {name}: {value!r} is none of {', '.join(allowed)}")
+
+
+def split_address(text: str, *, port_min: int = 0, default_port: int | None = None) -> tuple[str, int]:
+    """Split ``host:port`` (IPv6 hosts in brackets).  Raises ValueError naming the text and the reason."""
+    host, colon, port_text = text.strip().rpartition(":")
+    if default_port is not None and (not colon or text.strip().endswith("]")):
+        host, port_text = text.strip(), str(default_port)
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"{text!r} is not host:port (write an IPv6 address in brackets)")
+    if not host or not port_text.isascii() or not port_text.isdigit():
+        raise ValueError(f"{text!r} is not host:port")
+    if not port_min <= int(port_text) <= 65_535:
+        raise ValueError(f"{text!r}: port {port_text} is not between {port_min} and 65535")
+    return host, int(port_text)
+
+
+def format_address(host: str, port: int) -> str:
+    """Spell an address so that :func:`split_address` reads it back."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+# --- merging -------------------------------------------------------------------------------------
+
+
+def load_config(
+    options: Mapping[str, Any] | None = None,
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> NodeConfig:
+    """Merge options (None means not given), environment and TOML file, and check the outcome.
+
+    Raises LocalProtocolError.
+    """
+    environment = environment or {}
+    values: dict[str, Any] = {}
+    for source, given in (
+        (str(file), _read_file(file) if file is not None else {}),
+        ("environment", _from_environment(environment)),
+        ("option", {name: value for name, value in (options or {}).items() if value is not None}),
+    ):
+        for name, value in given.items():
+            values[name] = _coerce(name, value, source)
+    values["secret"] = _secret(values.get("secret_file"), environment)
+    config = NodeConfig(**values)
+    config.validate()
+    return config
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise LocalProtocolError(f"configuration file {path}: {error}") from error
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    given = {name: environment.get(_ENVIRONMENT_PREFIX + name.upper()) for name in _COERCIONS}
+    return {name: value for name, value in given.items() if value}
+
+
+def _secret(path: Path | None, environment: Mapping[str, str]) -> bytes:
+    if path is None:
+        return environment.get(_ENVIRONMENT_PREFIX + "SECRET", "").encode()
+    try:
+        secret = path.read_bytes().strip()
+    except OSError as error:
+        raise LocalProtocolError(f"setting secret_file: {path}: {error.strerror}") from error
+    if not secret:
+        raise LocalProtocolError(f"setting secret_file: {path} is empty")
+    return secret
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("is not a text")
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise TypeError("is not a list of texts")
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def _path(value: Any) -> Path:
+    if not isinstance(value, str | Path):
+        raise TypeError("is not a path")
+    return Path(value)
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool | float):
+        raise TypeError("is not a whole number")
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError("is not a number")
+    return float(value)
+
+
+_BY_TYPE: Final[dict[str, Callable[[Any], Any]]] = {
+    "str": _text,
+    "tuple[str, ...]": _texts,
+    "Path | None": _path,
+    "int": _integer,
+    "float": _number,
+}
+_COERCIONS: Final = {
+    field.name: _BY_TYPE[str(field.type)]
+    for field in dataclasses.fields(NodeConfig)
+    if field.name != "secret"
+}
+
+
+def _coerce(name: str, value: Any, source: str) -> Any:
+    coercion = _COERCIONS.get(name)
+    if coercion is None:
+        raise LocalProtocolError(f"setting {name} ({source}): there is no such setting")
+    try:
+        return coercion(value)
+    except (TypeError, ValueError) as error:
+        raise LocalProtocolError(f"setting {name} ({source}): {value!r}: {error}") from None

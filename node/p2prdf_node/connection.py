@@ -1,0 +1,251 @@
+"""One TCP connection: frames in, frames out, and every way a stranger can misuse it bounded.
+
+A connection belongs to a :class:`Handler`, which is given decoded messages in order.  What is bounded:
+
+* a frame's length, before anything is allocated for it (:class:`p2prdf.wire.codec.FrameReader`);
+* the time until the first frame, the time a begun frame takes, the time a closing connection lingers:
+  :meth:`Connection.overdue` is asked once a second by :class:`Connections`;
+* what has been read and not been dealt with: a handler can :meth:`~Connection.hold` a connection, for
+  as many reasons as it likes; nothing more is decoded, and nothing more is read from the socket;
+* what has been written and not been taken: the handler is told when the socket is full, and again
+  when there is room.  It is the handler who must then stop;
+* the number of connections, and for how long one whose other end vanished is taken for standing.
+
+A malformed frame ends the connection: the reason is logged, counted and, if it is a client's, told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+import structlog
+
+from p2prdf.errors import Busy, P2PRDFError, RemoteProtocolError
+from p2prdf.wire.codec import FrameCodec, FrameReader
+from p2prdf_node.config import format_address
+from p2prdf_node.logs import LineLimit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["Connection", "Connections", "Handler"]
+
+WRITE_BYTES_HIGH: Final = 2 << 20
+LINGER_SECONDS: Final = 2.0
+LOG_LINES_PER_SECOND: Final = 5
+KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+"""A client may be silent for hours; a machine that vanished is noticed after a minute."""
+
+log = structlog.get_logger("connection")
+
+
+class Handler(Protocol):
+    """Who deals with a connection's messages."""
+
+    def take(self, connection: Connection, message: Any) -> None:
+        """Deal with a message.  An error raised ends the connection."""
+        ...
+
+    def writable(self, *, room: bool) -> None:
+        """Stop writing (no room), or go on."""
+        ...
+
+    def refused(self, connection: Connection, error: P2PRDFError) -> None:
+        """Tell the other side, if that is possible, why the connection is about to be closed."""
+        ...
+
+    def closed(self, reason: str) -> None:
+        """Take note that the connection is gone."""
+        ...
+
+
+class Connections:
+    """All connections of a node: their number, their deadlines and why they ended."""
+
+    def __init__(self, *, connections_max: int, hello_seconds: float, frame_seconds: float):
+        self.connections_max = connections_max
+        self.hello_seconds = hello_seconds
+        self.frame_seconds = frame_seconds
+        self.open: set[Connection] = set()
+        self.refused: Counter[str] = Counter()
+        self._lines = LineLimit(LOG_LINES_PER_SECOND)
+
+    def sweep(self, now: float) -> None:
+        """Close what is overdue at monotonic time ``now``; called once a second or so."""
+        for connection in list(self.open):
+            connection.overdue(now)
+
+    def refuse(self, connection: Connection, error: P2PRDFError) -> None:
+        """Count and log why a connection is closed."""
+        self.refused[error.code] += 1
+        if self._lines.allow(time.monotonic()):
+            log.warning("connection_refused", address=connection.address, code=error.code, reason=str(error))
+
+
+class Connection(asyncio.Protocol):
+    """Frames on one TCP connection."""
+
+    def __init__(self, connections: Connections, codec: FrameCodec, handler: Handler):
+        self.handler = handler
+        self.address = ""
+        self.identified = False
+        self.moved_at = 0.0
+        self._connections = connections
+        self._codec = codec
+        self._reader = FrameReader()
+        self._bodies: deque[bytes | memoryview] = deque()
+        self._holds: set[str] = set()
+        self._transport: asyncio.Transport | None = None
+        self._opened_at = self._frame_began_at = self._closing_at = 0.0
+        self._draining = False
+
+    # --- the handler's side ----------------------------------------------------------------------
+
+    @property
+    def live(self) -> bool:
+        """Whether messages can be sent."""
+        return self._transport is not None and not self._closing_at and not self._transport.is_closing()
+
+    def send(self, messages: Sequence[Any]) -> None:
+        """Write messages in one frame; nothing happens on a connection that is closing."""
+        if self.live:
+            self.write(self._codec.encode(messages))
+
+    def write(self, frame: bytes) -> None:
+        """Write an encoded frame."""
+        if self.live:
+            assert self._transport is not None
+            self.moved_at = time.monotonic()
+            self._transport.write(frame)
+
+    def hold(self, reason: str) -> None:
+        """Stop reading until :meth:`release` has been called for every reason."""
+        if not self._holds and self.live:
+            assert self._transport is not None
+            self._transport.pause_reading()
+        self._holds.add(reason)
+
+    def release(self, reason: str) -> None:
+        """Take back one reason not to read."""
+        if reason not in self._holds:
+            return
+        self._holds.discard(reason)
+        if self._holds:
+            return
+        self._drain()
+        if not self._holds and self.live:
+            assert self._transport is not None
+            self._frame_began_at = time.monotonic()
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Close once all that is written has been taken, or soon anyway."""
+        if self._transport is not None and not self._closing_at:
+            self._closing_at = time.monotonic()
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._closing_at = self._closing_at or time.monotonic()
+            self._transport.abort()
+
+    def refuse(self, error: P2PRDFError) -> None:
+        """Close because the other side did what it must not."""
+        if self.live:
+            self._connections.refuse(self, error)
+            self.handler.refused(self, error)
+            self.close()
+
+    def overdue(self, now: float) -> None:
+        """Close if a deadline has passed."""
+        limits = self._connections
+        if self._closing_at:
+            if now > self._closing_at + LINGER_SECONDS:
+                self.abort()
+        elif not self.identified:
+            if now > self._opened_at + limits.hello_seconds:
+                self.refuse(RemoteProtocolError(f"said nothing valid in {limits.hello_seconds:g} s"))
+        elif self._frame_began_at and not self._holds and now > self._frame_began_at + limits.frame_seconds:
+            self.refuse(RemoteProtocolError(f"a frame was not complete after {limits.frame_seconds:g} s"))
+
+    # --- the event loop's side -------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast("asyncio.Transport", transport)
+        address = transport.get_extra_info("peername") or ("?", 0)
+        self.address = format_address(str(address[0]), int(address[1]))
+        self._opened_at = self.moved_at = time.monotonic()
+        self._transport.set_write_buffer_limits(high=WRITE_BYTES_HIGH)
+        _keep_alive(transport.get_extra_info("socket"))
+        if len(self._connections.open) >= self._connections.connections_max:
+            self._connections.refuse(self, Busy("too many connections"))
+            self.abort()
+            return
+        self._connections.open.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take in bytes."""
+        self.moved_at = time.monotonic()
+        try:
+            bodies = self._reader.feed(data)
+        except P2PRDFError as error:
+            self.refuse(error)
+            return
+        self._bodies.extend(bodies)
+        if not self._reader.pending:
+            self._frame_began_at = 0.0
+        elif bodies or not self._frame_began_at:
+            self._frame_began_at = self.moved_at
+        self._drain()
+
+    def pause_writing(self) -> None:
+        """The socket is full."""
+        self.handler.writable(room=False)
+
+    def resume_writing(self) -> None:
+        """The socket has room again."""
+        self.handler.writable(room=True)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self._closing_at = self._closing_at or time.monotonic()
+        self._transport = None
+        self._bodies.clear()
+        if self in self._connections.open:
+            self._connections.open.discard(self)
+            self.handler.closed(str(exc) if exc else "closed")
+
+    def _drain(self) -> None:
+        """Deal with the frames read so far, until there are none or the handler holds on."""
+        if self._draining:
+            return  # the handler released its hold from within take()
+        self._draining = True
+        try:
+            while self._bodies and not self._holds and self.live:
+                self._deal(self._codec.decode(self._bodies.popleft()))
+        except P2PRDFError as error:
+            self.refuse(error)
+        finally:
+            self._draining = False
+
+    def _deal(self, messages: Iterable[Any]) -> None:
+        # A hold taken within a frame ends after the frame: frames are bounded, half-dealt ones a nuisance.
+        for message in messages:
+            if not self.live:
+                return
+            self.handler.take(self, message)
+
+
+def _keep_alive(raw: Any) -> None:
+    """Have the system ask now and then whether the other end is still there."""
+    with contextlib.suppress(OSError, AttributeError):
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in KEEP_ALIVE:
+            raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -1,0 +1,399 @@
+"""The node as a process: puts the parts together, starts them, watches over them, stops them.
+
+    datagrams  Membership ┐                       ┌─ Links ── peers
+    TCP in     Greeter ─┬─ PeerInlet ─── Driver ──┤
+                        └─ ClientSession ─┘  │    └─ ClientSession ── clients
+                                            Peer
+
+One task group owns every task.  A task that serves one request and fails unexpectedly is logged and
+costs that request; one the node cannot live without ends the node.  On SIGTERM or SIGINT the node
+takes nothing new, delivers what it has accepted (within ``drain_seconds``), tells its neighbours that
+it goes, and exits with 0; a second signal stops it at once.
+
+Python's cyclic garbage collector walks over everything that lives, again and again, and a node's
+tables live long: left at its defaults it costs four fifths of the throughput.  So what start-up has
+built is frozen, and collections are made rare (:func:`tame_garbage_collector`); the hot paths make no
+cycles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import ipaddress
+import json
+import os
+import random
+import secrets
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from p2prdf import keys
+from p2prdf.columns import ARRAYS
+from p2prdf.errors import LocalProtocolError, P2PRDFError, RemoteProtocolError
+from p2prdf.peer import Peer, PeerConfig
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.wire.codec import FrameCodec
+from p2prdf.wire.contract import ContactLost, ContactSeen
+from p2prdf.wire.messages import ClientError, ClientHello, Contact, PeerHello
+from p2prdf_node.clients import Clients
+from p2prdf_node.config import NodeConfig, format_address, split_address
+from p2prdf_node.connection import Connection, Connections
+from p2prdf_node.discovery import ID_BYTES
+from p2prdf_node.driver import Clock, Driver
+from p2prdf_node.logs import configure_logs
+from p2prdf_node.membership import Membership
+from p2prdf_node.parsing import QueryParser
+from p2prdf_node.session import ClientSession
+from p2prdf_node.transport import Links, PeerInlet, bind_pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+__all__ = ["Daemon", "run", "tame_garbage_collector"]
+
+GC_THRESHOLDS: Final = (100_000, 50, 100)
+JOIN_SECONDS: Final = 2.0
+"""How long the ready line waits for a bootstrap peer to answer."""
+SWEEP_SECONDS: Final = 0.5
+POLL_SECONDS: Final = 0.02
+
+log = structlog.get_logger("node")
+
+
+def tame_garbage_collector() -> int:
+    """Freeze what lives now, and collect rarely from now on; return the number of frozen objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    return gc.get_freeze_count()  # counting takes milliseconds: once is enough
+
+
+def run(config: NodeConfig, *, on_ready: Callable[[str], None] | None = None) -> int:
+    """Run a node until it is told to stop; return the process's exit code.
+
+    ``on_ready`` is given the line ``ready HOST:PORT KEY``; by default it is printed.
+    Raises LocalProtocolError if the node cannot start.
+    """
+    configure_logs(config.log_format, config.log_level)
+    try:
+        from uvloop import new_event_loop
+    except ImportError:  # not available on this platform
+        new_event_loop = asyncio.new_event_loop  # type: ignore[assignment]
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(Daemon(config).run(on_ready or _print_ready))
+
+
+def _print_ready(line: str) -> None:
+    print(line, flush=True)
+
+
+class Daemon:
+    """One node."""
+
+    def __init__(self, config: NodeConfig):
+        config.validate()
+        self.config = config
+        self._stop = asyncio.Event()
+        self._failed = False
+        self._hurry = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._group = asyncio.TaskGroup()
+        self._inlets: dict[PeerInlet, int] = {}
+        self._started_at = time.monotonic()
+        self._frozen = 0
+        self._server: asyncio.Server | None = None
+
+    # --- life ------------------------------------------------------------------------------------
+
+    async def run(self, on_ready: Callable[[str], None]) -> int:
+        """Run until stopped; return the exit code."""
+        stream, datagram = bind_pair(*self.config.listen_address)
+        try:
+            self._compose(stream.getsockname()[1])
+        except BaseException:
+            stream.close()
+            datagram.close()
+            raise
+        async with self._group:
+            self._catch_signals()
+            asyncio.get_running_loop().set_exception_handler(self._unhandled)
+            await self.membership.start(datagram)
+            self._server = await asyncio.get_running_loop().create_server(self._accept, sock=stream)
+            self._serve(self.membership.run(), "discovery")
+            self._serve(self._sweep(), "sweep")
+            await self._wait_joined()
+            self._frozen = tame_garbage_collector()
+            own = self.contact
+            log.info("node_ready", address=format_address(own.host, own.port), key=f"{own.key:016x}")
+            on_ready(f"ready {format_address(own.host, own.port)} {own.key:016x}")
+            await self._stop.wait()
+            await self._shut_down()
+        return 1 if self._failed else 0
+
+    def stop(self) -> None:
+        """Ask the node to stop; a second call makes it stop without delivering what it has accepted."""
+        self._hurry = self._stop.is_set()
+        self._stop.set()
+
+    def _compose(self, port: int) -> None:
+        config = self.config
+        advertised = _advertised(config, port)
+        identifier = _identifier(config.data, advertised)
+        self.contact = Contact(keys.node_key(identifier), *advertised)
+        structlog.contextvars.bind_contextvars(node=f"{self.contact.key:016x}")
+        dictionary = TermDictionary(config.terms_max)
+        self._codec = FrameCodec(dictionary, ARRAYS)
+        entropy = random.Random(secrets.randbits(128))  # noqa: S311 - the peer's choices guard nothing
+        settings = PeerConfig(
+            roles=config.roles,
+            answers_window=config.answers_window,
+            answers_pending_max=config.answers_pending_max,
+            rows_under_way_max=config.rows_under_way_max,
+            triples_max=config.triples_max,
+        )
+        peer = Peer(self.contact, settings, dictionary, columns=ARRAYS, entropy=entropy)
+        self.driver = Driver(peer, Clock(), self.spawn)
+        self.connections = Connections(
+            connections_max=config.connections_max,
+            hello_seconds=config.hello_seconds,
+            frame_seconds=config.frame_seconds,
+        )
+        self.membership = Membership(
+            config, (identifier, *advertised),
+            seen=self._seen, lost=self._lost, linked=self._linked, spawn=self.spawn,
+        )  # fmt: skip
+        self.links = Links(
+            self.contact, self._codec, self.connections, connect_seconds=config.connect_seconds,
+            idle_seconds=config.idle_seconds, spawn=self.spawn, broken=self.membership.suspect,
+        )  # fmt: skip
+        self.parser = QueryParser(
+            parse_seconds=config.parse_seconds, queries_pending_max=config.queries_pending_max
+        )
+        self.clients = Clients(
+            config, self.contact, self.parser, dictionary, submit=self.driver.submit,
+            schedule=self.driver.schedule, busy=lambda: peer.busy, status=self._status_text, spawn=self.spawn,
+        )  # fmt: skip
+        self.driver.connect(self.links, self.clients, self.membership)
+
+    async def _wait_joined(self) -> None:
+        """Wait until a bootstrap peer has answered, but not for long: the first node has none."""
+        deadline = time.monotonic() + JOIN_SECONDS
+        while self.config.bootstrap and not self.membership.joined.is_set() and not self._stop.is_set():
+            if time.monotonic() > deadline:
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _shut_down(self) -> None:
+        log.info("node_stopping")
+        assert self._server is not None
+        self._server.close()
+        self.clients.stop()
+        self.links.flush()
+        deadline = time.monotonic() + self.config.drain_seconds
+        while time.monotonic() < deadline and not self._drained() and not self._hurry:
+            await asyncio.sleep(POLL_SECONDS)
+        log.info("node_drained", complete=self._drained())
+        self.clients.close("the node is stopping")
+        self.links.close()
+        self.membership.stop()
+        await self.parser.stop()
+        self.driver.stop()
+        await asyncio.sleep(POLL_SECONDS)  # one more turn for sockets to take what was written
+        for connection in list(self.connections.open):
+            connection.abort()
+        self._cancel_tasks()
+
+    def _drained(self) -> bool:
+        return not self.clients.publications_under_way and not self.links.waiting and self.driver.peer.quiet
+
+    # --- tasks -----------------------------------------------------------------------------------
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Start a task that serves one purpose; if it fails, that is logged."""
+        self._start(self._guarded(work, name, fatal=False), name)
+
+    def _serve(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        self._start(self._guarded(work, name, fatal=True), name)
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = self._group.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None], name: str, *, fatal: bool) -> None:
+        try:
+            await work
+        except Exception:
+            log.exception("task_failed", task=name)
+            self.driver.counts["tasks_failed"] += 1
+            if fatal:
+                self._failed = True
+                self._stop.set()
+
+    def _unhandled(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log what went wrong in a callback; the node goes on."""
+        self.driver.counts["callbacks_failed"] += 1
+        log.error("callback_failed", reason=context.get("message"), exc_info=context.get("exception"))
+
+    def _cancel_tasks(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            now = time.monotonic()
+            self.connections.sweep(now)
+            self.links.sweep(now)
+            self.clients.sweep(now)
+
+    def _catch_signals(self) -> None:
+        if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+            return  # no signals there
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self.stop)
+
+    # --- connections and contacts ----------------------------------------------------------------
+
+    def _accept(self) -> Connection:
+        return Connection(self.connections, self._codec, _Greeter(self))
+
+    def greet_peer(self, connection: Connection, hello: PeerHello) -> None:
+        """Begin to take parcels on a connection."""
+        inlet = PeerInlet(
+            self.contact.key, connection, hello, confirm=self.membership.confirm,
+            receive=self.driver.receive, gone=self._inlet_gone, spawn=self.spawn,
+        )  # fmt: skip
+        self._inlets[inlet] = inlet.sender.key
+
+    def greet_client(self, connection: Connection, hello: ClientHello) -> None:
+        """Begin a client's session on a connection."""
+        ClientSession(self.clients, connection, hello)
+
+    def _inlet_gone(self, inlet: PeerInlet) -> None:
+        del self._inlets[inlet]
+        self.membership.suspect(inlet.sender.key)
+
+    def _seen(self, contact: Contact) -> None:
+        self.driver.submit(ContactSeen(contact))
+
+    def _lost(self, contact: Contact) -> None:
+        self.links.forget(contact)
+        self.driver.submit(ContactLost(contact))
+
+    def _linked(self, key: int) -> bool:
+        return self.links.established(key) or key in self._inlets.values()
+
+    # --- status ----------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """Return the node's state; the keys are listed in docs/operations.md."""
+        own = self.contact
+        return {
+            "key": f"{own.key:016x}",
+            "address": format_address(own.host, own.port),
+            "uptime_seconds": round(time.monotonic() - self._started_at, 3),
+            "pid": os.getpid(),
+            "stopping": self._stop.is_set(),
+            "peers": [
+                {"key": f"{c.key:016x}", "address": format_address(c.host, c.port)}
+                for c in sorted(self.membership.contacts(), key=lambda c: c.key)
+            ],
+            "peer": self.driver.peer.status(),
+            "discovery": self.membership.status(),
+            "transport": self.links.status(),
+            "clients": self.clients.summary(),
+            "connections": {"open": len(self.connections.open), "refused": dict(self.connections.refused)},
+            "counts": dict(self.driver.counts),
+            "turn_seconds_max": round(self.driver.turn_seconds_max, 4),
+            "memory_bytes": _memory_bytes(),
+            "garbage_collector": {"thresholds": gc.get_threshold(), "frozen": self._frozen},
+        }
+
+    def _status_text(self) -> str:
+        return json.dumps(self.status())
+
+
+class _Greeter:
+    """Handler of a connection until its first frame says who is there."""
+
+    def __init__(self, daemon: Daemon):
+        self._daemon = daemon
+
+    def take(self, connection: Connection, message: Any) -> None:
+        """Hand the connection on."""
+        if isinstance(message, PeerHello):
+            self._daemon.greet_peer(connection, message)
+        elif isinstance(message, ClientHello):
+            self._daemon.greet_client(connection, message)
+        else:
+            raise RemoteProtocolError(f"the first frame is {type(message).__name__}, not a hello")
+        connection.identified = True
+
+    def writable(self, *, room: bool) -> None:
+        """Nothing is written yet."""
+
+    def refused(self, connection: Connection, error: P2PRDFError) -> None:
+        """Answer as to a client."""
+        connection.send([ClientError(0, error.code, str(error))])
+
+    def closed(self, reason: str) -> None:
+        """Nobody to tell."""
+
+
+# --- who this node is ----------------------------------------------------------------------------
+
+
+def _advertised(config: NodeConfig, port: int) -> tuple[str, int]:
+    """Return the IP address and port that others reach this node at."""
+    host, _ = config.listen_address
+    if config.advertise:
+        host, port = split_address(config.advertise, default_port=port)
+    elif host in ("0.0.0.0", "::"):  # noqa: S104 - it is compared with, not listened on
+        host = socket.gethostname()
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise LocalProtocolError(f"setting advertise: {host!r} does not resolve: {error.strerror}") from error
+    address = ipaddress.ip_address(found[0][4][0])
+    if address.is_unspecified:
+        raise LocalProtocolError(f"setting advertise: {host!r} is no address that others can reach")
+    return str(address), port
+
+
+def _identifier(data: Path | None, advertised: tuple[str, int]) -> bytes:
+    """Return the node's identifier: the one in its data directory, else one made from its address.
+
+    A directory may move to another address, so what is written there at first is random.
+    """
+    if data is None:
+        return hashlib.sha1(format_address(*advertised).encode(), usedforsecurity=False).digest()
+    path = data / "node-id"
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            fresh = path.with_suffix(".new")
+            fresh.write_text(secrets.token_bytes(ID_BYTES).hex() + "\n", "ascii")
+            fresh.replace(path)
+        identifier = bytes.fromhex(path.read_text("ascii").strip())
+    except (OSError, ValueError) as error:
+        raise LocalProtocolError(f"setting data: {path}: {error}") from error
+    if len(identifier) != ID_BYTES:
+        raise LocalProtocolError(f"setting data: {path} does not hold {ID_BYTES} bytes in hex")
+    return identifier
+
+
+def _memory_bytes() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0

@@ -1,0 +1,166 @@
+"""Drives one peer in real time: gives it requests, parcels and the time, and carries out its effects.
+
+Work is done per batch.  A parcel that comes in is only taken in; at the next turn of the loop, when
+whatever else had arrived is taken in too, one ``wake`` deals with all of it, and what the peer wants
+sent leaves as one frame per destination.  Under load batches grow by themselves, idle a turn follows
+at once.  What one turn may take in is bounded: beyond ``TURN_ROWS`` the connections that brought it
+are not read until the turn is over.
+
+The peer has one deadline, the driver one timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+import structlog
+
+from p2prdf.wire import contract
+from p2prdf_node.logs import LineLimit, trace_level
+from p2prdf_node.transport import Links, rows_of
+
+if TYPE_CHECKING:
+    from p2prdf.peer import Peer
+    from p2prdf.wire.contract import Effect, Request
+    from p2prdf.wire.messages import Contact, Parcel
+    from p2prdf_node.clients import Clients
+    from p2prdf_node.connection import Connection
+    from p2prdf_node.membership import Membership
+
+__all__ = ["Clock", "Driver"]
+
+TURN_ROWS: Final = 32_768
+"""Rows of peers that one turn takes in."""
+LOG_LINES_PER_SECOND: Final = 20
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], object]
+
+log = structlog.get_logger("peer")
+
+
+class Clock:
+    """Seconds since the epoch that never go backwards: the wall clock read once, then the monotonic one."""
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self._offset + time.monotonic()
+
+
+class Driver:
+    """One peer and its surroundings; ``connect`` gives it the latter before anything happens."""
+
+    def __init__(self, peer: Peer, clock: Clock, spawn: Spawn):
+        self.peer = peer
+        self.counts: Counter[str] = Counter()
+        self.turn_seconds_max = 0.0
+        """The longest turn: for so long nothing else was dealt with."""
+        self._clock = clock
+        self._spawn = spawn
+        self._lines = LineLimit(LOG_LINES_PER_SECOND)
+        self._turn_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = float("inf")
+        self._turn_rows = 0
+        self._held: list[Connection] = []
+
+    def connect(self, links: Links, clients: Clients, membership: Membership) -> None:
+        """Say who carries out effects."""
+        self._loop = asyncio.get_running_loop()
+        self._links, self._clients, self._membership = links, clients, membership
+
+    # --- into the peer ---------------------------------------------------------------------------
+
+    def submit(self, request: Request) -> None:
+        """Give the peer a request.  Raises what the peer raises."""
+        self._carry_out(self.peer.submit(request, now=self._clock()))
+        self._arm()
+
+    def receive(self, parcel: Parcel, sender: Contact, connection: Connection) -> None:
+        """Give the peer a parcel, and hold the connection if this turn has brought enough."""
+        self._carry_out(self.peer.receive(parcel, sender=sender, now=self._clock()))
+        self._turn_rows += rows_of(parcel)
+        if self._turn_rows > TURN_ROWS:
+            connection.hold("turn")
+            self._held.append(connection)
+        self.schedule()
+
+    def _turn(self) -> None:
+        self._turn_due = False
+        self._turn_rows = 0
+        self.counts["turns"] += 1
+        began = time.monotonic()
+        self._clients.admit()
+        self._carry_out(self.peer.wake(now=self._clock()))
+        self._links.flush()
+        held, self._held = self._held, []
+        for connection in held:
+            connection.release("turn")
+        self._arm()
+        self.turn_seconds_max = max(self.turn_seconds_max, time.monotonic() - began)
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def schedule(self) -> None:
+        """Have a turn follow soon."""
+        if not self._turn_due:
+            self._turn_due = True
+            self._loop.call_soon(self._turn)
+
+    def _arm(self) -> None:
+        if self._turn_due or (deadline := self.peer.deadline) is None:
+            return
+        wait = deadline - self._clock()
+        if wait <= 0:
+            self.schedule()
+        elif deadline < self._timer_at or self._timer is None:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at = deadline
+            self._timer = self._loop.call_later(wait, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._timer_at = float("inf")
+        self.schedule()
+
+    def stop(self) -> None:
+        """Cancel the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # --- out of the peer -------------------------------------------------------------------------
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case contract.Send(to, parcel):
+                    self._links.post(to, parcel)
+                    self.schedule()
+                case contract.Notify():
+                    self._clients.notify(effect)
+                case contract.Completed():
+                    self._clients.completed(effect)
+                case contract.FindOwner(key):
+                    self._spawn(self._find_owner(key), "find_owner")
+                case contract.Trace(event, fields):
+                    self._trace(event, fields)
+                case contract.Persist():
+                    pass  # durability goes here, before any later Send of this list
+                case _:
+                    assert_never(effect)
+
+    async def _find_owner(self, key: int) -> None:
+        self.submit(await self._membership.find_owners(key))
+
+    def _trace(self, event: str, fields: dict[str, object]) -> None:
+        self.counts[event] += 1
+        level = trace_level(event)
+        if level == "debug" or self._lines.allow(time.monotonic()):
+            getattr(log, level)(event, **fields)

@@ -1,0 +1,77 @@
+"""Structured logs: one event name and plain fields per line, on standard error.
+
+The core never logs; it returns Trace facts, which :func:`trace_level` sorts into levels.  Standard
+output belongs to the one line that says the node is ready.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, Final, TextIO
+
+import structlog
+
+__all__ = ["LineLimit", "configure_logs", "trace_level"]
+
+_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_VALUE_CHARACTERS_MAX: Final = 500
+"""Longer values are cut: what a stranger sent must not fill the disk."""
+
+
+def configure_logs(log_format: str, log_level: str, *, stream: TextIO | None = None) -> None:
+    """Set up structlog for this process: JSON lines or a console rendering, to stderr by default."""
+    out = sys.stderr if stream is None else stream
+    as_json = log_format == "json" or (log_format == "auto" and not out.isatty())
+    renderer: Any = (
+        structlog.processors.JSONRenderer(sort_keys=False, default=str)
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=out.isatty())
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _shorten,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[log_level]),
+        logger_factory=structlog.PrintLoggerFactory(out),
+        cache_logger_on_first_use=True,
+    )
+    # The discovery package logs every remote procedure call and each lost datagram as an error;
+    # losing datagrams is normal, and the monitor tells what matters.
+    for name in ("kademlia", "rpcudp"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.captureWarnings(capture=True)
+
+
+def trace_level(event: str) -> str:
+    """Return the level a Trace of the core is logged at."""
+    bad = ("refused", "dropped", "protocol", "malformed", "failed", "lost", "expired", "broken")
+    return "warning" if any(word in event for word in bad) else "debug"
+
+
+def _shorten(_logger: Any, _method: str, fields: Any) -> Any:
+    for name, value in fields.items():
+        if isinstance(value, str) and len(value) > _VALUE_CHARACTERS_MAX and name != "exception":
+            fields[name] = f"{value[:_VALUE_CHARACTERS_MAX]}... ({len(value)} characters)"
+    return fields
+
+
+class LineLimit:
+    """Lets through a bounded number of log lines per second: what strangers do must not fill the disk."""
+
+    def __init__(self, lines_per_second: int):
+        self._lines_per_second = lines_per_second
+        self._second = -1
+        self._lines = 0
+
+    def allow(self, now: float) -> bool:
+        """Tell whether one more line may be logged at time ``now`` (seconds)."""
+        if int(now) != self._second:
+            self._second, self._lines = int(now), 0
+        self._lines += 1
+        return self._lines <= self._lines_per_second

@@ -1,0 +1,370 @@
+"""Who is there, and who is closest to a key.
+
+A peer enters the table only after it has answered *our* ping at the address it claims, so neither
+hearsay nor a forged sender puts anyone there.  Lookups run on
+:class:`p2prdf.overlay.kademlia.Lookup`, a few calls under way at any time, and return peers that
+answered.  A monitor pings everyone in the table and drops who misses ``ping_strikes`` pings in a row.
+
+When are all peers of a small overlay known to each other?  A newcomer looks up its own identifier
+and some far ones, and every call it makes introduces it to whom it asks.  Two that arrive at the same
+moment may still miss each other; so each round of the monitor also asks one peer in turn for its
+neighbours, and the first rounds follow each other quickly.  While nobody answers, the bootstrap
+addresses are tried again with growing pauses; those (and recently lost peers) are also tried now and
+then later, so that two halves of a parted network find together again.
+
+A busy process answers late, and on a loaded machine that is no sign of death.  A missed ping is
+therefore not counted when this process itself was late, and counts for less while a TCP connection
+with the peer stands; a connection that breaks makes us ping at once, several times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import socket
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from p2prdf import keys
+from p2prdf.overlay.kademlia import Lookup
+from p2prdf.wire.contract import OwnersFound
+from p2prdf.wire.messages import Contact
+from p2prdf_node.config import split_address
+from p2prdf_node.discovery import BUCKET_PEERS, ID_BYTES, Claim, Datagrams
+
+if TYPE_CHECKING:
+    from p2prdf_node.config import NodeConfig
+
+__all__ = ["Membership"]
+
+MEETINGS_MAX: Final = 64
+"""Claimed peers being pinged for the first time; further claims are ignored (they are repeated)."""
+LOOKUPS_MAX: Final = 32
+"""Lookups under way at once."""
+CONFIRM_PINGS: Final = 8
+"""A peer that connects is pinged so often before it is turned away; it may be busy sending."""
+LOST_MAX: Final = 64
+"""Lost peers remembered, to be tried again for ``LOST_SECONDS``."""
+LOST_SECONDS: Final = 600.0
+QUICK_ROUNDS: Final = 10
+QUICK_SECONDS: Final = 0.1
+RETRY_SECONDS_MIN: Final = 0.1
+RETRY_SECONDS_MAX: Final = 5.0
+
+Address = tuple[str, int]
+Spawn = Callable[[Coroutine[Any, Any, None], str], object]
+
+log = structlog.get_logger("membership")
+
+
+@dataclass(slots=True)
+class _Member:
+    """A peer of the routing table."""
+
+    claim: Claim
+    contact: Contact
+    strikes: int = 0
+
+    @property
+    def address(self) -> Address:
+        return self.claim[1], self.claim[2]
+
+
+class Membership:
+    """The overlay as one peer sees it.
+
+    ``seen`` and ``lost`` are called with each contact that enters or leaves the table; ``linked``
+    tells whether a TCP connection with a peer stands; ``spawn`` starts a task of the daemon.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        claim: Claim,
+        *,
+        seen: Callable[[Contact], None],
+        lost: Callable[[Contact], None],
+        linked: Callable[[int], bool],
+        spawn: Spawn,
+    ):
+        self.config = config
+        self.claim = claim
+        self.contact = Contact(keys.node_key(claim[0]), claim[1], claim[2])
+        self.joined = asyncio.Event()
+        self._seen, self._lost, self._linked, self._spawn = seen, lost, linked, spawn
+        self._datagrams = Datagrams(
+            claim, self, seal_key=config.seal_key, timeout_seconds=config.ping_timeout_seconds
+        )
+        self._members: dict[int, _Member] = {}
+        self._keys_by_address: dict[Address, int] = {}
+        self._meetings: set[Claim] = set()
+        self._lost_at: dict[Address, float] = {}
+        self._lookups = asyncio.Semaphore(LOOKUPS_MAX)
+        self._family = socket.AF_UNSPEC
+        self._turn = 0
+        self._stopped = False
+
+    # --- what the daemon calls -------------------------------------------------------------------
+
+    async def start(self, bound: socket.socket) -> None:
+        """Begin to answer on a bound datagram socket."""
+        self._family = bound.family
+        await self._datagrams.listen(bound)
+
+    async def run(self) -> None:
+        """Join and watch over the overlay until cancelled."""
+        if self.config.bootstrap:
+            self._spawn(self._rejoin_for_ever(), "rejoin")
+        await self._monitor()
+
+    def stop(self) -> None:
+        """Tell the neighbours that this peer leaves, and close."""
+        self._stopped = True
+        for member in self._members.values():
+            self._datagrams.leave(member.address)
+        self._datagrams.close()
+
+    def contacts(self) -> list[Contact]:
+        """Return the live peers of the table."""
+        return [member.contact for member in self._members.values()]
+
+    def status(self) -> dict[str, Any]:
+        """Return counts for people and monitoring."""
+        return {"peers": len(self._members), "datagrams_refused": self._datagrams.refused}
+
+    async def find_owners(self, key: int) -> OwnersFound:
+        """Look up the live peers closest to a key; at most ``LOOKUPS_MAX`` at a time, others wait."""
+        async with self._lookups:
+            lookup = await self._lookup(key.to_bytes(8, "big") + bytes(ID_BYTES - 8))
+        return OwnersFound(key, lookup.result, lookup.complete)
+
+    async def confirm(self, contact: Contact) -> bool:
+        """Tell whether a peer of this cluster answers at the address that ``contact`` claims."""
+        member = self._members.get(contact.key)
+        if member is not None and member.contact == contact:
+            return True
+        for _ in range(CONFIRM_PINGS):
+            answer = await self._datagrams.ping((contact.host, contact.port))
+            if answer is not None:
+                return keys.node_key(answer[0]) == contact.key
+        return False
+
+    def suspect(self, key: int) -> None:
+        """Ping a peer at once, because a connection with it broke or was refused."""
+        member = self._members.get(key)
+        if member is not None:
+            self._spawn(self._cross_examine(member), "suspect")
+
+    # --- what datagrams call (Listener) ----------------------------------------------------------
+
+    def heard(self, claim: Claim) -> None:
+        """Take note of a peer that spoke or was spoken of; get to know it if it is new."""
+        if claim[0] == self.claim[0] or claim in self._meetings or len(self._meetings) >= MEETINGS_MAX:
+            return
+        known = self._members.get(keys.node_key(claim[0]))
+        if known is None or known.claim != claim:
+            self._meetings.add(claim)
+            self._spawn(self._meet(claim), "meet")
+
+    def left(self, claim: Claim) -> None:
+        """Forget a peer that said goodbye."""
+        member = self._members.get(keys.node_key(claim[0]))
+        if member is not None and member.claim == claim:
+            self._remove(member, "left")
+
+    def neighbours(self, key: bytes, *, without: bytes) -> list[Claim]:
+        """Return the peers of the table closest to ``key``."""
+        target = int.from_bytes(key, "big")
+        others = (member.claim for member in self._members.values() if member.claim[0] != without)
+        return sorted(others, key=lambda claim: int.from_bytes(claim[0], "big") ^ target)[: BUCKET_PEERS - 1]
+
+    def key_at(self, address: Address) -> int:
+        """Return the key of the peer at an address, 0 if it is not known."""
+        return self._keys_by_address.get(address, 0)
+
+    # --- the table -------------------------------------------------------------------------------
+
+    async def _meet(self, claim: Claim) -> None:
+        try:
+            if await self._datagrams.ping(claim[1:]) == claim:
+                self._add(claim)
+        finally:
+            self._meetings.discard(claim)
+
+    def _add(self, claim: Claim) -> None:
+        """Put a peer into the table that has just answered."""
+        known = self._members.get(keys.node_key(claim[0]))
+        if known is not None:
+            if known.claim == claim:
+                return
+            self._remove(known, "moved")
+        stale = self._members.get(self.key_at(claim[1:]))
+        if stale is not None:
+            self._remove(stale, "replaced")
+        self._datagrams.add(claim)
+        self._follow_table()
+
+    def _remove(self, member: _Member, reason: str) -> None:
+        log.info("peer_gone", peer=str(member.contact), reason=reason)
+        if reason == "silent":
+            while len(self._lost_at) >= LOST_MAX:
+                del self._lost_at[next(iter(self._lost_at))]
+            self._lost_at[member.address] = time.monotonic()
+        self._datagrams.remove(member.claim)
+        self._follow_table()
+
+    def _follow_table(self) -> None:
+        """Report the difference that a change of the routing table made.
+
+        The table is the authority: it may take a peer as a replacement only, and move one up
+        when another leaves.
+        """
+        table = {int(keys.node_key(claim[0])): claim for claim in self._datagrams.table()}
+        for key in [key for key in self._members if key not in table]:
+            member = self._members.pop(key)
+            self._keys_by_address.pop(member.address, None)
+            self._lost(member.contact)
+        for key, claim in table.items():
+            if key not in self._members:
+                member = _Member(claim, Contact(key, claim[1], claim[2]))
+                self._members[key] = member
+                self._keys_by_address[member.address] = key
+                self._lost_at.pop(member.address, None)
+                log.info("peer_seen", peer=str(member.contact))
+                self._seen(member.contact)
+
+    # --- joining and watching --------------------------------------------------------------------
+
+    async def _rejoin_for_ever(self) -> None:
+        pause = RETRY_SECONDS_MIN
+        while True:
+            if await self._join():
+                self.joined.set()
+                pause = RETRY_SECONDS_MAX
+            await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311 - spreads load, guards nothing
+            pause = min(pause * 2, RETRY_SECONDS_MAX if self._members else 1.0)
+
+    async def _join(self) -> bool:
+        """Call the bootstrap and lost peers that are not in the table; tell whether anyone is known."""
+        addresses: list[Address] = []
+        for text in self.config.bootstrap:
+            addresses += await self._resolve(text)
+        forget = time.monotonic() - LOST_SECONDS
+        self._lost_at = {address: at for address, at in self._lost_at.items() if at > forget}
+        addresses += self._lost_at
+        own = self.claim[1:]
+        strangers = [a for a in dict.fromkeys(addresses) if a not in self._keys_by_address and a != own]
+        claims = await asyncio.gather(*(self._datagrams.ping(address) for address in strangers))
+        newcomers = [
+            claim
+            for claim in claims
+            if claim is not None and claim != self.claim and keys.node_key(claim[0]) not in self._members
+        ]
+        for claim in newcomers:
+            self._add(claim)
+        if newcomers:
+            await self._look_around()
+        return bool(self._members)
+
+    async def _look_around(self) -> None:
+        """Look up this peer's own identifier and one in each of the far quarters of the ring."""
+        own = self.claim[0]
+        for flipped in (0x00, 0x80, 0x40, 0xC0):
+            await self._lookup(bytes([own[0] ^ flipped]) + own[1:])
+
+    async def _resolve(self, text: str) -> list[Address]:
+        host, port = split_address(text)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(RETRY_SECONDS_MAX):
+                found = await loop.getaddrinfo(host, port, family=self._family, type=socket.SOCK_DGRAM)
+        except (OSError, TimeoutError, UnicodeError) as error:
+            log.warning("bootstrap_unresolved", address=text, reason=str(error) or "no answer in time")
+            return []
+        return [(str(entry[4][0]), int(entry[4][1])) for entry in found]
+
+    async def _monitor(self) -> None:
+        for _ in range(QUICK_ROUNDS):
+            await asyncio.sleep(QUICK_SECONDS)
+            await self._exchange()
+        while True:
+            await asyncio.gather(self._exchange(), *(self._check(m) for m in list(self._members.values())))
+            await asyncio.sleep(self.config.ping_seconds)
+
+    async def _exchange(self) -> None:
+        """Ask one peer in turn for its neighbours, towards this peer or towards anywhere."""
+        members = list(self._members.values())
+        if members:
+            self._turn += 1
+            target = self.claim[0] if self._turn % 2 else secrets.token_bytes(ID_BYTES)
+            await self._ask(members[self._turn // 2 % len(members)].contact, target)
+
+    async def _cross_examine(self, member: _Member) -> None:
+        """Ping a peer until it answers or is dropped."""
+        for _ in range(self.config.ping_strikes):
+            await self._check(member)
+            if not member.strikes:
+                return
+
+    async def _check(self, member: _Member) -> None:
+        """Ping a peer, and drop it if that was one silence too many."""
+        began = time.monotonic()
+        answer = await self._datagrams.ping(member.address)
+        if self._stopped or self._members.get(member.contact.key) is not member:
+            return
+        if answer is not None:
+            if answer == member.claim:
+                member.strikes = 0
+            else:
+                self._remove(member, "replaced")
+                self.heard(answer)
+            return
+        late = time.monotonic() - began - self.config.ping_timeout_seconds
+        if late > self.config.ping_timeout_seconds:
+            return  # this process was held up, and the answer may lie unread in the socket
+        member.strikes += 1
+        linked = self._linked(member.contact.key)
+        if member.strikes >= (self.config.ping_strikes_linked if linked else self.config.ping_strikes):
+            self._remove(member, "silent")
+
+    # --- lookups ---------------------------------------------------------------------------------
+
+    async def _lookup(self, target: bytes) -> Lookup:
+        """Ask, a few at a time, until the peers closest to an identifier have all answered."""
+        lookup = Lookup(int(keys.node_key(target)), self.contact, self.contacts(), count=BUCKET_PEERS)
+        calls: dict[asyncio.Task[None], None] = {}
+        async with asyncio.TaskGroup() as group:
+
+            async def call(contact: Contact) -> None:
+                found = await self._ask(contact, target)
+                if found is None:
+                    lookup.failed(contact)
+                else:
+                    lookup.answered(contact, found)
+                go_on()
+
+            def go_on() -> None:
+                for contact in lookup.requests():
+                    calls[group.create_task(call(contact))] = None
+                if lookup.done:  # whoever has not answered by now was overtaken by closer ones
+                    for task in calls:
+                        task.cancel()
+
+            go_on()
+        return lookup
+
+    async def _ask(self, contact: Contact, target: bytes) -> list[Contact] | None:
+        """Return the peers that one peer knows closest to ``target``, itself among them; None if silent."""
+        claims = await self._datagrams.find_node((contact.host, contact.port), target)
+        if claims is None:
+            return None
+        for claim in claims:
+            self.heard(claim)
+        found = [Contact(keys.node_key(claim[0]), claim[1], claim[2]) for claim in claims]
+        # Somebody else at that address means that the one we asked for is gone.
+        return found if found[0] == contact else None

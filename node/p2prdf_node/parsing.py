@@ -1,0 +1,168 @@
+"""Parsing of queries in a child process, which can be killed.
+
+A SPARQL parser takes milliseconds for an honest query and whatever it likes for a hostile one, and
+Python cannot stop a thread.  So each node keeps one child that does nothing but parse, started with the
+first query: it holds no secret and no socket, its memory is limited, and if a query takes longer than
+its deadline the child is killed and the query refused.  The texts go in as length-prefixed UTF-8; what
+comes back is a frame of :mod:`p2prdf.wire.codec` with the parsed query, or the error.
+
+Queries are parsed one after the other, in the order they came; the number waiting is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import struct
+import sys
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import structlog
+
+from p2prdf.columns import LISTS
+from p2prdf.errors import Busy, P2PRDFError, QueryRefused, Unavailable, error_from_code
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.wire.codec import FrameCodec
+from p2prdf.wire.messages import ClientError, Contact, OpenSubscription
+
+if TYPE_CHECKING:
+    from p2prdf.rdf.query import ConjunctiveQuery
+
+__all__ = ["QUERY_BYTES_MAX", "QueryParser"]
+
+QUERY_BYTES_MAX: Final = 16 << 10
+"""Longer queries are refused unseen, as :mod:`p2prdf.rdf.sparql` would do."""
+MEMORY_BYTES_MAX: Final = 2 << 30
+"""Address space of the child."""
+START_SECONDS: Final = 30.0
+"""The child may take so long to come up (it imports a SPARQL parser) on a loaded machine."""
+
+_LENGTH: Final = struct.Struct(">I")
+_READY: Final = b"ready"
+
+log = structlog.get_logger("parsing")
+
+
+class QueryParser:
+    """Parses queries in a child process."""
+
+    def __init__(self, *, parse_seconds: float, queries_pending_max: int):
+        self.parse_seconds = parse_seconds
+        self.queries_pending_max = queries_pending_max
+        self.pending = 0
+        self.killed = 0
+        self._turn = asyncio.Lock()
+        self._child: asyncio.subprocess.Process | None = None
+        self._stopped = False
+
+    async def parse(self, text: str) -> ConjunctiveQuery:
+        """Return the query a text stands for.
+
+        Raises QueryRefused (malformed, unsupported, too long, too slow), Busy, Unavailable.
+        """
+        raw = text.encode("utf-8", "surrogatepass")
+        if len(raw) > QUERY_BYTES_MAX:
+            raise QueryRefused(f"the query has {len(raw)} bytes, at most {QUERY_BYTES_MAX} are taken")
+        if self.pending >= self.queries_pending_max:
+            raise Busy(f"{self.pending} queries are waiting to be parsed")
+        self.pending += 1
+        try:
+            async with self._turn:
+                return _unpack(await self._exchange(raw))
+        finally:
+            self.pending -= 1
+
+    async def stop(self) -> None:
+        """End the child."""
+        self._stopped = True
+        await self._kill()
+
+    async def _exchange(self, raw: bytes) -> bytes:
+        child = await self._started()
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            async with asyncio.timeout(self.parse_seconds):
+                child.stdin.write(_LENGTH.pack(len(raw)) + raw)
+                (length,) = _LENGTH.unpack(await child.stdout.readexactly(_LENGTH.size))
+                return await child.stdout.readexactly(length)
+        except TimeoutError:
+            self.killed += 1
+            await self._kill()
+            raise QueryRefused(f"the query could not be parsed within {self.parse_seconds:g} s") from None
+        except (OSError, asyncio.IncompleteReadError):
+            self.killed += 1
+            await self._kill()
+            raise QueryRefused("the parser did not survive this query") from None
+        except asyncio.CancelledError:
+            await self._kill()  # its answer would be taken for that to the next query
+            raise
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        if self._stopped:
+            raise Unavailable("the node is stopping")
+        if self._child is not None:
+            return self._child
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "p2prdf_node.parsing", start_new_session=True,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        self._child = child
+        assert child.stdout is not None
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await child.stdout.readexactly(len(_READY))
+        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            await self._kill()
+            raise Unavailable("the query parser does not start") from error
+        log.debug("parser_started", pid=child.pid)
+        return child
+
+    async def _kill(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
+
+
+def _unpack(body: bytes) -> ConjunctiveQuery:
+    (answer,) = FrameCodec(TermDictionary(hashing=False), LISTS).decode(body)
+    if isinstance(answer, OpenSubscription):
+        return answer.query
+    assert isinstance(answer, ClientError)
+    raise error_from_code(answer.code, answer.text)
+
+
+# --- the child -----------------------------------------------------------------------------------
+
+
+def _answer(text: str) -> bytes:
+    from p2prdf.rdf.sparql import parse_select  # only the child pays for the import
+
+    answer: OpenSubscription | ClientError
+    try:
+        answer = OpenSubscription(0, 0, parse_select(text), "csbv", False, Contact(0, "", 0), 1.0)
+    except P2PRDFError as error:
+        answer = ClientError(0, error.code, str(error))
+    except (RecursionError, MemoryError) as error:
+        reason = f"the query is too much for the parser ({type(error).__name__})"
+        answer = ClientError(0, QueryRefused.code, reason)
+    return FrameCodec(TermDictionary(hashing=False), LISTS).encode([answer])
+
+
+def serve(inbound: BinaryIO, outbound: BinaryIO) -> None:
+    """Parse what comes in until the other side closes."""
+    _answer("SELECT * WHERE { ?s ?p ?o }")  # the first parse builds the grammar; do it before saying ready
+    outbound.write(_READY)
+    outbound.flush()
+    while len(header := inbound.read(_LENGTH.size)) == _LENGTH.size:
+        raw = inbound.read(_LENGTH.unpack(header)[0])
+        outbound.write(_answer(raw.decode("utf-8", "surrogatepass")))
+        outbound.flush()
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+    serve(sys.stdin.buffer, sys.stdout.buffer)

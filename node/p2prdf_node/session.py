@@ -1,0 +1,353 @@
+"""One client: its requests in, outcomes and solutions out.
+
+How much may be under way, and why, is told in :mod:`p2prdf_node.clients`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from p2prdf.errors import (
+    Busy,
+    DataRefused,
+    LocalProtocolError,
+    P2PRDFError,
+    RemoteProtocolError,
+    Unavailable,
+)
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.wire import contract, messages
+
+if TYPE_CHECKING:
+    from p2prdf_node.clients import Clients
+    from p2prdf_node.connection import Connection
+
+__all__ = ["ClientSession", "Pending"]
+
+VERSION: Final = 1
+EVENTS_MAX: Final = (1 << 63) - 1
+"""Largest number of a publication's first event."""
+FRAME_ANSWERS: Final = 4096
+"""Solutions in one frame."""
+
+log = structlog.get_logger("clients")
+
+
+@dataclass(slots=True)
+class _Delivery:
+    """Solutions of one subscription on their way to one client."""
+
+    subscription: int
+    sent: int
+    """Last sequence number written."""
+    acknowledged: int
+    live: bool
+    """Whether the client has been told of it; what comes in before waits."""
+    waiting: deque[contract.Notify] = field(default_factory=deque)
+    """At most a window: the home sends no more than is acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A request the peer is working on."""
+
+    session: ClientSession
+    request: int
+    kind: str
+    names: tuple[str, ...] = ()
+    subscription: int = 0
+
+
+class ClientSession:
+    """One client.  Handler of its connection after its ClientHello."""
+
+    def __init__(self, clients: Clients, connection: Connection, hello: messages.ClientHello):
+        if hello.version != VERSION:
+            raise RemoteProtocolError(
+                f"version {hello.version} of the client protocol is not spoken here, {VERSION} is"
+            )
+        self.connection = connection
+        self.held: deque[tuple[float, messages.ClientPublish]] = deque()
+        self.under_way = 0
+        self._clients = clients
+        self._config = clients.config
+        self._deliveries: dict[int, _Delivery] = {}
+        self._subscribing = 0
+        self._room = True
+        clients.sessions[self] = None
+        connection.handler = self
+        connection.send([messages.ClientWelcome(clients.own, self._config.publications_max, VERSION)])
+
+    @property
+    def answers_waiting(self) -> int:
+        """Solutions that wait until this client takes some."""
+        return sum(len(n.identity) for delivery in self._deliveries.values() for n in delivery.waiting)
+
+    def error(self, request: int, code: str, text: str) -> None:
+        """Tell the client that a request failed."""
+        self._clients.counts[f"errors_{code}"] += 1
+        self.connection.send([messages.ClientError(request, code, text)])
+
+    # --- Handler ---------------------------------------------------------------------------------
+
+    def take(self, connection: Connection, message: Any) -> None:  # noqa: ARG002
+        """Deal with a request; errors of the request are answered, errors of the protocol raised."""
+        action = _ACTIONS.get(type(message))
+        if action is None:
+            raise RemoteProtocolError(f"a client sent {type(message).__name__}, which is no request")
+        try:
+            action(self, message)
+        except RemoteProtocolError:
+            raise
+        except P2PRDFError as error:
+            self.error(getattr(message, "request", 0), error.code, str(error))
+
+    def writable(self, *, room: bool) -> None:
+        """Neither answer nor read while the client does not read."""
+        self._room = room
+        if room:
+            for delivery in list(self._deliveries.values()):
+                self._pump(delivery)
+            self.connection.release("writing")
+        else:
+            self.connection.hold("writing")
+
+    def refused(self, connection: Connection, error: P2PRDFError) -> None:  # noqa: ARG002
+        """Tell the client why it is closed."""
+        self.error(0, error.code, str(error))
+
+    def closed(self, reason: str) -> None:
+        """Detach the client's subscriptions."""
+        log.debug("client_gone", address=self.connection.address, reason=reason)
+        self._clients.sessions.pop(self, None)
+        self.held.clear()
+        for subscription in list(self._deliveries):
+            self._clients.forget(subscription, self)
+            self._clients.submit(contract.Detach(subscription))
+        self._deliveries.clear()
+
+    # --- publications ----------------------------------------------------------------------------
+
+    def _publish(self, message: messages.ClientPublish) -> None:
+        self._refuse_when_stopping()
+        if self.under_way + len(self.held) >= 2 * self._config.publications_max:
+            raise RemoteProtocolError(f"more publications than the credit of {self._config.publications_max}")
+        self._clients.terms.check(message.s, message.p, message.o)
+        if len(message) == 0:
+            raise DataRefused("a publication without triples")
+        if message.first_event > EVENTS_MAX:
+            raise DataRefused(f"event number {message.first_event} is more than {EVENTS_MAX}")
+        self.held.append((time.monotonic(), message))
+        self._clients.schedule()
+        self._credit()
+
+    def _credit(self) -> None:
+        if self.under_way + len(self.held) >= self._config.publications_max:
+            self.connection.hold("credit")
+        else:
+            self.connection.release("credit")
+
+    def admit_one(self) -> int:
+        """Give the first waiting publication to the peer; return its number of triples."""
+        _, m = self.held.popleft()
+        self.under_way += 1
+        self._clients.counts["publications"] += 1
+        self._clients.counts["triples"] += len(m)
+        self._clients.ask(
+            Pending(self, m.request, "publish"),
+            lambda number: contract.Publish(number, m.publisher, m.first_event, m.s, m.p, m.o),
+        )
+        return len(m)
+
+    def refuse_held(self, before: float) -> None:
+        """Refuse the publications that wait since before monotonic time ``before``."""
+        while self.held and self.held[0][0] < before:
+            _, message = self.held.popleft()
+            self.error(message.request, Busy.code, "the node has no room for publications now")
+            self._credit()
+
+    # --- subscriptions ---------------------------------------------------------------------------
+
+    def _subscribe(self, message: messages.ClientSubscribe) -> None:
+        self._refuse_when_stopping()
+        if message.algorithm not in (a.value for a in Algorithm):
+            raise LocalProtocolError(f"algorithm {message.algorithm!r} is neither csbv nor cqc")
+        lease_max = self._config.lease_seconds_max
+        if not 0 < message.lease_seconds <= lease_max:
+            raise LocalProtocolError(f"a lease of {message.lease_seconds} s is not within {lease_max:g} s")
+        self._refuse_when_full()
+        self._subscribing += 1
+        self._clients.spawn(self._parse_and_subscribe(message), "subscribe")
+
+    async def _parse_and_subscribe(self, message: messages.ClientSubscribe) -> None:
+        try:
+            query = await self._clients.parser.parse(message.query)
+        except P2PRDFError as error:
+            self.failed(Pending(self, message.request, "subscribe"), error.code, str(error))
+            return
+        if self not in self._clients.sessions:
+            self._subscribing -= 1
+            return
+        self._clients.ask(
+            Pending(self, message.request, "subscribe", query.names),
+            lambda number: _subscribe_request(number, query, message),
+        )
+
+    def _attach(self, message: messages.ClientAttach) -> None:
+        self._refuse_when_stopping()
+        self._refuse_when_full()
+        # Solutions may come in before the confirmation: they wait.
+        self._begin(message.subscription, message.after, live=False)
+        self._clients.ask(
+            Pending(self, message.request, "attach", subscription=message.subscription),
+            lambda number: contract.Attach(number, message.subscription, message.after),
+        )
+
+    def _unsubscribe(self, message: messages.ClientUnsubscribe) -> None:
+        self._clients.ask(
+            Pending(self, message.request, "unsubscribe"),
+            lambda number: contract.Unsubscribe(number, message.subscription),
+        )
+
+    def _acknowledge(self, message: messages.ClientAcknowledge) -> None:
+        delivery = self._deliveries.get(message.subscription)
+        if delivery is None:
+            return  # it was taken over or ended while the acknowledgement was under way
+        if message.sequence > delivery.sent:
+            raise RemoteProtocolError(
+                f"solution {message.sequence} was acknowledged, {delivery.sent} is the last one sent"
+            )
+        if message.sequence > delivery.acknowledged:
+            delivery.acknowledged = message.sequence
+            self._clients.submit(contract.AcknowledgeAnswers(message.subscription, message.sequence))
+
+    def notify(self, effect: contract.Notify) -> None:
+        """Write solutions, or keep them until the client takes some."""
+        delivery = self._deliveries[effect.subscription]
+        delivery.waiting.append(effect)
+        self._pump(delivery)
+
+    def _pump(self, delivery: _Delivery) -> None:
+        while delivery.live and delivery.waiting and self._room:
+            self._write_rows(delivery, delivery.waiting.popleft())
+
+    def _write_rows(self, delivery: _Delivery, effect: contract.Notify) -> None:
+        """Write solutions in frames of moderate size; what the socket has no room for waits again."""
+        rows = len(effect.identity)
+        count = min(rows, FRAME_ANSWERS)
+        while True:
+            try:
+                self.connection.send([_rows_of(effect, count)])
+                break
+            except LocalProtocolError:  # long terms: not so many fit a frame
+                if count == 1:
+                    raise
+                count = (count + 1) // 2
+        delivery.sent = max(delivery.sent, effect.first + count - 1)
+        self._clients.counts["answers"] += count
+        if count < rows:
+            delivery.waiting.appendleft(_rest_of(effect, count))
+
+    def taken_over(self, subscription: int) -> None:
+        """Tell the client that another one takes this subscription from now on."""
+        self._deliveries.pop(subscription, None)
+        self.connection.send([messages.ClientUnsubscribed(0, subscription)])
+
+    # --- outcomes --------------------------------------------------------------------------------
+
+    def succeeded(self, pending: Pending, outcome: contract.Outcome) -> None:
+        """Answer a request that the peer has completed."""
+        request = pending.request
+        match outcome:
+            case contract.Published(stamp):
+                self.under_way -= 1
+                self.connection.send([messages.ClientPublished(request, stamp)])
+                self._credit()
+            case contract.Subscribed(subscription, since, order):
+                self._subscribing -= 1
+                self._begin(subscription, 0, live=True)
+                self.connection.send(
+                    [messages.ClientSubscribed(request, subscription, since, pending.names, order)]
+                )
+            case contract.Attached(subscription, since, names, order):
+                delivery = self._deliveries.get(subscription)
+                if delivery is not None:  # not taken over or ended meanwhile
+                    delivery.live = True
+                    self.connection.send(
+                        [messages.ClientSubscribed(request, subscription, since, names, order)]
+                    )
+                    self._pump(delivery)
+            case contract.Unsubscribed(subscription):
+                self._end(subscription)
+                self.connection.send([messages.ClientUnsubscribed(request, subscription)])
+            case _:
+                assert not isinstance(outcome, contract.Failed)
+
+    def failed(self, pending: Pending, code: str, text: str) -> None:
+        """Answer a request that failed."""
+        if pending.kind == "publish":
+            self.under_way -= 1
+        elif pending.kind == "subscribe":
+            self._subscribing -= 1
+        elif pending.kind == "attach":
+            self._end(pending.subscription)
+        if self in self._clients.sessions:
+            self.error(pending.request, code, text)
+            self._credit()
+
+    def _begin(self, subscription: int, after: int, *, live: bool) -> None:
+        self._clients.deliver_to(subscription, self)
+        self._deliveries[subscription] = _Delivery(subscription, sent=after, acknowledged=after, live=live)
+
+    def _end(self, subscription: int) -> None:
+        self._deliveries.pop(subscription, None)
+        self._clients.forget(subscription, self)
+
+    def _refuse_when_full(self) -> None:
+        if len(self._deliveries) + self._subscribing >= self._config.subscriptions_max:
+            raise Busy(f"this client has {len(self._deliveries)} subscriptions", retry_after=60)
+
+    def _refuse_when_stopping(self) -> None:
+        if self._clients.stopping:
+            raise Unavailable("the node is stopping")
+
+    def _status(self, message: messages.ClientStatus) -> None:
+        self.connection.send([messages.ClientStatusReply(message.request, self._clients.status())])
+
+
+def _subscribe_request(
+    number: int, query: ConjunctiveQuery, m: messages.ClientSubscribe
+) -> contract.Subscribe:
+    return contract.Subscribe(number, query, Algorithm(m.algorithm), m.per_event, m.lease_seconds)
+
+
+def _rows_of(effect: contract.Notify, count: int) -> messages.ClientRows:
+    """Return the first ``count`` solutions as a client is told them."""
+    return messages.ClientRows(
+        effect.subscription, effect.first, effect.lost, effect.identity[:count], effect.born[:count],
+        tuple(column[:count] for column in effect.bindings),
+    )  # fmt: skip
+
+
+def _rest_of(effect: contract.Notify, count: int) -> contract.Notify:
+    """Return the solutions after the first ``count``."""
+    return contract.Notify(
+        effect.subscription, effect.first + count, 0, effect.identity[count:], effect.born[count:],
+        tuple(column[count:] for column in effect.bindings),
+    )  # fmt: skip
+
+
+_ACTIONS: Final[dict[type, Callable[[ClientSession, Any], None]]] = {
+    messages.ClientPublish: ClientSession._publish,
+    messages.ClientSubscribe: ClientSession._subscribe,
+    messages.ClientAttach: ClientSession._attach,
+    messages.ClientUnsubscribe: ClientSession._unsubscribe,
+    messages.ClientAcknowledge: ClientSession._acknowledge,
+    messages.ClientStatus: ClientSession._status,
+}

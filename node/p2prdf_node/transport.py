@@ -1,0 +1,389 @@
+"""Links between peers: one outgoing TCP connection per destination, everything in batches.
+
+What a peer wants sent during one turn of the loop is collected per destination and leaves as one
+frame (more, if it is large) when the daemon calls :meth:`Links.flush`.  A link connects when it is
+first needed, says PeerHello, and is closed after a while of silence.  The answer comes over the other
+side's own link: a connection between peers carries parcels in one direction only.
+
+Nothing here is reliable, on purpose: a parcel that finds its link full or cannot be delivered is dropped
+and counted.  What must arrive is kept by the peer's outbox, which sends it again.  So the memory of a
+link is bounded (``PARCELS_MAX`` and ``ROWS_MAX`` waiting, plus one socket buffer), and a slow
+destination costs the others nothing.  As sending again takes a second, a link does try ``ATTEMPTS``
+times to connect before it drops what waits.
+
+The receiving side (:class:`PeerInlet`) takes parcels only from a peer that discovery knows, or that
+answers a sealed ping where it says it lives: so two clusters whose addresses got mixed up, or a peer
+that inherited the address of another one, do not talk to each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Sized
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from p2prdf.errors import LocalProtocolError, P2PRDFError, RemoteProtocolError
+from p2prdf.wire.messages import ClientError, Contact, Parcel, PeerHello
+from p2prdf_node.config import format_address
+from p2prdf_node.connection import Connection, Connections
+
+if TYPE_CHECKING:
+    from p2prdf.wire.codec import FrameCodec
+
+__all__ = ["Links", "PeerInlet", "bind_pair", "rows_of"]
+
+VERSION: Final = 1
+PARCELS_MAX: Final = 4096
+"""Parcels waiting for one destination."""
+ROWS_MAX: Final = 500_000
+"""Rows waiting for one destination (a single larger parcel is still taken)."""
+FRAME_ROWS: Final = 20_000
+"""A frame is cut when it holds so many rows: some 2 MB, one bite for the receiver."""
+FRAME_PARCELS: Final = 512
+ATTEMPTS: Final = 3
+"""Connections that fail in a row before what waits is dropped..."""
+RETRY_SECONDS: Final = 0.2
+"""...so far apart."""
+PORT_ATTEMPTS: Final = 64
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], object]
+
+log = structlog.get_logger("transport")
+
+
+def bind_pair(host: str, port: int) -> tuple[socket.socket, socket.socket]:
+    """Bind a TCP and a UDP socket to one port number; port 0 takes one that is free for both.
+
+    Raises LocalProtocolError naming the address and the reason.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        reason = error.strerror
+        raise LocalProtocolError(f"cannot listen on {format_address(host, port)}: {reason}") from error
+    family, *_, address = found[0]
+    reason = ""
+    for _attempt in range(1 if port else PORT_ATTEMPTS):
+        stream = socket.socket(family, socket.SOCK_STREAM)
+        datagram = socket.socket(family, socket.SOCK_DGRAM)
+        try:
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            stream.bind(address)
+            datagram.bind(stream.getsockname())
+        except OSError as error:
+            stream.close()
+            datagram.close()
+            reason = error.strerror or str(error)
+            continue
+        stream.setblocking(False)
+        datagram.setblocking(False)
+        return stream, datagram
+    raise LocalProtocolError(f"cannot listen on {format_address(host, port)}: {reason}")
+
+
+# --- outgoing ------------------------------------------------------------------------------------
+
+
+class Links:
+    """The outgoing links of a node, by destination.
+
+    ``broken`` is called with a destination whose connection broke or was refused.
+    """
+
+    def __init__(
+        self,
+        own: Contact,
+        codec: FrameCodec,
+        connections: Connections,
+        *,
+        connect_seconds: float,
+        idle_seconds: float,
+        spawn: Spawn,
+        broken: Callable[[int], None],
+    ):
+        self.own = own
+        self.codec = codec
+        self.connections = connections
+        self.connect_seconds = connect_seconds
+        self.idle_seconds = idle_seconds
+        self.spawn = spawn
+        self.broken = broken
+        self.counts: Counter[str] = Counter()
+        self._links: dict[int, _Link] = {}
+        self._dirty: dict[int, _Link] = {}
+
+    def post(self, to: Contact, parcel: Parcel) -> None:
+        """Take a parcel to be sent with the next :meth:`flush`."""
+        link = self._links.get(to.key)
+        if link is None or link.contact != to:
+            if link is not None:
+                link.close("moved")
+            link = self._links[to.key] = _Link(self, to)
+        link.post(parcel)
+        self._dirty[to.key] = link
+
+    def flush(self) -> None:
+        """Send what has been posted."""
+        dirty, self._dirty = self._dirty, {}
+        for link in dirty.values():
+            link.flush()
+
+    def established(self, key: int) -> bool:
+        """Tell whether a connection to a peer stands."""
+        link = self._links.get(key)
+        return link is not None and link.connection is not None and link.connection.live
+
+    def forget(self, contact: Contact) -> None:
+        """Close the link to a peer that is gone."""
+        link = self._links.get(contact.key)
+        if link is not None and link.contact == contact:
+            del self._links[contact.key]
+            link.close("peer gone")
+
+    def sweep(self, now: float) -> None:
+        """Close the links that have been idle for too long at monotonic time ``now``."""
+        for key, link in list(self._links.items()):
+            if link.idle_since(now) > self.idle_seconds:
+                del self._links[key]
+                link.close("idle")
+
+    @property
+    def waiting(self) -> int:
+        """Parcels not yet given to a socket."""
+        return sum(link.waiting for link in self._links.values())
+
+    def close(self) -> None:
+        """Close all links, once the sockets have taken what was written."""
+        for link in self._links.values():
+            link.close("stopping")
+        self._links.clear()
+
+    def status(self) -> dict[str, Any]:
+        """Return counts for people and monitoring."""
+        return {"links": len(self._links), "waiting": self.waiting, **self.counts}
+
+
+class _Link:
+    """The way to one destination.  Handler of its connection."""
+
+    def __init__(self, links: Links, contact: Contact):
+        self.contact = contact
+        self.connection: Connection | None = None
+        self._links = links
+        self._parcels: deque[Parcel] = deque()
+        self._rows = 0
+        self._room = True
+        self._connecting = False
+        self._closed = False
+        self._failures = 0
+        self._retry: asyncio.TimerHandle | None = None
+        self._used_at = time.monotonic()
+
+    @property
+    def waiting(self) -> int:
+        """Parcels not yet given to the socket."""
+        return len(self._parcels)
+
+    def post(self, parcel: Parcel) -> None:
+        """Take a parcel, or drop it if too many are waiting."""
+        rows = rows_of(parcel)
+        if len(self._parcels) >= PARCELS_MAX or (self._parcels and self._rows + rows > ROWS_MAX):
+            self._links.counts["dropped_full"] += 1
+            return
+        self._parcels.append(parcel)
+        self._rows += rows
+
+    def flush(self) -> None:
+        """Send what is waiting, as far as the socket has room."""
+        self._used_at = time.monotonic()
+        if self.connection is None:
+            self._open()
+            return
+        while self._parcels and self._room and self.connection is not None and self.connection.live:
+            self._send(self._next_parcels())
+
+    def _next_parcels(self) -> list[Parcel]:
+        parcels: list[Parcel] = []
+        rows = 0
+        while self._parcels and len(parcels) < FRAME_PARCELS and rows < FRAME_ROWS:
+            parcel = self._parcels.popleft()
+            rows += rows_of(parcel)
+            parcels.append(parcel)
+        self._rows -= rows
+        return parcels
+
+    def _send(self, parcels: list[Parcel]) -> None:
+        try:
+            frame = self._links.codec.encode(parcels)
+        except P2PRDFError as error:  # too long for one frame
+            if len(parcels) > 1:
+                half = len(parcels) // 2
+                self._send(parcels[:half])
+                self._send(parcels[half:])
+                return
+            self._links.counts["dropped_long"] += 1
+            log.warning("parcel_unsendable", message=type(parcels[0].message).__name__, reason=str(error))
+            return
+        assert self.connection is not None
+        self._links.counts["frames"] += 1
+        self._links.counts["bytes"] += len(frame)
+        self.connection.write(frame)
+
+    def _open(self) -> None:
+        if not self._connecting and self._retry is None and not self._closed:
+            self._connecting = True
+            self._links.spawn(self._connect(), "connect")
+
+    async def _connect(self) -> None:
+        links = self._links
+        loop = asyncio.get_running_loop()
+        connection = Connection(links.connections, links.codec, self)
+        connection.identified = True  # it is we who introduce ourselves
+        try:
+            async with asyncio.timeout(links.connect_seconds):
+                await loop.create_connection(lambda: connection, self.contact.host, self.contact.port)
+        except TimeoutError:
+            self._failed("no connection in time")  # one of us is busy, perhaps
+            return
+        except OSError as error:
+            self._failed(str(error))
+            links.broken(self.contact.key)
+            return
+        finally:
+            self._connecting = False
+        if self._closed:
+            connection.close()
+            return
+        self.connection = connection
+        self._failures = 0
+        connection.send([PeerHello(links.own, self.contact.key, VERSION)])
+        self.flush()
+
+    def _failed(self, reason: str) -> None:
+        log.info("link_failed", peer=str(self.contact), reason=reason)
+        self._links.counts["failed"] += 1
+        self._failures += 1
+        if self._failures >= ATTEMPTS:
+            self._failures = 0
+            self._drop("dropped_unreachable")
+        if not self._closed:
+            self._retry = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        if self._parcels:
+            self._open()
+
+    def _drop(self, why: str) -> None:
+        self._links.counts[why] += len(self._parcels)
+        self._parcels.clear()
+        self._rows = 0
+
+    def idle_since(self, now: float) -> float:
+        """Return for how long nothing has been sent."""
+        return 0.0 if self._parcels or self._connecting else now - self._used_at
+
+    def close(self, why: str) -> None:
+        """Drop what is waiting and close."""
+        self._closed = True
+        if self._retry is not None:
+            self._retry.cancel()
+        self._drop(f"dropped_{why.replace(' ', '_')}")
+        if self.connection is not None:
+            self.connection.close()
+
+    # --- Handler ---------------------------------------------------------------------------------
+
+    def take(self, connection: Connection, message: Any) -> None:  # noqa: ARG002
+        """The other side only ever says why it hangs up."""
+        if not isinstance(message, ClientError):
+            raise RemoteProtocolError(f"a peer sent {type(message).__name__} against its link's direction")
+        log.warning("link_refused", peer=str(self.contact), code=message.code, reason=message.text)
+
+    def writable(self, *, room: bool) -> None:
+        """Go on sending when the socket has room again."""
+        self._room = room
+        if room:
+            self.flush()
+
+    def refused(self, connection: Connection, error: P2PRDFError) -> None:
+        """A peer need not be told."""
+
+    def closed(self, reason: str) -> None:
+        """Report a connection that broke under us."""
+        self.connection = None
+        self._room = True
+        if not self._closed:
+            self._failed(reason)
+            self._links.broken(self.contact.key)
+
+
+def rows_of(parcel: Parcel) -> int:
+    """Return the number of rows a parcel carries, at least one."""
+    message: Any = parcel.message
+    for part in (getattr(message, "rows", None), message, getattr(message, "groups", None)):
+        if isinstance(part, Sized):
+            return max(1, len(part))
+    return 1
+
+
+# --- incoming ------------------------------------------------------------------------------------
+
+
+class PeerInlet:
+    """The receiving end of another peer's link.  Handler of its connection after its PeerHello.
+
+    ``confirm`` asks discovery about a contact, ``receive`` takes in a parcel and tells whether there
+    is room for more in this turn, ``gone`` is called with the peer's key when the connection ends.
+    """
+
+    def __init__(
+        self,
+        own_key: int,
+        connection: Connection,
+        hello: PeerHello,
+        *,
+        confirm: Callable[[Contact], Coroutine[Any, Any, bool]],
+        receive: Callable[[Parcel, Contact, Connection], None],
+        gone: Callable[[PeerInlet], None],
+        spawn: Spawn,
+    ):
+        if hello.version != VERSION:
+            raise RemoteProtocolError(
+                f"version {hello.version} of the peer protocol is not spoken here, {VERSION} is"
+            )
+        if hello.receiver_key != own_key:
+            raise RemoteProtocolError(f"this is peer {own_key:016x}, not {hello.receiver_key:016x}")
+        self.sender = hello.sender
+        self._confirm, self._receive, self._gone = confirm, receive, gone
+        connection.handler = self
+        connection.hold("confirm")
+        spawn(self._admit(connection), "admit")
+
+    async def _admit(self, connection: Connection) -> None:
+        if await self._confirm(self.sender):
+            connection.release("confirm")
+        else:
+            connection.refuse(RemoteProtocolError(f"no member of this cluster answers as {self.sender}"))
+
+    def take(self, connection: Connection, message: Any) -> None:
+        """Give a parcel to the peer."""
+        if not isinstance(message, Parcel):
+            raise RemoteProtocolError(f"a peer sent {type(message).__name__} instead of a parcel")
+        self._receive(message, self.sender, connection)
+
+    def writable(self, *, room: bool) -> None:
+        """Nothing is written here."""
+
+    def refused(self, connection: Connection, error: P2PRDFError) -> None:
+        """Tell the peer, so that its log says why."""
+        connection.send([ClientError(0, error.code, str(error))])
+
+    def closed(self, reason: str) -> None:  # noqa: ARG002
+        """Report that the connection is gone."""
+        self._gone(self)

@@ -1,0 +1,43 @@
+"""p2prdf: publish RDF and leave standing SPARQL queries in a leaderless overlay of equal peers.
+
+As a client of a running node::
+
+    async with p2prdf.connect("127.0.0.1:7400") as client:
+        subscription = await client.subscribe("SELECT ?s ?o WHERE { ?s <urn:knows> ?o }")
+        await client.publish([("<urn:a>", "<urn:knows>", "<urn:b>")])
+        async for solution in subscription:
+            print(solution["s"], solution["o"])
+
+As the driver of a peer, see :mod:`p2prdf.wire.contract` and :mod:`p2prdf.peer`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from p2prdf.errors import (
+    Busy,
+    DataRefused,
+    LocalProtocolError,
+    P2PRDFError,
+    QueryRefused,
+    RemoteProtocolError,
+    Unavailable,
+)
+
+if TYPE_CHECKING:
+    from p2prdf.client import connect
+
+__all__ = [
+    "Busy", "DataRefused", "LocalProtocolError", "P2PRDFError", "QueryRefused", "RemoteProtocolError",
+    "Unavailable", "connect",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    # The client brings asyncio along; the core, a simulation or a Spark executor do without.
+    if name == "connect":
+        from p2prdf.client import connect
+
+        return connect
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,19 @@
+"""Asynchronous client of a node: publish, subscribe, resume.
+
+::
+
+    async with p2prdf.connect("127.0.0.1:7400") as client:
+        query = "SELECT ?who ?goals WHERE { ?who a <urn:Athlete> ; <urn:goals> ?goals }"
+        subscription = await client.subscribe(query)
+        await client.publish([("<urn:a>", "<urn:goals>", '"3"')])
+        async for solution in subscription:
+            print(solution["who"], solution["goals"], solution.sequence)
+"""
+
+from __future__ import annotations
+
+from p2prdf.client.client import Client, Subscription, connect
+from p2prdf.client.publishing import Progress
+from p2prdf.client.solutions import Batch, Solution
+
+__all__ = ["Batch", "Client", "Progress", "Solution", "Subscription", "connect"]

@@ -1,0 +1,190 @@
+"""Publishing: any source of triples, in frames of moderate size, pipelined within the node's credit.
+
+Row *i* of the source is event ``first_event + i`` of its publisher.  A node that sees the same event
+again takes it as the same, so whatever failed can be published again under the same numbers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from p2prdf.errors import Busy, DataRefused, Unavailable
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.ntriples import TripleBatch
+from p2prdf.wire.messages import ClientPublish
+
+if TYPE_CHECKING:
+    from p2prdf.client.session import Session
+
+__all__ = ["Progress", "Publisher", "Source", "Triple"]
+
+Triple = tuple[str, str, str]
+"""Subject, predicate and object as canonical N-Triples terms."""
+Source = Iterable[Triple] | Iterable[TripleBatch] | AsyncIterable[Triple] | AsyncIterable[TripleBatch]
+
+FRAME_CHARACTERS: Final = 1 << 20
+"""A frame is cut at so much term text; a single larger triple travels alone."""
+BUSY_SECONDS_MIN: Final = 0.05
+BUSY_SECONDS_MAX: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a publication is: everything up to here is acknowledged.
+
+    ``triples``: number of triples of the source.  ``statements``: ``statements_done`` of the last
+    whole TripleBatch (0 for other sources): where to resume reading the file.
+    """
+
+    triples: int
+    statements: int
+
+
+@dataclass(slots=True)
+class _Piece:
+    """One frame under way."""
+
+    first_event: int
+    s: list[str]
+    p: list[str]
+    o: list[str]
+    statements: int
+    """``statements_done`` of the batch that this piece completes, else 0."""
+    answer: asyncio.Future[Any] | None = None
+    retries: int = 0
+
+
+class Publisher:
+    """One publication: sends pieces within the credit, waits for them in order, tries again when busy."""
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        publisher: int,
+        first_event: int,
+        credit: int,
+        silence_seconds: float,
+        busy_seconds: float,
+        on_progress: Callable[[Progress], None] | None,
+    ):
+        self._session = session
+        self._publisher = publisher
+        self._next_event = first_event
+        self._credit = credit
+        self._silence_seconds = silence_seconds
+        self._busy_seconds = busy_seconds
+        self._on_progress = on_progress
+        self._under_way: deque[_Piece] = deque()
+        self._progress = Progress(0, 0)
+
+    async def run(self, source: Source, batch_triples: int) -> int:
+        """Publish everything; return the number of triples acknowledged."""
+        async for s, p, o, statements in _pieces(source, batch_triples):
+            while len(self._under_way) >= self._credit:
+                await self._take_first()
+            while self._under_way and (first := self._under_way[0].answer) is not None and first.done():
+                await self._take_first()
+            piece = _Piece(self._next_event, s, p, o, statements)
+            self._next_event += len(s)
+            self._under_way.append(piece)
+            self._send(piece)
+            await self._session.room()
+            await asyncio.sleep(0)  # a source that never waits must not keep answers from coming in
+        while self._under_way:
+            await self._take_first()
+        return self._progress.triples
+
+    def _send(self, piece: _Piece) -> None:
+        terms = TermDictionary(hashing=False)
+        s, p, o = terms.intern_all(piece.s), terms.intern_all(piece.p), terms.intern_all(piece.o)
+        piece.answer = self._session.start(
+            lambda request: ClientPublish(request, self._publisher, piece.first_event, s, p, o), terms
+        )
+
+    async def _take_first(self) -> None:
+        """Wait until the oldest piece is acknowledged."""
+        piece = self._under_way[0]
+        waited = 0.0
+        while True:
+            assert piece.answer is not None
+            try:
+                async with asyncio.timeout(self._silence_seconds):
+                    await piece.answer
+                break
+            except TimeoutError:
+                raise Unavailable(f"no acknowledgement within {self._silence_seconds:g} s") from None
+            except Busy:
+                if waited >= self._busy_seconds:
+                    raise
+                pause = min(BUSY_SECONDS_MIN * 2**piece.retries, BUSY_SECONDS_MAX)
+                await asyncio.sleep(pause)
+                waited += pause
+                piece.retries += 1
+                self._send(piece)
+        self._under_way.popleft()
+        self._progress = Progress(
+            self._progress.triples + len(piece.s), piece.statements or self._progress.statements
+        )
+        if self._on_progress is not None:
+            self._on_progress(self._progress)
+
+
+Columns = tuple[list[str], list[str], list[str], int]
+
+
+async def _pieces(source: Source, batch_triples: int) -> AsyncIterator[Columns]:
+    """Cut a source into pieces that fit a frame."""
+    s: list[str] = []
+    p: list[str] = []
+    o: list[str] = []
+    characters = 0
+    async for item in _items(source):
+        if isinstance(item, TripleBatch):
+            for piece in _cut(item, batch_triples):
+                yield piece
+            continue
+        try:
+            subject, predicate, value = item
+            size = len(subject) + len(predicate) + len(value)
+        except (TypeError, ValueError):
+            raise DataRefused(f"{item!r} is neither a triple of terms nor a TripleBatch") from None
+        if s and (len(s) >= batch_triples or characters + size > FRAME_CHARACTERS):
+            yield s, p, o, 0
+            s, p, o, characters = [], [], [], 0
+        s.append(subject)
+        p.append(predicate)
+        o.append(value)
+        characters += size
+    if s:
+        yield s, p, o, 0
+
+
+def _cut(batch: TripleBatch, batch_triples: int) -> list[Columns]:
+    pieces: list[Columns] = []
+    start = characters = 0
+    for row, size in enumerate(map(_size, batch.s, batch.p, batch.o)):
+        if row > start and (row - start >= batch_triples or characters + size > FRAME_CHARACTERS):
+            pieces.append((batch.s[start:row], batch.p[start:row], batch.o[start:row], 0))
+            start, characters = row, 0
+        characters += size
+    if start < len(batch.s):
+        pieces.append((batch.s[start:], batch.p[start:], batch.o[start:], batch.statements_done))
+    return pieces
+
+
+def _size(s: str, p: str, o: str) -> int:
+    return len(s) + len(p) + len(o)
+
+
+async def _items(source: Source) -> AsyncIterator[Triple | TripleBatch]:
+    if isinstance(source, AsyncIterable):
+        async for item in source:
+            yield item
+    else:
+        for item in cast("Iterable[Triple | TripleBatch]", source):
+            yield item

@@ -1,0 +1,205 @@
+"""The client's end of a connection to a node: requests out, answers and solutions in.
+
+The wire is the peers' (:mod:`p2prdf.wire.codec`).  A client keeps no terms: each frame is built and
+read with a dictionary of its own, so publishing a file of any size takes a constant amount of memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from p2prdf.columns import LISTS
+from p2prdf.errors import P2PRDFError, RemoteProtocolError, Unavailable, error_from_code
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.wire import messages
+from p2prdf.wire.codec import FrameCodec, FrameReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Session", "open_session"]
+
+VERSION: Final = 1
+AGENT: Final = "p2prdf-python"
+LINGER_SECONDS: Final = 2.0
+
+_ANSWERS: Final = (
+    messages.ClientPublished, messages.ClientSubscribed, messages.ClientUnsubscribed,
+    messages.ClientStatusReply,
+)  # fmt: skip
+
+
+class Session(asyncio.Protocol):
+    """One connection.  ``on_rows`` is called with solutions and the dictionary of their terms,
+    ``on_ended`` with a subscription that another client took over, ``on_lost`` when all is over.
+    """
+
+    def __init__(self) -> None:
+        self.welcome: asyncio.Future[messages.ClientWelcome] = asyncio.get_running_loop().create_future()
+        self.on_rows: Callable[[messages.ClientRows, TermDictionary], None] = lambda _rows, _terms: None
+        self.on_ended: Callable[[int], None] = lambda _subscription: None
+        self.on_lost: Callable[[P2PRDFError], None] = lambda _error: None
+        self.lost: P2PRDFError | None = None
+        self._reader = FrameReader()
+        self._requests: dict[int, asyncio.Future[Any]] = {}
+        self._next_request = 0
+        self._transport: asyncio.Transport | None = None
+        self._gone = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    # --- out -------------------------------------------------------------------------------------
+
+    def start(self, make: Callable[[int], Any], terms: TermDictionary | None = None) -> asyncio.Future[Any]:
+        """Send the request that ``make`` builds from its number; return the future of its answer.
+
+        The future's exception is always taken note of, so it may be dropped.  Raises Unavailable.
+        """
+        if self.lost is not None:
+            raise self.lost
+        self._next_request += 1
+        request = self._next_request
+        frame = encode(make(request), terms)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(_look_at)
+        self._requests[request] = answer
+        self._write(frame)
+        return answer
+
+    async def ask(self, make: Callable[[int], Any], *, timeout_seconds: float) -> Any:
+        """Send a request and return its answer.  Raises Unavailable, or the error it was answered with."""
+        answer = self.start(make)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                return await answer
+        except TimeoutError:
+            raise Unavailable(f"no answer within {timeout_seconds:g} s") from None
+
+    def tell(self, message: Any) -> None:
+        """Send what has no answer; nothing happens if the connection is gone."""
+        if self.lost is None:
+            self._write(encode(message))
+
+    async def room(self) -> None:
+        """Wait until the node takes what has been written."""
+        await self._room.wait()
+        if self.lost is not None:
+            raise self.lost
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._lose(Unavailable("the client was closed"))
+        if self._transport is not None:
+            self._transport.close()
+
+    async def closed(self) -> None:
+        """Wait until the socket is closed, at most ``LINGER_SECONDS`` for a node that does not read."""
+        try:
+            async with asyncio.timeout(LINGER_SECONDS):
+                await self._gone.wait()
+        except TimeoutError:
+            if self._transport is not None:
+                self._transport.abort()
+            await self._gone.wait()
+
+    def _write(self, frame: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(frame)
+
+    # --- in --------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._write(encode(messages.ClientHello(VERSION, AGENT)))
+
+    def data_received(self, data: bytes) -> None:
+        """Take in bytes."""
+        try:
+            for body in self._reader.feed(data):
+                terms = TermDictionary(hashing=False)
+                for message in FrameCodec(terms, LISTS).decode(body):
+                    self._take(message, terms)
+        except P2PRDFError as error:
+            self._lose(error)
+            if self._transport is not None:
+                self._transport.abort()
+
+    def _take(self, message: Any, terms: TermDictionary) -> None:
+        if isinstance(message, messages.ClientRows):
+            self.on_rows(message, terms)
+        elif isinstance(message, messages.ClientUnsubscribed) and message.request == 0:
+            self.on_ended(message.subscription)
+        elif isinstance(message, _ANSWERS):
+            answer = self._requests.pop(message.request, None)
+            if answer is not None and not answer.done():
+                answer.set_result(message)
+        elif isinstance(message, messages.ClientError):
+            self._fail(message)
+        elif isinstance(message, messages.ClientWelcome) and not self.welcome.done():
+            self.welcome.set_result(message)
+        else:
+            raise RemoteProtocolError(f"the node sent {type(message).__name__}, which is not expected here")
+
+    def _fail(self, message: messages.ClientError) -> None:
+        error = error_from_code(message.code, message.text)
+        if message.request == 0:
+            self._lose(error)
+            return
+        answer = self._requests.pop(message.request, None)
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
+
+    def pause_writing(self) -> None:
+        """The socket is full."""
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        """The socket has room again."""
+        self._room.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self._transport = None
+        self._gone.set()
+        self._lose(Unavailable(f"the node closed the connection{f': {exc}' if exc else ''}"))
+
+    def _lose(self, error: P2PRDFError) -> None:
+        if self.lost is not None:
+            return
+        self.lost = error
+        self._room.set()
+        for answer in [self.welcome, *self._requests.values()]:
+            if not answer.done():
+                answer.set_exception(error)
+        self.welcome.exception() if self.welcome.done() and not self.welcome.cancelled() else None
+        self._requests.clear()
+        self.on_lost(error)
+
+
+async def open_session(host: str, port: int, *, connect_seconds: float) -> Session:
+    """Connect to a node and be welcomed.  Raises Unavailable, or what the node answers."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(connect_seconds):
+            _, session = await loop.create_connection(Session, host, port)
+            try:
+                await session.welcome
+            except BaseException:
+                session.close()
+                raise
+            return session
+    except (OSError, TimeoutError) as error:
+        reason = str(error) or f"no welcome within {connect_seconds:g} s"
+        raise Unavailable(f"{host}:{port}: {reason}") from error
+
+
+def encode(message: Any, terms: TermDictionary | None = None) -> bytes:
+    """Return the frame of one message; ``terms`` holds the terms of its columns."""
+    return FrameCodec(terms if terms is not None else TermDictionary(hashing=False), LISTS).encode([message])
+
+
+def _look_at(answer: asyncio.Future[Any]) -> None:
+    if not answer.cancelled():
+        answer.exception()

@@ -1,0 +1,116 @@
+"""What a subscriber gets: solutions one by one, or whole batches as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from p2prdf import hlc
+
+__all__ = ["Batch", "Solution"]
+
+
+class Solution(Mapping[str, str]):
+    """One solution: variable name to canonical N-Triples term.
+
+    ``sequence``: its number within the subscription, for acknowledging and resuming.
+    ``identity``: 64-bit name, equal for equal derivations wherever and however often they are made.
+    ``born``: publication time of the newest triple it is made of, seconds since the epoch.
+    ``lost``: solutions right before this one that were dropped because the subscriber was too slow.
+    """
+
+    __slots__ = ("_names", "_terms", "born", "identity", "lost", "sequence")
+
+    def __init__(
+        self, names: tuple[str, ...], terms: tuple[str, ...], *,
+        sequence: int, identity: int, born: float, lost: int,
+    ):  # fmt: skip
+        self._names = names
+        self._terms = terms
+        self.sequence = sequence
+        self.identity = identity
+        self.born = born
+        self.lost = lost
+
+    def __getitem__(self, name: str) -> str:
+        try:
+            return self._terms[self._names.index(name)]
+        except ValueError:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        bound = " ".join(f"?{name}={term}" for name, term in zip(self._names, self._terms, strict=True))
+        return f"<Solution {self.sequence} {bound}>"
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The terms in the order of the query's projection."""
+        return self._terms
+
+    def age_seconds(self, now: float) -> float:
+        """Return how long ago its newest triple was published, at time ``now`` since the epoch.
+
+        The moment a solution is received this is the answer's latency, up to the difference
+        between this clock and that of the node the triple was published at, and to the millisecond.
+        """
+        return now - self.born
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Consecutive solutions as columns; ``first`` is the sequence number of the first row.
+
+    ``columns`` are in the order of ``names``.  ``lost`` solutions are missing right before the first.
+    """
+
+    names: tuple[str, ...]
+    first: int
+    lost: int
+    identities: list[int]
+    born_stamps: list[int]
+    columns: tuple[list[str], ...]
+
+    def __len__(self) -> int:
+        return len(self.identities)
+
+    @property
+    def last(self) -> int:
+        """Sequence number of the last row."""
+        return self.first + len(self.identities) - 1
+
+    @property
+    def born(self) -> list[float]:
+        """Publication times in seconds since the epoch."""
+        return [hlc.seconds(stamp) for stamp in self.born_stamps]
+
+    def solution(self, row: int) -> Solution:
+        """Return one row."""
+        return Solution(
+            self.names,
+            tuple(column[row] for column in self.columns),
+            sequence=self.first + row,
+            identity=self.identities[row],
+            born=hlc.seconds(self.born_stamps[row]),
+            lost=self.lost if row == 0 else 0,
+        )
+
+    def __iter__(self) -> Iterator[Solution]:
+        return (self.solution(row) for row in range(len(self)))
+
+    def since(self, after: int) -> Batch | None:
+        """Return the rows after sequence number ``after``, or None if there are none."""
+        skip = after + 1 - self.first
+        if skip <= 0:
+            return self
+        if skip >= len(self):
+            return None
+        return Batch(
+            self.names, after + 1, 0, self.identities[skip:], self.born_stamps[skip:],
+            tuple(column[skip:] for column in self.columns),
+        )  # fmt: skip

@@ -1,0 +1,186 @@
+"""Real node processes on loopback.  Every wait has a deadline and ends on a condition."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+import p2prdf
+
+READY_SECONDS = 60.0
+
+
+class NodeProcess:
+    """One daemon as a child process."""
+
+    def __init__(self, directory, name, **options):
+        self.log = directory / f"{name}.log"
+        command = [sys.executable, "-m", "p2prdf_node"]
+        for option, value in {"listen": "127.0.0.1:0", "log_format": "json", **options}.items():
+            command += [f"--{option.replace('_', '-')}", str(value)]
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("P2PRDF_")}
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, env=environment, text=True
+            )
+        self.address = self.key = ""
+
+    def wait_ready(self):
+        """Read the one line of standard output."""
+        readable, _, _ = select.select([self.process.stdout], [], [], READY_SECONDS)
+        line = self.process.stdout.readline() if readable else ""
+        assert line.startswith("ready "), f"no ready line but {line!r}; log:\n{self.text()}"
+        _, self.address, self.key = line.split()
+        return self
+
+    @property
+    def port(self):
+        return int(self.address.rpartition(":")[2])
+
+    def text(self):
+        return self.log.read_text(errors="replace")
+
+    def terminate(self):
+        self.process.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def wait(self, seconds=15.0):
+        return self.process.wait(seconds)
+
+    def close(self):
+        """Stop the process, whatever state it is in, and check that nothing failed unexpectedly in it."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.terminate()
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        finally:
+            self.process.stdout.close()
+        assert "Traceback" not in self.text(), self.text()
+        assert "_failed" not in self.text().replace("link_failed", ""), self.text()
+
+
+class Launcher:
+    """Starts nodes, and stops what it started."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.nodes = []
+
+    def start(self, **options):
+        """Start one node and wait until it is ready."""
+        return self.launch(**options).wait_ready()
+
+    def launch(self, **options):
+        """Start one node without waiting."""
+        node = NodeProcess(self.directory, f"node{len(self.nodes)}", **options)
+        self.nodes.append(node)
+        return node
+
+    def overlay(self, count, **options):
+        """Start an overlay whose members join by the first one."""
+        first = self.start(**options)
+        others = [self.launch(bootstrap=first.address, **options) for _ in range(count - 1)]
+        return [first, *(node.wait_ready() for node in others)]
+
+    def close(self):
+        for node in self.nodes:
+            with contextlib.suppress(ProcessLookupError):
+                node.process.terminate()
+        for node in self.nodes:
+            node.close()
+
+
+@pytest.fixture
+def launcher(tmp_path):
+    """Nodes of one test."""
+    started = Launcher(tmp_path)
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="session")
+def _overlay(tmp_path_factory):
+    started = Launcher(tmp_path_factory.mktemp("overlay"))
+    try:
+        nodes = started.overlay(5, hello_seconds=1)
+        ready_at = time.monotonic()
+        asyncio.run(until(lambda: all_know_each_other(nodes), seconds=15))
+        started.seconds_to_meet = time.monotonic() - ready_at
+        yield started
+    finally:
+        started.close()
+
+
+@pytest.fixture
+def overlay(_overlay):
+    """Five nodes that know each other; shared by all tests that do not hurt them."""
+    return _overlay.nodes
+
+
+@pytest.fixture
+def seconds_to_meet(_overlay):
+    """How long the five took to know each other, from the last one's ready line on."""
+    return _overlay.seconds_to_meet
+
+
+async def until(condition, seconds=10.0):
+    """Wait until an asynchronous condition holds; return its value.  Fails at the deadline."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = await condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"the condition did not come true within {seconds} s"
+        await asyncio.sleep(0.02)
+
+
+async def status(node):
+    """Return a node's state."""
+    async with p2prdf.connect(node.address) as client:
+        return await client.status()
+
+
+async def all_know_each_other(nodes):
+    """Tell whether each node has all the others in its table."""
+    keys = {node.key for node in nodes}
+    views = [{peer["key"] for peer in (await status(node))["peers"]} | {node.key} for node in nodes]
+    return all(view == keys for view in views)
+
+
+@pytest.fixture(name="until")
+def _until():
+    return until
+
+
+@pytest.fixture(name="status")
+def _status():
+    return status
+
+
+@pytest.fixture(name="all_know_each_other")
+def _all_know_each_other():
+    return all_know_each_other
+
+
+@pytest.fixture
+def free_port():
+    """A port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

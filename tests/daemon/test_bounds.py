@@ -1,0 +1,127 @@
+"""A subscriber that does not read, a node that is stopped in the middle, and the garbage collector."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import p2prdf
+from p2prdf.columns import LISTS
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.wire import messages
+from p2prdf.wire.codec import FrameCodec
+
+
+def frame(*parts):
+    return FrameCodec(TermDictionary(), LISTS).encode(list(parts))
+
+
+async def test_a_subscriber_that_stops_reading_costs_a_bounded_amount_and_others_nothing(
+    launcher, until, all_know_each_other, status
+):
+    """Answers pile up for one that sleeps; another gets all of them while what waits stays within bounds."""
+    nodes = launcher.overlay(2, answers_window=1000, answers_pending_max=3000)
+    await until(lambda: all_know_each_other(nodes))
+    query = "SELECT ?s ?o { ?s <urn:slow> ?o }"
+    _, writer = await asyncio.open_connection("127.0.0.1", nodes[0].port, limit=1024)
+    try:
+        writer.write(frame(messages.ClientHello(1, "sleeper")))
+        writer.write(frame(messages.ClientSubscribe(1, query, "csbv", False, 60.0)))
+
+        async def asleep():
+            return (await status(nodes[0]))["clients"]["deliveries"] == 1
+
+        await until(asleep)
+        async with (
+            p2prdf.connect(nodes[0].address) as client,
+            p2prdf.connect(nodes[1].address) as publisher,
+        ):
+            awake = await client.subscribe(query)
+            text = "x" * 10_000
+
+            async def publish(first, last):
+                source = ((f"<urn:s{n}>", "<urn:slow>", f'"{text}{n}"') for n in range(first, last))
+                assert await publisher.publish(source, batch_triples=50) == last - first
+
+            async def read(count):
+                seen = 0
+                async for batch in awake.batches():
+                    assert batch.lost == 0
+                    seen += len(batch)
+                    if seen == count:
+                        return
+
+            async with asyncio.timeout(40):
+                for first in range(0, 4000, 2000):
+                    await asyncio.gather(publish(first, first + 2000), read(2000))
+                    waiting = (await status(nodes[0]))["clients"]["answers_waiting"]
+                    assert 0 < waiting <= 1000
+    finally:
+        writer.transport.abort()
+
+
+async def test_a_sleeper_that_wakes_up_is_told_what_it_has_missed(launcher):
+    """The home keeps the newest solutions; those before them are a gap that is told, in order."""
+    node = launcher.start(answers_window=100, answers_pending_max=1000)
+    count = 5000
+    async with p2prdf.connect(node.address) as client, p2prdf.connect(node.address) as publisher:
+        subscription = await client.subscribe("SELECT ?o { <urn:s> <urn:p> ?o }", auto_acknowledge=False)
+        await publisher.publish((("<urn:s>", "<urn:p>", f'"{n}"') for n in range(count)), batch_triples=100)
+        expected, seen = 1, []
+        async with asyncio.timeout(20):
+            async for batch in subscription.batches():
+                assert batch.first == expected + batch.lost
+                expected = batch.last + 1
+                seen += batch.columns[0]
+                subscription.acknowledge()
+                if batch.last == count:
+                    break
+        assert 1000 <= len(seen) <= 1100
+        assert len(set(seen)) == len(seen) == count - subscription.lost
+        assert seen[-1000:] == [f'"{n}"' for n in range(count - 1000, count)]
+
+
+async def test_sigterm_in_the_middle_of_a_publication_is_prompt_and_loses_nothing_acknowledged(
+    launcher, until, all_know_each_other
+):
+    nodes = launcher.overlay(2)
+    await until(lambda: all_know_each_other(nodes))
+    async with p2prdf.connect(nodes[0].address) as subscriber:
+        await subscriber.subscribe("SELECT ?s { ?s <urn:p> <urn:o> }")
+        publisher = await p2prdf.connect(nodes[1].address)
+        acknowledged = 0
+
+        def note(progress):
+            nonlocal acknowledged
+            acknowledged = progress.triples
+            if acknowledged == 1000:
+                nodes[1].terminate()
+
+        try:
+            await publisher.publish(
+                ((f"<urn:s{n}>", "<urn:p>", "<urn:o>") for n in range(1_000_000)),
+                batch_triples=100, on_progress=note,
+            )  # fmt: skip
+            raise AssertionError("the publication should have been cut off")
+        except p2prdf.Unavailable:
+            pass
+        finally:
+            await publisher.close()
+        began = time.monotonic()
+        assert await asyncio.to_thread(nodes[1].wait) == 0
+        assert time.monotonic() - began < 8
+    assert acknowledged >= 1000
+
+
+async def test_the_garbage_collector_is_tamed(overlay, status):
+    state = (await status(overlay[0]))["garbage_collector"]
+    assert state["thresholds"] == [100_000, 50, 100]
+    assert state["frozen"] > 10_000
+
+
+async def test_status_tells_what_operators_ask(overlay, status):
+    state = await status(overlay[0])
+    assert len(state["peers"]) == 4
+    assert state["memory_bytes"] > 10_000_000
+    assert state["peer"]["key"] == overlay[0].key
+    assert {"links", "waiting"} <= set(state["transport"])

@@ -1,0 +1,80 @@
+"""Nodes find each other, notice who is gone, and keep strangers out."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import p2prdf
+
+
+def test_five_processes_find_each_other(overlay, seconds_to_meet):
+    """The fixture has waited for it; about a second on an idle machine."""
+    assert len(overlay) == 5
+    assert seconds_to_meet < 5
+
+
+async def test_a_node_may_be_started_before_the_one_it_joins_by(launcher, until, all_know_each_other, free_port):
+    early = launcher.start(bootstrap=f"127.0.0.1:{free_port}")
+    late = launcher.start(listen=f"127.0.0.1:{free_port}")
+    await until(lambda: all_know_each_other([early, late]))
+
+
+async def test_bootstrap_takes_host_names_and_survives_those_that_do_not_resolve(
+    launcher, until, all_know_each_other
+):
+    first = launcher.start()
+    second = launcher.start(bootstrap=f"no-such-host.invalid:7400,localhost:{first.port}")
+    await until(lambda: all_know_each_other([first, second]))
+
+
+async def test_who_is_killed_comes_back_or_says_goodbye(launcher, until, all_know_each_other, tmp_path):
+    """A kill is noticed by silence, a goodbye at once; a data directory keeps the identifier."""
+    nodes = launcher.overlay(2)
+    third = launcher.start(bootstrap=nodes[0].address, data=tmp_path / "data")
+    await until(lambda: all_know_each_other([*nodes, third]))
+    third.kill()
+    await until(lambda: all_know_each_other(nodes), seconds=8)
+    again = launcher.start(bootstrap=nodes[1].address, data=tmp_path / "data")
+    assert again.key == third.key
+    assert again.address != third.address
+    await until(lambda: all_know_each_other([*nodes, again]))
+    asked_at = time.monotonic()
+    again.terminate()
+    assert again.wait() == 0
+    assert time.monotonic() - asked_at < 3
+    await until(lambda: all_know_each_other(nodes), seconds=1.5)
+
+
+async def test_two_clusters_with_different_secrets_do_not_mix(launcher, status, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(f"the secret of cluster {name}")
+    inside = launcher.start(secret_file=tmp_path / "a")
+    stranger = launcher.start(secret_file=tmp_path / "b", bootstrap=inside.address)  # waits its two seconds
+    for node in (inside, stranger):
+        assert (await status(node))["peers"] == []
+    assert (await status(inside))["discovery"]["datagrams_refused"]["forged"] > 0
+
+
+def test_a_wrong_setting_ends_with_2_and_one_line(launcher):
+    node = launcher.launch(listen="0.0.0.0:0")
+    assert node.wait() == 2
+    assert node.text().startswith("p2prdf_node: setting listen: '0.0.0.0:0' is not a loopback address")
+    assert node.text().count("\n") == 1
+
+
+def test_an_address_in_use_ends_with_2(overlay, launcher):
+    second = launcher.launch(listen=overlay[0].address)
+    assert second.wait() == 2
+    assert f"cannot listen on {overlay[0].address}" in second.text()
+
+
+async def test_no_node_at_an_address_is_an_unavailable_that_names_it(free_port):
+    with pytest.raises(p2prdf.Unavailable, match=f"127.0.0.1:{free_port}"):
+        await p2prdf.connect(f"127.0.0.1:{free_port}")
+
+
+async def test_several_addresses_are_tried_in_turn(overlay, free_port):
+    async with p2prdf.connect(f"127.0.0.1:{free_port}, {overlay[3].address}") as client:
+        assert client.peer_key == overlay[3].key

@@ -1,0 +1,373 @@
+"""Sessions of clients against a peer whose answers the test decides."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from p2prdf.errors import LocalProtocolError, QueryRefused, RemoteProtocolError
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import ConjunctiveQuery
+from p2prdf.wire import contract, messages
+from p2prdf.wire.messages import Contact
+from p2prdf_node.clients import Clients
+from p2prdf_node.config import NodeConfig
+from p2prdf_node.session import ClientSession
+
+QUERY = ConjunctiveQuery(((0, ~0, 1),), ("<urn:p>",), (0,), ("s",))
+OWN = Contact(1, "127.0.0.1", 7400)
+
+
+class Wire:
+    """A connection that keeps what is written."""
+
+    def __init__(self):
+        self.sent = []
+        self.holds = set()
+        self.address = "test"
+        self.handler = None
+
+    def send(self, parts):
+        self.sent += parts
+
+    def hold(self, reason):
+        self.holds.add(reason)
+
+    def release(self, reason):
+        self.holds.discard(reason)
+
+    def close(self):
+        self.handler.closed("closed")
+
+    def take(self, message):
+        """Have the session deal with a message, and return what it wrote."""
+        before = len(self.sent)
+        self.handler.take(self, message)
+        return self.sent[before:]
+
+
+class Parser:
+    """A parser of one query."""
+
+    pending = 0
+
+    async def parse(self, text):
+        if text == "bad":
+            raise QueryRefused("no good", line=1, column=2)
+        return QUERY
+
+
+class World:
+    """Clients at a peer that does nothing by itself."""
+
+    def __init__(self, **settings):
+        self.requests = []
+        self.is_busy = False
+        self.work = []
+        self.turns_due = 0
+        self.terms = TermDictionary()
+        self.iri = self.terms.intern("<urn:a>")
+        self.clients = Clients(
+            NodeConfig(**settings), OWN, Parser(), self.terms, submit=self.requests.append,
+            schedule=self.schedule, busy=lambda: self.is_busy, status=lambda: '{"fine": true}',
+            spawn=lambda work, _: self.work.append(work),
+        )  # fmt: skip
+
+    def schedule(self):
+        self.turns_due += 1
+
+    def turn(self):
+        """What the driver does soon after it was asked to."""
+        self.turns_due = 0
+        self.clients.admit()
+
+    def client(self):
+        wire = Wire()
+        ClientSession(self.clients, wire, messages.ClientHello(1, "test"))
+        return wire
+
+    def publication(self, request, rows=1):
+        column = np.full(rows, self.iri, np.uint32)
+        return messages.ClientPublish(request, 7, 100 * request, column, column, column)
+
+    def complete(self, request, outcome):
+        self.clients.completed(contract.Completed(request.request, outcome))
+
+    def taken(self, kind):
+        """Return and forget the requests of one kind that the peer was given."""
+        while self.turns_due:
+            self.turn()
+        found = [request for request in self.requests if isinstance(request, kind)]
+        self.requests[:] = [request for request in self.requests if not isinstance(request, kind)]
+        return found
+
+    def subscribed(self, wire, number=50):
+        """Go through a subscription."""
+        wire.take(messages.ClientSubscribe(1, "good", "csbv", False, 60.0))
+        while self.work:
+            asyncio.run(self.work.pop())
+        (request,) = self.taken(contract.Subscribe)
+        self.complete(request, contract.Subscribed(number, 1, (0,)))
+        return wire.sent[-1]
+
+    def notify(self, first, rows, *, number=50, lost=0):
+        column = np.arange(first, first + rows, dtype=np.uint64)
+        self.clients.notify(contract.Notify(number, first, lost, column, column, (column,)))
+
+
+def rows(parts):
+    """Return the sequence numbers of the solutions in what was written."""
+    return [
+        part.first + at for part in parts if isinstance(part, messages.ClientRows) for at in range(len(part))
+    ]
+
+
+def test_a_client_is_welcomed_with_its_credit():
+    world = World(publications_max=5)
+    assert world.client().sent == [messages.ClientWelcome(OWN, 5, 1)]
+
+
+def test_requests_of_clients_are_numbered_anew_and_answers_find_their_way_back():
+    world = World()
+    wires = [world.client(), world.client()]
+    for wire in wires:
+        wire.take(world.publication(1))
+        wire.take(world.publication(2))
+    given = world.taken(contract.Publish)
+    assert len({request.request for request in given}) == 4
+    assert [request.first_event for request in given] == [100, 100, 200, 200]
+    for request in reversed(given):
+        world.complete(request, contract.Published(9))
+    for wire in wires:
+        assert wire.sent[1:] == [messages.ClientPublished(2, 9), messages.ClientPublished(1, 9)]
+
+
+def test_reading_stops_at_the_credit_and_goes_on_below_it():
+    world = World(publications_max=3)
+    wire = world.client()
+    for number in range(3):
+        assert not wire.holds
+        wire.take(world.publication(number))
+    assert wire.holds == {"credit"}
+    world.complete(world.taken(contract.Publish)[1], contract.Published(1))
+    assert not wire.holds
+
+
+def test_who_does_not_care_about_the_credit_is_refused():
+    world = World(publications_max=3)
+    wire = world.client()
+    for number in range(6):
+        wire.take(world.publication(number))
+    with pytest.raises(RemoteProtocolError, match="more publications than the credit of 3"):
+        wire.take(world.publication(6))
+
+
+def test_a_busy_peer_gets_publications_later_one_client_after_the_other():
+    world = World()
+    world.is_busy = True
+    wires = [world.client(), world.client()]
+    for wire in wires:
+        for number in range(3):
+            assert wire.take(world.publication(number, rows=1 + number)) == []
+    world.turn()
+    assert world.requests == []
+    world.is_busy = False
+    world.turn()
+    assert [len(request.s) for request in world.taken(contract.Publish)] == [1, 1, 2, 2, 3, 3]
+
+
+def test_what_finds_no_room_in_time_is_refused_as_busy():
+    world = World(admission_seconds=1.0)
+    world.is_busy = True
+    wire = world.client()
+    wire.take(world.publication(4))
+    world.clients.sweep(now=0.0)
+    assert len(wire.sent) == 1
+    world.clients.sweep(now=1e12)
+    assert (wire.sent[-1].request, wire.sent[-1].code) == (4, "busy")
+    world.is_busy = False
+    world.turn()
+    assert world.requests == []
+
+
+def test_one_turn_takes_a_bounded_number_of_triples_and_asks_for_another():
+    world = World()
+    wires = [world.client(), world.client()]
+    for wire in wires:
+        for number in range(10):
+            wire.take(world.publication(number, rows=1000))
+    world.turn()
+    assert len(world.requests) == 10
+    assert world.turns_due == 1
+    assert len(world.taken(contract.Publish)) == 20
+
+
+def test_bad_requests_are_answered_with_their_number_and_the_session_goes_on():
+    world = World(lease_seconds_max=100.0)
+    wire = world.client()
+    empty = np.empty(0, np.uint32)
+    for message in (
+        messages.ClientPublish(3, 1, 1, empty, empty, empty),
+        messages.ClientSubscribe(3, "good", "magic", False, 60.0),
+        messages.ClientSubscribe(3, "good", "csbv", False, 101.0),
+        messages.ClientSubscribe(3, "good", "csbv", False, float("nan")),
+    ):
+        (answer,) = wire.take(message)
+        assert isinstance(answer, messages.ClientError)
+        assert answer.request == 3
+    assert wire.take(messages.ClientStatus(4)) == [messages.ClientStatusReply(4, '{"fine": true}')]
+
+
+def test_a_query_that_is_refused_keeps_its_place():
+    world = World()
+    wire = world.client()
+    wire.take(messages.ClientSubscribe(5, "bad", "csbv", False, 60.0))
+    asyncio.run(world.work.pop())
+    assert wire.sent[-1] == messages.ClientError(5, "query-refused", "no good at line 1, column 2")
+
+
+def test_subscriptions_of_one_client_are_bounded():
+    world = World(subscriptions_max=1)
+    wire = world.client()
+    world.subscribed(wire)
+    (answer,) = wire.take(messages.ClientSubscribe(2, "good", "csbv", False, 60.0))
+    assert answer.code == "busy"
+
+
+def test_acknowledgements_go_on_to_the_home_once():
+    world = World()
+    wire = world.client()
+    assert world.subscribed(wire).names == ("s",)
+    world.notify(1, 10)
+    assert rows(wire.sent) == list(range(1, 11))
+    for sequence in (6, 6, 3, 10):
+        assert wire.take(messages.ClientAcknowledge(50, sequence)) == []
+    assert world.taken(contract.AcknowledgeAnswers) == [
+        contract.AcknowledgeAnswers(50, 6), contract.AcknowledgeAnswers(50, 10)
+    ]  # fmt: skip
+
+
+def test_solutions_with_long_terms_are_cut_into_smaller_frames():
+    world = World()
+    wire = world.client()
+    world.subscribed(wire)
+    send = wire.send
+
+    def short_frames(parts):
+        if any(isinstance(part, messages.ClientRows) and len(part) > 3 for part in parts):
+            raise LocalProtocolError("too long")
+        send(parts)
+
+    wire.send = short_frames
+    world.notify(1, 50)
+    assert rows(wire.sent) == list(range(1, 51))
+
+
+def test_a_client_that_does_not_read_is_neither_written_to_nor_read_from():
+    world = World()
+    wire = world.client()
+    world.subscribed(wire)
+    wire.handler.writable(room=False)
+    assert wire.holds == {"writing"}
+    world.notify(1, 3)
+    assert rows(wire.sent) == []
+    wire.handler.writable(room=True)
+    assert not wire.holds
+    assert rows(wire.sent) == [1, 2, 3]
+
+
+def test_long_notifications_are_cut_into_frames_and_a_gap_is_told_once():
+    world = World()
+    wire = world.client()
+    world.subscribed(wire)
+    world.notify(8, 10_000, lost=7)
+    parts = [part for part in wire.sent if isinstance(part, messages.ClientRows)]
+    assert [len(part) for part in parts] == [4096, 4096, 1808]
+    assert [part.lost for part in parts] == [7, 0, 0]
+    assert rows(parts) == list(range(8, 10_008))
+
+
+def test_acknowledging_what_was_not_sent_is_a_breach():
+    world = World()
+    wire = world.client()
+    world.subscribed(wire)
+    with pytest.raises(RemoteProtocolError, match="solution 1 was acknowledged, 0 is the last one sent"):
+        wire.take(messages.ClientAcknowledge(50, 1))
+
+
+def test_solutions_that_overtake_the_confirmation_of_an_attachment_wait_for_it():
+    world = World()
+    wire = world.client()
+    wire.take(messages.ClientAttach(9, 50, 3))
+    (request,) = world.taken(contract.Attach)
+    world.notify(4, 2)
+    assert rows(wire.sent) == []
+    world.complete(request, contract.Attached(50, 0, ("x",), (0,)))
+    assert wire.sent[-2] == messages.ClientSubscribed(9, 50, 0, ("x",), (0,))
+    assert rows(wire.sent) == [4, 5]
+
+
+def test_an_attachment_that_fails_leaves_nothing_behind():
+    world = World()
+    wire = world.client()
+    wire.take(messages.ClientAttach(9, 50, 0))
+    (request,) = world.taken(contract.Attach)
+    world.complete(request, contract.Failed("local-protocol", "no such subscription"))
+    assert wire.sent[-1].code == "local-protocol"
+    world.notify(1, 2)
+    assert rows(wire.sent) == []
+    assert world.clients.summary()["deliveries"] == 0
+
+
+def test_a_second_client_takes_a_subscription_over():
+    world = World()
+    first, second = world.client(), world.client()
+    world.subscribed(first)
+    second.take(messages.ClientAttach(2, 50, 0))
+    world.complete(world.taken(contract.Attach)[0], contract.Attached(50, 0, ("x",), (0,)))
+    assert first.sent[-1] == messages.ClientUnsubscribed(0, 50)
+    world.notify(1, 1)
+    assert rows(second.sent) == [1]
+    assert rows(first.sent) == []
+    first.close()
+    assert world.taken(contract.Detach) == []
+
+
+def test_a_client_that_leaves_is_detached_and_what_it_never_heard_of_is_ended():
+    world = World()
+    wire = world.client()
+    world.subscribed(wire)
+    wire.take(messages.ClientSubscribe(2, "good", "csbv", False, 60.0))
+    asyncio.run(world.work.pop())
+    (opening,) = world.taken(contract.Subscribe)
+    wire.take(world.publication(3))
+    world.turn()
+    wire.take(world.publication(4))
+    wire.close()
+    assert world.taken(contract.Detach) == [contract.Detach(50)]
+    world.complete(opening, contract.Subscribed(51, 1, (0,)))
+    (end,) = world.taken(contract.Unsubscribe)
+    assert end.subscription == 51
+    world.complete(end, contract.Unsubscribed(51))
+    (given,) = world.taken(contract.Publish)
+    world.complete(given, contract.Published(1))
+    world.notify(1, 1)
+    assert world.clients.summary()["clients"] == 0
+
+
+def test_a_stopping_node_takes_no_new_requests_but_finishes_the_old():
+    world = World()
+    wire = world.client()
+    wire.take(world.publication(1))
+    world.clients.stop()
+    for message in (
+        world.publication(2),
+        messages.ClientSubscribe(2, "good", "csbv", False, 60.0),
+        messages.ClientAttach(2, 1, 0),
+    ):
+        (answer,) = wire.take(message)
+        assert (answer.request, answer.code) == (2, "unavailable")
+    world.complete(world.taken(contract.Publish)[0], contract.Published(5))
+    assert wire.sent[-1] == messages.ClientPublished(1, 5)

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pytest
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf_node.config import NodeConfig, format_address, load_config, split_address
+
+
+def test_options_come_before_environment_before_file_before_defaults(tmp_path):
+    file = tmp_path / "node.toml"
+    file.write_text('listen = "127.0.0.1:1001"\nroles = "all"\nlog_level = "debug"\nhello_seconds = 1\n')
+    environment = {"P2PRDF_LISTEN": "127.0.0.1:1002", "P2PRDF_ROLES": "advertised"}
+    config = load_config({"listen": "127.0.0.1:1003", "roles": None}, file=file, environment=environment)
+    assert config.listen == "127.0.0.1:1003"
+    assert config.roles == "advertised"
+    assert config.log_level == "debug"
+    assert config.hello_seconds == 1.0
+    assert config.idle_seconds == NodeConfig().idle_seconds
+
+
+def test_lists_are_written_as_lists_in_files_and_with_commas_elsewhere(tmp_path):
+    file = tmp_path / "node.toml"
+    file.write_text('bootstrap = ["a:1", "b:2"]\n')
+    assert load_config(file=file).bootstrap == ("a:1", "b:2")
+    assert load_config(environment={"P2PRDF_BOOTSTRAP": "a:1, b:2,"}).bootstrap == ("a:1", "b:2")
+    assert load_config({"bootstrap": "a:1"}).bootstrap == ("a:1",)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"listen": "nonsense"}, "setting listen: 'nonsense' is not host:port"),
+        ({"listen": "127.0.0.1:70000"}, "port 70000 is not between 0 and 65535"),
+        ({"listen": "::1:7400"}, "in brackets"),
+        ({"bootstrap": "host:0"}, "setting bootstrap: 'host:0'"),
+        ({"roles": "some"}, "setting roles: 'some' is none of advertised, all"),
+        ({"log_format": "xml"}, "setting log_format"),
+        ({"connections_max": "many"}, "setting connections_max (option): 'many'"),
+        ({"connections_max": 1.5}, "is not a whole number"),
+        ({"connections_max": 0}, "0 is not a positive number in range"),
+        ({"drain_seconds": float("nan")}, "is not a positive number in range"),
+        ({"lisen": "127.0.0.1:1"}, "setting lisen (option): there is no such setting"),
+        ({"secret": b"in ps for all to see"}, "there is no such setting"),
+        ({"advertise": "host:port"}, "setting advertise"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name_and_reason(options, complaint):
+    with pytest.raises(LocalProtocolError) as caught:
+        load_config(options)
+    assert complaint in str(caught.value)
+
+
+def test_an_unknown_key_of_the_file_is_refused(tmp_path):
+    file = tmp_path / "node.toml"
+    file.write_text("listn = 1\n")
+    with pytest.raises(LocalProtocolError, match=r"setting listn .*node.toml.*no such setting"):
+        load_config(file=file)
+    file.write_text("= = =")
+    with pytest.raises(LocalProtocolError, match="configuration file"):
+        load_config(file=file)
+
+
+def test_beyond_loopback_a_secret_is_needed(tmp_path):
+    with pytest.raises(LocalProtocolError, match="a cluster secret is needed"):
+        load_config({"listen": "0.0.0.0:7400"})
+    secret = tmp_path / "secret"
+    secret.write_text("sixteen bytes or more\n")
+    assert load_config({"listen": "0.0.0.0:7400", "secret_file": secret}).secret == b"sixteen bytes or more"
+    by_environment = load_config({"listen": "10.0.0.1:7400"}, environment={"P2PRDF_SECRET": "sixteen bytes or more"})
+    assert by_environment.seal_key == load_config({"secret_file": str(secret)}).seal_key
+    assert by_environment.seal_key != load_config().seal_key
+
+
+def test_a_weak_empty_or_missing_secret_is_refused(tmp_path):
+    secret = tmp_path / "secret"
+    for content, complaint in (("short", "too few"), ("", "is empty")):
+        secret.write_text(content)
+        with pytest.raises(LocalProtocolError, match=complaint):
+            load_config({"secret_file": secret})
+    with pytest.raises(LocalProtocolError, match="No such file"):
+        load_config({"secret_file": tmp_path / "none"})
+
+
+def test_the_secret_does_not_show():
+    config = load_config(environment={"P2PRDF_SECRET": "canary canary canary"})
+    assert "canary" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"), [("h:1", ("h", 1)), ("[::1]:7400", ("::1", 7400)), (" 10.0.0.1:80 ", ("10.0.0.1", 80))]
+)
+def test_addresses_are_read_and_written_alike(text, address):
+    assert split_address(text) == address
+    assert split_address(format_address(*address)) == address
+
+
+def test_a_host_alone_takes_the_default_port():
+    assert split_address("pod-3.overlay", default_port=7400) == ("pod-3.overlay", 7400)
+    assert split_address("[::1]", default_port=7400) == ("::1", 7400)
