@@ -1,0 +1,272 @@
+"""End to end: five daemon processes on this machine, a publisher and the subscribers in this one.
+
+Rates are wall time from the first publication to the last acknowledgement (every owner holds every
+triple), at all cores; CPU seconds of all six processes beside it say what a core would carry.
+Latency is from a triple's publication stamp (milliseconds) to the solution in the subscriber's hands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Self
+
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+import p2prdf
+from p2prdf.client import Client
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.ntriples import TripleBatch
+from p2prdf.rdf.query import ConjunctiveQuery
+from p2prdf.sim.paths import PathSchema, path_queries, path_triples
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+import real_data
+
+NODES = 5
+BATCH = 1000
+ALL_BAR, ADVERTISED_BAR, LATENCY_BAR_MS = 60_000, 200_000, 5.0
+
+
+class Overlay:
+    """Five daemons and a client at each."""
+
+    def __init__(self, *options: str):
+        self._options = options
+        self.processes: list[subprocess.Popen[str]] = []
+        self.clients: list[Client] = []
+
+    async def __aenter__(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory(prefix="p2prdf-bench-")
+        addresses: list[str] = []
+        for number in range(NODES):
+            arguments = ["--bootstrap", addresses[0]] if addresses else []
+            log = (Path(self._folder.name) / f"{number}.log").open("w")
+            process = subprocess.Popen(
+                [sys.executable, "-m", "p2prdf_node", "--listen", "127.0.0.1:0", *self._options, *arguments],
+                stdout=subprocess.PIPE, stderr=log, text=True,
+            )  # fmt: skip
+            self.processes.append(process)
+            assert process.stdout is not None
+            addresses.append(process.stdout.readline().split()[1])
+        self.clients = [await p2prdf.connect(address) for address in addresses]
+        async with asyncio.timeout(30):
+            while not all(self._met(state) for state in [await client.status() for client in self.clients]):
+                await asyncio.sleep(0.05)
+        return self
+
+    @staticmethod
+    def _met(state: dict[str, object]) -> bool:
+        peer = state["peer"]
+        assert isinstance(peer, dict)
+        return len(peer["contacts"]) == NODES and peer["settled"]
+
+    async def __aexit__(self, *_: object) -> None:
+        for client in self.clients:
+            await client.close()
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(15)
+            process.kill()
+            assert process.stdout is not None
+            process.stdout.close()
+        self._folder.cleanup()
+
+    async def quiet(self) -> None:
+        """Wait until nothing is under way anywhere."""
+        async with asyncio.timeout(120):
+            while not all(state["peer"]["quiet"] for state in [await client.status() for client in self.clients]):
+                await asyncio.sleep(0.02)
+
+    def cpu_seconds(self) -> float:
+        """Return CPU seconds used so far by all processes, this one included."""
+        tick = os.sysconf("SC_CLK_TCK")
+        used = time.process_time()
+        for process in self.processes:
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+            used += (int(fields[11]) + int(fields[12])) / tick
+        return used
+
+
+def spell(query: ConjunctiveQuery) -> str:
+    """Return a query as SPARQL text."""
+
+    def part(slot: int) -> str:
+        return f"?v{slot}" if slot >= 0 else query.constants[~slot]
+
+    patterns = " . ".join(" ".join(map(part, pattern)) for pattern in query.patterns)
+    return f"SELECT {' '.join(f'?v{each}' for each in query.answer)} WHERE {{ {patterns} }}"
+
+
+async def subscribe(overlay: Overlay, texts: list[str]) -> tuple[list[p2prdf.client.Subscription], float]:
+    """Leave queries at all nodes; return the subscriptions and the seconds it took."""
+    start = time.perf_counter()
+    held: list[p2prdf.client.Subscription] = []
+    for first in range(0, len(texts), 50):
+        held += await asyncio.gather(
+            *(
+                overlay.clients[at % NODES].subscribe(texts[at], lease_seconds=600)
+                for at in range(first, min(first + 50, len(texts)))
+            )
+        )
+    return held, time.perf_counter() - start
+
+
+async def count(subscription: p2prdf.client.Subscription, counter: Counter[int], place: int) -> None:
+    """Count a subscription's solutions."""
+    async for batch in subscription.batches():
+        counter[place] += len(batch)
+
+
+def batches(columns: list[list[str]]) -> list[TripleBatch]:
+    """Cut columns of terms into batches."""
+    size = len(columns[0])
+    return [
+        TripleBatch(*(column[at : at + BATCH] for column in columns), statements_done=at + BATCH, line=0)
+        for at in range(0, size, BATCH)
+    ]
+
+
+async def rate(overlay: Overlay, parts: list[list[TripleBatch]]) -> tuple[float, float]:
+    """Publish the parts at as many nodes; return triples per second and per CPU second."""
+    cpu, start = overlay.cpu_seconds(), time.perf_counter()
+    counts = await asyncio.gather(
+        *(client.publish(part, batch_triples=BATCH) for client, part in zip(overlay.clients, parts, strict=False))
+    )
+    took = time.perf_counter() - start
+    await overlay.quiet()
+    return sum(counts) / took, sum(counts) / (overlay.cpu_seconds() - cpu)
+
+
+async def _throughput(console: Console, quick: bool) -> bool:
+    table = Table(title="five daemons, batches of 1,000, acknowledged by every owner, 1,000 standing 5-pattern paths")
+    columns = ("roles", "triples", "triples/s", "triples/cpu-s", "answers", "subscriptions/s")
+    for column in columns:
+        table.add_column(column, justify="right")
+    reached = {}
+    for roles, triples in (("all", 100_000 if quick else 200_000), ("advertised", 200_000 if quick else 600_000)):
+        dictionary = TermDictionary()
+        ids = path_triples(dictionary, triples, seed=2)
+        texts = [dictionary.texts(column.tolist()) for column in ids]
+        async with Overlay("--roles", roles) as overlay:
+            subscriptions, seconds = await subscribe(overlay, [spell(query) for query in path_queries(1000, seed=1)])
+            counted: Counter[int] = Counter()
+            tasks = [asyncio.create_task(count(each, counted, at)) for at, each in enumerate(subscriptions)]
+            pieces = batches(texts)
+            wall, cpu = await rate(overlay, [pieces[at::NODES] for at in range(NODES)])
+            for task in tasks:
+                task.cancel()
+            reached[roles] = wall
+            table.add_row(
+                roles, f"{triples:,}", f"{wall:,.0f}", f"{cpu:,.0f}", f"{counted.total():,}",
+                f"{len(subscriptions) / seconds:,.0f}",
+            )  # fmt: skip
+    console.print(table)
+    console.print(
+        f"bar: all seven keys {reached['all']:,.0f} (at least {ALL_BAR:,}), "
+        f"advertised roles {reached['advertised']:,.0f} (at least {ADVERTISED_BAR:,})"
+    )
+    return reached["all"] >= ALL_BAR and reached["advertised"] >= ADVERTISED_BAR
+
+
+async def _paced(texts: list[list[str]], per_second: int) -> AsyncIterator[tuple[str, str, str]]:
+    """Yield triples at a steady rate."""
+    start = time.perf_counter()
+    for number, triple in enumerate(zip(*texts, strict=True)):
+        ahead = start + number / per_second - time.perf_counter()
+        if ahead > 0:
+            await asyncio.sleep(ahead)
+        yield triple
+
+
+async def _latency(console: Console, quick: bool) -> bool:
+    schema = PathSchema(levels=3, branch=2, instances=60, values=60, domains=2)
+    table = Table(title="answer latency in ms: publication stamp to the subscriber's hands, 3-pattern paths")
+    for column in ("load", "answers", "p50", "p90", "p99"):
+        table.add_column(column, justify="right")
+    medians = {}
+    async with Overlay() as overlay:
+        texts = [spell(query) for query in path_queries(200, schema=schema, length=3, seed=4)]
+        subscriptions, _ = await subscribe(overlay, texts)
+        taken: list[float] = []
+
+        async def watch(subscription: p2prdf.client.Subscription) -> None:
+            async for batch in subscription.batches():
+                now = time.time()
+                taken.extend(now - born for born in batch.born)
+
+        tasks = [asyncio.create_task(watch(each)) for each in subscriptions]
+        dictionary = TermDictionary()
+        seconds = 3 if quick else 10
+        for load, total in (("1,000 triples/s, one a batch", 1000 * seconds), ("full speed", 60_000)):
+            taken.clear()
+            ids = path_triples(dictionary, total, schema=schema, seed=len(load))
+            columns = [dictionary.texts(column.tolist()) for column in ids]
+            if load == "full speed":
+                pieces = batches(columns)
+                await rate(overlay, [pieces[at::NODES] for at in range(NODES)])
+            else:
+                await overlay.clients[0].publish(_paced(columns, 1000), batch_triples=1)
+                await overlay.quiet()
+            figures = sorted(1000 * each for each in taken) or [float("nan")]
+            p50, p90, p99 = (figures[int(len(figures) * part)] for part in (0.5, 0.9, 0.99))
+            medians[load] = p50
+            table.add_row(load, f"{len(figures):,}", f"{p50:.1f}", f"{p90:.1f}", f"{p99:.1f}")
+        for task in tasks:
+            task.cancel()
+    console.print(table)
+    steady = medians["1,000 triples/s, one a batch"]
+    console.print(f"bar: p50 {steady:.1f} ms at 1,000 triples/s (under {LATENCY_BAR_MS:.0f} ms)")
+    return steady < LATENCY_BAR_MS
+
+
+async def _real(console: Console) -> bool:
+    if not real_data.available():
+        console.print("real data: not run, the shared data does not lie beside the repository")
+        return True
+    triples = real_data.load()
+    queries = real_data.draw_queries(triples)
+    async with Overlay() as overlay:
+        subscriptions, seconds = await subscribe(overlay, [query for query, _ in queries])
+        counted: Counter[int] = Counter()
+        tasks = [asyncio.create_task(count(each, counted, at)) for at, each in enumerate(subscriptions)]
+        columns = [list(column) for column in zip(*triples, strict=True)]
+        pieces = batches(columns)
+        wall, cpu = await rate(overlay, [pieces[at::NODES] for at in range(NODES)])
+        owed = sum(len(rows) for _, rows in queries)
+        async with asyncio.timeout(60):
+            while counted.total() < owed:
+                await asyncio.sleep(0.02)
+        for task in tasks:
+            task.cancel()
+    right = all(counted[at] == len(rows) for at, (_, rows) in enumerate(queries))
+    console.print(
+        f"real data: {len(triples):,} triples, {len(queries):,} queries of many shapes "
+        f"({len(queries) / seconds:,.0f} subscriptions/s): {wall:,.0f} triples/s, {cpu:,.0f} per CPU-second; "
+        f"{counted.total():,} answers, {owed:,} owed"
+    )
+    return right
+
+
+async def _all(console: Console, quick: bool) -> bool:
+    good = await _throughput(console, quick)
+    good &= await _latency(console, quick)
+    return await _real(console) and good
+
+
+def run(console: Console, quick: bool) -> bool:
+    """Print rates and latencies; return whether the bars are met."""
+    return uvloop.run(_all(console, quick))
