@@ -2,7 +2,7 @@
 
 The seed paper hashes the bare concatenation of the constant parts.  That confuses ``ab+c``
 with ``a+bc`` and the ``sp`` of one triple with the ``s`` of another.  Here a term is hashed
-once (SHA-1 prefix of its canonical N-Triples form, kept beside it in the dictionary) and a key
+once (64 bits of BLAKE2b of its canonical N-Triples form, kept beside it in the dictionary) and a key
 is an ordered mix of the *role* and the hashes of the parts, so equal keys mean equal roles and
 equal parts up to a 64-bit collision, and a collision costs load, never an answer: patterns are
 joined on exact terms.  Because term hashes are memoised, the keys of a batch are a handful of
@@ -90,19 +90,19 @@ def fmix_array(x: U64) -> U64:
 
 def term_hash(canonical: str) -> int:
     """Return the 64-bit hash of a term in canonical N-Triples form."""
-    return int.from_bytes(
-        hashlib.sha1(canonical.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()[:8], "big"
-    )
+    data = canonical.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")
 
 
 def term_hashes(canonical: Sequence[str]) -> list[int]:
     """Return the hashes of many terms, as :func:`term_hash` does for one."""
-    sha1 = hashlib.sha1
+    blake2b = hashlib.blake2b
     try:
-        digests = [sha1(text.encode(), usedforsecurity=False).digest() for text in canonical]
+        digests = [blake2b(text.encode(), digest_size=8).digest() for text in canonical]
     except UnicodeEncodeError:
         return [term_hash(text) for text in canonical]
-    return np.frombuffer(b"".join(digests), ">u8,>u8,>u4")["f0"].tolist() if digests else []
+    hashes: list[int] = np.frombuffer(b"".join(digests), ">u8").tolist()
+    return hashes
 
 
 def node_key(identifier: bytes) -> Key:

@@ -18,52 +18,58 @@ if TYPE_CHECKING:
 
 __all__ = ["TermCheck"]
 
+_AT_ONCE = 4096
+
 
 class TermCheck:
-    """Tells whether columns of term identifiers can be triples."""
+    """Tells whether columns of term identifiers can be triples.
 
-    _TERM = re.compile(
-        r'(<[^\x00-\x20<>"{}|^`\\]+>)'
-        r'|"(?:[^"\\\n\r]|\\[tbnrf"\\]|\\u[0-9A-F]{4}|\\U[0-9A-F]{8})*+"'
-        r'(?:@[a-z]+(?:-[a-z0-9]+)*|\^\^<[^\x00-\x20<>"{}|^`\\]+>)?'
+    Identifiers are dense, so what was looked at is a number: everything below it.  New terms are looked
+    at together; the few that are bad are remembered.
+    """
+
+    _IRI_TEXT = r'<[^\x00-\x20<>"{}|^`\\]+>'
+    _LITERAL_TEXT = (
+        r'"(?:[^"\\\n\r]|\\[tbnrf"\\]|\\u[0-9A-F]{4}|\\U[0-9A-F]{8})*+"'
+        rf"(?:@[a-z]+(?:-[a-z0-9]+)*|\^\^{_IRI_TEXT})?"
     )
-    _UNSEEN, _IRI, _LITERAL, _BAD = range(4)  # _IRI is the number of the pattern's group
+    _TERM = re.compile(f"{_IRI_TEXT}|{_LITERAL_TEXT}")
+    _LINES = re.compile(f"(?:(?:{_IRI_TEXT}|{_LITERAL_TEXT})\n)*+")
 
     def __init__(self, dictionary: TermDictionary):
         self._dictionary = dictionary
-        self._kinds = np.zeros(1024, np.uint8)
+        self._seen = 0
+        self._bad: set[int] = set()
 
     def check(self, s: Any, p: Any, o: Any) -> None:
         """Raise DataRefused, naming the term, unless the columns are triples."""
         if not len(s) == len(p) == len(o):
             raise DataRefused(f"columns of different length: {len(s)}, {len(p)}, {len(o)}")
-        for column, place, literal in ((s, "subject", False), (p, "predicate", False), (o, "object", True)):
-            kinds = self._kinds_of(np.asarray(column))
-            wrong = kinds == self._BAD if literal else kinds != self._IRI
+        self._look_at_new()
+        literal = self._dictionary.literal_array()
+        for column, place, literals in ((s, "subject", False), (p, "predicate", False), (o, "object", True)):
+            terms = np.asarray(column)
+            wrong = np.isin(terms, list(self._bad)) if self._bad else np.zeros(len(terms), np.bool_)
+            if not literals:
+                wrong |= literal[terms]
             if wrong.any():
-                row = int(wrong.argmax())
-                self._complain(int(column[row]), place, int(kinds[row]))
+                self._complain(int(terms[wrong.argmax()]), place)
 
-    def _kinds_of(self, column: Any) -> Any:
-        if len(self._dictionary) > len(self._kinds):
-            grown = np.zeros(2 * len(self._dictionary), np.uint8)
-            grown[: len(self._kinds)] = self._kinds
-            self._kinds = grown
-        kinds = self._kinds[column]
-        unseen = kinds == self._UNSEEN
-        if unseen.any():
-            new = np.unique(column[unseen])
-            found = map(self._TERM.fullmatch, self._dictionary.texts(new.tolist()))
-            # The only group is that of an IRI.
-            self._kinds[new] = [
-                self._BAD if match is None else match.lastindex or self._LITERAL for match in found
-            ]
-            kinds = self._kinds[column]
-        return kinds
+    def _look_at_new(self) -> None:
+        """Look at the terms taken in since: all at once, and one by one if one of them is bad."""
+        first, self._seen = self._seen, len(self._dictionary)
+        for start in range(first, self._seen, _AT_ONCE):
+            numbers = range(start, min(start + _AT_ONCE, self._seen))
+            texts = self._dictionary.texts(numbers)
+            joined = "\n".join(texts)
+            if joined.count("\n") != len(texts) - 1 or not self._LINES.fullmatch(joined + "\n"):
+                self._bad.update(
+                    number for number, text in zip(numbers, texts, strict=True) if not self._TERM.fullmatch(text)
+                )
 
-    def _complain(self, identifier: int, place: str, kind: int) -> None:
+    def _complain(self, identifier: int, place: str) -> None:
         text = self._dictionary.text(identifier)
         shown = text if len(text) <= 100 else text[:100] + "..."
-        if kind == self._BAD:
+        if identifier in self._bad:
             raise DataRefused(f"{place} {shown!r} is not a term in canonical N-Triples form")
         raise DataRefused(f"{place} {shown!r} is a literal")

@@ -263,7 +263,8 @@ class Engine:
             return sorted(masks.items())
         if not places:
             return []
-        found = np.unique(np.concatenate([as_array(owners, np.int64) for *_, owners in places]))
+        present = np.bincount(np.concatenate([as_array(owners, np.int64) for *_, owners in places]) + 1)
+        found = np.flatnonzero(present) - 1
         table = np.zeros((len(found), count), np.uint32)
         every = np.arange(count)
         for _, bits, index, owners in places:

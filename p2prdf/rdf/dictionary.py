@@ -10,7 +10,8 @@ Identifiers are dense from 0 and never reused; the dictionary only grows, up to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -63,14 +64,34 @@ class TermDictionary:
         """Return the identifiers of canonical terms, taking in the new ones."""
         wanted = texts if isinstance(texts, (list, tuple)) else list(texts)
         found = self.find_all(wanted)
-        if None in found:
-            self.add(text for text, known in zip(wanted, found, strict=True) if known is None)
-            found = self.find_all(wanted)
-        return found  # type: ignore[return-value]  # no None is left
+        missing = found.count(None)
+        if not missing:
+            return found  # type: ignore[return-value]  # no None is left
+        first = len(self._texts)
+        self.add(text for text, known in zip(wanted, found, strict=True) if known is None)
+        if len(self._texts) - first < missing:  # some new term is named twice
+            return self.find_all(wanted)  # type: ignore[return-value]  # all are known now
+        fresh = iter(range(first, first + missing))
+        return [next(fresh) if known is None else known for known in found]
 
     def find_all(self, texts: Iterable[str]) -> list[int | None]:
         """Return the identifiers of canonical terms, None where a term is not known."""
         return list(map(self._ids.get, texts))
+
+    def find_array(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Return the identifiers of canonical terms, -1 where a term is not known."""
+        return np.fromiter(map(self._ids.get, texts, repeat(-1)), np.int64, len(texts))
+
+    def intern_missing(self, texts: Sequence[str], found: npt.NDArray[np.int64]) -> None:
+        """Take in the terms that :meth:`find_array` did not find, and fill in their identifiers."""
+        missing = np.flatnonzero(found < 0)
+        wanted = [texts[place] for place in missing.tolist()]
+        first = len(self._texts)
+        self.add(wanted)
+        if len(self._texts) - first == len(wanted):
+            found[missing] = np.arange(first, first + len(wanted))
+        else:  # some new term is named twice
+            found[missing] = self.find_array(wanted)
 
     def add(self, texts: Iterable[str]) -> None:
         """Take in terms that are not known yet (but may be named twice here)."""

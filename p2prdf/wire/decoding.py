@@ -40,8 +40,7 @@ class Decoder:
         self._unpack = unpack
         self._lists = lists
         self._plans = shapes.Memo[bytes, Plan]()
-        self._ids: list[int] = []
-        self._ids_array: npt.NDArray[np.uint32] | None = None
+        self._ids: list[int] | npt.NDArray[np.uint32] = []
         self._elements = 0
         self._cells = 0
 
@@ -57,8 +56,11 @@ class Decoder:
             raise RemoteProtocolError(f"frame version {check.shown(version)}; {spoken}")
         if len(check.tuple_of(messages, "messages")) > shapes.MESSAGES_MAX:
             raise RemoteProtocolError(f"{len(messages)} messages in one frame; {shapes.MESSAGES_MAX} are allowed")
-        self._ids = self._intern(check.tuple_of(terms, "terms"))
-        self._ids_array = None
+        terms = check.tuple_of(terms, "terms")
+        try:
+            self._ids = self._intern(terms) if self._lists else self._intern_array(terms)
+        except TypeError:
+            raise RemoteProtocolError("a term is not a string") from None
         return [self._message(message) for message in messages]
 
     def _count(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -69,16 +71,19 @@ class Decoder:
         return items
 
     def _intern(self, terms: tuple[Any, ...]) -> list[int]:
-        try:
-            found = self._dictionary.find_all(terms)
-        except TypeError:
-            raise RemoteProtocolError("a term is not a string") from None
+        found = self._dictionary.find_all(terms)
         if None in found:
-            for term, known in zip(terms, found, strict=True):
-                if known is None:
-                    check.check_term(term)
+            check.check_terms(term for term, known in zip(terms, found, strict=True) if known is None)
             return self._dictionary.intern_all(terms)
         return found  # type: ignore[return-value]  # no None is left
+
+    def _intern_array(self, terms: tuple[Any, ...]) -> npt.NDArray[np.uint32]:
+        found = self._dictionary.find_array(terms)
+        missing = np.flatnonzero(found < 0)
+        if len(missing):
+            check.check_terms(terms[place] for place in missing.tolist())
+            self._dictionary.intern_missing(terms, found)
+        return found.astype(np.uint32)
 
     def _message(self, value: Any, numbers_max: int = shapes.NUMBERS_MAX) -> Any:
         parts = check.tuple_of(value, "a message")
@@ -159,15 +164,13 @@ class Decoder:
         try:
             if type(value) is not bytes:
                 count, number = self._equal_values(value, shapes.TERMS_MAX)
-                return [ids[number]] * count if self._lists else np.full(count, ids[number], np.uint32)
-            if self._lists:
+                return np.full(count, ids[number], np.uint32) if isinstance(ids, np.ndarray) else [ids[number]] * count
+            if not isinstance(ids, np.ndarray):
                 return [ids[number] for number in _listed(value)]
-            if self._ids_array is None:
-                self._ids_array = np.array(ids, np.uint32)
             array = _arrayed(value)
             if array.itemsize == 8:  # take() wants signed numbers; shapes.TERMS_MAX is too large anyway
                 array = np.minimum(array, np.uint64(shapes.TERMS_MAX)).astype(np.intp)
-            return self._ids_array.take(array)
+            return ids.take(array)
         except IndexError:
             raise RemoteProtocolError(f"a term beyond the {len(ids)} of the frame") from None
 

@@ -129,7 +129,7 @@ def _query(query: ConjunctiveQuery) -> str:
 
 
 _SILENT: Final = frozenset({"born", "event", "oldest"})
-_ZERO_IS_THE_RULE: Final = frozenset({"hops", "lost", "refresh"})
+_ZERO_IS_THE_RULE: Final = frozenset({"hops", "lost", "refresh", "view"})
 _SPELLINGS: Final[dict[str, Callable[[Any], str]]] = {
     **dict.fromkeys(("groups", "identity", "key", "keys", "publisher", "receiver_key"), _hexadecimal),
     **dict.fromkeys(("subscription", "subscriptions"), _hexadecimal),

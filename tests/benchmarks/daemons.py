@@ -157,7 +157,7 @@ async def _throughput(console: Console, quick: bool) -> bool:
     for column in columns:
         table.add_column(column, justify="right")
     reached = {}
-    for roles, triples in (("all", 100_000 if quick else 200_000), ("advertised", 200_000 if quick else 600_000)):
+    for roles, triples in (("all", 100_000 if quick else 200_000), ("advertised", 200_000 if quick else 300_000)):
         dictionary = TermDictionary()
         ids = path_triples(dictionary, triples, seed=2)
         texts = [dictionary.texts(column.tolist()) for column in ids]
@@ -193,7 +193,7 @@ async def _paced(texts: list[list[str]], per_second: int) -> AsyncIterator[tuple
 
 
 async def _latency(console: Console, quick: bool) -> bool:
-    schema = PathSchema(levels=3, branch=2, instances=60, values=60, domains=2)
+    schema = PathSchema(levels=3, branch=2, instances=1000, values=500, domains=2)
     table = Table(title="answer latency in ms: publication stamp to the subscriber's hands, 3-pattern paths")
     for column in ("load", "answers", "p50", "p90", "p99"):
         table.add_column(column, justify="right")

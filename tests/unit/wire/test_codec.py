@@ -424,7 +424,7 @@ GROUPS = [ONE, ONE, ONE, ONE, [ONE]]
 
 
 def triples(**changes: Any) -> list[Any]:
-    fields = {"s": ONE, "p": ONE, "o": [1, 1], "time": ONE, "event": ONE, "roles": ONE, "hops": 0} | changes
+    fields = {"s": ONE, "p": ONE, "o": [1, 1], "time": ONE, "event": ONE, "roles": ONE, "hops": 0, "view": 0} | changes
     return [1, *fields.values()]
 
 
@@ -437,7 +437,7 @@ def planned(at: int, value: Any) -> list[Any]:
 
 
 def forward(rows: Any, step: int = 1) -> list[Any]:
-    return [3, msgpack.packb(PLAN), step, GROUPS, rows, 0, 0]
+    return [3, msgpack.packb(PLAN), step, GROUPS, rows, 0, 0, 0]
 
 
 def query(**changes: Any) -> list[Any]:
