@@ -15,7 +15,6 @@ without constants (wildcard buckets).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from typing import Final, NewType
 
 import numpy as np
@@ -24,7 +23,7 @@ import numpy.typing as npt
 __all__ = [
     "ANY", "BUCKETS", "CQC_ROLES", "CSBV_ROLES", "EVENT_SHIFT", "O", "P", "ROLES", "ROLE_NAMES", "S", "SPO",
     "U64", "Key", "bucket_key", "contribution", "contributions", "event_id", "event_ids", "fmix", "fmix_array",
-    "node_key", "role_bit", "role_key", "role_keys", "role_name", "term_hash", "term_hashes", "text_key", "triple_id",
+    "node_key", "role_bit", "role_key", "role_keys", "role_name", "term_hash", "text_key", "triple_id",
     "triple_ids",
 ]  # fmt: skip
 
@@ -89,20 +88,9 @@ def fmix_array(x: U64) -> U64:
 
 
 def term_hash(canonical: str) -> int:
-    """Return the 64-bit hash of a term in canonical N-Triples form."""
+    """Return the 64-bit hash of a term in canonical N-Triples form: the upper half of its digest."""
     data = canonical.encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")
-
-
-def term_hashes(canonical: Sequence[str]) -> list[int]:
-    """Return the hashes of many terms, as :func:`term_hash` does for one."""
-    blake2b = hashlib.blake2b
-    try:
-        digests = [blake2b(text.encode(), digest_size=8).digest() for text in canonical]
-    except UnicodeEncodeError:
-        return [term_hash(text) for text in canonical]
-    hashes: list[int] = np.frombuffer(b"".join(digests), ">u8").tolist()
-    return hashes
+    return int.from_bytes(hashlib.blake2b(data, digest_size=16).digest()[:8], "big")
 
 
 def node_key(identifier: bytes) -> Key:

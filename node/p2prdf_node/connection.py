@@ -94,6 +94,8 @@ class Connection(asyncio.Protocol):
         self.handler = handler
         self.address = ""
         self.identified = False
+        self.trusted = False
+        """Whether a confirmed peer speaks: then its digests of terms are taken at their word."""
         self.moved_at = 0.0
         self._connections = connections
         self._codec = codec
@@ -229,7 +231,7 @@ class Connection(asyncio.Protocol):
         self._draining = True
         try:
             while self._bodies and not self._holds and self.live:
-                self._deal(self._codec.decode(self._bodies.popleft()))
+                self._deal(self._codec.decode(self._bodies.popleft(), trusted=self.trusted))
         except P2PRDFError as error:
             self.refuse(error)
         finally:

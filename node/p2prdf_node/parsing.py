@@ -22,7 +22,7 @@ import structlog
 
 from p2prdf.columns import LISTS
 from p2prdf.errors import Busy, P2PRDFError, QueryRefused, Unavailable, error_from_code
-from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.dictionary import TermNames
 from p2prdf.wire.codec import FrameCodec
 from p2prdf.wire.messages import ClientError, Contact, OpenSubscription
 
@@ -128,7 +128,7 @@ class QueryParser:
 
 
 def _unpack(body: bytes) -> ConjunctiveQuery:
-    (answer,) = FrameCodec(TermDictionary(hashing=False), LISTS).decode(body)
+    (answer,) = FrameCodec(TermNames(), LISTS).decode(body)
     if isinstance(answer, OpenSubscription):
         return answer.query
     assert isinstance(answer, ClientError)
@@ -149,7 +149,7 @@ def _answer(text: str) -> bytes:
     except (RecursionError, MemoryError) as error:
         reason = f"the query is too much for the parser ({type(error).__name__})"
         answer = ClientError(0, QueryRefused.code, reason)
-    return FrameCodec(TermDictionary(hashing=False), LISTS).encode([answer])
+    return FrameCodec(TermNames(), LISTS).encode([answer])
 
 
 def serve(inbound: BinaryIO, outbound: BinaryIO) -> None:

@@ -367,6 +367,7 @@ class PeerInlet:
 
     async def _admit(self, connection: Connection) -> None:
         if await self._confirm(self.sender):
+            connection.trusted = True
             connection.release("confirm")
         else:
             connection.refuse(RemoteProtocolError(f"no member of this cluster answers as {self.sender}"))

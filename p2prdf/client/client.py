@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator
     from types import TracebackType
 
-    from p2prdf.rdf.dictionary import TermDictionary
+    from p2prdf.rdf.dictionary import TermNames
 
 __all__ = ["Client", "Subscription", "connect"]
 
@@ -86,7 +86,7 @@ class Client:
         self._publishing = asyncio.Lock()
         self._session = session
         self._subscriptions: dict[int, Subscription] = {}
-        self._early: dict[int, list[tuple[messages.ClientRows, TermDictionary]]] = {}
+        self._early: dict[int, list[tuple[messages.ClientRows, TermNames]]] = {}
         self._early_rows = 0
         session.on_rows = self._rows
         session.on_ended = self._taken_over
@@ -223,7 +223,7 @@ class Client:
             subscription.end(self._session.lost)
         return subscription
 
-    def _rows(self, rows: messages.ClientRows, terms: TermDictionary) -> None:
+    def _rows(self, rows: messages.ClientRows, terms: TermNames) -> None:
         subscription = self._subscriptions.get(rows.subscription)
         if subscription is not None:
             subscription.take(rows, terms)
@@ -335,7 +335,7 @@ class Subscription:
 
     # --- called by the client --------------------------------------------------------------------
 
-    def take(self, rows: messages.ClientRows, terms: TermDictionary) -> None:
+    def take(self, rows: messages.ClientRows, terms: TermNames) -> None:
         """Take in solutions; those that were here before are left out."""
         batch = Batch(
             self.names,

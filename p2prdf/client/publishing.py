@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from p2prdf.errors import Busy, DataRefused, Unavailable
-from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.dictionary import TermNames
 from p2prdf.rdf.ntriples import TripleBatch
 from p2prdf.wire.messages import ClientPublish
 
@@ -100,7 +100,7 @@ class Publisher:
         return self._progress.triples
 
     def _send(self, piece: _Piece) -> None:
-        terms = TermDictionary(hashing=False)
+        terms = TermNames()
         s, p, o = terms.intern_all(piece.s), terms.intern_all(piece.p), terms.intern_all(piece.o)
         piece.answer = self._session.start(
             lambda request: ClientPublish(request, self._publisher, piece.first_event, s, p, o), terms

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from p2prdf.columns import LISTS
 from p2prdf.errors import P2PRDFError, RemoteProtocolError, Unavailable, error_from_code
-from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.dictionary import TermNames
 from p2prdf.wire import messages
 from p2prdf.wire.codec import FrameCodec, FrameReader
 
@@ -37,7 +37,7 @@ class Session(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.welcome: asyncio.Future[messages.ClientWelcome] = asyncio.get_running_loop().create_future()
-        self.on_rows: Callable[[messages.ClientRows, TermDictionary], None] = lambda _rows, _terms: None
+        self.on_rows: Callable[[messages.ClientRows, TermNames], None] = lambda _rows, _terms: None
         self.on_ended: Callable[[int], None] = lambda _subscription: None
         self.on_lost: Callable[[P2PRDFError], None] = lambda _error: None
         self.lost: P2PRDFError | None = None
@@ -51,7 +51,7 @@ class Session(asyncio.Protocol):
 
     # --- out -------------------------------------------------------------------------------------
 
-    def start(self, make: Callable[[int], Any], terms: TermDictionary | None = None) -> asyncio.Future[Any]:
+    def start(self, make: Callable[[int], Any], terms: TermNames | None = None) -> asyncio.Future[Any]:
         """Send the request that ``make`` builds from its number; return the future of its answer.
 
         The future's exception is always taken note of, so it may be dropped.  Raises Unavailable.
@@ -118,7 +118,7 @@ class Session(asyncio.Protocol):
         """Take in bytes."""
         try:
             for body in self._reader.feed(data):
-                terms = TermDictionary(hashing=False)
+                terms = TermNames()
                 for message in FrameCodec(terms, LISTS).decode(body):
                     self._take(message, terms)
         except P2PRDFError as error:
@@ -126,7 +126,7 @@ class Session(asyncio.Protocol):
             if self._transport is not None:
                 self._transport.abort()
 
-    def _take(self, message: Any, terms: TermDictionary) -> None:
+    def _take(self, message: Any, terms: TermNames) -> None:
         if isinstance(message, messages.ClientRows):
             self.on_rows(message, terms)
         elif isinstance(message, messages.ClientUnsubscribed) and message.request == 0:
@@ -195,9 +195,9 @@ async def open_session(host: str, port: int, *, connect_seconds: float) -> Sessi
         raise Unavailable(f"{host}:{port}: {reason}") from error
 
 
-def encode(message: Any, terms: TermDictionary | None = None) -> bytes:
+def encode(message: Any, terms: TermNames | None = None) -> bytes:
     """Return the frame of one message; ``terms`` holds the terms of its columns."""
-    return FrameCodec(terms if terms is not None else TermDictionary(hashing=False), LISTS).encode([message])
+    return FrameCodec(terms if terms is not None else TermNames(), LISTS).encode([message])
 
 
 def _look_at(answer: asyncio.Future[Any]) -> None:

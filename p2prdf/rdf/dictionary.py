@@ -1,50 +1,81 @@
 """Terms as integers inside one process.
 
-A term is interned once, by its canonical N-Triples string; from then on it is a small integer.
-Beside the string the dictionary keeps what matching and routing need without touching the
-string again: the 64-bit term hash and whether the term is a literal (a literal can be neither
-subject nor predicate, so a partial result that would put one there is dropped).
+A term is taken in once, by its canonical N-Triples string; from then on it is a small integer.
+What costs at a busy node is neither storing terms nor joining them but recognising them: every
+frame that comes in names a few thousand.  A ``dict`` of strings is looked up one by one, each a miss
+in the processor's caches.  So terms are recognised by their *digest*, 128 bits of BLAKE2b, by the
+frame: the upper half finds the identifier in a vectorised index (and is the term's hash for
+routing, see :mod:`p2prdf.keys`), the lower half is compared.  Peers send the digests along with the
+strings, so only the node where a term enters the overlay computes it.
+
+Two terms with equal upper and different lower halves would be a collision of 64 bits: found with
+certainty, and the newer one is refused by name.  Two terms with equal digests are taken for equal;
+nobody can make such a pair.
 
 Identifiers are dense from 0 and never reused; the dictionary only grows, up to ``terms_max``.
+:class:`TermNames` is the plain dictionary of a frame or a client: numbers for strings, no digests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import repeat
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from p2prdf import keys
-from p2prdf.errors import Busy
+from p2prdf.errors import Busy, DataRefused
+from p2prdf.grow import GrowingColumn
+from p2prdf.hash_index import HashIndex
 
-__all__ = ["TERMS_MAX", "TermDictionary"]
+__all__ = ["DIGEST_BYTES", "TERMS_MAX", "TermDictionary", "TermNames", "digests_of"]
 
 TERMS_MAX = 1 << 31
 """Identifiers fit 32 bits with room for marks."""
+
+DIGEST_BYTES = 16
+_AT_ONCE = 8192
+"""Terms worked on at once: enough for speed, and a frame of nothing but terms takes no memory beyond."""
+
+_DIGEST = np.dtype((np.void, DIGEST_BYTES))
+
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+
+
+def digests_of(texts: Iterable[str]) -> bytes:
+    """Return the digests of canonical terms, one after the other."""
+    blake2b = hashlib.blake2b
+    return b"".join([blake2b(text.encode(), digest_size=DIGEST_BYTES).digest() for text in texts])
+
+
+def _halves(digests: bytes) -> tuple[U64, U64]:
+    pairs = np.frombuffer(digests, ">u8").reshape(-1, 2).astype(np.uint64)
+    return pairs[:, 0], pairs[:, 1]
 
 
 class TermDictionary:
     """Canonical term strings to dense integers and back."""
 
     __slots__ = (
-        "_array_size", "_flags_array", "_hash_array", "_hashing", "_ids", "_texts", "hashes", "literals", "longest",
+        "_check", "_digests", "_flags_array", "_flags_size", "_hashes", "_index", "_texts", "literals", "longest",
         "terms_max",
     )  # fmt: skip
 
-    def __init__(self, terms_max: int = TERMS_MAX, *, hashing: bool = True):
-        """Make an empty dictionary; without ``hashing`` it only names terms, as a client needs."""
+    def __init__(self, terms_max: int = TERMS_MAX):
         self.terms_max = terms_max
-        self._hashing = hashing
-        self._ids: dict[str, int] = {}
+        self._index = HashIndex()
+        self._check = GrowingColumn(np.uint64)
+        self._digests = GrowingColumn(_DIGEST)
         self._texts: list[str] = []
-        self.hashes: list[int] = []
-        self.literals = bytearray()
-        self.longest = 0
-        self._array_size = 0
-        self._hash_array = np.empty(0, np.uint64)
+        self._hashes: list[int] = []
         self._flags_array = np.empty(0, np.bool_)
+        self._flags_size = 0
+        self.literals = bytearray()
+        """Whether each term is a literal."""
+        self.longest = 0
+        """Characters of the longest term."""
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -54,62 +85,67 @@ class TermDictionary:
 
         Raises Busy when ``terms_max`` terms are held.
         """
-        known = self._ids.get(text)
-        if known is not None:
-            return known
-        self.add([text])
-        return len(self._texts) - 1
+        return int(self.take([text])[0])
 
     def intern_all(self, texts: Iterable[str]) -> list[int]:
         """Return the identifiers of canonical terms, taking in the new ones."""
-        wanted = texts if isinstance(texts, (list, tuple)) else list(texts)
-        found = self.find_all(wanted)
-        missing = found.count(None)
-        if not missing:
-            return found  # type: ignore[return-value]  # no None is left
-        first = len(self._texts)
-        self.add(text for text, known in zip(wanted, found, strict=True) if known is None)
-        if len(self._texts) - first < missing:  # some new term is named twice
-            return self.find_all(wanted)  # type: ignore[return-value]  # all are known now
-        fresh = iter(range(first, first + missing))
-        return [next(fresh) if known is None else known for known in found]
-
-    def find_all(self, texts: Iterable[str]) -> list[int | None]:
-        """Return the identifiers of canonical terms, None where a term is not known."""
-        return list(map(self._ids.get, texts))
-
-    def find_array(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Return the identifiers of canonical terms, -1 where a term is not known."""
-        return np.fromiter(map(self._ids.get, texts, repeat(-1)), np.int64, len(texts))
-
-    def intern_missing(self, texts: Sequence[str], found: npt.NDArray[np.int64]) -> None:
-        """Take in the terms that :meth:`find_array` did not find, and fill in their identifiers."""
-        missing = np.flatnonzero(found < 0)
-        wanted = [texts[place] for place in missing.tolist()]
-        first = len(self._texts)
-        self.add(wanted)
-        if len(self._texts) - first == len(wanted):
-            found[missing] = np.arange(first, first + len(wanted))
-        else:  # some new term is named twice
-            found[missing] = self.find_array(wanted)
-
-    def add(self, texts: Iterable[str]) -> None:
-        """Take in terms that are not known yet (but may be named twice here)."""
-        fresh = list(dict.fromkeys(texts))
-        first = len(self._texts)
-        if first + len(fresh) > self.terms_max:
-            raise Busy(f"the term dictionary holds its maximum of {self.terms_max} terms", retry_after=60)
-        self._ids.update(zip(fresh, range(first, first + len(fresh)), strict=True))
-        self._texts += fresh
-        self.longest = max(self.longest, max(map(len, fresh), default=0))
-        if not self._hashing:
-            return
-        self.hashes += keys.term_hashes(fresh)
-        self.literals += bytes([text[:1] == '"' for text in fresh])
+        return self.take(list(texts)).tolist()  # type: ignore[no-any-return]  # numpy's typing
 
     def find(self, text: str) -> int | None:
         """Return the identifier of a term if it is known."""
-        return self._ids.get(text)
+        found = self._index.find_one(int(_halves(digests_of([text]))[0][0]))
+        return found if found >= 0 and self._texts[found] == text else None
+
+    def take(
+        self, texts: Sequence[str], digests: bytes = b"", check: Callable[[Iterable[str]], None] | None = None
+    ) -> I64:
+        """Return the identifiers of canonical terms, taking in the new ones.
+
+        ``digests``: theirs, from somebody trusted; computed if not given.  ``check`` is called with
+        the new terms before anything is taken in, and may raise.  Raises TypeError if something is
+        no string, Busy, and DataRefused for a collision.
+        """
+        if len(texts) <= _AT_ONCE:
+            return self._take(texts, digests, check)
+        parts = []
+        for start in range(0, len(texts), _AT_ONCE):
+            end = start + _AT_ONCE
+            parts.append(self._take(texts[start:end], digests[start * DIGEST_BYTES : end * DIGEST_BYTES], check))
+        return np.concatenate(parts)
+
+    def _take(self, texts: Sequence[str], digests: bytes, check: Callable[[Iterable[str]], None] | None) -> I64:
+        digests = digests or _encoded(texts)
+        upper, lower = _halves(digests)
+        found = self._index.find(upper)
+        missing = np.flatnonzero(found < 0)
+        if len(missing):
+            new = [texts[place] for place in missing.tolist()]
+            if check is not None:
+                check(new)
+            found[missing] = self._add(new, upper[missing], lower[missing], np.frombuffer(digests, _DIGEST)[missing])
+        same = self._check.values[found] == lower
+        if not same.all():
+            text = texts[int(same.argmin())]
+            raise DataRefused(f"the term {text[:100]!r} has the hash of another one and cannot be held here")
+        return found
+
+    def _add(self, texts: list[str], upper: U64, lower: U64, digests: npt.NDArray[np.void]) -> I64:
+        """Take in terms none of which is known (but one may be named twice)."""
+        if len(self._texts) + len(texts) > self.terms_max:
+            raise Busy(f"the term dictionary holds its maximum of {self.terms_max} terms", retry_after=60)
+        longest = max(map(len, texts))
+        flags = bytes([text[:1] == '"' for text in texts])
+        ordinals, fresh = self._index.insert(upper)
+        if not fresh.all():
+            places = np.flatnonzero(fresh).tolist()
+            texts, lower, digests = [texts[place] for place in places], lower[fresh], digests[fresh]
+            flags = bytes([flags[place] for place in places])
+        self._texts += texts
+        self._check.append(lower)
+        self._digests.append(digests)
+        self.literals += flags
+        self.longest = max(self.longest, longest)
+        return ordinals
 
     def text(self, identifier: int) -> str:
         """Return the canonical string of a term."""
@@ -117,28 +153,80 @@ class TermDictionary:
 
     def texts(self, identifiers: Iterable[int]) -> list[str]:
         """Return the canonical strings of terms."""
-        known = self._texts
-        return [known[i] for i in identifiers]
+        return list(map(self._texts.__getitem__, identifiers))
 
-    def hash_array(self) -> npt.NDArray[np.uint64]:
+    def digests(self, identifiers: Sequence[int]) -> bytes:
+        """Return the digests of terms, one after the other."""
+        return self._digests.values[np.asarray(identifiers, np.intp)].tobytes()
+
+    @property
+    def hashes(self) -> list[int]:
+        """The hashes of all terms by identifier, as a list."""
+        done = len(self._hashes)
+        if done < len(self._texts):
+            self._hashes += self._index.keys[done:].tolist()
+        return self._hashes
+
+    def hash_array(self) -> U64:
         """Return the hashes of all terms as an array indexed by identifier."""
-        self._refresh()
-        return self._hash_array[: self._array_size]
+        return self._index.keys
 
     def literal_array(self) -> npt.NDArray[np.bool_]:
         """Return whether each term is a literal, indexed by identifier."""
-        self._refresh()
-        return self._flags_array[: self._array_size]
+        size, done = len(self.literals), self._flags_size
+        if size > len(self._flags_array):
+            grown = np.empty(max(1024, size * 2), np.bool_)
+            grown[:done] = self._flags_array[:done]
+            self._flags_array = grown
+        if size > done:
+            self._flags_array[done:size] = np.frombuffer(bytes(self.literals[done:]), np.bool_)
+            self._flags_size = size
+        return self._flags_array[:size]
 
-    def _refresh(self) -> None:
-        size = len(self._texts)
-        done = self._array_size
-        if size == done:
-            return
-        if size > len(self._hash_array):
-            room = max(1024, size * 2)
-            self._hash_array = np.concatenate((self._hash_array[:done], np.empty(room - done, np.uint64)))
-            self._flags_array = np.concatenate((self._flags_array[:done], np.empty(room - done, np.bool_)))
-        self._hash_array[done:size] = self.hashes[done:]
-        self._flags_array[done:size] = np.frombuffer(bytes(self.literals[done:]), np.bool_)
-        self._array_size = size
+
+def _encoded(texts: Sequence[Any]) -> bytes:
+    try:
+        return digests_of(texts)
+    except AttributeError:
+        raise TypeError("a term is not a string") from None
+    except UnicodeEncodeError:
+        raise DataRefused("a term with a lone surrogate has no canonical form") from None
+
+
+class TermNames:
+    """Numbers for the terms of a frame or a client, in order of first occurrence."""
+
+    __slots__ = ("_ids", "_texts")
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {}
+        self._texts: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def intern_all(self, texts: Iterable[str]) -> list[int]:
+        """Return the numbers of terms, giving new ones numbers."""
+        ids = self._ids
+        give = ids.setdefault
+        return [give(text, len(ids)) for text in texts]
+
+    def take(
+        self, texts: Sequence[str], digests: bytes = b"", check: Callable[[Iterable[str]], None] | None = None
+    ) -> I64:
+        """Do as :meth:`TermDictionary.take`, whatever the digests."""
+        del digests
+        if check is not None:
+            check(texts)
+        return np.array(self.intern_all(texts), np.int64)
+
+    def texts(self, numbers: Iterable[int]) -> list[str]:
+        """Return the strings of terms."""
+        if len(self._texts) < len(self._ids):
+            self._texts = list(self._ids)
+        return list(map(self._texts.__getitem__, numbers))
+
+    @property
+    def literals(self) -> list[bool]:
+        """Whether each term is a literal."""
+        return [text[:1] == '"' for text in self._ids]

@@ -282,7 +282,7 @@ class World(VirtualTime):
 
     def _receive_frame(self, node: Node, frame: bytes, sender: Contact) -> None:
         assert node.codec is not None
-        for parcel in node.codec.decode(memoryview(frame)[_LENGTH_BYTES:]):
+        for parcel in node.codec.decode(memoryview(frame)[_LENGTH_BYTES:], trusted=True):
             self._receive(node, parcel, sender)
 
     def _receive(self, node: Node, parcel: Parcel, sender: Contact) -> None:

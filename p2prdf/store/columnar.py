@@ -3,7 +3,7 @@
 The same contract as :mod:`p2prdf.store.light`, the same steps, but each step is a vector
 operation over the batch.  Three structures carry it:
 
-* :class:`~p2prdf.store.hash_index.HashIndex` gives every distinct key a dense ordinal.  The
+* :class:`~p2prdf.hash_index.HashIndex` gives every distinct key a dense ordinal.  The
   ordinal of a triple is its row; the ordinal of a result's identity is its row; so "known?" and
   "where?" are one probe.
 * :class:`~p2prdf.store.postings.Postings` holds, per ordinal, a contiguous run of rows, so the
@@ -36,11 +36,11 @@ import numpy.typing as npt
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, Column, as_array
+from p2prdf.grow import GrowingColumn
+from p2prdf.hash_index import HashIndex
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
 from p2prdf.store.compiled import GROUP, ROW, CompiledStep, Source, compile_step
-from p2prdf.store.grow import GrowingColumn
-from p2prdf.store.hash_index import HashIndex
 from p2prdf.store.postings import Postings
 from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes
 from p2prdf.wire.messages import Groups

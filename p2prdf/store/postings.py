@@ -1,6 +1,6 @@
 """Dense ordinals to growing lists of values: the second half of a join.
 
-:class:`~p2prdf.store.hash_index.HashIndex` turns join keys into ordinals; postings hold, for each
+:class:`~p2prdf.hash_index.HashIndex` turns join keys into ordinals; postings hold, for each
 ordinal, the rows that have the key.  The values of one ordinal lie side by side in one shared
 pool, so that a batch of lookups is a ``repeat`` and one gather, with no loop over rows.
 

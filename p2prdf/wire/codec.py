@@ -2,7 +2,8 @@
 
 A frame is four bytes of length (big-endian) and a body, the msgpack array ::
 
-    [version, terms, messages]      terms: the frame's dictionary, canonical N-Triples strings
+    [version, terms, messages]      terms: the frame's dictionary, canonical N-Triples strings;
+                                    between peers a fourth part: the terms' digests
                                     message: [number of its type, field, field, ...]
 
 **Columns.**  Inside a process a term is an integer of that process's dictionary, which means
@@ -42,7 +43,7 @@ import numpy as np
 
 from p2prdf.columns import ARRAYS, LISTS, Columns
 from p2prdf.errors import RemoteProtocolError
-from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.dictionary import TermDictionary, TermNames
 from p2prdf.wire.decoding import Decoder
 from p2prdf.wire.encoding import Encoder
 from p2prdf.wire.shapes import (
@@ -69,7 +70,7 @@ class FrameCodec:
     Decoded columns are of the material ``columns``; either material is encoded.
     """
 
-    def __init__(self, dictionary: TermDictionary, columns: Columns = ARRAYS):
+    def __init__(self, dictionary: TermDictionary | TermNames, columns: Columns = ARRAYS):
         """Translate terms from and to ``dictionary``."""
         self._encoder = Encoder(dictionary, msgpack.Packer(default=_plain).pack)
         self._decoder = Decoder(dictionary, _unpack, lists=columns is LISTS)
@@ -82,13 +83,14 @@ class FrameCodec:
         body = self._encoder.frame(messages)
         return _LENGTH.pack(len(body)) + body
 
-    def decode(self, body: bytes | memoryview) -> list[Any]:
+    def decode(self, body: bytes | memoryview, *, trusted: bool = False) -> list[Any]:
         """Return the messages of a frame's body (without the length prefix).
 
-        New terms are taken into the dictionary.  Raises RemoteProtocolError for whatever the protocol
-        forbids, and Busy when the dictionary is full.
+        New terms are taken into the dictionary; from somebody ``trusted``, a peer of the overlay, by
+        the digests that the frame gives for them, else by computing these.  Raises
+        RemoteProtocolError for whatever the protocol forbids, and Busy when the dictionary is full.
         """
-        return self._decoder.messages(body)
+        return self._decoder.messages(body, trusted=trusted)
 
 
 class FrameReader:

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from p2prdf.columns import Column
-from p2prdf.errors import RemoteProtocolError
-from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.errors import DataRefused, RemoteProtocolError
+from p2prdf.rdf.dictionary import DIGEST_BYTES, TermDictionary, TermNames
 from p2prdf.rdf.query import Plan
 from p2prdf.wire import shapes
 from p2prdf.wire import validation as check
@@ -34,7 +34,7 @@ class Unpack(Protocol):
 class Decoder:
     """The state of decoding one frame: its terms as local identifiers and what it may still take."""
 
-    def __init__(self, dictionary: TermDictionary, unpack: Unpack, *, lists: bool):
+    def __init__(self, dictionary: TermDictionary | TermNames, unpack: Unpack, *, lists: bool):
         """Decode to the terms of ``dictionary``, to columns that are lists or arrays."""
         self._dictionary = dictionary
         self._unpack = unpack
@@ -44,23 +44,23 @@ class Decoder:
         self._elements = 0
         self._cells = 0
 
-    def messages(self, body: bytes | memoryview) -> list[Any]:
-        """Return the messages of a frame's body."""
+    def messages(self, body: bytes | memoryview, *, trusted: bool) -> list[Any]:
+        """Return the messages of a frame's body; only a peer's digests are taken at their word."""
         if len(body) > shapes.FRAME_BYTES_MAX:
             raise RemoteProtocolError(f"a frame of {len(body)} bytes; {shapes.FRAME_BYTES_MAX} are allowed")
         self._elements, self._cells = shapes.ELEMENTS_MAX, shapes.CELLS_FREE + len(body)
         parts = self._unpack(body, self._count, arrays_max=shapes.TERMS_MAX, strings_max=shapes.TERM_BYTES_MAX)
+        digests = b""
+        if type(parts) is tuple and len(parts) == 4:
+            *parts, digests = parts
+            parts = tuple(parts)
         version, terms, messages = check.exactly(parts, 3, "a frame")
         if type(version) is not int or version != shapes.VERSION:
             spoken = f"this peer speaks version {shapes.VERSION}"
             raise RemoteProtocolError(f"frame version {check.shown(version)}; {spoken}")
         if len(check.tuple_of(messages, "messages")) > shapes.MESSAGES_MAX:
             raise RemoteProtocolError(f"{len(messages)} messages in one frame; {shapes.MESSAGES_MAX} are allowed")
-        terms = check.tuple_of(terms, "terms")
-        try:
-            self._ids = self._intern(terms) if self._lists else self._intern_array(terms)
-        except TypeError:
-            raise RemoteProtocolError("a term is not a string") from None
+        self._ids = self._intern(check.tuple_of(terms, "terms"), digests if trusted else b"")
         return [self._message(message) for message in messages]
 
     def _count(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -70,20 +70,18 @@ class Decoder:
             raise RemoteProtocolError(f"a frame of more than {shapes.ELEMENTS_MAX} parts")
         return items
 
-    def _intern(self, terms: tuple[Any, ...]) -> list[int]:
-        found = self._dictionary.find_all(terms)
-        if None in found:
-            check.check_terms(term for term, known in zip(terms, found, strict=True) if known is None)
-            return self._dictionary.intern_all(terms)
-        return found  # type: ignore[return-value]  # no None is left
-
-    def _intern_array(self, terms: tuple[Any, ...]) -> npt.NDArray[np.uint32]:
-        found = self._dictionary.find_array(terms)
-        missing = np.flatnonzero(found < 0)
-        if len(missing):
-            check.check_terms(terms[place] for place in missing.tolist())
-            self._dictionary.intern_missing(terms, found)
-        return found.astype(np.uint32)
+    def _intern(self, terms: tuple[Any, ...], digests: Any) -> list[int] | npt.NDArray[np.uint32]:
+        if digests and (type(digests) is not bytes or len(digests) != DIGEST_BYTES * len(terms)):
+            raise RemoteProtocolError(f"not the digests of {len(terms)} terms")
+        if not terms:
+            return [] if self._lists else np.empty(0, np.uint32)
+        try:
+            found = self._dictionary.take(terms, digests, check.check_terms)
+        except TypeError:
+            raise RemoteProtocolError("a term is not a string") from None
+        except DataRefused as error:
+            raise RemoteProtocolError(str(error)) from None
+        return found.tolist() if self._lists else found.astype(np.uint32)
 
     def _message(self, value: Any, numbers_max: int = shapes.NUMBERS_MAX) -> Any:
         parts = check.tuple_of(value, "a message")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from p2prdf.columns import Column
 from p2prdf.errors import LocalProtocolError
-from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.dictionary import TermDictionary, TermNames
 from p2prdf.rdf.query import ConjunctiveQuery, Plan
 from p2prdf.wire import messages as m
 from p2prdf.wire import shapes
@@ -26,7 +26,7 @@ Method = Callable[["Encoder", Any], Any]
 class Encoder:
     """The state of encoding one frame: its terms so far and what it counts up to."""
 
-    def __init__(self, dictionary: TermDictionary, pack: Callable[[Any], bytes]):
+    def __init__(self, dictionary: TermDictionary | TermNames, pack: Callable[[Any], bytes]):
         """Encode with the terms of ``dictionary``; ``pack`` is msgpack's."""
         self._dictionary = dictionary
         self._pack = pack
@@ -64,7 +64,10 @@ class Encoder:
             elements = self._elements + len(self._terms) + len(parts) + 3
             if len(self._terms) > shapes.TERMS_MAX or elements > shapes.ELEMENTS_MAX:
                 raise LocalProtocolError(f"{len(messages)} messages hold too many terms or parts for one frame")
-            body = self._pack((shapes.VERSION, self._texts(), parts))
+            frame: tuple[Any, ...] = (shapes.VERSION, self._texts(), parts)
+            if isinstance(self._dictionary, TermDictionary) and any(type(each) is m.Parcel for each in messages):
+                frame = (*frame, self._dictionary.digests(self._terms))
+            body = self._pack(frame)
         except (struct.error, OverflowError, UnicodeEncodeError) as error:
             raise LocalProtocolError(f"a message that cannot be encoded: {error}") from error
         finally:

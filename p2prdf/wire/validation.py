@@ -16,7 +16,7 @@ import numpy as np
 
 from p2prdf.columns import Column, as_list
 from p2prdf.errors import RemoteProtocolError
-from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.dictionary import TermDictionary, TermNames
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Pattern, Plan
 from p2prdf.wire import messages as m
 
@@ -228,7 +228,7 @@ def check_lengths(columns: Sequence[Column], what: str) -> None:
                 raise RemoteProtocolError(f"{what}: columns of {count} and of {len(column)} rows")
 
 
-def check_message(message: Any, dictionary: TermDictionary) -> None:
+def check_message(message: Any, dictionary: TermDictionary | TermNames) -> None:
     """Check what the parts of a message say about each other."""
     check = _CHECKS.get(type(message))
     if check is not None:
@@ -242,8 +242,8 @@ def _below(column: Column, bound: int, what: str) -> None:
             raise RemoteProtocolError(f"{what} {top}; the bound is {bound}")
 
 
-def _no_literals(column: Column, dictionary: TermDictionary, what: str) -> None:
-    if isinstance(column, list) or len(column) <= _FEW:
+def _no_literals(column: Column, dictionary: TermDictionary | TermNames, what: str) -> None:
+    if isinstance(column, list) or len(column) <= _FEW or isinstance(dictionary, TermNames):
         found = any(dictionary.literals[term] for term in as_list(column))
     else:
         found = bool(dictionary.literal_array().take(column.astype(np.intp)).any())
@@ -251,17 +251,17 @@ def _no_literals(column: Column, dictionary: TermDictionary, what: str) -> None:
         raise RemoteProtocolError(f"a literal as {what} of a triple")
 
 
-def _check_triples(message: m.IndexTriples | m.ClientPublish, dictionary: TermDictionary) -> None:
+def _check_triples(message: m.IndexTriples | m.ClientPublish, dictionary: TermDictionary | TermNames) -> None:
     _no_literals(message.s, dictionary, "subject")
     _no_literals(message.p, dictionary, "predicate")
 
 
-def _check_index_triples(message: m.IndexTriples, dictionary: TermDictionary) -> None:
+def _check_index_triples(message: m.IndexTriples, dictionary: TermDictionary | TermNames) -> None:
     _check_triples(message, dictionary)
     _below(message.roles, _ROLES_MAX + 1, "a set of roles")
 
 
-def _check_step(message: m.IndexQuery | m.Forward, dictionary: TermDictionary) -> None:  # noqa: ARG001
+def _check_step(message: m.IndexQuery | m.Forward, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     plan = message.plan
     if message.step >= len(plan.order):
         raise RemoteProtocolError(f"step {message.step} of a plan of {len(plan.order)}")
@@ -269,7 +269,7 @@ def _check_step(message: m.IndexQuery | m.Forward, dictionary: TermDictionary) -
         raise RemoteProtocolError(f"{len(message.groups.params)} constants for a plan of {plan.constant_count}")
 
 
-def _check_forward(message: m.Forward, dictionary: TermDictionary) -> None:
+def _check_forward(message: m.Forward, dictionary: TermDictionary | TermNames) -> None:
     _check_step(message, dictionary)
     bound = message.plan.steps[message.step].bound
     if len(message.rows.bindings) != len(bound):
@@ -277,28 +277,28 @@ def _check_forward(message: m.Forward, dictionary: TermDictionary) -> None:
     _below(message.rows.group, len(message.groups), "a row of group")
 
 
-def _check_answers(message: m.Answers, dictionary: TermDictionary) -> None:  # noqa: ARG001
+def _check_answers(message: m.Answers, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _below(message.rows.group, len(message.groups), "a row of group")
 
 
-def _check_get_rates(message: m.GetRates, dictionary: TermDictionary) -> None:  # noqa: ARG001
+def _check_get_rates(message: m.GetRates, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _below(message.position, PATTERNS_MAX, "a pattern at position")
     _below(message.roles, _ROLES_MAX + 1, "a set of roles")
 
 
-def _check_rates(message: m.Rates, dictionary: TermDictionary) -> None:  # noqa: ARG001
+def _check_rates(message: m.Rates, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _below(message.position, PATTERNS_MAX, "a pattern at position")
 
 
-def _check_roles(message: m.Advertise | m.TellRoles, dictionary: TermDictionary) -> None:  # noqa: ARG001
+def _check_roles(message: m.Advertise | m.TellRoles, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     integer(message.roles, _ROLES_MAX)
 
 
-def _check_algorithm(message: m.OpenSubscription | m.ClientSubscribe, dictionary: TermDictionary) -> None:  # noqa: ARG001
+def _check_algorithm(message: m.OpenSubscription | m.ClientSubscribe, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _algorithm(message.algorithm)
 
 
-_CHECKS: Final[dict[type, Callable[[Any, TermDictionary], None]]] = {
+_CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = {
     m.IndexTriples: _check_index_triples, m.ClientPublish: _check_triples, m.IndexQuery: _check_step,
     m.Forward: _check_forward, m.Answers: _check_answers, m.GetRates: _check_get_rates,
     m.Rates: _check_rates, m.Advertise: _check_roles, m.TellRoles: _check_roles,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from p2prdf import hash_index
 from p2prdf.errors import Busy
-from p2prdf.store import hash_index
-from p2prdf.store.hash_index import HashIndex
+from p2prdf.hash_index import HashIndex
 
 TOP = (1 << 64) - 1
 EDGES = [0, 1, 2, TOP, TOP - 1, 1 << 63, 1 << 32, (1 << 32) - 1]
