@@ -54,7 +54,7 @@ class ResultLog:
         self.last = 0
         """Number of the newest solution."""
         self.sent = 0
-        """Number of the newest solution handed out."""
+        """Number of the newest solution handed out, or of which it was told that it is lost."""
         self.acknowledged = 0
         self.lost_total = 0
 
@@ -70,20 +70,15 @@ class ResultLog:
             self._drop(surplus)
 
     def _drop(self, count: int) -> None:
-        lost = 0
+        """Drop the oldest; whether that is a gap shows when the next is handed out."""
         while count > 0 and self._chunks:
             chunk = self._chunks[0]
             gone = min(count, len(chunk))
-            lost += gone + chunk.lost
             count -= gone
             if gone == len(chunk):
                 self._shift()
             else:
                 self._chunks[0] = chunk.part(gone, len(chunk))
-        self.lost_total += lost
-        if self._chunks:
-            self._chunks[0].lost += lost
-        self.sent = max(self.sent, (self._chunks[0].first if self._chunks else self.last + 1) - 1)
 
     def _shift(self) -> None:
         self._chunks.popleft()
@@ -128,6 +123,8 @@ class ResultLog:
             chunk = self._chunks[self._next]
             start = max(0, self.sent + 1 - chunk.first)
             part = chunk.part(start, min(len(chunk), start + room))
+            part.lost = part.first - 1 - self.sent  # dropped before it was ever handed out
+            self.lost_total += part.lost
             self.sent = part.first + len(part) - 1
             self._out.append((part.first, self.sent))
             self._under_way += len(part)

@@ -68,7 +68,7 @@ def _swallow(kind: type) -> Callable[[World], None]:
 
 @pytest.mark.parametrize("kind", [IndexTriples, IndexQuery, Forward, Answers, Deliver])
 def test_a_message_that_vanishes_although_acknowledged_is_missed(kind: type):
-    _caught(_swallow(kind), {"missing"})
+    _caught(_swallow(kind), {"missing", "placement"})
 
 
 def test_an_advertisement_that_vanishes_is_missed():

@@ -58,6 +58,24 @@ def test_a_full_log_drops_the_oldest_and_says_how_many():
     assert log.lost_total == 2
 
 
+def test_what_was_handed_out_and_then_dropped_is_no_gap_unless_asked_for_again():
+    """Lost is what the subscriber never gets: not what is on its way to it."""
+    log = ResultLog(3)
+    add(log, 1, 2)
+    assert taken(log) == [(1, 0, [1, 2])]
+    add(log, 3, 4, 5, 6, 7)
+    assert taken(log) == [(5, 2, [5, 6, 7])]
+    log.rewind(1)
+    assert taken(log) == [(5, 3, [5, 6, 7])]
+
+
+def test_a_window_is_not_used_up_by_what_was_dropped():
+    """A subscriber that slept gets a window of the newest, not silence."""
+    log = ResultLog(5)
+    add(log, *range(1, 21))
+    assert taken(log, window=2) == [(16, 15, [16, 17])]
+
+
 @given(st.lists(st.one_of(
     st.tuples(st.just("add"), st.integers(1, 5)),
     st.tuples(st.just("take"), st.integers(1, 7)),
