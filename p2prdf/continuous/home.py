@@ -111,6 +111,7 @@ class Home:
         self.subscriptions: dict[int, Subscription] = {}
         self._opened: dict[tuple[int, int], int] = {}
         self._leases: list[tuple[float, int]] = []
+        self._names = 0
         self.answers = 0
         self.repeated = 0
 
@@ -123,13 +124,22 @@ class Home:
         number = self._opened.get((subscriber.key, request))
         return None if number is None else self.subscriptions.get(number)
 
-    def open_group(self, opening: OpenSubscription, generation: int) -> tuple[Group, bool]:
-        """Return the group of an equal query, or a new one (True)."""
+    def _name(self, stamp: int, bits: int) -> int:
+        """Return the low bits of a new name: not given before by this home, nor, very likely, by an earlier one.
+
+        A query may end and come again while messages of its former life are still under way.
+        """
+        if not self._names:
+            self._names = keys.fmix(stamp)
+        self._names += 1
+        return self._names & ((1 << bits) - 1)
+
+    def open_group(self, opening: OpenSubscription, stamp: int) -> tuple[Group, bool]:
+        """Return the group of an equal query, or a new one (True), made at ``stamp``."""
         group = self.groups.get(opening.key)
         if group is not None:
             return group, False
-        mask = (1 << GROUP_BITS) - 1
-        identity = group_home(opening.key) | (generation & mask)
+        identity = group_home(opening.key) | self._name(stamp, GROUP_BITS)
         group = Group(
             opening.key, identity, opening.query, Algorithm(opening.algorithm), opening.per_event
         )
@@ -137,14 +147,11 @@ class Home:
         self._by_identity[identity] = group
         return group, True
 
-    def subscribe(
-        self, group: Group, opening: OpenSubscription, since: int, number: int, now: float
-    ) -> Subscription:
+    def subscribe(self, group: Group, opening: OpenSubscription, since: int, now: float) -> Subscription:
         """Add a subscription to a group whose plan is known."""
-        mask = (1 << SUBSCRIPTION_BITS) - 1
-        identity = subscription_home(opening.key) | (number & mask)
+        identity = subscription_home(opening.key) | self._name(since, SUBSCRIPTION_BITS)
         while identity in self.subscriptions:
-            identity = subscription_home(opening.key) | (identity + 1 & mask)
+            identity = subscription_home(opening.key) | self._name(since, SUBSCRIPTION_BITS)
         subscription = Subscription(
             identity, group, opening.subscriber, opening.request, opening.query.names, since, opening.lease_seconds,
             now + opening.lease_seconds, ResultLog(self._log_rows_max),

@@ -239,7 +239,7 @@ class Host:
             since = hlc.Stamp(stamp)
         refresh = since if group.subscriptions else 0
         opened = [
-            self.home.subscribe(group, opening, since, exchange.tick(), exchange.now) for opening in group.waiting
+            self.home.subscribe(group, opening, since, exchange.now) for opening in group.waiting
         ]
         group.waiting.clear()
 

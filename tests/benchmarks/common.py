@@ -92,17 +92,21 @@ class Fed:
     seconds: float
     answers: int
     rows: int
+    distinct: set[tuple[int, int]]
 
 
-def feed(loaded: Loaded, batch: int) -> Fed:
-    """Send the stream through the matching path in batches, following every derived row to its end."""
+def feed(loaded: Loaded, batch: int, *, keep: bool = False) -> Fed:
+    """Send the stream through the matching path in batches, following every derived row to its end.
+
+    ``keep``: hold on to the distinct answers (group and binding), to compare them.
+    """
     tables, last = loaded.tables, len(loaded.plan.steps)
     make = tables.columns
     count = len(loaded.stream[0])
     s, p, o = (make.adopt(column, "uint32") for column in loaded.stream)
     event = make.column(range(count))
     times, roles = make.full(batch, 10), make.full(batch, PREDICATE_OBJECT, "uint32")
-    fed = Fed(0.0, 0, 0)
+    fed = Fed(0.0, 0, 0, set())
     backlog = Backlog(make)
 
     def follow(derived: list[Derived]) -> None:
@@ -110,6 +114,8 @@ def feed(loaded: Loaded, batch: int) -> Fed:
             for rows in derived:
                 if rows.step == last:
                     fed.answers += len(rows)
+                    if keep:
+                        fed.distinct.update(zip(rows.group.tolist(), rows.bindings[0].tolist(), strict=True))
                 else:
                     fed.rows += len(rows)
                     backlog.add(rows)

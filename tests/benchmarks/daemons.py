@@ -152,34 +152,43 @@ async def rate(overlay: Overlay, parts: list[list[TripleBatch]]) -> tuple[float,
 
 
 async def _throughput(console: Console, quick: bool) -> bool:
-    table = Table(title="five daemons, batches of 1,000, acknowledged by every owner, 1,000 standing 5-pattern paths")
-    columns = ("roles", "triples", "triples/s", "triples/cpu-s", "answers", "subscriptions/s")
-    for column in columns:
+    triples = 100_000 if quick else 200_000
+    table = Table(
+        title=f"five daemons, batches of 1,000, acknowledged by every owner, 1,000 standing 5-pattern paths, "
+        f"{triples:,} triples"
+    )
+    for column in ("roles", "triples/s", "runs", "triples/cpu-s", "answers", "subscriptions/s"):
         table.add_column(column, justify="right")
+    dictionary = TermDictionary()
+    texts = [dictionary.texts(column.tolist()) for column in path_triples(dictionary, triples, seed=2)]
+    queries = [spell(query) for query in path_queries(1000, seed=1)]
     reached = {}
-    for roles, triples in (("all", 100_000 if quick else 200_000), ("advertised", 200_000 if quick else 300_000)):
-        dictionary = TermDictionary()
-        ids = path_triples(dictionary, triples, seed=2)
-        texts = [dictionary.texts(column.tolist()) for column in ids]
-        async with Overlay("--roles", roles) as overlay:
-            subscriptions, seconds = await subscribe(overlay, [spell(query) for query in path_queries(1000, seed=1)])
-            counted: Counter[int] = Counter()
-            tasks = [asyncio.create_task(count(each, counted, at)) for at, each in enumerate(subscriptions)]
-            pieces = batches(texts)
-            wall, cpu = await rate(overlay, [pieces[at::NODES] for at in range(NODES)])
-            for task in tasks:
-                task.cancel()
-            reached[roles] = wall
-            table.add_row(
-                roles, f"{triples:,}", f"{wall:,.0f}", f"{cpu:,.0f}", f"{counted.total():,}",
-                f"{len(subscriptions) / seconds:,.0f}",
-            )  # fmt: skip
+    for roles in ("all", "advertised"):
+        runs = [await _once(roles, texts, queries) for _ in range(1 if quick else 5)]
+        runs.sort()
+        wall, cpu, answers, registered = runs[len(runs) // 2]
+        reached[roles] = wall
+        each = " ".join(f"{run[0] / 1000:,.0f}k" for run in runs)
+        table.add_row(roles, f"{wall:,.0f}", each, f"{cpu:,.0f}", f"{answers:,}", f"{registered:,.0f}")
     console.print(table)
     console.print(
         f"bar: all seven keys {reached['all']:,.0f} (at least {ALL_BAR:,}), "
         f"advertised roles {reached['advertised']:,.0f} (at least {ADVERTISED_BAR:,})"
     )
     return reached["all"] >= ALL_BAR and reached["advertised"] >= ADVERTISED_BAR
+
+
+async def _once(roles: str, texts: list[list[str]], queries: list[str]) -> tuple[float, float, int, float]:
+    """Publish everything through a fresh overlay; return rates, answers and subscriptions per second."""
+    async with Overlay("--roles", roles) as overlay:
+        subscriptions, seconds = await subscribe(overlay, queries)
+        counted: Counter[int] = Counter()
+        tasks = [asyncio.create_task(count(each, counted, at)) for at, each in enumerate(subscriptions)]
+        pieces = batches(texts)
+        wall, cpu = await rate(overlay, [pieces[at::NODES] for at in range(NODES)])
+        for task in tasks:
+            task.cancel()
+    return wall, cpu, counted.total(), len(subscriptions) / seconds
 
 
 async def _paced(texts: list[list[str]], per_second: int) -> AsyncIterator[tuple[str, str, str]]:

@@ -17,11 +17,11 @@ def opening(request: int, constant: str = "<p>") -> OpenSubscription:
     return OpenSubscription(request, key, query, "csbv", False, WHO, 60.0)
 
 
-def opened(home: Home, request: int, since: int, number: int):
+def opened(home: Home, request: int, since: int):
     """Open a subscription and return it."""
     message = opening(request)
-    group, _ = home.open_group(message, generation=7)
-    return home.subscribe(group, message, since, number, now=0.0)
+    group, _ = home.open_group(message, stamp=7)
+    return home.subscribe(group, message, since, now=0.0)
 
 
 def rows(home: Home, group, *answers: tuple[int, int]) -> None:
@@ -54,7 +54,7 @@ def test_equal_queries_share_a_group_and_names_do_not_matter():
 def test_groups_and_subscriptions_name_their_home():
     """Whatever refers to a query finds its home from the number alone."""
     home = Home(LISTS, log_rows_max=100)
-    subscription = opened(home, 1, since=10, number=123456789)
+    subscription = opened(home, 1, since=10)
     assert subscription_home(subscription.number) == opening(1).key
     assert group_home(subscription.group.identity) == opening(1).key
 
@@ -62,7 +62,7 @@ def test_groups_and_subscriptions_name_their_home():
 def test_an_answer_is_owed_to_those_who_were_there_before_its_oldest_triple():
     """A later subscription does not get answers with older triples."""
     home = Home(LISTS, log_rows_max=100)
-    early, late = opened(home, 1, since=10, number=1), opened(home, 2, since=20, number=2)
+    early, late = opened(home, 1, since=10), opened(home, 2, since=20)
     rows(home, early.group, (100, 15), (101, 20), (102, 25))
     assert told(early) == [100, 101, 102]
     assert told(late) == [101, 102]
@@ -71,7 +71,7 @@ def test_an_answer_is_owed_to_those_who_were_there_before_its_oldest_triple():
 def test_an_answer_that_comes_again_younger_goes_only_to_those_in_between():
     """One of its triples was published again: new to who subscribed meanwhile, nothing to others."""
     home = Home(LISTS, log_rows_max=100)
-    early, late = opened(home, 1, since=10, number=1), opened(home, 2, since=20, number=2)
+    early, late = opened(home, 1, since=10), opened(home, 2, since=20)
     rows(home, early.group, (100, 15))
     rows(home, early.group, (100, 15), (100, 22))
     rows(home, early.group, (100, 22), (100, 30))
@@ -83,7 +83,7 @@ def test_an_answer_that_comes_again_younger_goes_only_to_those_in_between():
 def test_the_last_subscription_ends_the_group():
     """And a later opening of the query makes a new one."""
     home = Home(LISTS, log_rows_max=100)
-    one, two = opened(home, 1, since=10, number=1), opened(home, 2, since=20, number=2)
+    one, two = opened(home, 1, since=10), opened(home, 2, since=20)
     assert home.close(one.number) is None
     assert home.close(two.number) is one.group
     assert home.close(two.number) is None
@@ -91,10 +91,22 @@ def test_the_last_subscription_ends_the_group():
     assert home.open_group(opening(3), 9)[1]
 
 
+def test_a_query_that_comes_again_has_another_name():
+    """What is still under way for its former life must not touch the new one, however close in time."""
+    home = Home(LISTS, log_rows_max=100)
+    groups, subscriptions = set(), set()
+    for request in range(100):
+        subscription = opened(home, request, since=10 << 16)
+        groups.add(subscription.group.identity)
+        subscriptions.add(subscription.number)
+        home.close(subscription.number)
+    assert len(groups) == len(subscriptions) == 100
+
+
 def test_leases_end_unless_renewed():
     """A renewed lease is looked at again when it ends."""
     home = Home(LISTS, log_rows_max=100)
-    subscription = opened(home, 1, since=10, number=1)
+    subscription = opened(home, 1, since=10)
     assert home.deadline == 60.0
     subscription.lease_until = 90.0
     assert home.expired(60.0) == []
