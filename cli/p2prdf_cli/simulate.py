@@ -67,9 +67,8 @@ def simulate(
     assert source is not None
 
     def action() -> None:
-        from p2prdf.rdf.sparql import parse_select
-
         from p2prdf.rdf.query import Algorithm
+        from p2prdf.rdf.sparql import parse_select
         from p2prdf.sim.events import parse_events, run_events
 
         parsed = [_parsed(file, parse_select) for file in query]
