@@ -30,11 +30,11 @@ class TermCheck:
 
     _IRI_TEXT = r'<[^\x00-\x20<>"{}|^`\\]+>'
     _LITERAL_TEXT = (
-        r'"(?:[^"\\\n\r]|\\[tbnrf"\\]|\\u[0-9A-F]{4}|\\U[0-9A-F]{8})*+"'
+        r'"[^"\\\n\r]*+(?:\\(?:[tbnrf"\\]|u[0-9A-F]{4}|U[0-9A-F]{8})[^"\\\n\r]*+)*"'
         rf"(?:@[a-z]+(?:-[a-z0-9]+)*|\^\^{_IRI_TEXT})?"
     )
     _TERM = re.compile(f"{_IRI_TEXT}|{_LITERAL_TEXT}")
-    _LINES = re.compile(f"(?:(?:{_IRI_TEXT}|{_LITERAL_TEXT})\n)*+")
+    _LINES = re.compile(f"(?:(?:{_IRI_TEXT}|{_LITERAL_TEXT})\n)*")
 
     def __init__(self, dictionary: TermDictionary):
         self._dictionary = dictionary

@@ -44,7 +44,7 @@ _SKOLEM: Final = "<" + BNODE_PREFIX
 # after it from passing as a term; what is inside is pyoxigraph's to judge.
 _IRI: Final = r"<[^<>\x00-\x20]*+>"
 _ONE_TERM: Final = re.compile(
-    rf'{_IRI}|"(?:[^"\\\n\r]|\\[^\n\r])*+"(?:@[A-Za-z]++(?:-[A-Za-z0-9]++)*+|\^\^{_IRI})?'
+    rf'{_IRI}|"[^"\\\n\r]*+(?:\\[^\n\r][^"\\\n\r]*+)*"(?:@[A-Za-z]++(?:-[A-Za-z0-9]++)*|\^\^{_IRI})?'
 )
 _PUBLICATION: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PLAIN_LABEL: Final = re.compile(r"[A-Za-z0-9._:~-]+")

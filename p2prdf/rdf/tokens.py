@@ -68,10 +68,10 @@ _NAME_CHARS: Final = _VAR_CHARS + "\\-"
 _ESCAPED: Final = r"%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*+,;=/?#@%]"
 _CODE: Final = r"\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8}"
 _IN_STRING: Final = rf"\\[tbnrf\\\"']|{_CODE}"
-_DOTTED: Final = f"[{_NAME_CHARS}]*+(?:\\.++[{_NAME_CHARS}]++)*+"
+_DOTTED: Final = f"[{_NAME_CHARS}]*+(?:\\.++[{_NAME_CHARS}]++)*"
 _LOCAL: Final = (
     rf"(?:[{_BASE_CHARS}_:0-9]|{_ESCAPED})"
-    rf"(?:[{_NAME_CHARS}:]|{_ESCAPED}|\.++(?=[{_NAME_CHARS}:%\\]))*+"
+    rf"(?:[{_NAME_CHARS}:]|{_ESCAPED}|\.++(?=[{_NAME_CHARS}:%\\]))*"
 )
 
 _TOKEN: Final = re.compile(
@@ -79,13 +79,13 @@ _TOKEN: Final = re.compile(
         f"(?P<{kind}>{pattern})"
         for kind, pattern in [
             ("space", r"[ \t\r\n]++|\#[^\n\r]*+"),
-            ("iri", rf'<(?:[^<>"{{}}|^`\\\x00-\x20]|{_CODE})*+>'),
-            ("long1", rf"'''(?:'{{0,2}}+(?:[^'\\]|{_IN_STRING}))*+'''"),
-            ("long2", rf'"""(?:"{{0,2}}+(?:[^"\\]|{_IN_STRING}))*+"""'),
-            ("string1", rf"'(?:[^'\\\n\r]|{_IN_STRING})*+'(?!')"),
-            ("string2", rf'"(?:[^"\\\n\r]|{_IN_STRING})*+"(?!")'),
+            ("iri", rf'<(?:[^<>"{{}}|^`\\\x00-\x20]|{_CODE})*>'),
+            ("long1", rf"'''(?:'{{0,2}}+(?:[^'\\]|{_IN_STRING}))*'''"),
+            ("long2", rf'"""(?:"{{0,2}}+(?:[^"\\]|{_IN_STRING}))*"""'),
+            ("string1", rf"'(?:[^'\\\n\r]|{_IN_STRING})*'(?!')"),
+            ("string2", rf'"(?:[^"\\\n\r]|{_IN_STRING})*"(?!")'),
             ("var", rf"[?$][{_BASE_CHARS}_0-9][{_VAR_CHARS}]*+"),
-            ("language", r"@[A-Za-z]++(?:-[A-Za-z0-9]++)*+"),
+            ("language", r"@[A-Za-z]++(?:-[A-Za-z0-9]++)*"),
             ("double", r"(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)[eE][+-]?[0-9]++"),
             ("decimal", r"[0-9]*+\.[0-9]++"),
             ("integer", r"[0-9]++"),

@@ -117,7 +117,7 @@ def check_term(term: Any) -> None:
 
 
 _TERMS_AT_ONCE: Final = 4096
-_WELL_FORMED: Final = re.compile(r'(?:(?:<[^\n]+>|"[^"\n]*"[^\n]*)\n)*+')
+_WELL_FORMED: Final = re.compile(r'(?:(?:<[^\n]+>|"[^"\n]*"[^\n]*)\n)*')
 
 
 def check_terms(terms: Iterable[Any]) -> None:
