@@ -149,7 +149,7 @@ class Clients:
                 # Its number never reached anyone: nobody could attach to it.
                 orphan = outcome.subscription
                 self.ask(Pending(session, 0, "orphan"), lambda n: contract.Unsubscribe(n, orphan))
-            elif isinstance(outcome, contract.Attached):
+            elif isinstance(outcome, contract.Attached) and outcome.subscription not in self._deliveries:
                 self.submit(contract.Detach(outcome.subscription))
         else:
             session.succeeded(pending, outcome)

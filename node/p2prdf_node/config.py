@@ -73,6 +73,9 @@ class NodeConfig:
     terms_max: int = 1 << 31
     """Distinct terms this process takes in."""
 
+    clock_skew_seconds: float = 0.001
+    """How far apart the nodes' clocks may be: a subscription is told to be live that much later."""
+
     hello_seconds: float = 5.0
     """A connection that has not said who it is by then is closed."""
     frame_seconds: float = 30.0

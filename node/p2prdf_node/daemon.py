@@ -159,6 +159,7 @@ class Daemon:
             answers_pending_max=config.answers_pending_max,
             rows_under_way_max=config.rows_under_way_max,
             triples_max=config.triples_max,
+            clock_skew_seconds=config.clock_skew_seconds,
         )
         peer = Peer(self.contact, settings, dictionary, columns=ARRAYS, entropy=entropy)
         self.driver = Driver(peer, Clock(), self.spawn)

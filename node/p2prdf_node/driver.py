@@ -107,11 +107,19 @@ class Driver:
         self._links.flush()
         held, self._held = self._held, []
         for connection in held:
-            connection.release("turn")
+            self._release(connection)
         self._arm()
         took = time.monotonic() - began
         self._linger = min(took, LINGER_SECONDS) if rows >= LINGER_ROWS else 0.0
         self.turn_seconds_max = max(self.turn_seconds_max, took)
+
+    @staticmethod
+    def _release(connection: Connection) -> None:
+        try:
+            connection.release("turn")
+        except Exception:  # one connection must not keep the others held
+            log.exception("connection_failed", address=connection.address)
+            connection.abort()
 
     # --- time ------------------------------------------------------------------------------------
 
@@ -151,25 +159,37 @@ class Driver:
 
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
-            match effect:
-                case contract.Send(to, parcel):
-                    self._links.post(to, parcel)
-                    self.schedule()
-                case contract.Notify():
-                    self._clients.notify(effect)
-                case contract.Completed():
-                    self._clients.completed(effect)
-                case contract.FindOwner(key):
-                    self._spawn(self._find_owner(key), "find_owner")
-                case contract.Trace(event, fields):
-                    self._trace(event, fields)
-                case contract.Persist():
-                    pass  # durability goes here, before any later Send of this list
-                case _:
-                    assert_never(effect)
+            try:
+                self._do(effect)
+            except Exception:  # one effect that fails must not take the others along
+                self.counts["effects_failed"] += 1
+                log.exception("effect_failed", effect=type(effect).__name__)
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case contract.Send(to, parcel):
+                self._links.post(to, parcel)
+                self.schedule()
+            case contract.Notify():
+                self._clients.notify(effect)
+            case contract.Completed():
+                self._clients.completed(effect)
+            case contract.FindOwner(key):
+                self._spawn(self._find_owner(key), "find_owner")
+            case contract.Trace(event, fields):
+                self._trace(event, fields)
+            case contract.Persist():
+                pass  # durability goes here, before any later Send of this list
+            case _:
+                assert_never(effect)
 
     async def _find_owner(self, key: int) -> None:
-        self.submit(await self._membership.find_owners(key))
+        try:
+            found = await self._membership.find_owners(key)
+        except Exception:  # the peer must hear of the end of every lookup it asked for
+            log.exception("lookup_failed", key=f"{key:016x}")
+            found = contract.OwnersFound(key, (), complete=False)
+        self.submit(found)
 
     def _trace(self, event: str, fields: dict[str, object]) -> None:
         self.counts[event] += 1

@@ -73,6 +73,8 @@ class Subscription:
     log: ResultLog
     opening: bool = True
     """Not yet known to be installed at all its owners."""
+    cut_off: bool = False
+    """Its subscriber's peer is believed to be gone: nothing is sent."""
 
 
 @dataclass(slots=True, eq=False)
@@ -125,7 +127,7 @@ class Home:
         return None if number is None else self.subscriptions.get(number)
 
     def _name(self, stamp: int, bits: int) -> int:
-        """Return the low bits of a new name: not given before by this home, nor, very likely, by an earlier one.
+        """Return the low bits of a new name: not among the last 65,000 of this home.
 
         A query may end and come again while messages of its former life are still under way.
         """

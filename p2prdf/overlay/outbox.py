@@ -36,11 +36,14 @@ class Transfer:
 class Outbox:
     """Unacknowledged transfers of one peer."""
 
-    def __init__(self, *, window: int = 256, retry_seconds: float = 1.0, retry_max_seconds: float = 16.0):
+    def __init__(
+        self, *, window: int = 256, retry_seconds: float = 1.0, retry_max_seconds: float = 16.0, first: int = 0
+    ):
+        """Number transfers from ``first`` + 1 on: at random, so that a former life's are not taken for these."""
         self._window = window
         self._retry = retry_seconds
         self._retry_max = retry_max_seconds
-        self._next = 0
+        self._next = first
         self._open: dict[int, Transfer] = {}
         self._under_way: dict[int, int] = {}
         self._waiting: dict[int, deque[Transfer]] = {}
@@ -75,13 +78,16 @@ class Outbox:
         transfer.delay = max(transfer.delay, min(transfer.delay * 2, self._retry_max))
         heapq.heappush(self._due, (transfer.due, transfer.number))
 
-    def acknowledge(self, numbers: list[int], now: float) -> tuple[list[Transfer], list[Transfer]]:
-        """Close transfers; return those closed, and those that may be sent in their place."""
+    def acknowledge(
+        self, sender: Contact, numbers: list[int], now: float
+    ) -> tuple[list[Transfer], list[Transfer]]:
+        """Close the sender's transfers; return those closed, and those that may be sent in their place."""
         closed, started = [], []
         for number in numbers:
-            transfer = self._open.pop(number, None)
-            if transfer is None:
+            transfer = self._open.get(number)
+            if transfer is None or transfer.to.key != sender.key:
                 continue
+            del self._open[number]
             closed.append(transfer)
             key = transfer.to.key
             if transfer.attempts == 1:  # of one sent twice nobody knows which was acknowledged

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
 from p2prdf.continuous.home import subscription_home
-from p2prdf.errors import P2PRDFError
+from p2prdf.errors import P2PRDFError, RemoteProtocolError
 from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
@@ -73,11 +73,11 @@ class Peer:
         self.contact = contact
         self.config = config
         self.dictionary = dictionary
-        self._entropy = entropy
         self._tables: Tables = (
             LightTables(dictionary, compile_filter) if columns is LISTS else ColumnarTables(dictionary, compile_filter)
         )
-        self._exchange = Exchange(contact, config, columns)
+        first_transfer = entropy.getrandbits(48) if entropy is not None else 0
+        self._exchange = Exchange(contact, config, columns, first_transfer)
         self._engine = Engine(self._exchange, self._tables, dictionary, self._answers_here)
         self._host = Host(
             self._exchange, self._engine, self._tables, dictionary, self._to_self, self._add_roles
@@ -115,7 +115,7 @@ class Peer:
             case contract.OwnersFound():
                 self._exchange.owners_found(request)
             case contract.ContactSeen():
-                self._exchange.seen(request.contact)
+                self._meet(request.contact)
             case contract.ContactLost():
                 self._contact_lost(request.contact)
         return self._end()
@@ -133,7 +133,8 @@ class Peer:
         self._begin(now)
         self._settle()
         self._engine.turn()
-        self._exchange.resend()
+        for contact in self._exchange.resend():
+            self._contact_lost(contact)
         self._host.wake()
         self._entry.wake()
         self._check_leases()
@@ -219,7 +220,7 @@ class Peer:
             messages.Forward: engine.take_rows,
             messages.IndexQuery: engine.take_queries,
             messages.Answers: host.answers,
-            messages.Acknowledge: lambda _, message: exchange.acknowledged(message.transfers),
+            messages.Acknowledge: lambda sender, message: exchange.acknowledged(sender, message.transfers),
             messages.NotOwner: self._not_owner,
             messages.Deliver: lambda _, message: entry.deliver(message),
             messages.Delivered: host.delivered,
@@ -249,12 +250,20 @@ class Peer:
         for contact in message.contacts:
             self._exchange.seen(contact)
 
+    def _meet(self, contact: Contact) -> None:
+        """Take in a peer, and tell it the roles: it may have been away when they were advertised."""
+        if not self._exchange.seen(contact):
+            return
+        self._host.contact_back(contact)
+        if self._advertised != self.config.fixed_roles:
+            self._exchange.send(contact, messages.Advertise(self._advertised))
+
     def _contact_lost(self, contact: Contact) -> None:
         """Route anew what was on its way to a peer that is gone."""
+        self._host.contact_lost(contact)
         for transfer in self._exchange.give_up(contact):
             if not self._engine.reroute(transfer.message, transfer.tokens):
-                key = _key_of(transfer.message, self.dictionary.hashes)
-                if key is not None:
+                for key in _keys_of(transfer.message, self.dictionary.hashes):
                     self._host.to_owner(key, transfer.message, transfer.tokens)
             self._exchange.release(transfer.tokens)
         self._exchange.retry_parked()
@@ -284,6 +293,8 @@ class Peer:
         self._settled, self._settle_at = True, None
 
     def _get_rates(self, sender: Contact, message: messages.GetRates) -> None:
+        if len(message) != 1 or as_list(message.roles)[0] not in keys.ROLES:
+            raise RemoteProtocolError("rates are asked for one pattern at a time, under one role")
         hashes = self.dictionary.hashes
         role = as_list(message.roles)[0]
         terms = [hashes[as_list(column)[0]] for column in (message.s, message.p, message.o)]
@@ -355,20 +366,22 @@ class Peer:
         }
 
 
-def _key_of(message: Message, hashes: list[int]) -> int | None:
-    """Return the ring key a single-key message is routed by, if it is one."""
+def _keys_of(message: Message, hashes: list[int]) -> list[int]:
+    """Return the ring keys that a message of a home or to a home is routed by; none if it is a reply."""
     match message:
         case messages.IndexQuery():
             step = message.plan.steps[message.step]
+            if step.role == keys.ANY:  # whichever bucket it was for: installing twice is harmless
+                return [keys.bucket_key(bucket) for bucket in range(keys.BUCKETS)]
             params = [hashes[as_list(column)[0]] for column in message.groups.params]
-            return keys.role_key(step.role, *(params[~slot] if slot < 0 else 0 for slot in step.pattern))
+            return [keys.role_key(step.role, *(params[~slot] if slot < 0 else 0 for slot in step.pattern))]
         case messages.OpenSubscription():
-            return message.key
+            return [message.key]
         case messages.AttachSubscription() | messages.CloseSubscription() | messages.Delivered():
-            return subscription_home(message.subscription)
+            return [subscription_home(message.subscription)]
         case messages.RenewSubscriptions():
-            return subscription_home(as_list(message.subscriptions)[0])
+            return [subscription_home(each) for each in as_list(message.subscriptions)[:1]]
         case messages.KeepGroups():
-            return subscription_home(as_list(message.groups)[0])
+            return [subscription_home(each) for each in as_list(message.groups)[:1]]
         case _:
-            return None
+            return []

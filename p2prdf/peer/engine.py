@@ -15,12 +15,14 @@ import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from p2prdf import keys
 from p2prdf.columns import Column, Index, as_array, as_list
 from p2prdf.continuous.home import GROUP_BITS
+from p2prdf.errors import P2PRDFError
 from p2prdf.peer.exchange import Exchange
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Plan
@@ -69,6 +71,12 @@ class _Outgoing:
     triples: dict[tuple[int, int], list[TripleBatch]] = field(default_factory=dict)
     rows: dict[tuple[int, int, Plan, int, int], list[Derived]] = field(default_factory=dict)
     answers: dict[tuple[int, int], list[Derived]] = field(default_factory=dict)
+    view: int | None = None
+    """What was known of the ring while all of it was routed; 0 if that changed meanwhile."""
+
+    def routed_by(self, view: int) -> None:
+        """Note what was known of the ring when something was gathered."""
+        self.view = view if self.view in (None, view) else 0
 
 
 class Engine:
@@ -126,10 +134,10 @@ class Engine:
         triples, self._triples_in = self._triples_in, []
         forwards, self._rows_in = self._rows_in, []
         for sender, query in queries:
-            self._accept_queries(sender, query)
+            self._guarded(self._accept_queries, sender, query)
         self._accept_triples(triples)
         for sender, forward in forwards:
-            self._accept_rows(sender, forward)
+            self._guarded(self._accept_rows, sender, forward)
         while self._mine or self._todo:
             if self._mine:
                 self._store_mine()
@@ -137,6 +145,13 @@ class Engine:
                 for derived in self._tables.add_rows(self._todo.take()):
                     self.route(derived)
         self._send_out()
+
+    def _guarded(self, accept: Callable[[Contact, Any], None], sender: Contact, message: Any) -> None:
+        """Take in a message whose plan may turn out not to be executable: then it is refused alone."""
+        try:
+            accept(sender, message)
+        except P2PRDFError as error:
+            self._exchange.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
 
     def _store_mine(self) -> None:
         mine, self._mine = self._mine, []
@@ -221,6 +236,7 @@ class Engine:
             if sender is not None:
                 exchange.not_mine(sender, exchange.contact(owner))
                 part.hops += 1
+            self._out.routed_by(exchange.view)
             self._out.triples.setdefault((owner, part.hops), []).append(part)
 
     @staticmethod
@@ -379,6 +395,7 @@ class Engine:
                 self._exchange.park([key], partial(self._route_to_keys, rows, [key]))
 
     def _gather_rows(self, owner: int, rows: Derived, hops: int) -> None:
+        self._out.routed_by(self._exchange.view)
         self._out.rows.setdefault((owner, hops, rows.plan, rows.step, rows.refresh), []).append(rows)
 
     def _take_rows(self, rows: Derived, index: Index) -> Derived:
@@ -455,10 +472,11 @@ class Engine:
     def _send_out(self) -> None:
         """Send what the turn has gathered, one message per destination and kind (more if large)."""
         out, self._out = self._out, _Outgoing()
+        view = out.view or 0
         for (owner, hops), batches in out.triples.items():
-            self._send_triples(owner, hops, batches)
-        for (owner, hops, plan, step, refresh), parts in out.rows.items():
-            self._send_rows(owner, hops, plan, step, refresh, parts)
+            self._send_triples(owner, hops, view, batches)
+        for (owner, hops, *_), parts in out.rows.items():
+            self._send_rows(owner, hops, view, joined(parts, self._columns))
         for (owner, _), parts in out.answers.items():
             groups, rows = self._answer_columns(parts)
             for start, stop in self.slices(len(rows), rows.bindings):
@@ -466,26 +484,23 @@ class Engine:
                     self._exchange.contact(owner), Answers(*_compact(groups, _slice_rows(rows, start, stop)))
                 )
 
-    def _send_triples(self, owner: int, hops: int, batches: list[TripleBatch]) -> None:
+    def _send_triples(self, owner: int, hops: int, view: int, batches: list[TripleBatch]) -> None:
         exchange = self._exchange
         tokens = tuple(itertools.chain.from_iterable(batch.tokens for batch in batches))
         joined = self._joined(batches).columns()
         for start, stop in self.slices(len(joined[0]), joined[:3]):
             s, p, o, time, event, roles = (column[start:stop] for column in joined)
-            message = IndexTriples(s, p, o, time, event, roles, hops, exchange.view)
+            message = IndexTriples(s, p, o, time, event, roles, hops, view)
             exchange.send(exchange.contact(owner), message, tokens)
         exchange.release(tokens)
 
-    def _send_rows(
-        self, owner: int, hops: int, plan: Plan, step: int, refresh: int, parts: list[Derived]
-    ) -> None:
-        whole = joined(parts, self._columns)
+    def _send_rows(self, owner: int, hops: int, view: int, whole: Derived) -> None:
         rows = Rows(whole.group, whole.identity, whole.oldest, whole.born, whole.bindings)
         for start, stop in self.slices(len(rows), rows.bindings):
             piece = _slice_rows(rows, start, stop)
-            groups, places = self._tables.export_groups(plan, piece.group)
+            groups, places = self._tables.export_groups(whole.plan, piece.group)
             message = Forward(
-                plan, step, groups, replace(piece, group=places), refresh, hops, self._exchange.view
+                whole.plan, whole.step, groups, replace(piece, group=places), whole.refresh, hops, view
             )
             self._exchange.send(self._exchange.contact(owner), message)
 
@@ -528,7 +543,7 @@ class Engine:
             self.route_triples(batch)
             return True
         if isinstance(message, Forward):
-            self.take_rows(nobody, replace(message, hops=0))
+            self.take_rows(nobody, replace(message, hops=0, view=0))
             return True
         if isinstance(message, Answers):
             self._on_answers_elsewhere(message)

@@ -53,6 +53,7 @@ class _Local:
     number: int
     lease_seconds: float
     told: int = 0
+    renew_at: float = 0.0
     early: dict[int, Deliver] = field(default_factory=dict)
 
 
@@ -64,6 +65,7 @@ class _Pending:
     kind: type
     lease_seconds: float
     due: float
+    subscription: int = 0
 
 
 class Entry:
@@ -122,15 +124,19 @@ class Entry:
 
     # --- subscribing -----------------------------------------------------------------------------
 
-    def _expect(self, request: int, kind: type, lease_seconds: float = 0.0) -> None:
+    def _expect(self, request: int, kind: type, lease_seconds: float = 0.0, subscription: int = 0) -> None:
         due = self._exchange.now + self._exchange.config.request_seconds
-        self._pending[request] = _Pending(request, kind, lease_seconds, due)
+        self._pending[request] = _Pending(request, kind, lease_seconds, due, subscription)
         heapq.heappush(self._deadlines, (due, request))
 
     def _keep(self, local: _Local) -> None:
         """Deliver a subscription here, and renew its lease three times as often as needed."""
         self._locals[local.number] = local
-        heapq.heappush(self._renewals, (self._exchange.now + local.lease_seconds / 3, local.number))
+        self._renew_later(local)
+
+    def _renew_later(self, local: _Local) -> None:
+        local.renew_at = self._exchange.now + local.lease_seconds / 3
+        heapq.heappush(self._renewals, (local.renew_at, local.number))
 
     def subscribe(self, request: Subscribe) -> None:
         """Open a subscription at its home."""
@@ -144,8 +150,8 @@ class Entry:
 
     def attach(self, request: Attach) -> None:
         """Take up a subscription again."""
-        self._expect(request.request, Attach, 60.0)
-        self._keep(_Local(request.subscription, 60.0, request.after))
+        self._expect(request.request, Attach, subscription=request.subscription)
+        self._keep(_Local(request.subscription, self._exchange.config.request_seconds, request.after))
         message = AttachSubscription(request.request, request.subscription, request.after, self._exchange.own)
         self._host.to_owner(subscription_home(request.subscription), message)
 
@@ -170,6 +176,10 @@ class Entry:
         if pending is None:
             return  # told twice
         if pending.kind is Attach:
+            local = self._locals.get(message.subscription)
+            if local is not None:
+                local.lease_seconds = message.lease_seconds
+                self._renew_later(local)
             self._complete(message.request, Attached(message.subscription, message.since, message.names, message.order))
             return
         self._keep(_Local(message.subscription, pending.lease_seconds))
@@ -179,8 +189,14 @@ class Entry:
 
     def refused(self, message: SubscriptionRefused) -> None:
         """The home refused a request."""
-        if self._pending.pop(message.request, None) is not None:
-            self._complete(message.request, Failed(message.code, message.text))
+        pending = self._pending.pop(message.request, None)
+        if pending is not None:
+            self._fail(pending, Failed(message.code, message.text))
+
+    def _fail(self, pending: _Pending, failed: Failed) -> None:
+        if pending.kind is Attach:  # there is nothing to be delivered here
+            self._locals.pop(pending.subscription, None)
+        self._complete(pending.request, failed)
 
     def closed(self, message: SubscriptionClosed) -> None:
         """A subscription is ended."""
@@ -198,7 +214,8 @@ class Entry:
             if opening and len(self._orphans) < 4096:  # told before the opening was: messages overtake
                 self._orphans.setdefault(message.subscription, []).append(message)
             return
-        if message.first > local.told:
+        held = local.early.get(message.first)
+        if message.first + len(message) - 1 > local.told and (held is None or len(held) < len(message)):
             local.early[message.first] = message
         while local.early:
             first = min(local.early)
@@ -206,13 +223,14 @@ class Entry:
             if first - following.lost > local.told + 1:
                 return  # one before it is still on its way
             del local.early[first]
-            if first <= local.told:
-                continue  # told meanwhile
+            known = max(0, local.told + 1 - first)  # told already: it was cut otherwise the last time
+            if known >= len(following):
+                continue
             local.told = first + len(following) - 1
             self._exchange.effects.append(
                 Notify(
-                    following.subscription, first, following.lost, following.identity, following.born,
-                    following.bindings,
+                    following.subscription, first + known, 0 if known else following.lost, following.identity[known:],
+                    following.born[known:], tuple(column[known:] for column in following.bindings),
                 )
             )  # fmt: skip
 
@@ -222,19 +240,19 @@ class Entry:
         """Renew leases; fail what was not answered."""
         now = self._exchange.now
         while self._renewals and self._renewals[0][0] <= now:
-            _, number = heapq.heappop(self._renewals)
+            due, number = heapq.heappop(self._renewals)
             local = self._locals.get(number)
-            if local is None:
-                continue
-            heapq.heappush(self._renewals, (now + local.lease_seconds / 3, number))
-            message = RenewSubscriptions(self._columns.column([number]), local.lease_seconds)
+            if local is None or due != local.renew_at:
+                continue  # gone, or kept anew since
+            self._renew_later(local)
+            message = RenewSubscriptions(self._columns.column([number]))
             self._host.to_owner(subscription_home(number), message)
         while self._deadlines and self._deadlines[0][0] <= now:
             due, request = heapq.heappop(self._deadlines)
             pending = self._pending.get(request)
             if pending is not None and pending.due == due:
                 del self._pending[request]
-                self._complete(request, Failed("unavailable", "the home of the query did not answer in time"))
+                self._fail(pending, Failed("unavailable", "the home of the query did not answer in time"))
         if not self._pending and self._orphans:
             self._orphans.clear()
 

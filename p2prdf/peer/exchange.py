@@ -26,6 +26,7 @@ from p2prdf.wire.messages import Acknowledge, Contact, Message, NotOwner, Parcel
 __all__ = ["Exchange", "hop"]
 
 _LOOKUP_RETRY_SECONDS = 1.0
+_ATTEMPTS_MAX = 5
 _UNRELIABLE = (Acknowledge, NotOwner)
 
 
@@ -40,7 +41,7 @@ class _Token:
 class Exchange:
     """The way out of a peer."""
 
-    def __init__(self, own: Contact, config: PeerConfig, columns: Columns):
+    def __init__(self, own: Contact, config: PeerConfig, columns: Columns, first_transfer: int = 0):
         self.own = own
         self.config = config
         self.columns = columns
@@ -52,6 +53,7 @@ class Exchange:
             window=config.window_transfers,
             retry_seconds=config.retry_seconds,
             retry_max_seconds=4 * config.retry_seconds,
+            first=first_transfer,
         )
         self._tokens: dict[int, _Token] = {}
         self._next_token = 0
@@ -126,10 +128,10 @@ class Exchange:
                 self._view = sum(keys.fmix(contact.key) for contact in self.cache.contacts()) & (1 << 64) - 1
         return self._view
 
-    def seen(self, contact: Contact) -> None:
-        """Take in a peer that was heard of."""
-        self.cache.seen(contact)
+    def seen(self, contact: Contact) -> bool:
+        """Take in a peer that was heard of; return whether it was not known."""
         self._view = None
+        return self.cache.seen(contact)
 
     def closest_known(self, ring_keys: Column) -> Column:
         """Return the contact number of the closest peer this one has heard of, per key."""
@@ -257,21 +259,29 @@ class Exchange:
             self.send(sender, NotOwner(tuple(owners.values())))
         self._corrections.clear()
 
-    def acknowledged(self, numbers: Column) -> None:
+    def acknowledged(self, sender: Contact, numbers: Column) -> None:
         """Close transfers that the other side has taken in."""
-        closed, started = self.outbox.acknowledge(as_list(numbers), self.now)
+        closed, started = self.outbox.acknowledge(sender, as_list(numbers), self.now)
         for transfer in started:
             self._out(transfer.to, transfer.message, transfer.number)
         for transfer in closed:
             self.release(transfer.tokens)
 
-    def resend(self) -> None:
-        """Send again what is overdue, and look up again what failed."""
+    def resend(self) -> list[Contact]:
+        """Send again what is overdue, and look up again what failed.
+
+        Returns the peers that have not answered for long and that nobody knows any more.
+        """
+        gone: dict[int, Contact] = {}
         for transfer in self.outbox.overdue(self.now):
-            self._out(transfer.to, transfer.message, transfer.number)
+            if transfer.attempts > _ATTEMPTS_MAX and self.cache.number(transfer.to) < 0:
+                gone[transfer.to.key] = transfer.to
+            else:
+                self._out(transfer.to, transfer.message, transfer.number)
         if self._retry_lookups_at is not None and self.now >= self._retry_lookups_at:
             self._retry_lookups_at = None
             self._start_lookups()
+        return list(gone.values())
 
     def give_up(self, contact: Contact) -> list[Transfer]:
         """Forget a peer; return what was on its way there, with the tokens still held."""

@@ -342,7 +342,7 @@ class Host:
 
     def pump(self, subscription: Subscription) -> None:
         """Send a subscriber what it may be told now."""
-        if subscription.opening:
+        if subscription.opening or subscription.cut_off:
             return
         window = self._exchange.config.answers_window
         for chunk in self.home.chunks(subscription, window=window, chunk_max=_CHUNK_ROWS_MAX):
@@ -352,6 +352,25 @@ class Host:
                     subscription.subscriber,
                     Deliver(subscription.number, part.first, part.lost, part.identity, part.born, part.bindings),
                 )
+
+    def contact_lost(self, contact: Contact) -> None:
+        """Keep what a peer that is gone was to be told, until it is there again or the lease is over."""
+        for subscription in self.home.subscriptions.values():
+            if subscription.subscriber.key == contact.key:
+                subscription.cut_off = True
+
+    def contact_back(self, contact: Contact) -> None:
+        """Go on telling a peer that is there again."""
+        for subscription in list(self.home.subscriptions.values()):
+            if subscription.subscriber.key == contact.key:
+                self._resume(subscription)
+
+    def _resume(self, subscription: Subscription) -> None:
+        """Send anew what was on its way to a subscriber that was cut off."""
+        if subscription.cut_off:
+            subscription.cut_off = False
+            subscription.log.rewind(subscription.log.acknowledged)
+            self.pump(subscription)
 
     def delivered(self, sender: Contact, message: Delivered) -> None:
         """Forget what a subscriber acknowledged and send it more."""
@@ -372,7 +391,10 @@ class Host:
         if subscription is None or subscription.opening:
             self.reply(message.subscriber, _unknown(message.request, message.subscription))
             return
+        if subscription.subscriber.key != message.subscriber.key:  # it is delivered there no longer
+            self.reply(subscription.subscriber, SubscriptionClosed(0, subscription.number))
         subscription.subscriber = message.subscriber
+        subscription.cut_off = False
         subscription.lease_until = self._exchange.now + subscription.lease_seconds
         subscription.log.rewind(message.after)
         self.reply(message.subscriber, _opened(subscription, message.request))
@@ -386,8 +408,8 @@ class Host:
                 continue
             subscription = self.home.subscriptions.get(number)
             if subscription is not None:
-                subscription.lease_seconds = message.lease_seconds
-                subscription.lease_until = self._exchange.now + message.lease_seconds
+                subscription.lease_until = self._exchange.now + subscription.lease_seconds
+                self._resume(subscription)
 
     def close(self, sender: Contact, message: CloseSubscription) -> None:
         """End a subscription."""
@@ -452,7 +474,9 @@ class Host:
 def _opened(subscription: Subscription, request: int) -> SubscriptionOpened:
     plan = subscription.group.plan
     assert plan is not None
-    return SubscriptionOpened(request, subscription.number, subscription.since, subscription.names, plan.order)
+    return SubscriptionOpened(
+        request, subscription.number, subscription.since, subscription.lease_seconds, subscription.names, plan.order
+    )
 
 
 def _unknown(request: int, subscription: int) -> SubscriptionRefused:

@@ -28,7 +28,7 @@ the table as the first left it, so such a batch is worked off in rounds of disti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -164,12 +164,10 @@ class _Groups:
         return numbers
 
     def _without_ended(self, numbers: I64, since_min: U64, fresh: npt.NDArray[np.bool_]) -> U64:
-        """Let an ended group stay so, unless this is a later one of the same identity."""
+        """An ended group stays so, whatever still arrives for it: its identity does not come again."""
         ended = (self.since_min.values[numbers] == _NEVER) & ~fresh
         ended &= self.since_max.values[numbers] != 0  # else it is new in this very batch
-        late = ended & (since_min <= self.since_max.values[numbers])
-        self.ended -= int(np.count_nonzero(ended & ~late))
-        return np.where(late, _NEVER, since_min)
+        return np.where(ended, _NEVER, since_min)
 
 
 @dataclass(eq=False)
@@ -257,7 +255,6 @@ class ColumnarTables:
         self._lanes: dict[tuple[bool, int], list[_Lane]] = {}
         self._hashed: tuple[Any, ...] = (None,) * 6
         self._sizes = Sizes()
-        self._dead_rows = 0
 
     # --- triples ---------------------------------------------------------------------------------
 
@@ -693,6 +690,10 @@ class ColumnarTables:
 
     def count(self, role: int, s: int, p: int, o: int) -> int:
         """Return how many triples the peer holds under a role and constant parts."""
+        for lane in self._lanes.get((False, role), ()):
+            if lane.mask == role and role != keys.SPO:
+                ordinal = lane.index.find(lane.keys_of(*(np.array([term], np.uint32) for term in (s, p, o))))
+                return int(lane.triples.counts(ordinal)[0]) if ordinal[0] >= 0 else 0
         table = self._triples
         chosen = table.roles.values >> np.uint16(role) & np.uint16(1) != 0
         for bit, column, term in ((keys.S, table.s, s), (keys.P, table.p, p), (keys.O, table.o, o)):
@@ -702,7 +703,8 @@ class ColumnarTables:
 
     def sizes(self) -> Sizes:
         """Return what is held and has been done."""
-        sizes = self._sizes
+        sizes = replace(self._sizes)
+        sizes.queries += sum(len(step.links) for table in self._plans.values() for step in table.steps)
         sizes.triples = len(self._triples) + len(self._events)
         sizes.plans = len(self._plans)
         tables = list(self._plans.values())

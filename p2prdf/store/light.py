@@ -250,7 +250,7 @@ class LightTables:
                 table.groups.append(group)
                 table.by_id[identity] = group
                 self._owners[identity] = table
-            else:
+            elif group.since_min != NEVER:
                 group.since_min = min(group.since_min, since_min)
                 group.since_max = max(group.since_max, since_max)
                 group.lease = max(group.lease, lease)
@@ -323,7 +323,7 @@ class LightTables:
             table = self._owners.pop(identity, None)
             if table is None:
                 continue
-            group = table.by_id.pop(identity)
+            group = table.by_id[identity]  # stays, so that what still arrives for it finds it ended
             group.since_min, group.since_max = NEVER, 0
             for step in table.steps:
                 step.links.discard(group.number)

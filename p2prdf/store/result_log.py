@@ -106,14 +106,14 @@ class ResultLog:
     def rewind(self, after: int) -> None:
         """Hand out again from the solution after ``after`` on."""
         self.acknowledge(after)
-        self.sent = min(max(after, self.acknowledged), self.last)
+        self.sent = min(after, self.last)  # what was acknowledged and is asked for again is a gap, and told
         self._out.clear()
         self._under_way = 0
         self._next = 0
 
     def take(self, window: int, chunk_max: int) -> Iterator[Chunk]:
         """Hand out what was not handed out, while at most ``window`` solutions are unacknowledged."""
-        while self.sent < self.last:
+        while self.sent < self.last and self._chunks:
             # Counted, not subtracted: what was dropped before it was handed out is not under way.
             room = min(window - self._under_way, chunk_max)
             if room <= 0:

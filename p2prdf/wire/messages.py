@@ -273,6 +273,7 @@ class SubscriptionOpened:
     request: int
     subscription: int
     since: int
+    lease_seconds: float
     names: tuple[str, ...]
     order: tuple[int, ...]
 
@@ -309,7 +310,7 @@ class CloseSubscription:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionClosed:
-    """Home to entry peer: it is ended."""
+    """Home to entry peer: it is ended, or (request 0) delivered elsewhere from now on."""
 
     request: int
     subscription: int
@@ -320,7 +321,6 @@ class RenewSubscriptions:
     """Entry peer to home: the subscribers are still there; keep these for another lease."""
 
     subscriptions: Column = _u64()
-    lease_seconds: float = 60.0
     hops: int = 0
 
 

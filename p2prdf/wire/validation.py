@@ -283,7 +283,7 @@ def _check_answers(message: m.Answers, dictionary: TermDictionary | TermNames) -
 
 def _check_get_rates(message: m.GetRates, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _below(message.position, PATTERNS_MAX, "a pattern at position")
-    _below(message.roles, _ROLES_MAX + 1, "a set of roles")
+    _below(message.roles, _ROLES_MAX + 1, "a role")
 
 
 def _check_rates(message: m.Rates, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001

@@ -19,9 +19,9 @@ def test_a_transfer_is_sent_again_until_it_is_acknowledged():
     assert outbox.deadline == 3.0
     assert outbox.overdue(3.0) == [transfer]
     assert outbox.deadline == 5.0
-    assert outbox.acknowledge([transfer.number], 3.5) == ([transfer], [])
+    assert outbox.acknowledge(HERE, [transfer.number], 3.5) == ([transfer], [])
     assert outbox.deadline is None
-    assert outbox.acknowledge([transfer.number], 3.5) == ([], [])
+    assert outbox.acknowledge(HERE, [transfer.number], 3.5) == ([], [])
     assert len(outbox) == 0
 
 
@@ -33,9 +33,9 @@ def test_a_window_per_receiver():
     assert outbox.put(HERE, AskRoles(), (3,), 0.0) is None
     assert outbox.put(THERE, AskRoles(), (4,), 0.0) is not None
     assert len(outbox) == 5
-    _, started = outbox.acknowledge([second.number], 1.0)
+    _, started = outbox.acknowledge(HERE, [second.number], 1.0)
     assert [each.tokens for each in started] == [(2,)]
-    _, started = outbox.acknowledge([first.number], 1.0)
+    _, started = outbox.acknowledge(HERE, [first.number], 1.0)
     assert [each.tokens for each in started] == [(3,)]
 
 
@@ -54,8 +54,18 @@ def test_a_busy_receiver_is_given_time():
     """Where acknowledgements take long, the first repetition waits four times as long."""
     outbox = Outbox(retry_seconds=1, retry_max_seconds=4)
     transfer = outbox.put(HERE, AskRoles(), (), 0.0)
-    outbox.acknowledge([transfer.number], 0.9)
+    outbox.acknowledge(HERE, [transfer.number], 0.9)
     assert outbox.put(HERE, AskRoles(), (), 10.0) is not None
     assert outbox.deadline == 13.6
     assert outbox.put(THERE, AskRoles(), (), 10.0) is not None
     assert outbox.deadline == 11.0
+
+
+def test_only_the_receiver_can_acknowledge():
+    """An acknowledgement from somebody else, or of another life's number, closes nothing."""
+    outbox = Outbox(first=1000)
+    transfer = outbox.put(HERE, AskRoles(), (), 0.0)
+    assert transfer.number == 1001
+    assert outbox.acknowledge(THERE, [1001], 0.5) == ([], [])
+    assert outbox.acknowledge(HERE, [1], 0.5) == ([], [])
+    assert outbox.acknowledge(HERE, [1001], 0.5) == ([transfer], [])

@@ -164,6 +164,18 @@ def test_an_ended_group_gives_no_answers_and_frees_its_rows(kind):
     assert tables.sizes().groups == 0
 
 
+def test_what_arrives_for_an_ended_group_finds_it_ended(kind):
+    """A message of its former life, late or repeated, does not bring a group back."""
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    plan, _ = harness.query(path("<b>"), dictionary, since=1)
+    tables.end_groups([plan.identity >> 1])
+    harness.query(path("<b>"), dictionary, since=1)
+    assert not harness.triples([(a, b, c)], time=3)
+    assert tables.sizes().groups == 0
+
+
 def test_leases_are_told_and_extended(kind):
     """Groups whose lease is over are named until it is extended."""
     tables, dictionary = new_tables(kind)

@@ -342,7 +342,7 @@ def valid_bodies(seed: int) -> list[bytes]:
         m.Forward(plan, 1, groups, dataclasses.replace(rows, bindings=(some,) * len(plan.steps[1].bound))),
         m.Answers(numbers, rows), m.GetRates(1, contact, [1], [2], [ids[0]], [ids[1]], [ids[2]]),
         m.OpenSubscription(1, 2, query, "cqc", True, contact, 60.0),
-        m.SubscriptionOpened(1, 2, 3, ("x",), (1, 0)), m.Deliver(1, 2, 3, numbers, numbers, (some,)),
+        m.SubscriptionOpened(1, 2, 3, 60.0, ("x",), (1, 0)), m.Deliver(1, 2, 3, numbers, numbers, (some,)),
         m.Nodes(1, (contact, contact)),
     ]  # fmt: skip
     encode = FrameCodec(dictionary, LISTS).encode
@@ -522,9 +522,9 @@ def query(**changes: Any) -> list[Any]:
         (frame_of([33, [[1, "h"]]]), "a contact has 3 parts"),
         (frame_of([33, [[1, "h", 1]] * 1025]), "1025 contacts"),
         (frame_of([10, 65_536]), "65536 is not an integer from 0 to 65535"),
-        (frame_of([22, ONE, float("nan"), 0]), "nan is not a number of seconds"),
-        (frame_of([22, ONE, float("inf"), 0]), "inf is not a number of seconds"),
-        (frame_of([22, ONE, -1, 0]), "-1 is not a number of seconds"),
+        (frame_of([*query()[:-2], float("nan"), 0]), "nan is not a number of seconds"),
+        (frame_of([*query()[:-2], float("inf"), 0]), "inf is not a number of seconds"),
+        (frame_of([*query()[:-2], -1, 0]), "-1 is not a number of seconds"),
         (frame_of([23, 1, 2, 3, ONE, ONE, [ONE] * 257]), "257 columns"),
         (frame_of([68, 1, "SELECT", "magic", False, 1.0]), "unknown algorithm"),
         (frame_of(*[[11]] * (codec.MESSAGES_MAX + 1)), "8193 messages"),

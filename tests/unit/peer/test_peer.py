@@ -1,0 +1,268 @@
+"""A peer against its contract: late, repeated, lost and malicious messages, and peers that come and go."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from p2prdf.columns import ARRAYS, LISTS, as_list
+from p2prdf.peer import Peer, PeerConfig
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.wire.contract import (
+    AcknowledgeAnswers,
+    Attach,
+    Completed,
+    ContactLost,
+    ContactSeen,
+    Detach,
+    Failed,
+    FindOwner,
+    Notify,
+    OwnersFound,
+    Publish,
+    Published,
+    Send,
+    Subscribe,
+    Subscribed,
+    Trace,
+)
+from p2prdf.wire.messages import Acknowledge, Contact, Deliver, GetRates, Parcel, SubscriptionOpened
+
+LOW, HIGH = Contact(1, "low", 1), Contact((1 << 64) - 2, "high", 1)
+QUERY = ConjunctiveQuery(((0, ~0, 1),), ("<p>",), (0, 1), ("s", "o"))
+
+
+class Pair:
+    """Two peers that know each other, and a line between them that can be cut."""
+
+    def __init__(self, columns=ARRAYS, **config):
+        self.now = 1000.0
+        self.dictionary = TermDictionary()
+        self.peers = {
+            contact.key: Peer(contact, PeerConfig(roles="all", **config), self.dictionary, columns, Random(contact.key))
+            for contact in (LOW, HIGH)
+        }
+        self.completed: dict[int, object] = {}
+        self.notified: list[Notify] = []
+        self.traces: list[Trace] = []
+        self.cut = False
+        self.columns = columns
+        self.requests = 0
+        self.events = 0
+        for contact in (LOW, HIGH):
+            for other in (LOW, HIGH):
+                self.submit(contact, ContactSeen(other))
+
+    def submit(self, at: Contact, request) -> None:
+        """Hand a request to one of them and let everything settle."""
+        peer = self.peers[at.key]
+        self._carry_out(peer, peer.submit(request, now=self.now))
+
+    def _carry_out(self, peer: Peer, effects) -> None:
+        todo = [(peer, effects)]
+        while todo:
+            peer, effects = todo.pop()
+            for effect in effects:
+                match effect:
+                    case Send(to, parcel) if not self.cut:
+                        other = self.peers[to.key]
+                        todo.append((other, other.receive(parcel, sender=peer.contact, now=self.now)))
+                    case FindOwner(key):
+                        both = tuple(sorted((LOW, HIGH), key=lambda each: each.key ^ key))
+                        todo.append((peer, peer.submit(OwnersFound(key, both, complete=True), now=self.now)))
+                    case Completed(request, outcome):
+                        self.completed[request] = outcome
+                    case Notify():
+                        self.notified.append(effect)
+                    case Trace():
+                        self.traces.append(effect)
+            if not todo:
+                todo = [
+                    (each, each.wake(now=self.now))
+                    for each in self.peers.values()
+                    if each.deadline is not None and each.deadline <= self.now
+                ][:1]
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass, timer by timer."""
+        end = self.now + seconds
+        while True:
+            due = [(p.deadline, p.contact.key) for p in self.peers.values() if p.deadline is not None]
+            if not due or min(due)[0] > end:
+                break
+            when, key = min(due)
+            self.now = max(self.now, when)
+            self._carry_out(self.peers[key], self.peers[key].wake(now=self.now))
+        self.now = end
+
+    def subscribe(self, at: Contact, query=QUERY, lease_seconds=60.0) -> Subscribed:
+        """Subscribe and return the outcome."""
+        self.requests += 1
+        request = self.requests
+        self.submit(at, Subscribe(request, query, Algorithm.CSBV, lease_seconds=lease_seconds))
+        self.pass_time(1.0)
+        outcome = self.completed[request]
+        assert isinstance(outcome, Subscribed), outcome
+        return outcome
+
+    def publish(self, at: Contact, *triples) -> int:
+        """Publish triples; return the number of the request."""
+        self.requests += 1
+        intern, make = self.dictionary.intern_all, self.columns.column
+        columns = [make(intern(column), "uint32") for column in zip(*triples, strict=True)]
+        self.submit(at, Publish(self.requests, 9, self.events, *columns))
+        self.events += len(triples)
+        return self.requests
+
+    def sequences(self) -> list[int]:
+        """Return the numbers of the solutions handed on so far."""
+        return [each.first + at for each in self.notified for at in range(len(each.identity))]
+
+
+@pytest.fixture(params=[LISTS, ARRAYS], ids=["light", "columnar"])
+def pair(request):
+    """Two peers on either kind of tables."""
+    return Pair(request.param)
+
+
+def some(count: int, first: int = 0):
+    """Different triples that match the query."""
+    return [(f"<s{at}>", "<p>", f'"{at}"') for at in range(first, first + count)]
+
+
+def test_what_is_published_at_one_is_told_at_the_other(pair):
+    """The smallest round: subscribe, publish, be told once."""
+    pair.subscribe(LOW)
+    request = pair.publish(HIGH, *some(3), *some(3))
+    assert isinstance(pair.completed[request], Published)
+    assert pair.sequences() == [1, 2, 3]
+    assert all(each.quiet for each in pair.peers.values())
+
+
+def test_a_subscriber_may_come_back_after_less_than_it_acknowledged(pair):
+    """What was acknowledged is forgotten: asked for again, it is a gap that is told, not silence."""
+    outcome = pair.subscribe(LOW)
+    pair.publish(HIGH, *some(10))
+    pair.submit(LOW, AcknowledgeAnswers(outcome.subscription, 8))
+    pair.submit(LOW, Detach(outcome.subscription))
+    pair.notified.clear()
+    pair.submit(HIGH, Attach(50, outcome.subscription, 3))
+    assert pair.sequences() == [9, 10]
+    assert [each.lost for each in pair.notified] == [5]
+    pair.publish(LOW, *some(1, first=10))
+    assert pair.sequences() == [9, 10, 11]
+
+
+@pytest.mark.parametrize("lease", [3.0, 600.0])
+def test_attaching_keeps_the_lease_that_was_asked_for(pair, lease):
+    """A short lease is renewed in time, a long one stays long after the subscriber left again."""
+    outcome = pair.subscribe(LOW, lease_seconds=lease)
+    pair.submit(HIGH, Attach(50, outcome.subscription, 0))
+    pair.pass_time(100.0)
+    pair.publish(LOW, *some(1))
+    assert pair.sequences() == [1]
+    pair.submit(HIGH, Detach(outcome.subscription))
+    pair.pass_time(lease * 0.6)
+    assert sum(int(each.status()["subscriptions_home"]) for each in pair.peers.values()) == 1
+    pair.pass_time(lease * 2)
+    assert sum(int(each.status()["subscriptions_home"]) for each in pair.peers.values()) == 0
+
+
+def test_attaching_to_nothing_leaves_nothing_behind(pair):
+    """Whoever guesses numbers costs no memory."""
+    for number in range(20):
+        pair.submit(LOW, Attach(100 + number, number << 40, 0))
+    assert all(isinstance(pair.completed[100 + number], Failed) for number in range(20))
+    assert pair.peers[LOW.key].status()["subscriptions_here"] == 0
+
+
+def test_an_acknowledgement_from_somebody_else_closes_nothing(pair):
+    """Neither a stranger's nor a former life's acknowledgement loses a message."""
+    pair.subscribe(LOW)
+    pair.cut = True
+    request = pair.publish(LOW, *some(4))
+    peer = pair.peers[LOW.key]
+    numbers = pair.columns.column(range(1, 2000))
+    stranger = Contact(77, "x", 1)
+    pair._carry_out(peer, peer.receive(Parcel(0, 0, Acknowledge(numbers)), sender=stranger, now=pair.now))
+    pair._carry_out(peer, peer.receive(Parcel(0, 0, Acknowledge(numbers)), sender=HIGH, now=pair.now))
+    assert request not in pair.completed
+    pair.cut = False
+    pair.pass_time(30.0)
+    assert isinstance(pair.completed[request], Published)
+    assert sorted(pair.sequences()) == [1, 2, 3, 4]
+
+
+def test_a_peer_that_was_away_is_told_what_it_missed(pair):
+    """What was on its way to a lost peer is sent anew when it is seen again."""
+    outcome = pair.subscribe(LOW)
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    entry = HIGH if home is LOW else LOW
+    pair.submit(entry, Attach(50, outcome.subscription, 0))
+    pair.cut = True
+    pair.submit(home, ContactLost(entry))
+    pair.publish(home, *some(5))
+    pair.pass_time(5.0)
+    assert pair.sequences() == []
+    pair.cut = False
+    pair.submit(home, ContactSeen(entry))
+    pair.pass_time(30.0)
+    assert sorted(pair.sequences()) == [1, 2, 3, 4, 5]
+    assert all(each.quiet for each in pair.peers.values())
+
+
+def test_a_lost_peer_takes_nothing_along_that_is_under_way(pair):
+    """Triples on their way to a peer that is gone go to who owns their keys now; the publication completes."""
+    pair.cut = True
+    request = pair.publish(LOW, *some(10))
+    assert request not in pair.completed
+    pair.submit(LOW, ContactLost(HIGH))
+    pair.pass_time(1.0)
+    assert isinstance(pair.completed[request], Published)
+    assert pair.peers[LOW.key].status()["triples"] == 10
+    assert pair.peers[LOW.key].quiet
+
+
+@pytest.mark.parametrize("roles", [[], [9], [1, 2]])
+def test_a_bad_message_is_refused_and_nothing_else(pair, roles):
+    """It raises nothing, changes nothing, and is traced."""
+    peer = pair.peers[LOW.key]
+    make = pair.columns.column
+    some_term = [pair.dictionary.intern("<p>")] * len(roles)
+    message = GetRates(1, HIGH, *(make(each, "uint32") for each in ([0] * len(roles), roles, *[some_term] * 3)))
+    pair._carry_out(peer, peer.receive(Parcel(0, 0, message), sender=HIGH, now=pair.now))
+    assert [each.event for each in pair.traces] == ["message-refused"]
+    assert peer.status()["refused"] == 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_solutions_are_handed_on_in_order_and_once_however_they_were_cut(data):
+    """Chunks of one sequence, cut in several ways, repeated and shuffled."""
+    peer = Peer(LOW, PeerConfig(roles="all"), TermDictionary(), LISTS)
+    effects = peer.submit(ContactSeen(HIGH), now=1.0)
+    effects += peer.submit(OwnersFound(0, (LOW, HIGH), complete=True), now=1.0)
+    subscription = HIGH.key >> 20 << 20 | 5
+    peer.submit(Subscribe(1, QUERY), now=1.0)
+    opened = SubscriptionOpened(1, subscription, 1, 60.0, ("s", "o"), (0,))
+    peer.receive(Parcel(0, 0, opened), sender=HIGH, now=1.0)
+    last = data.draw(st.integers(1, 25))
+    chunks = []
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = 1
+        while start <= last:
+            size = data.draw(st.integers(1, 8))
+            numbers = list(range(start, min(start + size, last + 1)))
+            chunks.append(Deliver(subscription, start, 0, numbers, numbers, (numbers, numbers)))
+            start += size
+    told: list[int] = []
+    for chunk in data.draw(st.permutations(chunks)):
+        for effect in peer.receive(Parcel(0, 0, chunk), sender=HIGH, now=1.0):
+            if isinstance(effect, Notify):
+                assert effect.first == len(told) + 1
+                told.extend(as_list(effect.identity))
+    assert told == list(range(1, last + 1))
