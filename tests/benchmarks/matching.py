@@ -2,7 +2,8 @@
 
 The workload is the seed paper's: paths of 5 patterns through a tree of classes.  Every query and
 every triple is at this one node, under the one role the queries wait on; every partial result
-comes back to it until it is an answer.
+comes back to it until it is an answer.  The daemon's tables are the columnar ones; light tables are
+the reference and the simulator's.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ def run(console: Console, quick: bool) -> bool:
     columns = ("queries", "tables", "batch", "triples/cpu-s", "best", "answers", "rows/triple", "registered/cpu-s")
     for column in columns:
         table.add_column(column, justify="right")
-    reached: dict[tuple[int, int], float] = {}
+    reached: dict[tuple[int, str, int], float] = {}
     for queries in sizes:
-        for kind, batch in (("light", 1), ("columnar", 1000), ("columnar", 10_000)):
+        for kind, batch in (("light", 1), ("columnar", 1), ("columnar", 1000), ("columnar", 10_000)):
             rates, registered = [], 0.0
-            for _ in range(repeats):
+            for _ in range(1 if (kind, batch) == ("columnar", 1) else repeats):
                 loaded = load(kind, queries, TRIPLES)
                 fed = feed(loaded, batch)
                 rates.append(TRIPLES / fed.seconds)
                 registered = max(registered, queries / max(loaded.seconds_to_register, 1e-9))
             rates.sort()
             median = rates[len(rates) // 2]
-            reached[queries, batch] = median
+            reached[queries, kind, batch] = median
             table.add_row(
                 f"{queries:,}", kind, f"{batch:,}", f"{median:,.0f}", f"{rates[-1]:,.0f}", f"{fed.answers:,}",
                 f"{fed.rows / TRIPLES:.3f}", f"{registered:,.0f}" if queries >= 10_000 else "-",
@@ -46,7 +47,7 @@ def run(console: Console, quick: bool) -> bool:
     _memory(console, sizes[-1])
     if quick:
         return True
-    batches, single = reached[100_000, 10_000], reached[100_000, 1]
+    batches, single = reached[100_000, "columnar", 10_000], reached[100_000, "light", 1]
     console.print(f"bar: batches {batches:,.0f} (at least {BATCH_BAR:,}), one at a time {single:,.0f} ({SINGLE_BAR:,})")
     return batches >= BATCH_BAR and single >= SINGLE_BAR
 
