@@ -134,7 +134,16 @@ def bucket_key(bucket: int) -> Key:
 
 def triple_id(s: int, p: int, o: int) -> int:
     """Return the identity of a triple from the hashes of its terms."""
-    return role_key(SPO, s, p, o) ^ _TRIPLE_SEED
+    x = _SEEDS[SPO] ^ s  # role_key() and fmix() written out: this is done for every triple that is joined
+    x = (x ^ (x >> 30)) * _M1 & _MASK
+    x = (x ^ (x >> 27)) * _M2 & _MASK
+    x = ((x ^ (x >> 31)) + _GOLDEN & _MASK) ^ p
+    x = (x ^ (x >> 30)) * _M1 & _MASK
+    x = (x ^ (x >> 27)) * _M2 & _MASK
+    x = ((x ^ (x >> 31)) + 2 * _GOLDEN & _MASK) ^ o
+    x = (x ^ (x >> 30)) * _M1 & _MASK
+    x = (x ^ (x >> 27)) * _M2 & _MASK
+    return x ^ (x >> 31) ^ _TRIPLE_SEED
 
 
 def triple_ids(s: U64, p: U64, o: U64) -> U64:
@@ -160,7 +169,10 @@ def contribution(identity: int, position: int) -> int:
     that self-joins stay apart, and independent of the order of evaluation, so that retries,
     replicas and other plans derive the same identity.
     """
-    return fmix(identity + (position + 1) * _GOLDEN & _MASK)
+    x = identity + (position + 1) * _GOLDEN & _MASK  # fmix() written out: once per pair joined
+    x = (x ^ (x >> 30)) * _M1 & _MASK
+    x = (x ^ (x >> 27)) * _M2 & _MASK
+    return x ^ (x >> 31)
 
 
 def contributions(identities: U64, position: int) -> U64:

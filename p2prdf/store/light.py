@@ -366,8 +366,9 @@ class LightTables:
             return
         compiled = table.compiled
         terms = triple[_TERMS]
-        if compiled.equal and any(terms[a] != terms[b] for a, b in compiled.equal):
-            return
+        for first, second in compiled.equal:
+            if terms[first] != terms[second]:
+                return
         if compiled.never_literal and self._dictionary.literals[terms[2]]:
             return
         bindings = row.bindings
@@ -380,7 +381,8 @@ class LightTables:
         identity = triple[_IDENTITY]
         if identity < 0:
             hashes = self._dictionary.hashes
-            identity = triple[_IDENTITY] = keys.triple_id(*(hashes[term] for term in terms))
+            s, p, o = terms
+            identity = triple[_IDENTITY] = keys.triple_id(hashes[s], hashes[p], hashes[o])
         place = (table, refresh)
         derived = out.get(place)
         if derived is None:

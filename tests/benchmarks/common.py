@@ -126,9 +126,14 @@ def feed(loaded: Loaded, batch: int, *, keep: bool = False) -> Fed:
     start = time.process_time()
     if batch == 1 and isinstance(tables, LightTables):
         for subject, predicate, object_, number in zip(s, p, o, event, strict=True):
-            derived = tables.add_triple(subject, predicate, object_, 10, number, PREDICATE_OBJECT)
-            if derived:
-                follow(derived)
+            todo = tables.add_triple(subject, predicate, object_, 10, number, PREDICATE_OBJECT)
+            while todo:
+                rows = todo.pop()
+                if rows.step == last:
+                    fed.answers += len(rows)
+                else:
+                    fed.rows += len(rows)
+                    todo += tables.add_rows(rows)
     else:
         for first in range(0, count, batch):
             stop = min(first + batch, count)
