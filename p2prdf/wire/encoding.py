@@ -39,6 +39,7 @@ class Encoder:
         self._elements = 0
         self._cells = 0
         self._shorten = True
+        self._as_named = isinstance(dictionary, TermNames)
 
     def frame(self, messages: Sequence[Any]) -> bytes:
         """Return the body of the frame of some messages."""
@@ -59,6 +60,8 @@ class Encoder:
     def _body(self, messages: Sequence[Any]) -> bytes:
         self._elements = self._cells = 0
         self._make_room()
+        if self._as_named:  # the names are the frame's dictionary: nothing is to be numbered anew
+            self._terms = list(range(len(self._dictionary)))
         try:
             parts = [self.message(message) for message in messages]
             elements = self._elements + len(self._terms) + len(parts) + 3
@@ -146,6 +149,8 @@ class Encoder:
 
     def terms(self, column: Column) -> Any:
         """Pack a column of terms as indices into the frame's dictionary."""
+        if self._as_named:
+            return self.numbers(np.array(column, np.uint32))
         if len(column) <= shapes.FEW:
             return self.numbers(self._renumber_few(column if isinstance(column, list) else column.tolist()))
         return self.numbers(self._renumber(np.asarray(column, np.intp)))
