@@ -47,10 +47,6 @@ class Columns(Protocol):
         """Return each distinct value with the positions that hold it, values ascending."""
         ...
 
-    def where_set(self, column: Column, bit: int) -> Index:
-        """Return the positions of the values that have ``bit`` (a number) set."""
-        ...
-
 
 class ListColumns:
     """Plain Python lists of ints."""
@@ -81,10 +77,6 @@ class ListColumns:
         for position, value in enumerate(groups):
             found.setdefault(value, []).append(position)
         return sorted(found.items())
-
-    def where_set(self, column: Column, bit: int) -> list[int]:
-        """Return the positions of the values that have ``bit`` (a number) set."""
-        return [position for position, value in enumerate(column) if value >> bit & 1]
 
 
 class ArrayColumns:
@@ -126,11 +118,6 @@ class ArrayColumns:
             (int(ranked[start]), part)
             for start, part in zip(starts, np.split(order, starts[1:]), strict=True)
         ]
-
-    def where_set(self, column: Column, bit: int) -> npt.NDArray[np.intp]:
-        """Return the positions of the values that have ``bit`` (a number) set."""
-        array = np.asarray(column)
-        return np.flatnonzero(array & array.dtype.type(1 << bit))
 
 
 LISTS: Columns = ListColumns()

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["Clock", "Driver"]
 
 TURN_ROWS: Final = 32_768
-LINGER_ROWS: Final = 500
-LINGER_SECONDS: Final = 0.005
 """Rows of peers that one turn takes in."""
+LINGER_ROWS: Final = 500
+"""Rows that make a turn worth waiting for more."""
+LINGER_SECONDS: Final = 0.005
 LOG_LINES_PER_SECOND: Final = 20
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], object]
@@ -82,7 +83,7 @@ class Driver:
     # --- into the peer ---------------------------------------------------------------------------
 
     def submit(self, request: Request) -> None:
-        """Give the peer a request.  Raises what the peer raises."""
+        """Give the peer a request."""
         if isinstance(request, contract.Publish):
             self._turn_rows += len(request.s)
         self._carry_out(self.peer.submit(request, now=self._clock()))

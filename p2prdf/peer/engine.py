@@ -6,7 +6,7 @@ is this peer's again.  What belongs to others is gathered per destination and se
 comes to rest, so one turn sends each other peer at most one message of a kind.
 
 The way of a triple:  publish -> route_triples -> (owner) take_triples -> turn: tables.add_triples
--> route_rows -> (owner) take_rows -> turn: tables.add_rows -> ... -> route_answers -> home.
+-> route -> (owner) take_rows -> turn: tables.add_rows -> route -> ... -> on_answers: the home.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ IndexQuery (CSBV), Forward is FwdValuation (CQC) and FwdRewritten (CSBV).
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -557,8 +556,3 @@ ClientMessage = (
     | ClientAttach | ClientRows | ClientAcknowledge | ClientUnsubscribe | ClientUnsubscribed | ClientStatus
     | ClientStatusReply | ClientError
 )  # fmt: skip
-
-
-def renumbered(message: Any, **changes: Any) -> Any:
-    """Return a copy of a message with some fields changed."""
-    return dataclasses.replace(message, **changes)
