@@ -523,13 +523,39 @@ class Engine:
         held = 0
         first = start
         for at in range(start, stop):
-            size = sum(len(self._dictionary.text(int(column[at]))) for column in term_columns)
+            size = self._text_of(term_columns, at)
+            if size > bytes_max:  # no frame would take it, however often it is tried
+                self._exchange.trace("row-too-large", characters=size)
+                if at > first:
+                    cuts.append((first, at))
+                first, held = at + 1, 0
+                continue
             if held and held + size > bytes_max:
                 cuts.append((first, at))
                 first, held = at, 0
             held += size
-        cuts.append((first, stop))
+        if first < stop:
+            cuts.append((first, stop))
         return cuts
+
+    def _text_of(self, term_columns: tuple[Column, ...], at: int) -> int:
+        return sum(len(self._dictionary.text(int(column[at]))) for column in term_columns)
+
+    def without(self, rows: Rows, places: set[int]) -> Rows:
+        """Return rows but those at some places."""
+        take = self._columns.take
+        index = self._columns.column([at for at in range(len(rows)) if at not in places], "int64")
+        return Rows(
+            take(rows.group, index), take(rows.identity, index), take(rows.oldest, index), take(rows.born, index),
+            tuple(take(column, index) for column in rows.bindings),
+        )  # fmt: skip
+
+    def too_large(self, term_columns: tuple[Column, ...]) -> list[int]:
+        """Return the places of rows that fit no message; as a rule there are none, and that is cheap to see."""
+        bytes_max = self._exchange.config.message_bytes_max
+        if not term_columns or self._dictionary.longest * len(term_columns) <= bytes_max:
+            return []
+        return [at for at in range(len(term_columns[0])) if self._text_of(term_columns, at) > bytes_max]
 
     # --- churn -----------------------------------------------------------------------------------
 

@@ -91,6 +91,10 @@ class Entry:
     def publish(self, message: Publish) -> None:
         """Stamp triples and index them."""
         count = len(message.s)
+        if self._engine.too_large((message.s, message.p, message.o)):
+            limit = self._exchange.config.message_bytes_max
+            self._complete(message.request, Failed("data-refused", f"a triple of more than {limit} characters"))
+            return
         stamp = self._exchange.tick()
         self.publications_open += 1
         self.rows_open += count

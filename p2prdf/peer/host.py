@@ -327,6 +327,10 @@ class Host:
         ids = as_list(groups)
         gone = []
         take = self._columns.take
+        large = set(self._engine.too_large(rows.bindings))
+        if large:  # it could never be delivered, and everything after it would wait
+            self._exchange.trace("answer-too-large", answers=len(large))
+            rows = self._engine.without(rows, large)
         for place, index in self._columns.split(rows.group):
             group = self.home.find(ids[place])
             if group is None:

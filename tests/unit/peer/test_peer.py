@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from random import Random
 
 import pytest
@@ -81,11 +82,8 @@ class Pair:
                     case Trace():
                         self.traces.append(effect)
             if not todo:
-                todo = [
-                    (each, each.wake(now=self.now))
-                    for each in self.peers.values()
-                    if each.deadline is not None and each.deadline <= self.now
-                ][:1]
+                due = (p for p in self.peers.values() if p.deadline is not None and p.deadline <= self.now)
+                todo = [(each, each.wake(now=self.now)) for each in islice(due, 1)]
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, timer by timer."""
@@ -127,6 +125,12 @@ class Pair:
 def pair(request):
     """Two peers on either kind of tables."""
     return Pair(request.param)
+
+
+@pytest.fixture(params=[LISTS, ARRAYS], ids=["light", "columnar"])
+def pair_of_small_messages(request):
+    """Two peers whose messages hold 500 characters of terms."""
+    return Pair(request.param, message_bytes_max=500)
 
 
 def some(count: int, first: int = 0):
@@ -225,6 +229,22 @@ def test_a_lost_peer_takes_nothing_along_that_is_under_way(pair):
     assert isinstance(pair.completed[request], Published)
     assert pair.peers[LOW.key].status()["triples"] == 10
     assert pair.peers[LOW.key].quiet
+
+
+def test_an_answer_that_fits_no_message_is_left_out_and_the_others_come(pair_of_small_messages):
+    """It could not be sent however often it was tried; nothing may wait for it."""
+    pair = pair_of_small_messages
+    star = ConjunctiveQuery(((0, ~0, 1), (0, ~1, 2)), ("<p>", "<q>"), (1, 2), ("a", "b"))
+    pair.subscribe(LOW, star)
+    long = '"' + "x" * 300 + '"'
+    pair.publish(HIGH, ("<s1>", "<p>", long), ("<s2>", "<p>", '"short"'))
+    pair.publish(LOW, ("<s1>", "<q>", long), ("<s2>", "<q>", '"short"'), ("<s1>", "<q>", '"short"'))
+    pair.pass_time(20.0)
+    assert sorted(len(each.identity) for each in pair.notified) in ([1, 1], [2])
+    assert "answer-too-large" in [each.event for each in pair.traces]
+    assert all(each.quiet for each in pair.peers.values())
+    refused = pair.publish(LOW, (f"<{'s' * 300}>", "<p>", long))
+    assert pair.completed[refused] == Failed("data-refused", "a triple of more than 500 characters")
 
 
 @pytest.mark.parametrize("roles", [[], [9], [1, 2]])
