@@ -301,29 +301,25 @@ class Engine:
         plan, step = message.plan, message.step
         group = self._tables.add_groups(plan, message.groups)
         if plan.steps[step].role == keys.ANY or message.hops >= self._exchange.config.hops_max:
-            self.install(message, group)
+            self._install(message, group)
             return
         ring = self._tables.query_keys(plan, step, group)
         for owner, index in self._columns.split(self._exchange.closest_known(ring)):
             part = self._columns.take(group, index)
             if owner == 0:
-                self.install(message, part)
+                self._install(message, part)
                 continue
             contact = self._exchange.contact(owner)
             self._exchange.not_mine(sender, contact)
             groups, _ = self._tables.export_groups(plan, part)
             self._exchange.send(contact, replace(message, groups=groups, hops=message.hops + 1))
 
-    def install(self, message: IndexQuery, group: Column) -> None:
+    def _install(self, message: IndexQuery, group: Column) -> None:
         """Let groups wait here for a step's pattern."""
         self.has_queries = True
         self._exchange.effects.append(Persist(message))
         for derived in self._tables.add_queries(message.plan, message.step, group, message.refresh):
             self.route(derived)
-
-    def install_groups(self, message: IndexQuery) -> None:
-        """Let groups wait here for a step's pattern: for a home that is also the owner."""
-        self.install(message, self._tables.add_groups(message.plan, message.groups))
 
     # --- rows ------------------------------------------------------------------------------------
 
@@ -572,18 +568,18 @@ class Engine:
             self.take_rows(nobody, replace(message, hops=0, view=0))
             return True
         if isinstance(message, Answers):
-            self._on_answers_elsewhere(message)
+            self.pass_on_answers(message)
             return True
         return False
 
-    def _on_answers_elsewhere(self, message: Answers) -> None:
+    def pass_on_answers(self, message: Answers) -> None:
         """Route answers by the home keys of their groups: they came back, or belong to another."""
         ids = as_list(message.groups)
         homes = [each >> GROUP_BITS << GROUP_BITS for each in ids]
         owners = as_list(self._exchange.owners(homes))
         unknown = [home for home, owner in zip(homes, owners, strict=True) if owner < 0]
         if unknown:
-            self._exchange.park(unknown, lambda: self._on_answers_elsewhere(message))
+            self._exchange.park(unknown, lambda: self.pass_on_answers(message))
             return
         by_group = self._columns.split(message.rows.group)
         for place, index in by_group:
@@ -600,10 +596,6 @@ class Engine:
                 self._exchange.send(
                     self._exchange.contact(owners[place]), Answers(groups, part, message.hops + 1)
                 )
-
-    def answers_to_owner(self, message: Answers) -> None:
-        """Pass on answers that this peer is not the home of."""
-        self._on_answers_elsewhere(message)
 
 
 def _slice_rows(rows: Rows, start: int, stop: int) -> Rows:

@@ -310,7 +310,7 @@ class Host:
             )
         )
         if misplaced:
-            self._engine.answers_to_owner(message)
+            self._engine.pass_on_answers(message)
             return
         gone = self.record(message.groups, message.rows)
         if gone:
