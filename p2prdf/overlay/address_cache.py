@@ -32,26 +32,36 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from p2prdf.overlay.clockwise import ClockwiseOwnership
 from p2prdf.overlay.xor import XorOwnership
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from p2prdf.keys import U64
     from p2prdf.overlay.ownership import I64, Ownership
     from p2prdf.wire.messages import Contact
 
-__all__ = ["CONTACTS_MAX", "AddressCache"]
+__all__ = ["CONTACTS_MAX", "OVERLAYS", "AddressCache"]
 
 CONTACTS_MAX: Final = 1 << 17
 """Default bound on contacts; each takes a few hundred bytes."""
+
+OVERLAYS: Final[dict[str, Callable[[list[int]], Ownership]]] = {
+    "kademlia": XorOwnership,
+    "chord": ClockwiseOwnership,
+}
+"""What each overlay calls the owner of a key."""
 
 
 class AddressCache:
     """All contacts known, and the zones of the ring where these are all there are."""
 
-    def __init__(self, own: Contact, contacts_max: int = CONTACTS_MAX):
-        """Start with the own peer, which is always live and has number 0."""
+    def __init__(self, own: Contact, overlay: str = "kademlia", contacts_max: int = CONTACTS_MAX):
+        """Start with the own peer, which is always live and has number 0.
+
+        ``overlay`` is one of ``OVERLAYS`` and says what "closest" means.
+        """
         assert contacts_max >= 1
         self.contacts_max = contacts_max
         self.hits = 0
@@ -63,7 +73,7 @@ class AddressCache:
         self._positions: list[int] = [own.key]
         self._numbers: list[int] = [0]
         self._numbers_column: I64 | None = None
-        self._ownership: Ownership = XorOwnership(self._positions)
+        self._ownership: Ownership = OVERLAYS[overlay](self._positions)
 
     @property
     def own(self) -> Contact:
@@ -129,17 +139,24 @@ class AddressCache:
         self._changed()
         return True
 
-    def learn(self, key: int, contacts: Sequence[Contact], complete: bool) -> None:
+    def learn(
+        self, key: int, contacts: Sequence[Contact], complete: bool, before: Contact | None = None
+    ) -> None:
         """Take in the outcome of a lookup of ``key``: its closest live peers, all of them.
 
-        ``complete``: there are no peers but these and the own one.  Contacts known before that
-        the outcome does not name stay: a lookup may miss a peer that is busy, a connection tells.
+        ``complete``: there are no peers but these and the own one.  ``before``: the last live peer
+        before the key, where the overlay tells.  Contacts known before that the outcome does not
+        name stay: a lookup may miss a peer that is busy, a connection tells.
         """
         for contact in contacts:
             self.seen(contact)
+        if before is not None:
+            self.seen(before)
         if any(contact.key not in self._number for contact in contacts):
             return  # refused above: there is no complete knowledge here
-        self._ownership.learn(key, [contact.key for contact in contacts], complete)
+        self._ownership.learn(
+            key, [contact.key for contact in contacts], complete, None if before is None else before.key
+        )
 
     def forget(self, key: int) -> None:
         """Drop the zone around a key, because it proved stale.

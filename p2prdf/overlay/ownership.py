@@ -33,10 +33,10 @@ class Ownership(Protocol):
         """Note that a position came or went.  Zones stay as they are: see the address cache."""
         ...
 
-    def learn(self, key: int, positions: Sequence[int], complete: bool) -> None:
+    def learn(self, key: int, positions: Sequence[int], complete: bool, before: int | None, /) -> None:
         """Take in that a lookup of ``key`` found these positions, nearest first and none missing.
 
-        ``complete``: no other peers exist.
+        ``complete``: no other peers exist.  ``before``: the last position before the key, if known.
         """
         ...
 

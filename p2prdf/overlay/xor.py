@@ -70,8 +70,11 @@ class XorOwnership:
         """The zones as (first key, last key), disjoint and ascending."""
         return [(start, start + (1 << bits) - 1) for start, bits in self._zones.blocks]
 
-    def learn(self, key: int, positions: Sequence[int], complete: bool) -> None:
-        """Take in that a lookup of ``key`` found these positions, nearest first and none missing."""
+    def learn(self, key: int, positions: Sequence[int], complete: bool, _before: int | None, /) -> None:
+        """Take in that a lookup of ``key`` found these positions, nearest first and none missing.
+
+        What lies ``before`` a key means nothing to XOR.
+        """
         self._spans = None
         if complete:
             self._zones.add(key, _BITS)
