@@ -124,8 +124,9 @@ class Peer:
         """Take in a parcel from another peer."""
         self._begin(now)
         self._exchange.merge(parcel.clock)
-        self._exchange.received(sender, parcel.transfer)
-        self._handle(sender, parcel.message)
+        if self._exchange.arrivals.begin(sender, parcel.transfer):
+            self._handle(sender, parcel.message)
+            self._exchange.arrivals.end()
         return self._end()
 
     def wake(self, *, now: float) -> list[Effect]:
@@ -359,6 +360,7 @@ class Peer:
             "parked": exchange.parked,
             "lookups": exchange.lookups,
             "passed_on": exchange.passed_on,
+            "passing_on": exchange.arrivals.waiting,
             "address_cache_size": exchange.cache.size,
             "address_cache_hits": exchange.cache.hits,
             "address_cache_misses": exchange.cache.misses,

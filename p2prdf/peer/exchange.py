@@ -3,14 +3,15 @@
 Everything that leaves goes through here, as does the question who owns a key.  What cannot be
 routed yet is *parked* as a call that tries again; a lookup is asked for, and when its outcome is
 learned all parked calls run once more.  Work that must be known to have arrived everywhere (a
-publication, an advertisement, an installation) holds a *token*: it is counted up for each
-message sent or parked on its behalf and down for each acknowledgement; at zero its call runs.
+publication, an advertisement, an installation, a message that is passed on) holds a *token*: it is
+counted up for each message sent or parked on its behalf and down for each acknowledgement; at zero
+its call runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,23 +20,17 @@ from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_list
 from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.overlay.outbox import Outbox, Transfer
+from p2prdf.peer.arrivals import Arrivals
 from p2prdf.peer.config import PeerConfig
+from p2prdf.peer.tokens import Tokens
 from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Send, Trace
 from p2prdf.wire.messages import Acknowledge, Contact, Message, NotOwner, Parcel
 
-__all__ = ["Exchange", "hop"]
+__all__ = ["Exchange"]
 
 _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
 _UNRELIABLE = (Acknowledge, NotOwner)
-
-
-@dataclass(slots=True)
-class _Token:
-    """How many messages an undertaking still waits for, and what to do then."""
-
-    left: int
-    done: Callable[[], None]
 
 
 class Exchange:
@@ -55,15 +50,15 @@ class Exchange:
             retry_max_seconds=4 * config.retry_seconds,
             first=first_transfer,
         )
-        self._tokens: dict[int, _Token] = {}
-        self._next_token = 0
+        tokens = Tokens()
+        self.token, self.hold, self.release = tokens.token, tokens.hold, tokens.release
+        self.arrivals = Arrivals(tokens)
         self._parked: list[Callable[[], None]] = []
         self._lookups: set[int] = set()
         self._wanted: dict[int, None] = {}
         self._found: dict[int, int] = {}
         self._retry_lookups_at: float | None = None
         self._view: int | None = None
-        self._received: dict[Contact, list[int]] = {}
         self._corrections: dict[Contact, dict[int, Contact]] = {}
         self.sent = 0
         self.lookups = 0
@@ -194,28 +189,6 @@ class Exchange:
         """Number of batches that wait for a lookup."""
         return len(self._parked)
 
-    # --- tokens ----------------------------------------------------------------------------------
-
-    def token(self, done: Callable[[], None]) -> int:
-        """Return a new token, held once; ``done`` runs when it is released as often as held."""
-        self._next_token += 1
-        self._tokens[self._next_token] = _Token(1, done)
-        return self._next_token
-
-    def hold(self, tokens: Sequence[int]) -> None:
-        """Count one more message on behalf of each token."""
-        for token in tokens:
-            self._tokens[token].left += 1
-
-    def release(self, tokens: Sequence[int]) -> None:
-        """Count one less, and finish what is complete."""
-        for number in tokens:
-            token = self._tokens[number]
-            token.left -= 1
-            if token.left == 0:
-                del self._tokens[number]
-                token.done()
-
     # --- sending ---------------------------------------------------------------------------------
 
     def send(self, to: Contact, message: Message, tokens: tuple[int, ...] = ()) -> None:
@@ -234,10 +207,12 @@ class Exchange:
         self.clock = max(self.clock, hlc.from_seconds(self.now))
         self.effects.append(Send(to, Parcel(number, self.clock, message)))
 
-    def received(self, sender: Contact, transfer: int) -> None:
-        """Note that a transfer is to be acknowledged once it is taken in."""
-        if transfer:
-            self._received.setdefault(sender, []).append(transfer)
+    def pass_on(self, sender: Contact, owner: Contact, message: Any) -> None:
+        """Send the message in hand on to who is closer; it is acknowledged when it has arrived there."""
+        self.not_mine(sender, owner)
+        tokens = self.arrivals.keep()
+        self.send(owner, replace(message, hops=message.hops + 1), tokens)
+        self.release(tokens)
 
     def not_mine(self, sender: Contact, owner: Contact) -> None:
         """Pass something on, and tell the sender who was closer."""
@@ -248,13 +223,12 @@ class Exchange:
     @property
     def owes_acknowledgements(self) -> bool:
         """Whether something taken in is not acknowledged yet."""
-        return bool(self._received or self._corrections)
+        return self.arrivals.to_acknowledge or bool(self._corrections)
 
     def flush_acknowledgements(self) -> None:
-        """Acknowledge what was taken in since the last call."""
-        for sender, numbers in self._received.items():
+        """Acknowledge what was taken in, or has arrived where it was passed on to, since the last call."""
+        for sender, numbers in self.arrivals.take_done().items():
             self.send(sender, Acknowledge(self.columns.column(numbers)))
-        self._received.clear()
         for sender, owners in self._corrections.items():
             self.send(sender, NotOwner(tuple(owners.values())))
         self._corrections.clear()
@@ -294,8 +268,3 @@ class Exchange:
         """When something is to be sent again."""
         due = [at for at in (self.outbox.deadline, self._retry_lookups_at) if at is not None]
         return min(due, default=None)
-
-
-def hop(message: Any) -> Any:
-    """Return the message as it is passed on: one hop more."""
-    return replace(message, hops=message.hops + 1)
