@@ -11,24 +11,34 @@ here: its acknowledgement will come, and the message that it waits for is repeat
 this peer.  What was acknowledged is forgotten; if it comes again it is taken in again, which is
 harmless.
 
-Bounds: at most as many as the senders' windows let be under way.
+What is noted with a transfer that is passed on: some of its keys.  When it is done their owners are
+known here, and the sender is told (see :mod:`p2prdf.overlay.multisend`).
+
+Bounds: at most as many transfers as the senders' windows let be under way, ``KEYS_MAX`` keys of each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 from p2prdf.peer.tokens import Tokens
 from p2prdf.wire.messages import Contact
 
-__all__ = ["Arrivals"]
+__all__ = ["KEYS_MAX", "Arrivals"]
+
+KEYS_MAX: Final = 256
 
 
 class Arrivals:
     """Transfers of other peers that are being worked on, and those to acknowledge."""
 
-    def __init__(self, tokens: Tokens):
+    def __init__(self, tokens: Tokens, tell: Callable[[Contact, Sequence[int]], None]):
+        """``tell`` is called with sender and noted keys when a transfer is done."""
         self._tokens = tokens
+        self._tell = tell
+        self._keys: dict[int, dict[int, None]] = {}
         self._open: dict[tuple[Contact, int], int] = {}  # the token of each that waits for something
         self._current: tuple[Contact, int] | None = None
         self._done: dict[Contact, list[int]] = {}
@@ -66,6 +76,13 @@ class Arrivals:
         self._tokens.hold((token,))
         return (token,)
 
+    def note(self, tokens: Sequence[int], keys: Sequence[int]) -> None:
+        """Note keys that are passed on for the transfers that these tokens stand for."""
+        for token in tokens:
+            noted = self._keys.setdefault(token, {})
+            for key in keys[: KEYS_MAX - len(noted)]:
+                noted[key] = None
+
     def end(self) -> None:
         """Note that the transfer in hand was taken in; unless somebody keeps it, it is done."""
         current, self._current = self._current, None
@@ -78,7 +95,9 @@ class Arrivals:
             self._tokens.release((token,))
 
     def _finish(self, sender: Contact, transfer: int) -> None:
-        del self._open[sender, transfer]
+        keys = self._keys.pop(self._open.pop((sender, transfer)), None)
+        if keys:
+            self._tell(sender, list(keys))
         self._done.setdefault(sender, []).append(transfer)
 
     def take_done(self) -> dict[Contact, list[int]]:

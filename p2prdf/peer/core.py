@@ -22,6 +22,7 @@ A bad message never raises out of ``receive``: it is traced and dropped.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any, Protocol
 
 from p2prdf import hlc, keys
@@ -248,8 +249,8 @@ class Peer:
 
     def _not_owner(self, _: Contact, message: messages.NotOwner) -> None:
         """Someone closer exists: remember it.  What was sent has been passed on."""
-        for contact in message.contacts:
-            self._exchange.seen(contact)
+        for contact, before in zip_longest(message.contacts, message.before):
+            self._exchange.told(contact, before)
 
     def _meet(self, contact: Contact) -> None:
         """Take in a peer, and tell it the roles: it may have been away when they were advertised."""

@@ -186,16 +186,16 @@ class Engine:
             if message.view and message.view == self._exchange.view:
                 self._mine.append(batch)  # with its tokens
                 continue
-            if message.hops >= self._exchange.config.hops_max:
+            if message.hops >= self._exchange.config.hops_allowed:
                 self._exchange.trace("hops-exhausted", what="triples", rows=len(batch), sender=str(sender))
                 self._mine.append(batch)
                 continue
-            self._spread(batch, self._exchange.closest_known, sender)
+            self._spread(batch, self._exchange.next_hops, sender)
             self._exchange.release(tokens)
 
     def route_triples(self, batch: TripleBatch) -> None:
         """Send each triple to the owner of its key under each of its roles."""
-        self._spread(batch, self._exchange.owners, None)
+        self._spread(batch, self._exchange.first_hops, None)
 
     def _spread(
         self, batch: TripleBatch, owner_of: Callable[[Column], Column], sender: Contact | None
@@ -213,6 +213,8 @@ class Engine:
             part = batch if index is None else self._take(batch, index)
             ring = self._tables.triple_keys(role, part.s, part.p, part.o)
             places.append((role, bits, index, owner_of(ring)))
+            if sender is not None:
+                self._exchange.tell_later(batch.tokens, ring, places[-1][3])
             for key, owner in self._unresolved(ring, places[-1][3]):
                 if owner < 0:
                     unknown[key] = None
@@ -229,6 +231,8 @@ class Engine:
     def _hand_over(self, owner: int, part: TripleBatch, sender: Contact | None, unknown: list[int]) -> None:
         exchange = self._exchange
         exchange.hold(part.tokens)
+        if sender is not None and owner != 0:
+            part.hops += 1
         if owner == 0:
             self._mine.append(part)
         elif owner < 0:
@@ -240,8 +244,7 @@ class Engine:
             exchange.park(unknown, again)
         else:
             if sender is not None:
-                exchange.not_mine(sender, exchange.contact(owner))
-                part.hops += 1
+                exchange.passed(sender, exchange.contact(owner))
             self._out.routed_by(exchange.view)
             self._out.triples.setdefault((owner, part.hops), []).append(part)
 
@@ -341,18 +344,15 @@ class Engine:
         if (
             agreed
             or message.plan.steps[message.step].role == keys.ANY
-            or message.hops >= self._exchange.config.hops_max
+            or message.hops >= self._exchange.config.hops_allowed
         ):
             self._todo.add(derived)
             return
-        owners = self._exchange.closest_known(self._tables.row_keys(derived))
-        for owner, index in self._columns.split(owners):
-            part = self._take_rows(derived, index)
-            if owner == 0:
-                self._todo.add(part)
-            else:
-                self._exchange.not_mine(sender, self._exchange.contact(owner))
-                self._gather_rows(owner, part, message.hops + 1, tokens)
+        ring = self._tables.row_keys(derived)
+        owners = self._exchange.next_hops(ring)
+        self._exchange.tell_later(tokens, ring, owners)
+        for owner in self._split_rows(derived, ring, owners, message.hops + 1, tokens):
+            self._exchange.passed(sender, self._exchange.contact(owner))
 
     def _index(self, column: Column) -> Index:
         index: Index = column if isinstance(column, list) else column.astype(np.int64)
@@ -366,19 +366,37 @@ class Engine:
         if rows.plan.steps[rows.step].role == keys.ANY:
             self._route_to_buckets(rows)
             return
+        self._route_by_key(rows, 0, ())
+
+    def _again(self, part: Derived) -> Callable[[], None]:
+        return lambda: self.route(part)
+
+    def _route_by_key(self, rows: Derived, hops: int, tokens: tuple[int, ...]) -> None:
         ring = self._tables.row_keys(rows)
-        owners = self._exchange.owners(ring)
+        self._split_rows(rows, ring, self._exchange.first_hops(ring), hops, tokens)
+
+    def _split_rows(
+        self, rows: Derived, ring: Column, owners: Column, hops: int, tokens: tuple[int, ...]
+    ) -> list[int]:
+        """Split rows by where they go to; return to which other peers."""
+        away = []
         for owner, index in self._columns.split(owners):
             part = self._take_rows(rows, index)
             if owner == 0:
                 self._todo.add(part)
             elif owner < 0:
-                self._exchange.park(as_list(self._columns.take(ring, index)), self._again(part))
+                self._exchange.hold(tokens)
+                self._exchange.park(
+                    as_list(self._columns.take(ring, index)), partial(self._unparked, part, hops, tokens)
+                )
             else:
-                self._gather_rows(owner, part, 0)
+                self._gather_rows(owner, part, hops, tokens)
+                away.append(owner)
+        return away
 
-    def _again(self, part: Derived) -> Callable[[], None]:
-        return lambda: self.route(part)
+    def _unparked(self, rows: Derived, hops: int, tokens: tuple[int, ...]) -> None:
+        self._route_by_key(rows, hops, tokens)
+        self._exchange.release(tokens)
 
     def _route_to_buckets(self, rows: Derived) -> None:
         """A row that waits for any triple waits at every bucket."""

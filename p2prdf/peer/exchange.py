@@ -18,6 +18,7 @@ import numpy as np
 
 from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_list
+from p2prdf.overlay import multisend
 from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.overlay.outbox import Outbox, Transfer
 from p2prdf.peer.arrivals import Arrivals
@@ -30,6 +31,7 @@ __all__ = ["Exchange"]
 
 _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
+_TOLD_MAX = 64
 _UNRELIABLE = (Acknowledge, NotOwner)
 
 
@@ -52,7 +54,8 @@ class Exchange:
         )
         tokens = Tokens()
         self.token, self.hold, self.release = tokens.token, tokens.hold, tokens.release
-        self.arrivals = Arrivals(tokens)
+        self.arrivals = Arrivals(tokens, self._tell_owners)
+        self._recursive = config.multisend == "recursive"
         self._parked: list[Callable[[], None]] = []
         self._lookups: set[int] = set()
         self._wanted: dict[int, None] = {}
@@ -98,10 +101,23 @@ class Exchange:
         if not self.config.address_cache:
             return np.array(self.owners(ring_keys.tolist()), np.int64)
         found = self.cache.resolve(ring_keys)
-        if self._found:
-            for at in np.flatnonzero(found < 0).tolist():
-                found[at] = self._found.get(int(ring_keys[at]), -1)
-        return found
+        return self._with_found_column(ring_keys, found) if self._found else found
+
+    def first_hops(self, ring_keys: Column) -> Column:
+        """Return where triples or rows that start here go to, per key: 0 is this peer, -1 not known yet."""
+        return self._next_hops(ring_keys) if self._recursive else self.owners(ring_keys)
+
+    def next_hops(self, ring_keys: Column) -> Column:
+        """Return where triples or rows of another peer go to from here, as :meth:`first_hops`."""
+        return self._next_hops(ring_keys) if self._recursive else self.closest_known(ring_keys)
+
+    def _next_hops(self, ring_keys: Column) -> Column:
+        learned = self.config.address_cache
+        if isinstance(ring_keys, list):
+            numbers = multisend.next_hops_list(self.cache, ring_keys, learned=learned)
+            return self._with_found(ring_keys, numbers) if self._found else numbers
+        column = multisend.next_hops(self.cache, ring_keys, learned=learned)
+        return self._with_found_column(ring_keys, column) if self._found else column
 
     def _with_found(self, ring_keys: list[int], numbers: list[int]) -> list[int]:
         """Fill in what the lookup that just ended said about its very key."""
@@ -109,6 +125,12 @@ class Exchange:
             self._found.get(key, -1) if number < 0 else number
             for key, number in zip(ring_keys, numbers, strict=True)
         ]
+
+    def _with_found_column(self, ring_keys: Any, numbers: Any) -> Column:
+        for at in np.flatnonzero(numbers < 0).tolist():
+            numbers[at] = self._found.get(int(ring_keys[at]), -1)
+        column: Column = numbers
+        return column
 
     @property
     def view(self) -> int:
@@ -119,7 +141,8 @@ class Exchange:
         """
         if self._view is None:
             self._view = 0
-            if self.cache.gap() is None:
+            by_table = self._recursive and not self.config.address_cache  # what is known is not used then
+            if not by_table and self.cache.gap() is None:
                 self._view = sum(keys.fmix(contact.key) for contact in self.cache.contacts()) & (1 << 64) - 1
         return self._view
 
@@ -127,6 +150,14 @@ class Exchange:
         """Take in a peer that was heard of; return whether it was not known."""
         self._view = None
         return self.cache.seen(contact)
+
+    def told(self, owner: Contact, before: Contact | None) -> None:
+        """Take in who owns what was sent elsewhere: all keys after ``before``, if that is known."""
+        self._view = None
+        if before is None:
+            self.cache.seen(owner)
+        else:
+            self.cache.learn(owner.key, [owner], complete=False, before=before)
 
     def closest_known(self, ring_keys: Column) -> Column:
         """Return the contact number of the closest peer this one has heard of, per key."""
@@ -214,9 +245,33 @@ class Exchange:
         self.send(owner, replace(message, hops=message.hops + 1), tokens)
         self.release(tokens)
 
+    def passed(self, sender: Contact, to: Contact) -> None:
+        """Note that triples or rows are passed on to another peer; if that is their owner, tell the sender."""
+        if self._recursive:
+            self.passed_on += 1
+        else:
+            self.not_mine(sender, to)
+
+    def tell_later(self, tokens: Sequence[int], ring_keys: Column, hops: Column) -> None:
+        """Note keys that find their own way from here, so that the senders are told the owners in the end.
+
+        Of many it is enough to note some: an owner is told with all the keys that it owns, and the
+        rest is learned the next time.
+        """
+        if self._recursive and self.config.address_cache:
+            away = [key for key, number in zip(as_list(ring_keys), as_list(hops), strict=True) if number > 0]
+            self.arrivals.note(tokens, away[:: len(away) // _TOLD_MAX + 1])
+
+    def _tell_owners(self, sender: Contact, ring_keys: Sequence[int]) -> None:
+        for number in sorted(set(self.cache.nearest_known_list(ring_keys))):
+            self._correct(sender, self.contact(number))
+
     def not_mine(self, sender: Contact, owner: Contact) -> None:
         """Pass something on, and tell the sender who was closer."""
         self.passed_on += 1
+        self._correct(sender, owner)
+
+    def _correct(self, sender: Contact, owner: Contact) -> None:
         if sender.key not in (self.own.key, owner.key):
             self._corrections.setdefault(sender, {})[owner.key] = owner
 
@@ -226,12 +281,20 @@ class Exchange:
         return self.arrivals.to_acknowledge or bool(self._corrections)
 
     def flush_acknowledgements(self) -> None:
-        """Acknowledge what was taken in, or has arrived where it was passed on to, since the last call."""
+        """Acknowledge what was taken in, or has arrived where it was passed on to, since the last call.
+
+        Corrections go first: an acknowledgement lets the other side tell them on.
+        """
+        for sender, owners in self._corrections.items():
+            proven = {owner: before for owner in owners.values() if (before := self.cache.before(owner))}
+            others = tuple(owner for owner in owners.values() if owner not in proven)
+            if proven:
+                self.send(sender, NotOwner(tuple(proven), tuple(proven.values())))
+            if others:
+                self.send(sender, NotOwner(others))
+        self._corrections.clear()
         for sender, numbers in self.arrivals.take_done().items():
             self.send(sender, Acknowledge(self.columns.column(numbers)))
-        for sender, owners in self._corrections.items():
-            self.send(sender, NotOwner(tuple(owners.values())))
-        self._corrections.clear()
 
     def acknowledged(self, sender: Contact, numbers: Column) -> None:
         """Close transfers that the other side has taken in."""

@@ -114,3 +114,18 @@ def test_a_publication_is_acknowledged_when_its_owner_has_it_and_not_when_a_rela
     assert publishing.completed_at is not None
     assert check_placement(world) + check_leftovers(world) == []
     assert int(str(relay.peer.status()["passing_on"])) == 0
+
+
+def test_a_circle_of_full_windows_does_not_wait_for_itself():
+    """Each of three forgot its successor, and sends what is that one's to the third: all at once, one at a time."""
+    config = PeerConfig(roles="all", window_transfers=1, batch_rows_max=1)
+    world = World(WorldOptions(peers=3, seed=2, overlay="chord", config=config))
+    world.tap = lambda _, parcel: None if isinstance(parcel.message, NotOwner) else parcel
+    for node in world.nodes:
+        world.submit(node, ContactLost(world.ring.owner((node.contact.key + 1) % 2**64)))
+    for node in world.nodes:
+        world.publish(0.0, node.index, TRIPLES)
+    world.run_until_quiet()
+    problems = check_requests(world) + check_placement(world) + check_leftovers(world)
+    assert not problems, "\n".join(map(str, problems))
+    assert all(int(str(node.peer.status()["passed_on"])) > 1 for node in world.nodes)
