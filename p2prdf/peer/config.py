@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from p2prdf import keys
 from p2prdf.errors import LocalProtocolError
+from p2prdf.overlay.address_cache import OVERLAYS
 
 __all__ = ["PeerConfig"]
 
@@ -15,7 +16,7 @@ _WILDCARDS = (1 << keys.ANY) | (1 << (keys.ANY + keys.EVENT_SHIFT))
 
 @dataclass(frozen=True, slots=True)
 class PeerConfig:
-    """Settings of one peer; all peers of an overlay should agree on ``roles``.
+    """Settings of one peer; all peers of an overlay must agree on ``overlay``, and should on ``roles``.
 
     ``roles``: under which roles triples are indexed.  ``advertised``: those somebody waits on
     (told to every peer before a subscription is live).  ``all``: the seven of CSBV always, the
@@ -29,6 +30,9 @@ class PeerConfig:
     wildcards: bool = False
     settle_seconds: float = 2.0
     """How long a new peer indexes under every role before it trusts what others tell it."""
+
+    overlay: str = "kademlia"
+    """What the owner of a key is: ``kademlia``, the XOR-closest peer, or ``chord``, the first at or after it."""
 
     address_cache: bool = True
     """Off: each key is looked up each time (to show what the cache is worth)."""
@@ -82,6 +86,8 @@ class PeerConfig:
         """Refuse settings that make no sense."""
         if self.roles not in ("advertised", "all", "cqc"):
             raise LocalProtocolError(f"roles must be advertised, all or cqc, not {self.roles!r}")
+        if self.overlay not in OVERLAYS:
+            raise LocalProtocolError(f"overlay must be {' or '.join(OVERLAYS)}, not {self.overlay!r}")
         for name in ("batch_rows_max", "window_transfers", "answers_window", "answers_pending_max", "lookups_max"):
             if getattr(self, name) < 1:
                 raise LocalProtocolError(f"{name} must be at least 1, not {getattr(self, name)}")

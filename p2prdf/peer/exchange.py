@@ -48,7 +48,7 @@ class Exchange:
         self.now = 0.0
         self.clock = 0
         self.effects: list[Effect] = []
-        self.cache = AddressCache(own)
+        self.cache = AddressCache(own, config.overlay)
         self.outbox = Outbox(
             window=config.window_transfers,
             retry_seconds=config.retry_seconds,
@@ -176,7 +176,7 @@ class Exchange:
             self._wanted[found.key] = None
             self._retry_lookups_at = self.now + _LOOKUP_RETRY_SECONDS
             return
-        self.cache.learn(found.key, found.contacts, found.complete)
+        self.cache.learn(found.key, found.contacts, found.complete, found.before)
         self._view = None
         self._found[found.key] = self.cache.nearest_known_list([found.contacts[0].key])[0]
         self.retry_parked()

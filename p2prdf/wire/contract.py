@@ -88,12 +88,14 @@ class OwnersFound:
     """Outcome of a FindOwner: live peers closest to ``key``, closest first, this peer included.
 
     They must be *all* peers of their neighbourhood: none that is closer to ``key`` than the last
-    one is missing.  ``complete`` says that there are no further peers at all.  Empty: it failed.
+    one is missing.  ``complete`` says that there are no further peers at all.  ``before`` is the
+    last live peer before the key, where the overlay tells: Chord.  Empty: it failed.
     """
 
     key: int
     contacts: tuple[Contact, ...]
     complete: bool
+    before: Contact | None = None
 
 
 @dataclass(frozen=True, slots=True)

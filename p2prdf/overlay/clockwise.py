@@ -1,0 +1,210 @@
+"""Ownership clockwise, as in Chord: the owner of a key is Successor(key), the first peer at or after it.
+
+What a lookup proves
+--------------------
+A lookup of key K returns the peers that follow K on the ring, one after the other, none missing.
+Let L be the last of them.  Whoever sits in [K, L] is in the list, so this stretch is a zone; and
+if the overlay also tells B, the last peer *before* K, nobody sits between B and K, so the zone is
+the arc (B, L].  Arcs that touch are one arc, also across position 0; if an arc bites its own tail,
+it is the whole ring.
+
+Take any key of an arc and the first known contact at or after it.  If the arc runs unbroken from
+the key to that contact, nobody else can sit in between: *the contact is the owner*.  If not, the
+arc ends before, and the owner may be somebody unknown behind its end.  An arc just learned ends at
+a contact, so every key of it has its owner known.
+
+Peers that come and go cost no arc.  One that joins inside an arc and tells of itself is a contact
+like the others, so all peers there are still known.  One that is lost leaves its keys to the next
+contact of the arc; only if it was the very last one, the keys behind the last but one have their
+owner beyond the arc's end, and nothing is said of them until a lookup has gone there.
+
+Finding the first at or after
+-----------------------------
+A binary search in the sorted positions, and around from the last to the first.  For a column of
+keys each position has a *reach*: how many keys that end with its own lie unbroken in an arc.  A
+key nearer to its contact than that is proven, which is one comparison per key.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from p2prdf.overlay.ownership import FORGET_CONTACTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from p2prdf.keys import U64
+    from p2prdf.overlay.ownership import I64
+
+__all__ = ["ClockwiseOwnership"]
+
+_RING: Final = 1 << 64
+_LAST: Final = _RING - 1
+
+
+class ClockwiseOwnership:
+    """Zones are arcs of the ring; see the module's text."""
+
+    __slots__ = ("_arcs", "_column", "_positions", "_reach")
+
+    def __init__(self, positions: list[int]):
+        self._positions = positions
+        self._arcs = _Arcs()
+        self._column: U64 | None = None
+        self._reach: U64 | None = None
+
+    def changed(self) -> None:
+        """Note that a position came or went."""
+        self._column = self._reach = None
+
+    @property
+    def zones(self) -> list[tuple[int, int]]:
+        """The arcs as (first key, last key), disjoint and ascending; one across position 0 is two."""
+        return list(zip(self._arcs.starts, self._arcs.ends, strict=True))
+
+    def learn(self, key: int, positions: Sequence[int], complete: bool, before: int | None, /) -> None:
+        """Take in that these positions follow ``key``, none missing, and that ``before`` is the last before it."""
+        self._reach = None
+        if complete:
+            self._arcs.add(0, _LAST)
+        elif positions:
+            ahead = max((position - key) % _RING for position in positions)
+            behind = 0 if before is None else (key - before - 1) % _RING
+            if ahead + behind >= _LAST:  # once around
+                self._arcs.add(0, _LAST)
+            else:
+                self._arcs.add((key - behind) % _RING, (key + ahead) % _RING)
+
+    def forget(self, key: int) -> None:
+        """Drop the keys of the next ``FORGET_CONTACTS`` contacts, if an arc covers this one."""
+        if self._arcs.find(key) < 0:
+            return
+        positions = self._positions
+        place = self.nearest(key)
+        count = min(FORGET_CONTACTS, len(positions))
+        last = positions[(place + count - 1) % len(positions)]
+        self._arcs.remove((positions[place - 1] + 1) % _RING, last)
+        self._reach = None
+
+    def gap(self) -> int | None:
+        """Return the first key outside all arcs, or None when they cover the ring."""
+        starts, ends = self._arcs.starts, self._arcs.ends
+        if not starts or starts[0] > 0:
+            return 0
+        return ends[0] + 1 if ends[0] < _LAST else None
+
+    # --- one key ---------------------------------------------------------------------------------
+
+    def nearest(self, key: int) -> int:
+        """Return the place of the first contact at or after a key, whatever the arcs."""
+        place = bisect_left(self._positions, key)
+        return place if place < len(self._positions) else 0
+
+    def owner(self, key: int) -> int:
+        """Return the place of a key's owner, or -1 where no arc proves who that is."""
+        place = self.nearest(key)
+        return place if self._arcs.join(key, self._positions[place]) else -1
+
+    def closest(self, key: int, count: int) -> list[int]:
+        """Return the places of the ``count`` contacts that follow a key, in their order."""
+        size = len(self._positions)
+        first = self.nearest(key)
+        return [(first + step) % size for step in range(min(count, size))]
+
+    # --- a column of keys ------------------------------------------------------------------------
+
+    def nearest_column(self, keys: U64) -> I64:
+        """Do for a column what :meth:`nearest` does for one key."""
+        if self._column is None:
+            self._column = np.array(self._positions, np.uint64)
+        places = np.searchsorted(self._column, keys)
+        places[places == len(self._column)] = 0
+        return places
+
+    def owner_column(self, keys: U64) -> I64:
+        """Do for a column what :meth:`owner` does for one key."""
+        places = self.nearest_column(keys)
+        if not self._arcs.whole:
+            assert self._column is not None
+            if self._reach is None:
+                self._reach = self._arcs.reach(self._column)
+            # Numbers of 64 bits wrap around as the ring does.
+            unproven = self._column.take(places) - keys >= self._reach.take(places)
+            places[unproven] = -1
+        return places
+
+
+class _Arcs:
+    """A set of disjoint stretches of the line 0 .. 2^64 - 1 that do not touch, ascending, ends inclusive.
+
+    An arc across position 0 is two of them: the first and the last.
+    """
+
+    __slots__ = ("ends", "starts")
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+
+    @property
+    def whole(self) -> bool:
+        """Whether the ring is covered."""
+        return self.ends == [_LAST] and self.starts == [0]
+
+    def find(self, key: int) -> int:
+        """Return the place of the stretch that holds ``key``, or -1."""
+        place = bisect_right(self.starts, key) - 1
+        return place if place >= 0 and key <= self.ends[place] else -1
+
+    def join(self, key: int, to: int) -> bool:
+        """Return whether all keys from ``key`` clockwise to ``to`` are covered."""
+        place = self.find(key)
+        if place < 0:
+            return False
+        if key <= to:
+            return to <= self.ends[place]
+        return self.ends[place] == _LAST and self.starts[0] == 0 and to <= self.ends[0]
+
+    def add(self, first: int, last: int) -> None:
+        """Cover the keys from ``first`` clockwise to ``last``."""
+        if first > last:
+            self.add(first, _LAST)
+            self.add(0, last)
+            return
+        low = bisect_left(self.ends, first - 1)  # what ends right before it is one arc with it
+        high = bisect_right(self.starts, last + 1, low)
+        if low < high:
+            first, last = min(first, self.starts[low]), max(last, self.ends[high - 1])
+        self.starts[low:high], self.ends[low:high] = [first], [last]
+
+    def remove(self, first: int, last: int) -> None:
+        """Uncover the keys from ``first`` clockwise to ``last``."""
+        if first > last:
+            self.remove(first, _LAST)
+            self.remove(0, last)
+            return
+        low = bisect_left(self.ends, first)
+        high = bisect_right(self.starts, last, low)
+        rest = []
+        if low < high and self.starts[low] < first:
+            rest.append((self.starts[low], first - 1))
+        if low < high and self.ends[high - 1] > last:
+            rest.append((last + 1, self.ends[high - 1]))
+        self.starts[low:high], self.ends[low:high] = [start for start, _ in rest], [end for _, end in rest]
+
+    def reach(self, positions: U64) -> U64:
+        """Return, for each position, how many keys that end with it lie unbroken in one arc."""
+        if not self.starts:
+            return np.zeros(len(positions), np.uint64)
+        starts = np.array(self.starts, np.uint64)
+        ends = np.array(self.ends, np.uint64)
+        origins = starts.copy()
+        if self.starts[0] == 0 and self.ends[-1] == _LAST:
+            origins[0] = starts[-1]  # the arc across position 0 begins there
+        place = np.searchsorted(starts, positions, side="right") - 1
+        inside = (place >= 0) & (positions <= ends[place])
+        return np.where(inside, positions - origins[place] + np.uint64(1), np.uint64(0))
