@@ -173,8 +173,8 @@ class LightTables:
         if bits & ~before:
             self._store(held, bits & ~before, out)
         if time > prior:
+            self._sizes.processing_load += before.bit_count()
             for lane in self._lanes_in(before):
-                self._sizes.processing_load += 1
                 for table, row in lane.waiting.get(lane.key_of(held[_TERMS]), ()):
                     self._join(table, row, held, prior, 0, out)
 
