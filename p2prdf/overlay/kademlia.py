@@ -143,6 +143,11 @@ class Lookup:
         whole = len(self._state) < self.count and all(state == _ANSWERED for state in self._state.values())
         return self.done and whole
 
+    @property
+    def before(self) -> None:
+        """Nothing: who comes before a key means nothing to XOR."""
+        return
+
     def _hear(self, contact: Contact) -> None:
         if contact.key == self.own.key or contact in self._state:
             return

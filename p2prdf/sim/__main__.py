@@ -53,6 +53,7 @@ def _in_processes(seeds: range, jobs: int) -> Iterator[Outcome]:
 def _collect(outcomes: Iterator[Outcome], seeds: int, failures_max: int) -> int:
     counted: Counter[tuple[str, str, int]] = Counter()
     networks: Counter[str] = Counter()
+    overlays: Counter[str] = Counter()
     totals: Counter[str] = Counter()
     bad: list[int] = []
     started = said = time.monotonic()
@@ -62,6 +63,7 @@ def _collect(outcomes: Iterator[Outcome], seeds: int, failures_max: int) -> int:
         mode = "per event" if scenario.per_event else "per triple"
         counted[scenario.algorithm, mode, scenario.options.peers] += 1
         networks[scenario.network] += 1
+        overlays[scenario.options.overlay] += 1
         for name in ("publications", "queries", "answers", "messages"):
             totals[name] += getattr(outcome, name)
         if not outcome.good or seeds == 1:
@@ -74,7 +76,7 @@ def _collect(outcomes: Iterator[Outcome], seeds: int, failures_max: int) -> int:
             said = time.monotonic()
             rate = done / (said - started)
             print(f"{done} of {seeds} seeds, {rate:.1f} seeds/s, {len(bad)} bad", flush=True)
-    _summary(counted, networks, totals, done, time.monotonic() - started)
+    _summary(counted, networks, overlays, totals, done, time.monotonic() - started)
     if bad:
         print(f"FAILED: {len(bad)} of {done} seeds; reproduce with: make simulate SEED={bad[0]}")
         return 1
@@ -83,14 +85,15 @@ def _collect(outcomes: Iterator[Outcome], seeds: int, failures_max: int) -> int:
 
 
 def _summary(
-    counted: Counter[tuple[str, str, int]], networks: Counter[str], totals: Counter[str], done: int,
-    seconds: float,
+    counted: Counter[tuple[str, str, int]], networks: Counter[str], overlays: Counter[str],
+    totals: Counter[str], done: int, seconds: float,
 ) -> None:  # fmt: skip
     peers = sorted({key[2] for key in counted})
     print(f"{'seeds by':>12} {'':>11} " + " ".join(f"{f'N={count}':>6}" for count in peers))
     for algorithm, mode in sorted({key[:2] for key in counted}):
         cells = " ".join(f"{counted[algorithm, mode, count]:>6}" for count in peers)
         print(f"{algorithm:>12} {mode:>11} {cells}")
+    print("overlays: " + ", ".join(f"{name} {count}" for name, count in sorted(overlays.items())))
     print("networks: " + ", ".join(f"{name} {count}" for name, count in sorted(networks.items())))
     print(
         f"{done} seeds in {seconds:.1f} s ({done / seconds:.1f} seeds/s): "

@@ -192,6 +192,7 @@ def run_events(
     algorithm: Algorithm = Algorithm.CSBV,
     per_event: bool = False,
     *,
+    overlay: str = "kademlia",
     progress: Callable[[int], None] | None = None,
 ) -> Run:
     """Leave ``queries`` at ``subscribe_at``, publish ``events`` up to and including ``until``.
@@ -200,15 +201,16 @@ def run_events(
     a peer refuses a query with.
     """
     standing = [Standing(query, algorithm, per_event, subscribe_at) for query in queries]
-    replayed = replay(options_for(peers, seed), standing, events, (until,), progress=progress)
+    replayed = replay(options_for(peers, seed, overlay), standing, events, (until,), progress=progress)
     return replayed[0]
 
 
-def options_for(peers: int, seed: int, **config: Any) -> WorldOptions:
+def options_for(peers: int, seed: int, overlay: str = "kademlia", **config: Any) -> WorldOptions:
     """Return a world for bulk runs: a calm network, tables that fit the number of peers."""
     return WorldOptions(
         peers=peers,
         seed=seed,
+        overlay=overlay,
         tables="lists" if peers >= _LISTS_PEERS_MIN else "arrays",
         config=PeerConfig(**config),
         routing_contacts=peers <= 1_000,

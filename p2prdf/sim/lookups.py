@@ -1,4 +1,4 @@
-"""Rolling lookups of simulated peers, message by message, over static ideal routing tables.
+"""Lookups of simulated peers, message by message, over static ideal routing tables.
 
 No peer ever dies here, so a silent one was only unlucky: a question is asked again until an
 answer comes, as often as ``ATTEMPTS_MAX``.  To believe it gone and leave it out would break the
@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from p2prdf.overlay.kademlia import Lookup, closest, ideal_tables
+from p2prdf.sim.routing import ROUTINGS
 from p2prdf.wire.contract import OwnersFound
 from p2prdf.wire.messages import FindNode, Nodes, Parcel
 
 if TYPE_CHECKING:
+    from p2prdf.sim.routing import RunningLookup
     from p2prdf.sim.world import Node, World
     from p2prdf.wire.messages import Contact
 
@@ -31,7 +32,7 @@ class _Question:
 
     number: int
     node: Node
-    lookup: Lookup
+    lookup: RunningLookup
     to: Contact
     attempts: int = 0
 
@@ -40,47 +41,41 @@ class _Question:
 class _Open:
     """The lookups of one key at one peer: one, whoever asks meanwhile."""
 
-    lookup: Lookup
+    lookup: RunningLookup
     questions: list[int] = field(default_factory=list)
 
 
 class Lookups:
     """All lookups that are under way in a world."""
 
-    def __init__(self, world: World, bucket: int):
+    def __init__(self, world: World):
         self._world = world
-        self._bucket = bucket
-        self._tables = ideal_tables((node.contact for node in world.nodes), bucket)
+        self.routing = ROUTINGS[world.options.overlay](world.ring, world.options.bucket)
         self._questions: dict[int, _Question] = {}
         self._open: dict[tuple[int, int], _Open] = {}
         self._next = 0
-
-    def known_to(self, node: Node) -> list[Contact]:
-        """Return the routing table of a peer."""
-        return self._tables[node.contact.key]
 
     def start(self, node: Node, key: int) -> None:
         """Look up the owners of ``key`` for a peer; it will be told by OwnersFound."""
         if (node.index, key) in self._open:
             return
         self._world.counts.lookups += 1
-        table = self.known_to(node)
-        lookup = Lookup(key, node.contact, closest(table, key, self._bucket), count=self._bucket)
+        lookup = self.routing.lookup(node.contact, key)
         self._open[node.index, key] = _Open(lookup)
         self._go_on(node, lookup)
 
     def receive(self, node: Node, message: FindNode | Nodes, sender: Contact) -> None:
         """Answer a question, or take in an answer."""
         if isinstance(message, FindNode):
-            near = closest([*self.known_to(node), node.contact], message.key, self._bucket)
-            self._world.send(node, sender, Parcel(0, 0, Nodes(message.request, tuple(near))))
+            named = self.routing.answer(node.contact, message.key)
+            self._world.send(node, sender, Parcel(0, 0, Nodes(message.request, named)))
             return
         question = self._questions.pop(message.request, None)
         if question is not None:
             question.lookup.answered(sender, message.contacts)
             self._go_on(question.node, question.lookup)
 
-    def _go_on(self, node: Node, lookup: Lookup) -> None:
+    def _go_on(self, node: Node, lookup: RunningLookup) -> None:
         """Ask whom the lookup wants asked, or tell its outcome."""
         opened = self._open.get((node.index, lookup.target))
         if opened is None or opened.lookup is not lookup:
@@ -95,7 +90,7 @@ class Lookups:
             for number in opened.questions:
                 self._questions.pop(number, None)
             complete = lookup.complete or len(lookup.result) == len(self._world.nodes)
-            found = OwnersFound(lookup.target, lookup.result, complete)
+            found = OwnersFound(lookup.target, lookup.result, complete, lookup.before)
             # After the call that asked has been carried out to its end; thinking takes a millisecond.
             self._world.schedule(0.001, self._world.submit, node, found)
 

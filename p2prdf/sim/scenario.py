@@ -8,11 +8,12 @@ phase (what they are owed is what they were owed at rest; what they may get is a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from p2prdf.errors import P2PRDFError
+from p2prdf.overlay.address_cache import OVERLAYS
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.sim.checkers import (
@@ -88,7 +89,7 @@ class Outcome:
         head = (
             f"seed {scenario.seed}: {options.peers} peers, {scenario.algorithm}, "
             f"{'per event' if scenario.per_event else 'per triple'}, {options.tables}, "
-            f"roles {options.config.roles}, network {scenario.network}"
+            f"roles {options.config.roles}, overlay {options.overlay}, network {scenario.network}"
             f"{', through codec' if options.through_codec else ''}; "
             f"{self.publications} publications, {self.queries} queries, {self.answers} answers, "
             f"{self.messages} messages"
@@ -113,10 +114,10 @@ def draw_scenario(seed: int) -> Scenario:
         bucket=rng.choice((8, 8, 20)),
         events_max=300_000,
     )
-    return Scenario(
-        seed, network, options, algorithm, rng.random() < 0.4, rng.choice((1, 1, 2)),
-        rng.choice((0.0, 0.1, 0.5, 2.0)),
-    )  # fmt: skip
+    per_event, phases, span_seconds = rng.random() < 0.4, rng.choice((1, 1, 2)), rng.choice((0.0, 0.1, 0.5, 2.0))
+    # What came later is drawn last, so that a seed's other properties stay.
+    options = replace(options, overlay=rng.choice(tuple(OVERLAYS)))
+    return Scenario(seed, network, options, algorithm, per_event, phases, span_seconds)
 
 
 def run_seed(seed: int, *, trace: Callable[[str], None] | None = None) -> Outcome:

@@ -6,7 +6,7 @@ The world does for its peers what the daemon does with sockets, clocks and tasks
 2. one timer per peer, re-armed after every call; work that is due at once is woken after a
    random turn, so that what arrives meanwhile makes one batch;
 3. ``Send`` goes over :class:`~p2prdf.sim.network.Network`, which loses, doubles and delays;
-4. ``FindOwner`` runs a rolling lookup of FindNode and Nodes messages over that same network;
+4. ``FindOwner`` runs a lookup of FindNode and Nodes messages over that same network;
 5. ``Completed`` and ``Notify`` go to test clients (:mod:`p2prdf.sim.subscriber`).
 
 Nothing else is random and nothing waits: the same options give the same trace.  Virtual time
@@ -22,13 +22,14 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Literal, assert_never
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, LISTS, Columns
 from p2prdf.errors import LocalProtocolError
+from p2prdf.overlay.address_cache import OVERLAYS
 from p2prdf.peer import Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
@@ -78,8 +79,9 @@ def _collector_off() -> Iterator[None]:
 class WorldOptions:
     """What a world is made of; with ``seed`` it determines every event.
 
+    ``overlay``: "kademlia" or "chord"; the peers' ``config`` follows it.
     ``tables``: "lists", "arrays", or "mixed" (drawn per peer).
-    ``bucket``: peers per bucket of the routing tables and per lookup answer.
+    ``bucket``: peers per bucket of the routing tables or per successor list, and per lookup.
     ``routing_contacts``: introduce each peer's routing table to it at the start, beside its
     neighbourhood.  ``quiet_horizon_seconds``: a world in which nothing is under way and every
     timer lies further ahead than this is at rest; longer than any retry, shorter than leases.
@@ -88,6 +90,7 @@ class WorldOptions:
 
     peers: int = 7
     seed: int = 0
+    overlay: str = "kademlia"
     tables: Literal["lists", "arrays", "mixed"] = "lists"
     config: PeerConfig = field(default_factory=PeerConfig)
     faults: Faults = CALM
@@ -101,6 +104,10 @@ class WorldOptions:
         """Raise LocalProtocolError for a world that cannot be."""
         if self.peers < 1:
             raise LocalProtocolError(f"a world of {self.peers} peers: there must be at least 1")
+        if self.overlay not in OVERLAYS:
+            raise LocalProtocolError(f"overlay {self.overlay!r}: there are {' and '.join(OVERLAYS)}")
+        if self.config.overlay not in (PeerConfig().overlay, self.overlay):
+            raise LocalProtocolError(f"peers of overlay {self.config.overlay!r} in a world of {self.overlay!r}")
         if self.bucket < 1:
             raise LocalProtocolError(f"buckets of {self.bucket} contacts: there must be at least 1")
         self.faults.validate()
@@ -156,8 +163,8 @@ class World(VirtualTime):
         with _collector_off():
             self.nodes = self._make_nodes()
             self.by_key = {node.contact.key: node for node in self.nodes}
-            self.ring = Ring(node.contact for node in self.nodes)
-            self.lookups = Lookups(self, options.bucket)
+            self.ring = Ring((node.contact for node in self.nodes), options.overlay)
+            self.lookups = Lookups(self)
             for node in self.nodes:
                 self._introduce(node)
 
@@ -174,21 +181,24 @@ class World(VirtualTime):
     def _make_nodes(self) -> list[Node]:
         places = self._generator("places")
         shared = TermDictionary()
+        config = replace(self.options.config, overlay=self.options.overlay)
         contacts: dict[int, Contact] = {}
         while len(contacts) < self.options.peers:
             key = places.getrandbits(64)
             contacts.setdefault(key, Contact(key, f"peer-{len(contacts)}.sim", 7400))
         return [
-            self._make_node(index, contact, TermDictionary() if self.options.through_codec else shared)
+            self._make_node(index, contact, config, TermDictionary() if self.options.through_codec else shared)
             for index, contact in enumerate(contacts.values())
         ]
 
-    def _make_node(self, index: int, contact: Contact, dictionary: TermDictionary) -> Node:
+    def _make_node(
+        self, index: int, contact: Contact, config: PeerConfig, dictionary: TermDictionary
+    ) -> Node:
         options = self.options
         mixed = options.tables == "mixed" and self._random.random() < 0.5
         columns: Columns = ARRAYS if options.tables == "arrays" or mixed else LISTS
         entropy = self._generator(f"peer {index}")
-        peer = Peer(contact, options.config, dictionary, columns=columns, entropy=entropy)
+        peer = Peer(contact, config, dictionary, columns=columns, entropy=entropy)
         skew_max = options.faults.skew_seconds_max
         skew = self._random.uniform(-skew_max, skew_max) if skew_max else 0.0
         codec = FrameCodec(dictionary, columns) if options.through_codec else None
@@ -196,11 +206,11 @@ class World(VirtualTime):
 
     def _introduce(self, node: Node) -> None:
         """Tell a peer its neighbourhood and, if wanted, its routing table."""
-        near = self.ring.closest(node.contact.key, self.options.bucket)
-        everybody = len(near) == len(self.nodes)
-        self.submit(node, contract.OwnersFound(node.contact.key, near, complete=everybody))
-        if self.options.routing_contacts and not everybody:
-            for contact in self.lookups.known_to(node):
+        routing = self.lookups.routing
+        near = routing.neighbourhood(node.contact)
+        self.submit(node, near)
+        if self.options.routing_contacts and not near.complete:
+            for contact in routing.known_to(node.contact):
                 self.submit(node, contract.ContactSeen(contact))
 
     # --- scripting -------------------------------------------------------------------------------

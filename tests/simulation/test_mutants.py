@@ -14,6 +14,7 @@ import pytest
 from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.sim.oracle import Oracle
+from p2prdf.sim.ring import Ring
 from p2prdf.sim.scenario import draw_scenario, run_scenario
 from p2prdf.wire.messages import (
     Advertise,
@@ -140,6 +141,16 @@ def test_keys_that_forget_a_part_lose_answers_or_rows(monkeypatch: pytest.Monkey
     original = keys.role_keys
     monkeypatch.setattr(keys, "role_keys", lambda role, s, p, _: original(role, s, p, p))
     _caught(None, {"missing", "placement", "not live", "restless"})
+
+
+@pytest.mark.parametrize("overlay", ["kademlia", "chord"])
+def test_triples_that_lie_where_another_metric_would_put_them_are_found(overlay: str):
+    def prepare(world: World) -> None:
+        if world.options.overlay != overlay:
+            world.ring = Ring(world.ring, overlay)
+
+    problem = _caught(prepare, {"placement"})
+    assert "owns" in problem.text
 
 
 class TooEager(Oracle):

@@ -32,6 +32,9 @@ def test_the_first_seeds_cover_all_peers_networks_algorithms_and_modes():
     assert {scenario.network for scenario in drawn} == set(NETWORKS)
     assert {scenario.algorithm for scenario in drawn} == {"cqc", "csbv", "mixed"}
     assert {scenario.per_event for scenario in drawn} == {False, True}
+    assert {(scenario.options.overlay, scenario.options.peers) for scenario in drawn} >= {
+        (overlay, peers) for overlay in ("kademlia", "chord") for peers in PEERS
+    }
     assert {scenario.options.tables for scenario in drawn} == {"lists", "arrays", "mixed"}
     assert {scenario.options.config.roles for scenario in drawn} == {"all", "advertised", "cqc"}
     assert {scenario.options.through_codec for scenario in drawn} == {False, True}

@@ -27,6 +27,12 @@ def _pairs(count: int) -> list[tuple[str, str, str]]:
     return triples
 
 
+@pytest.fixture(params=["kademlia", "chord"])
+def overlay(request) -> str:
+    """One overlay after the other."""
+    return request.param
+
+
 def _play(world: World, *, algorithm: Algorithm = Algorithm.CSBV):
     last = len(world.nodes) - 1
     subscriber = world.subscribe(0.0, last, PATH, algorithm)
@@ -44,8 +50,9 @@ def _play(world: World, *, algorithm: Algorithm = Algorithm.CSBV):
 @pytest.mark.parametrize("tables", ["lists", "arrays", "mixed"])
 @pytest.mark.parametrize("algorithm", list(Algorithm), ids=lambda algorithm: algorithm.value)
 @pytest.mark.parametrize("through_codec", [False, True], ids=["by reference", "through codec"])
-def test_answers_do_not_depend_on_tables_algorithm_or_codec(tables, algorithm: Algorithm, through_codec: bool):
-    world = World(WorldOptions(peers=9, seed=5, tables=tables, through_codec=through_codec))
+def test_answers_do_not_depend_on_tables_algorithm_or_codec(tables, algorithm, through_codec: bool, overlay: str):
+    options = WorldOptions(peers=9, seed=5, tables=tables, through_codec=through_codec, overlay=overlay)
+    world = World(options)
     subscriber = _play(world, algorithm=algorithm)
     assert subscriber.rows
     assert (world.counts.bytes > 0) == through_codec
@@ -53,20 +60,20 @@ def test_answers_do_not_depend_on_tables_algorithm_or_codec(tables, algorithm: A
 
 @pytest.mark.parametrize("peers", [1, 2, 30])
 @pytest.mark.parametrize("cache", [True, False], ids=["address cache", "no address cache"])
-def test_answers_do_not_depend_on_ring_size_or_address_cache(peers: int, cache: bool):
+def test_answers_do_not_depend_on_ring_size_or_address_cache(peers: int, cache: bool, overlay: str):
     config = PeerConfig(roles="all", address_cache=cache)
-    subscriber = _play(World(WorldOptions(peers=peers, seed=2, config=config, faults=HARSH)))
+    subscriber = _play(World(WorldOptions(peers=peers, seed=2, config=config, faults=HARSH, overlay=overlay)))
     assert subscriber.rows
 
 
-def test_one_peer_needs_no_network():
-    world = World(WorldOptions(peers=1))
+def test_one_peer_needs_no_network(overlay: str):
+    world = World(WorldOptions(peers=1, overlay=overlay))
     _play(world)
     assert world.counts.hops == 0
 
 
-def test_hops_are_counted_by_what_they_carry():
-    world = World(WorldOptions(peers=40, seed=1))
+def test_hops_are_counted_by_what_they_carry(overlay: str):
+    world = World(WorldOptions(peers=40, seed=1, overlay=overlay))
     _play(world)
     counts = world.counts
     assert counts.lookup_requests > 0
@@ -77,9 +84,9 @@ def test_hops_are_counted_by_what_they_carry():
     assert (counts.lost, counts.duplicated, counts.delayed, counts.lookup_timeouts) == (0, 0, 0, 0)
 
 
-def test_lookups_find_the_truly_closest_peers_also_when_messages_are_lost():
+def test_lookups_find_the_truly_closest_peers_also_when_messages_are_lost(overlay: str):
     faults = Faults(delay_min_seconds=0.01, delay_max_seconds=0.4, loss_probability=0.2)
-    world = World(WorldOptions(peers=120, seed=8, faults=faults, bucket=5))
+    world = World(WorldOptions(peers=120, seed=8, faults=faults, bucket=5, overlay=overlay))
     found = []
     world.submit = lambda node, request: found.append((node, request))  # type: ignore[method-assign]
     for at in range(60):
@@ -88,22 +95,34 @@ def test_lookups_find_the_truly_closest_peers_also_when_messages_are_lost():
     assert len(found) == 60
     for _, outcome in found:
         assert outcome.contacts == world.ring.closest(outcome.key, 5)
+        assert outcome.before == (world.ring.before(outcome.key) if overlay == "chord" else None)
         assert not outcome.complete
     assert world.counts.lookup_timeouts > 0
 
 
-def test_a_lookup_in_a_small_world_tells_that_there_is_nobody_else():
-    world = World(WorldOptions(peers=4, seed=8))
+def test_a_lookup_in_a_small_world_tells_that_there_is_nobody_else(overlay: str):
+    world = World(WorldOptions(peers=4, seed=8, overlay=overlay))
     found = []
     world.submit = lambda _, request: found.append(request)  # type: ignore[method-assign]
-    world.lookups.start(world.nodes[0], 1 << 63)
     world.lookups.start(world.nodes[0], 1 << 63)
     world.run_until_quiet()
     assert [(len(outcome.contacts), outcome.complete) for outcome in found] == [(4, True)]
 
 
-def test_clocks_that_are_wrong_change_no_answer():
-    world = World(WorldOptions(peers=7, seed=3, faults=dataclasses.replace(CALM, skew_seconds_max=0.4)))
+def test_a_key_that_is_being_looked_up_is_not_looked_up_twice(overlay: str):
+    world = World(WorldOptions(peers=40, seed=8, overlay=overlay))
+    found = []
+    world.submit = lambda _, request: found.append(request)  # type: ignore[method-assign]
+    world.lookups.start(world.nodes[0], 1 << 63)
+    world.lookups.start(world.nodes[0], 1 << 63)
+    world.run_until_quiet()
+    assert len(found) == 1
+    assert world.counts.lookup_requests > 0
+
+
+def test_clocks_that_are_wrong_change_no_answer(overlay: str):
+    faults = dataclasses.replace(CALM, skew_seconds_max=0.4)
+    world = World(WorldOptions(peers=7, seed=3, overlay=overlay, faults=faults))
     assert len({node.skew for node in world.nodes}) == 7
     _play(world)
 
@@ -117,8 +136,8 @@ def test_rest_is_reached_with_far_leases_and_time_has_not_run_to_them():
     assert any(node.peer.deadline is not None for node in world.nodes)
 
 
-def test_an_ended_subscription_gets_nothing_more():
-    world = World(WorldOptions(peers=7, seed=6))
+def test_an_ended_subscription_gets_nothing_more(overlay: str):
+    world = World(WorldOptions(peers=7, seed=6, overlay=overlay))
     subscriber = _play(world)
     held = len(subscriber.rows)
     world.unsubscribe(0.0, subscriber)
@@ -131,8 +150,8 @@ def test_an_ended_subscription_gets_nothing_more():
     assert sum(int(str(node.peer.status()["subscriptions_home"])) for node in world.nodes) == 0
 
 
-def test_a_subscription_whose_subscriber_stays_outlives_its_lease():
-    world = World(WorldOptions(peers=5, seed=4))
+def test_a_subscription_whose_subscriber_stays_outlives_its_lease(overlay: str):
+    world = World(WorldOptions(peers=5, seed=4, overlay=overlay))
     subscriber = world.subscribe(0.0, 0, PATH, lease_seconds=30.0)
     world.run_for(400.0)
     world.publish(0.0, 1, _pairs(2))
@@ -179,6 +198,8 @@ def test_a_peer_that_wants_to_be_woken_for_ever_is_found_out():
     [
         (WorldOptions(peers=0), "0 peers"),
         (WorldOptions(bucket=0), "0 contacts"),
+        (WorldOptions(overlay="can"), "overlay 'can'"),
+        (WorldOptions(config=PeerConfig(overlay="chord")), "'chord' in a world of 'kademlia'"),
         (WorldOptions(faults=Faults(loss_probability=2.0)), "loss_probability"),
     ],
 )

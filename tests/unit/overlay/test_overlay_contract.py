@@ -16,6 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p2prdf.overlay.address_cache import OVERLAYS, AddressCache
+from p2prdf.sim.ring import Ring
+from p2prdf.sim.routing import ROUTINGS, Routing, RunningLookup
 from p2prdf.wire.messages import Contact
 
 if TYPE_CHECKING:
@@ -252,6 +254,92 @@ def test_empty_batches_are_answered(truth: Truth, size: int):
     assert cache.resolve(np.empty(0, np.uint64)).tolist() == []
     assert cache.nearest_known(np.empty(0, np.uint64)).tolist() == []
     assert cache.resolve_list([]) == []
+
+
+# --- lookups, and the cache that learns from them ------------------------------------------------
+
+COUNT = 8
+
+
+def routing_of(truth: Truth, positions: list[int]) -> Routing:
+    """Ideal tables of all these peers."""
+    return ROUTINGS[truth.overlay](Ring(map(contact, positions), truth.overlay), COUNT)
+
+
+def run(routing: Routing, lookup: RunningLookup, dead: set[int], random: Random) -> RunningLookup:
+    """Carry a lookup out, answers arriving in any order; the dead are silent, also those that it ends with."""
+    under_way: list[Contact] = []
+    while not lookup.done:
+        under_way += lookup.requests()
+        asked = under_way.pop(random.randrange(len(under_way)))
+        if asked.key in dead:
+            lookup.failed(asked)
+        else:
+            lookup.answered(asked, routing.answer(asked, lookup.target))
+    assert lookup.requests() == []
+    for found in lookup.result:
+        if found.key in dead:  # hearsay of the peer before the key; a driver that cares asks the owner
+            lookup.failed(found)
+    return lookup
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_lookups_name_the_true_owners_and_who_comes_before(truth: Truth, size: int):
+    positions = ring_of(size, 1)
+    routing, random = routing_of(truth, positions), Random(size)
+    for key in keys_near(positions, size):
+        lookup = run(routing, routing.lookup(contact(random.choice(positions)), key), set(), random)
+        assert [found.key for found in lookup.result] == truth.ranked(positions, key)[:COUNT]
+        assert lookup.before == truth.before(positions, key)
+        assert not lookup.complete or size <= COUNT
+        assert lookup.complete or size >= COUNT
+
+
+@pytest.mark.parametrize("size", SIZES[3:])
+def test_with_a_fifth_of_the_peers_dead_lookups_name_the_living_and_miss_none_in_between(truth: Truth, size: int):
+    """The tables still hold the dead: a result may be shorter, hardly ever empty, never wrong."""
+    positions = ring_of(size, 2)
+    routing, random = routing_of(truth, positions), Random(size)
+    failed, keys = 0, keys_near(positions, size)
+    for key in keys:
+        dead = set(random.sample(positions, size // 5))
+        live = [position for position in positions if position not in dead]
+        lookup = run(routing, routing.lookup(contact(random.choice(live)), key), dead, random)
+        near = [found.key for found in lookup.result]
+        assert near == truth.ranked(live, key)[: len(near)]
+        if near:
+            assert lookup.before == truth.before(live, key)
+        failed += not near
+    assert failed <= len(keys) // 20
+
+
+@pytest.mark.parametrize("dying", [False, True], ids=["all live", "some die"])
+@pytest.mark.parametrize("size", SIZES)
+def test_a_cache_fed_by_lookups_never_errs_and_knows_everybody_in_the_end(truth: Truth, size: int, dying: bool):
+    """Gap after gap is looked up while peers die, and that is told; then r owners of any key are the true ones."""
+    positions = ring_of(size, 3)
+    routing, random = routing_of(truth, positions), Random(size)
+    own = positions[0]
+    cache, dead = AddressCache(contact(own), truth.overlay), set()
+    keys = keys_near(positions, size)
+    lookups = 0
+    while (gap := cache.gap()) is not None:
+        if dying and len(dead) < size // 5 and lookups % 2 == 0:
+            dying_now = random.choice([position for position in positions[1:] if position not in dead])
+            dead.add(dying_now)
+            cache.lost(contact(dying_now))
+        lookup = run(routing, routing.lookup(contact(own), gap), dead, random)
+        cache.learn(gap, lookup.result, lookup.complete, lookup.before)
+        lookups += 1
+        assert lookups <= 20 * size
+        truth.check(cache, set(positions) - dead, keys)
+    live = [position for position in positions if position not in dead]
+    assert bool(dead) == (dying and size >= 5)
+    assert {each.key for each in cache.contacts()} == set(live)
+    assert -1 not in truth.check(cache, set(live), keys)
+    for key in keys:
+        for count in (1, 3, 600):
+            assert [each.key for each in cache.closest(key, count)] == truth.ranked(live, key)[:count]
 
 
 # --- the address cache of a Chord ring: arcs -----------------------------------------------------

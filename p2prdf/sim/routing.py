@@ -1,0 +1,125 @@
+"""Routing of simulated peers by either overlay: ideal tables that never change, and lookups over them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from p2prdf.overlay import chord_lookup, kademlia
+from p2prdf.wire.contract import OwnersFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from p2prdf.sim.ring import Ring
+    from p2prdf.wire.messages import Contact
+
+__all__ = ["ROUTINGS", "Routing", "RunningLookup"]
+
+
+class RunningLookup(Protocol):
+    """What the lookups of both overlays have in common."""
+
+    target: int
+
+    @property
+    def done(self) -> bool:
+        """Whether there is a result, or none will come."""
+        ...
+
+    @property
+    def result(self) -> tuple[Contact, ...]:
+        """The owner and those after it, closest first; empty when the lookup failed."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Whether the result is the whole network."""
+        ...
+
+    @property
+    def before(self) -> Contact | None:
+        """The last peer before the target, where the overlay tells."""
+        ...
+
+    def requests(self) -> list[Contact]:
+        """Return whom to ask now."""
+        ...
+
+    def answered(self, contact: Contact, contacts: Sequence[Contact]) -> None:
+        """Take in whom a peer named."""
+        ...
+
+    def failed(self, contact: Contact) -> None:
+        """Note that a peer is silent."""
+        ...
+
+
+class Routing(Protocol):
+    """All routing tables of a simulation."""
+
+    def known_to(self, contact: Contact) -> list[Contact]:
+        """Return everybody in a peer's routing table."""
+        ...
+
+    def neighbourhood(self, contact: Contact) -> OwnersFound:
+        """Return what a peer is told of its surroundings when it starts: a lookup of its own position."""
+        ...
+
+    def lookup(self, contact: Contact, key: int) -> RunningLookup:
+        """Start a lookup at a peer."""
+        ...
+
+    def answer(self, contact: Contact, key: int) -> tuple[Contact, ...]:
+        """Return whom a peer names when it is asked for a key."""
+        ...
+
+
+class _Kademlia:
+    """Buckets by length of shared prefix."""
+
+    def __init__(self, ring: Ring, bucket: int):
+        self._ring = ring
+        self._bucket = bucket
+        self._tables = kademlia.ideal_tables(ring, bucket)
+
+    def known_to(self, contact: Contact) -> list[Contact]:
+        return self._tables[contact.key]
+
+    def neighbourhood(self, contact: Contact) -> OwnersFound:
+        near = self._ring.closest(contact.key, self._bucket)
+        return OwnersFound(contact.key, near, complete=len(near) == len(self._ring))
+
+    def lookup(self, contact: Contact, key: int) -> RunningLookup:
+        start = kademlia.closest(self.known_to(contact), key, self._bucket)
+        return kademlia.Lookup(key, contact, start, count=self._bucket)
+
+    def answer(self, contact: Contact, key: int) -> tuple[Contact, ...]:
+        return tuple(kademlia.closest([*self.known_to(contact), contact], key, self._bucket))
+
+
+class _Chord:
+    """Predecessor, successor list and fingers."""
+
+    def __init__(self, ring: Ring, bucket: int):
+        self._ring = ring
+        self._bucket = bucket
+        self._tables = chord_lookup.ideal_tables(ring, bucket)
+
+    def known_to(self, contact: Contact) -> list[Contact]:
+        return self._tables[contact.key].contacts()
+
+    def neighbourhood(self, contact: Contact) -> OwnersFound:
+        near = self._ring.closest(contact.key, self._bucket)
+        return OwnersFound(
+            contact.key, near, complete=len(near) == len(self._ring), before=self._ring.before(contact.key)
+        )
+
+    def lookup(self, contact: Contact, key: int) -> RunningLookup:
+        return chord_lookup.Lookup(key, contact, self._tables[contact.key], count=self._bucket)
+
+    def answer(self, contact: Contact, key: int) -> tuple[Contact, ...]:
+        return self._tables[contact.key].answer(key)
+
+
+ROUTINGS: Final[dict[str, Callable[[Ring, int], Routing]]] = {"kademlia": _Kademlia, "chord": _Chord}
+"""How to make the routing of each overlay for a ring: with so many peers per bucket, answer or successor list."""
