@@ -406,7 +406,8 @@ class ColumnarTables:
         group = as_array(rows.group, np.int64)
         columns = [group, as_array(rows.identity), as_array(rows.oldest), as_array(rows.born)]
         columns += [as_array(column, np.uint32) for column in rows.bindings]
-        self._sizes.processing_load += len(group)
+        if rows.step:
+            self._sizes.processing_load += len(group)
         alive = table.groups.since_min.values[group] != _NEVER
         if not alive.all():
             columns = [column[alive] for column in columns]

@@ -295,7 +295,8 @@ class LightTables:
         compiled = table.compiled
         parts = [row.group.params[at] if source == GROUP else row.bindings[at] for source, at in compiled.key]
         key = parts[0] if len(parts) == 1 else tuple(parts)
-        self._sizes.processing_load += 1
+        if table.number:
+            self._sizes.processing_load += 1
         known = table.rows.get(row.identity)
         if known is None:
             if row.group.since_min == NEVER:
