@@ -72,7 +72,9 @@ def agreement(setting: Setting, progress: Progress = quiet) -> Result:
             )
         result.claims.append(
             Claim(
-                f"{name}: answers are as many", f"{real.answers:,} and {told.answers:,}", real.answers == told.answers > 0
+                f"{name}: answers are as many",
+                f"{real.answers:,} and {told.answers:,}",
+                real.answers == told.answers > 0,
             )
         )
     columns = (
