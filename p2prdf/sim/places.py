@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from p2prdf import keys
 from p2prdf.errors import LocalProtocolError
 from p2prdf.overlay.clockwise import ClockwiseOwnership
 from p2prdf.overlay.xor import XorOwnership
@@ -57,10 +58,5 @@ def random_positions(peers: int, seed: int) -> list[int]:
 
 
 def even_positions(peers: int) -> list[int]:
-    """Return the positions of ordinals 0, 1, 2, ... with their bits reversed.
-
-    Each falls into the middle of a longest stretch left by those before it, so whatever their
-    number, no peer owns more than twice what another owns.
-    """
-    bits = 64
-    return [int(f"{ordinal:0{bits}b}"[::-1], 2) for ordinal in range(peers)]
+    """Return the positions of so many evenly placed peers."""
+    return [keys.even_key(ordinal) for ordinal in range(peers)]
