@@ -150,7 +150,8 @@ class Loads:
 class Messages:
     """Messages of one kind as columns: from the peer that owns ``origin`` to the owner of ``key``.
 
-    ``cause`` numbers publications from 0; ``origin`` is None for messages of the publishers.
+    ``step`` is that of the plan at which the rows will wait; -1 are the publishers' messages, whose
+    ``origin`` is None, all copies of a triple together.  ``cause`` numbers publications from 0.
     ``rows`` is how many triples or partial results each carries.
     """
 
@@ -368,18 +369,18 @@ class Fleet:
         parts = (hashes[s], hashes[p], hashes[o])
         _, fresh = self._seen.insert(keys.triple_ids(*parts))
         self._publication.append(first + np.flatnonzero(fresh))
-        for role in keys.ROLES:
-            if self.roles >> role & 1:
-                self._index(role, (s, p, o), parts, fresh, first)
+        sent = [self._index(role, (s, p, o), parts, fresh) for role in keys.ROLES if self.roles >> role & 1]
+        if self._on_messages is not None and sent:
+            cause = np.tile(np.arange(first, first + count), len(sent))
+            self._on_messages(Messages(-1, cause, None, np.concatenate(sent), np.ones(len(cause), np.int64)))
         times = np.arange(_BEGINNING + 1 + first, _BEGINNING + 1 + first + count, dtype=np.uint64)
         roles = np.full(count, self.roles, np.uint32)
         self._work_off(self._tables.add_triples(s, p, o, times, times, roles))
 
     def _index(
-        self, role: int, triples: tuple[npt.NDArray[np.uint32], ...], parts: tuple[U64, U64, U64], fresh: Bools,
-        first: int,
-    ) -> None:  # fmt: skip
-        """Count the copies of triples under one role."""
+        self, role: int, triples: tuple[npt.NDArray[np.uint32], ...], parts: tuple[U64, U64, U64], fresh: Bools
+    ) -> U64:
+        """Count the copies of triples under one role; return the keys they go to."""
         ring_keys = as_array(self._tables.triple_keys(role, *triples))
         matching = self._matching(role, parts, fresh)
         for ring, loads, waiting in zip(self.rings, self.loads, self._waiting, strict=True):
@@ -389,9 +390,7 @@ class Fleet:
             loads.checked += np.where(waiting[role], arrived, 0)
             loads.kept += np.bincount(owners[fresh], minlength=peers)
             loads.matching += np.bincount(owners[matching], minlength=peers)
-        if self._on_messages is not None:
-            cause = np.arange(first, first + len(ring_keys))
-            self._on_messages(Messages(-1, cause, None, ring_keys, np.ones(len(ring_keys), np.int64)))
+        return ring_keys
 
     def _matching(self, role: int, parts: tuple[U64, U64, U64], fresh: Bools) -> Bools:
         """Tell which new triples a peer of the paper's kind stores under a role."""

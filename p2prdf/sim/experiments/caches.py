@@ -23,7 +23,6 @@ measured.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -32,6 +31,7 @@ from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.rdf.query import Algorithm
 from p2prdf.sim.experiments.results import Claim, Curve, Panel, Result, Table
 from p2prdf.sim.experiments.setting import Progress, Setting, quiet, run_fleet, stages
+from p2prdf.sim.finger_hops import finger_table, lookup_hops
 from p2prdf.sim.places import Places, random_positions
 from p2prdf.wire.messages import Contact
 
@@ -70,28 +70,29 @@ class Traffic:
 
     def __init__(self, ring: Places, triples: int):
         self._ring = ring
-        self._positions: list[int] = ring.positions.tolist()
-        self._contacts = [Contact(key, "peer.sim", 7400) for key in self._positions]
+        self._contacts = [Contact(key, "peer.sim", 7400) for key in ring.positions.tolist()]
         self._senders: dict[int, _Sender] = {}
         self._sent: set[tuple[str, int, int]] = set()
-        self._cause = -1
         self.messages = np.zeros(triples, np.int64)
         self.hops: dict[str, npt.NDArray[np.int64]] = {kind: np.zeros(triples, np.int64) for kind in _KINDS}
-        self.asked = lru_cache(maxsize=1 << 20)(self._asked)
+        self._fingers = finger_table(ring.positions)
 
     def take(self, messages: Messages) -> None:
         """Count messages; those of one triple come before those of the next."""
-        owners = self._ring.owners(messages.key).tolist()
-        sources = [_PUBLISHER] * len(owners) if messages.origin is None else self._ring.owners(messages.origin).tolist()
+        owners = self._ring.owners(messages.key)
+        if messages.origin is None:
+            sources = np.full(len(owners), _PUBLISHER, np.int64)
+        else:
+            sources = self._ring.owners(messages.origin)
+        lookups = lookup_hops(self._ring.positions, sources, messages.key, self._fingers)
         self._sent.clear()  # what is sent at one step does not wait for the next
-        for cause, source, owner, key in zip(
-            messages.cause.tolist(), sources, owners, messages.key.tolist(), strict=True
+        for cause, source, owner, key, lookup in zip(
+            *(column.tolist() for column in (messages.cause, sources, owners, messages.key, lookups)), strict=True
         ):
             if source != owner:
-                self._send(cause, source, owner, key)
+                self._send(cause, source, owner, key, lookup)
 
-    def _send(self, cause: int, source: int, owner: int, key: int) -> None:
-        lookup = 2 * self.asked(source, owner) + 1
+    def _send(self, cause: int, source: int, owner: int, key: int, lookup: int) -> None:
         self.messages[cause] += 1
         self.hops[_NO_CACHE][cause] += lookup
         sender = self._senders.get(source)
@@ -121,21 +122,6 @@ class Traffic:
         count = len(self._contacts)
         following = [self._contacts[(owner + at) % count] for at in range(min(_SUCCESSORS, count))]
         cache.learn(key, following, len(following) == count, self._contacts[owner - 1])
-
-    def _asked(self, source: int, owner: int) -> int:
-        """Return how many peers are asked until the last one before the owner has told of it.
-
-        From peer to peer the way goes by the closest preceding finger: of all fingers n + 2^i the
-        one that precedes the last peer before the owner most closely.  That peer tells.
-        """
-        positions, ring = self._positions, 1 << 64
-        last, at, asked = (owner - 1) % len(positions), source, 0
-        while at != last:
-            distance = (positions[last] - positions[at]) % ring
-            finger = (positions[at] + (1 << distance.bit_length() - 1)) % ring
-            at = int(self._ring.owners(np.array([finger], np.uint64))[0])
-            asked += 1
-        return asked
 
     def cache_sizes(self) -> dict[str, npt.NDArray[np.int64]]:
         """Return entries per peer that passes results on: identifiers known, and contacts known.

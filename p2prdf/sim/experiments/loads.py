@@ -11,12 +11,13 @@ import numpy as np
 from p2prdf.rdf.query import Algorithm
 from p2prdf.sim.experiments.results import Claim, Curve, Panel, Result, Table, by_rank, gini, share_of_top
 from p2prdf.sim.experiments.setting import Progress, Setting, quiet, run_fleet, stages
+from p2prdf.sim.finger_hops import finger_table, multisend_hops
 from p2prdf.sim.places import Places, random_positions
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from p2prdf.sim.fleet import Fleet, Loads
+    from p2prdf.sim.fleet import Fleet, Loads, Messages
 
 __all__ = ["load_distribution", "network_size", "query_count", "triple_rate"]
 
@@ -120,27 +121,63 @@ def _cqc_keys(setting: Setting, fleet_triples: int) -> int:
 # --- E1 ------------------------------------------------------------------------------------------
 
 
+class _Hops:
+    """Counts messages, and the hops of three ways to send them on a ring of Chord.
+
+    ``alone``: each message goes from finger to finger; ``shared``: those of one publication from one
+    peer at one step go together as far as their ways agree (recursive multisend); ``direct``: all
+    addresses are known, and what one peer sends another is one transfer.
+    """
+
+    def __init__(self, ring: Places, triples: int, seed: int):
+        self._ring = ring
+        self._fingers = finger_table(ring.positions)
+        self._publishers = np.random.default_rng(seed).integers(0, len(ring), triples)
+        self.messages = self.alone = self.shared = self.direct = 0
+
+    def take(self, messages: Messages) -> None:
+        """Count messages; every triple is published at a random peer."""
+        owner = self._ring.owners(messages.key)
+        if messages.origin is None:
+            source = self._publishers[messages.cause]
+        else:
+            source = self._ring.owners(messages.origin)
+        _, batch = np.unique(messages.cause * len(self._ring) + source, return_inverse=True)
+        alone, shared = multisend_hops(self._ring.positions, source, messages.key, batch, self._fingers)
+        self.messages += len(owner)
+        self.alone += int(alone.sum())
+        self.shared += shared
+        self.direct += len(np.unique((batch * len(self._ring) + owner)[source != owner]))
+
+    def row(self, label: str, triples: int) -> tuple[str | float, ...]:
+        """Return a row of the traffic table: per triple."""
+        counts = (self.messages, self.alone, self.shared, self.direct)
+        return (label, *(round(count / triples, 2) for count in counts))
+
+
+_E1_RUNS: Final = (
+    ("CQC", Algorithm.CQC, "all"),
+    ("CSBV", Algorithm.CSBV, "all"),
+    ("CSBV, keys on demand", Algorithm.CSBV, "advertised"),
+)
+
+
 def load_distribution(setting: Setting, progress: Progress = quiet) -> Result:
     """E1: how the load of each algorithm spreads over the peers; beside it, keys on demand."""
     ring = Places(random_positions(setting.peers, setting.seed))
     parts = stages(progress, 3)
-    runs = [
-        _run(label, run_fleet(setting, algorithm, [ring], roles=roles, progress=stage))
-        for (label, algorithm, roles), stage in zip(
-            (
-                ("CQC", Algorithm.CQC, "all"),
-                ("CSBV", Algorithm.CSBV, "all"),
-                ("CSBV, keys on demand", Algorithm.CSBV, "advertised"),
-            ),
-            parts,
-            strict=True,
-        )
-    ]
+    runs, traffic = [], []
+    for (label, algorithm, roles), part in zip(_E1_RUNS, parts, strict=True):
+        hops = _Hops(ring, setting.triples, setting.seed)
+        fleet = run_fleet(setting, algorithm, [ring], roles=roles, on_messages=hops.take, progress=part)
+        runs.append(_run(label, fleet))
+        traffic.append(hops.row(label, setting.triples))
     cqc, csbv, demand = runs
     full = Setting(seed=setting.seed, key_encoding=setting.key_encoding) == setting
     wanted = PAPER_CQC_PEERS if full else expected_participants(_cqc_keys(setting, cqc.triples), setting.peers)
     result = Result("load-distribution", "Load over peers (E1)", setting.as_dict())
-    result.tables = [_table("Load", runs)]
+    columns = ("run", "messages", "hops, each alone", "hops, multisend", "transfers, addresses known")
+    result.tables = [_table("Load", runs), Table("Traffic per triple", columns, tuple(traffic))]
     result.panels = _panels(runs, "")
     result.claims = [
         Claim(
