@@ -176,7 +176,7 @@ class AddressCache:
 
     def resolve(self, keys: U64) -> I64:
         """Return the contact number of each key's owner, -1 where no zone tells."""
-        owners = self._numbered(self._ownership.owner_column(keys))
+        owners = self.proven(keys)
         missed = int(np.count_nonzero(owners < 0))
         self.misses += missed
         self.hits += len(keys) - missed
@@ -184,12 +184,36 @@ class AddressCache:
 
     def resolve_list(self, keys: Iterable[int]) -> list[int]:
         """Do what :meth:`resolve` does, for a few keys in a plain list."""
-        owner, numbers = self._ownership.owner, self._numbers
-        owners = [numbers[place] if (place := owner(key)) >= 0 else -1 for key in keys]
+        owners = self.proven_list(keys)
         missed = owners.count(-1)
         self.misses += missed
         self.hits += len(owners) - missed
         return owners
+
+    def proven(self, keys: U64) -> I64:
+        """Do what :meth:`resolve` does without counting hits and misses."""
+        return self._numbered(self._ownership.owner_column(keys))
+
+    def proven_list(self, keys: Iterable[int]) -> list[int]:
+        """Do what :meth:`proven` does, for a few keys in a plain list."""
+        owner, numbers = self._ownership.owner, self._numbers
+        return [numbers[place] if (place := owner(key)) >= 0 else -1 for key in keys]
+
+    def toward(self, keys: U64) -> I64:
+        """Return the number of the contact nearest to each key's owner on the way there; 0 if none is nearer."""
+        return self._numbered(self._ownership.toward_column(keys))
+
+    def toward_list(self, keys: Iterable[int]) -> list[int]:
+        """Do what :meth:`toward` does, for a few keys in a plain list."""
+        toward, numbers = self._ownership.toward, self._numbers
+        return [numbers[toward(key)] for key in keys]
+
+    def before(self, contact: Contact) -> Contact | None:
+        """Return the last peer before a live contact, where the metric cares and that is proven."""
+        if contact.key not in self._number:
+            return None
+        place = self._ownership.before(bisect_left(self._positions, contact.key))
+        return None if place < 0 else self._contacts[self._numbers[place]]
 
     def nearest_known(self, keys: U64) -> I64:
         """Return the number of the closest live contact of each key, whatever the zones."""

@@ -109,6 +109,16 @@ class ClockwiseOwnership:
         place = self.nearest(key)
         return place if self._arcs.join(key, self._positions[place]) else -1
 
+    def toward(self, key: int) -> int:
+        """Return the place of the last contact before a key: who knows who follows."""
+        return (bisect_left(self._positions, key) or len(self._positions)) - 1
+
+    def before(self, place: int) -> int:
+        """Return the place of the contact before another, or -1 where somebody unknown may sit in between."""
+        before = place - 1 if place else len(self._positions) - 1
+        proven = self._arcs.join((self._positions[before] + 1) % _RING, self._positions[place])
+        return before if proven else -1
+
     def closest(self, key: int, count: int) -> list[int]:
         """Return the places of the ``count`` contacts that follow a key, in their order."""
         size = len(self._positions)
@@ -123,6 +133,12 @@ class ClockwiseOwnership:
             self._column = np.array(self._positions, np.uint64)
         places = np.searchsorted(self._column, keys)
         places[places == len(self._column)] = 0
+        return places
+
+    def toward_column(self, keys: U64) -> I64:
+        """Do for a column what :meth:`toward` does for one key."""
+        places = self.nearest_column(keys) - 1
+        places[places < 0] = len(self._positions) - 1
         return places
 
     def owner_column(self, keys: U64) -> I64:

@@ -5,7 +5,14 @@ acknowledges it; it is sent again after ``retry_seconds``, doubling up to ``retr
 Receivers insert idempotently, so sending again is harmless, but it is work: a receiver that is busy
 would be buried under repetitions.  So the first wait is never shorter than four times the smoothed
 time that this receiver's acknowledgements have lately taken (as in RFC 6298).  At most ``window``
-parcels per receiver are under way; later ones wait their turn in order.
+parcels per receiver *and number of hops* are under way; later ones wait their turn in order.
+
+Why hops: a message that its receiver passes on is acknowledged when the next one has acknowledged
+it.  With one window per receiver, three peers in a ring could each have a full window of messages
+that wait for the next one's window to have room, for ever.  Passed on, a message has one hop more;
+with a window for each number of hops it only ever waits for messages of more hops than its own, and
+those of the most hops are passed on no further (as buffers by hop count keep packet networks from
+deadlock).  Few numbers of hops are in use at a time, so the windows of one receiver stay few.
 """
 
 from __future__ import annotations
@@ -33,6 +40,11 @@ class Transfer:
     attempts: int = 0
 
 
+def _lane(to: Contact, message: Message) -> tuple[int, int]:
+    """Return which window a message takes room in: its receiver and its hops."""
+    return to.key, getattr(message, "hops", 0)
+
+
 class Outbox:
     """Unacknowledged transfers of one peer."""
 
@@ -45,8 +57,8 @@ class Outbox:
         self._retry_max = retry_max_seconds
         self._next = first
         self._open: dict[int, Transfer] = {}
-        self._under_way: dict[int, int] = {}
-        self._waiting: dict[int, deque[Transfer]] = {}
+        self._under_way: dict[tuple[int, int], int] = {}
+        self._waiting: dict[tuple[int, int], deque[Transfer]] = {}
         self._due: list[tuple[float, int]] = []
         self._seconds: dict[int, float] = {}
         self.retries = 0
@@ -58,9 +70,9 @@ class Outbox:
         """Take a message in charge; return the transfer if it may be sent now."""
         self._next += 1
         transfer = Transfer(self._next, to, message, tokens, now, self._retry)
-        queue = self._waiting.get(to.key)
-        if queue or self._under_way.get(to.key, 0) >= self._window:
-            self._waiting.setdefault(to.key, deque()).append(transfer)
+        lane = _lane(to, message)
+        if self._waiting.get(lane) or self._under_way.get(lane, 0) >= self._window:
+            self._waiting.setdefault(lane, deque()).append(transfer)
             return None
         self._start(transfer, now)
         return transfer
@@ -69,7 +81,8 @@ class Outbox:
         self._open[transfer.number] = transfer
         transfer.sent_at = now
         transfer.delay = max(transfer.delay, 4 * self._seconds.get(transfer.to.key, 0.0))
-        self._under_way[transfer.to.key] = self._under_way.get(transfer.to.key, 0) + 1
+        lane = _lane(transfer.to, transfer.message)
+        self._under_way[lane] = self._under_way.get(lane, 0) + 1
         self._schedule(transfer, now)
 
     def _schedule(self, transfer: Transfer, now: float) -> None:
@@ -93,8 +106,9 @@ class Outbox:
             if transfer.attempts == 1:  # of one sent twice nobody knows which was acknowledged
                 took = now - transfer.sent_at
                 self._seconds[key] = took + 0.875 * (self._seconds.get(key, took) - took)
-            self._under_way[key] -= 1
-            queue = self._waiting.get(key)
+            lane = _lane(transfer.to, transfer.message)
+            self._under_way[lane] -= 1
+            queue = self._waiting.get(lane)
             if queue:
                 following = queue.popleft()
                 self._start(following, now)
@@ -106,9 +120,12 @@ class Outbox:
         gone = [each for each in self._open.values() if each.to.key == to.key]
         for transfer in gone:
             del self._open[transfer.number]
-        self._under_way.pop(to.key, None)
         self._seconds.pop(to.key, None)
-        return gone + list(self._waiting.pop(to.key, ()))
+        for lane in [lane for lane in self._under_way if lane[0] == to.key]:
+            del self._under_way[lane]
+        for lane in [lane for lane in self._waiting if lane[0] == to.key]:
+            gone += self._waiting.pop(lane)
+        return gone
 
     @property
     def deadline(self) -> float | None:

@@ -69,6 +69,21 @@ class Ownership(Protocol):
         """Do for a column what :meth:`owner` does for one key."""
         ...
 
+    def toward(self, key: int) -> int:
+        """Return the place of the contact that is nearest to a key's owner on the way there.
+
+        It is the own peer's place if no contact is nearer than that.
+        """
+        ...
+
+    def toward_column(self, keys: U64) -> I64:
+        """Do for a column what :meth:`toward` does for one key."""
+        ...
+
+    def before(self, place: int) -> int:
+        """Return the place of the peer proven to be the last before another; -1 if none is, or it means nothing."""
+        ...
+
     def closest(self, key: int, count: int) -> list[int]:
         """Return the places of the ``count`` contacts nearest to a key, nearest first."""
         ...

@@ -123,6 +123,14 @@ class XorOwnership:
         """Return the place of a key's owner, or -1 where no zone proves who that is."""
         return self.nearest(key) if self._told(key) else -1
 
+    def toward(self, key: int) -> int:
+        """Return the place of the contact nearest to a key."""
+        return self.nearest(key)
+
+    def before(self, place: int) -> int:  # noqa: ARG002
+        """Return -1: what lies before means nothing to XOR."""
+        return -1
+
     def closest(self, key: int, count: int) -> list[int]:
         """Return the places of the ``count`` contacts nearest to a key, nearest first."""
         bits = 0 if count < len(self._positions) else _BITS
@@ -159,6 +167,10 @@ class XorOwnership:
         if self._closest is None:
             self._closest = _Closest(np.array(self._positions, np.uint64))
         return self._closest.find(keys)
+
+    def toward_column(self, keys: U64) -> I64:
+        """Do for a column what :meth:`toward` does for one key."""
+        return self.nearest_column(keys)
 
     def owner_column(self, keys: U64) -> I64:
         """Do for a column what :meth:`owner` does for one key."""

@@ -11,6 +11,7 @@ from p2prdf.overlay.address_cache import OVERLAYS
 __all__ = ["PeerConfig"]
 
 _EVERY_EVENT_ROLE = keys.CSBV_ROLES << keys.EVENT_SHIFT
+_KEY_BITS = 64
 _WILDCARDS = (1 << keys.ANY) | (1 << (keys.ANY + keys.EVENT_SHIFT))
 
 
@@ -36,6 +37,10 @@ class PeerConfig:
 
     address_cache: bool = True
     """Off: each key is looked up each time (to show what the cache is worth)."""
+
+    multisend: str = "direct"
+    """How triples and rows go to owners that are not known: ``direct``, after a lookup, or ``recursive``,
+    from peer to peer (:mod:`p2prdf.overlay.multisend`)."""
 
     lookups_max: int = 16
     """Lookups under way at once."""
@@ -88,9 +93,16 @@ class PeerConfig:
             raise LocalProtocolError(f"roles must be advertised, all or cqc, not {self.roles!r}")
         if self.overlay not in OVERLAYS:
             raise LocalProtocolError(f"overlay must be {' or '.join(OVERLAYS)}, not {self.overlay!r}")
+        if self.multisend not in ("direct", "recursive"):
+            raise LocalProtocolError(f"multisend must be direct or recursive, not {self.multisend!r}")
         for name in ("batch_rows_max", "window_transfers", "answers_window", "answers_pending_max", "lookups_max"):
             if getattr(self, name) < 1:
                 raise LocalProtocolError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+    @property
+    def hops_allowed(self) -> int:
+        """Hops of triples and rows: where they find their own way, one more for each bit of a key."""
+        return self.hops_max + (_KEY_BITS if self.multisend == "recursive" else 0)
 
     @property
     def fixed_roles(self) -> int:

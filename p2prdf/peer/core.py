@@ -22,6 +22,7 @@ A bad message never raises out of ``receive``: it is traced and dropped.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any, Protocol
 
 from p2prdf import hlc, keys
@@ -124,8 +125,9 @@ class Peer:
         """Take in a parcel from another peer."""
         self._begin(now)
         self._exchange.merge(parcel.clock)
-        self._exchange.received(sender, parcel.transfer)
-        self._handle(sender, parcel.message)
+        if self._exchange.arrivals.begin(sender, parcel.transfer):
+            self._handle(sender, parcel.message)
+            self._exchange.arrivals.end()
         return self._end()
 
     def wake(self, *, now: float) -> list[Effect]:
@@ -247,8 +249,8 @@ class Peer:
 
     def _not_owner(self, _: Contact, message: messages.NotOwner) -> None:
         """Someone closer exists: remember it.  What was sent has been passed on."""
-        for contact in message.contacts:
-            self._exchange.seen(contact)
+        for contact, before in zip_longest(message.contacts, message.before):
+            self._exchange.told(contact, before)
 
     def _meet(self, contact: Contact) -> None:
         """Take in a peer, and tell it the roles: it may have been away when they were advertised."""
@@ -359,6 +361,7 @@ class Peer:
             "parked": exchange.parked,
             "lookups": exchange.lookups,
             "passed_on": exchange.passed_on,
+            "passing_on": exchange.arrivals.waiting,
             "address_cache_size": exchange.cache.size,
             "address_cache_hits": exchange.cache.hits,
             "address_cache_misses": exchange.cache.misses,

@@ -69,7 +69,8 @@ class _Outgoing:
     """What one turn has gathered for other peers, by contact number."""
 
     triples: dict[tuple[int, int], list[TripleBatch]] = field(default_factory=dict)
-    rows: dict[tuple[int, int, Plan, int, int], list[Derived]] = field(default_factory=dict)
+    rows: dict[tuple[int, int, Plan, int, int], list[tuple[Derived, tuple[int, ...]]]] = field(default_factory=dict)
+    """With the tokens that wait for each part."""
     answers: dict[tuple[int, int], list[Derived]] = field(default_factory=dict)
     view: int | None = None
     """What was known of the ring while all of it was routed; 0 if that changed meanwhile."""
@@ -94,9 +95,9 @@ class Engine:
         self._columns = tables.columns
         self._dictionary = dictionary
         self._on_answers = on_answers
-        self._triples_in: list[tuple[Contact, IndexTriples]] = []
-        self._rows_in: list[tuple[Contact, Forward]] = []
-        self._queries_in: list[tuple[Contact, IndexQuery]] = []
+        self._triples_in: list[tuple[Contact, IndexTriples, tuple[int, ...]]] = []
+        self._rows_in: list[tuple[Contact, Forward, tuple[int, ...]]] = []
+        self._queries_in: list[tuple[Contact, IndexQuery, tuple[int, ...]]] = []
         self._mine: list[TripleBatch] = []
         self._todo = Backlog(tables.columns)
         self._out = _Outgoing()
@@ -107,15 +108,15 @@ class Engine:
 
     def take_triples(self, sender: Contact, message: IndexTriples) -> None:
         """Take in triples from another peer."""
-        self._triples_in.append((sender, message))
+        self._triples_in.append((sender, message, self._exchange.arrivals.keep()))
 
     def take_rows(self, sender: Contact, message: Forward) -> None:
         """Take in partial results from another peer."""
-        self._rows_in.append((sender, message))
+        self._rows_in.append((sender, message, self._exchange.arrivals.keep()))
 
     def take_queries(self, sender: Contact, message: IndexQuery) -> None:
         """Take in queries to wait here."""
-        self._queries_in.append((sender, message))
+        self._queries_in.append((sender, message, self._exchange.arrivals.keep()))
 
     @property
     def idle(self) -> bool:
@@ -133,11 +134,11 @@ class Engine:
         queries, self._queries_in = self._queries_in, []
         triples, self._triples_in = self._triples_in, []
         forwards, self._rows_in = self._rows_in, []
-        for sender, query in queries:
-            self._guarded(self._accept_queries, sender, query)
+        for sender, query, tokens in queries:
+            self._guarded(self._accept_queries, sender, query, tokens)
         self._accept_triples(triples)
-        for sender, forward in forwards:
-            self._guarded(self._accept_rows, sender, forward)
+        for sender, forward, tokens in forwards:
+            self._guarded(self._accept_rows, sender, forward, tokens)
         while self._mine or self._todo:
             if self._mine:
                 self._store_mine()
@@ -146,12 +147,16 @@ class Engine:
                     self.route(derived)
         self._send_out()
 
-    def _guarded(self, accept: Callable[[Contact, Any], None], sender: Contact, message: Any) -> None:
+    def _guarded(
+        self, accept: Callable[[Contact, Any, tuple[int, ...]], None], sender: Contact, message: Any,
+        tokens: tuple[int, ...],
+    ) -> None:  # fmt: skip
         """Take in a message whose plan may turn out not to be executable: then it is refused alone."""
         try:
-            accept(sender, message)
+            accept(sender, message, tokens)
         except P2PRDFError as error:
             self._exchange.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
+        self._exchange.release(tokens)
 
     def _store_mine(self) -> None:
         mine, self._mine = self._mine, []
@@ -172,24 +177,25 @@ class Engine:
 
     # --- triples ---------------------------------------------------------------------------------
 
-    def _accept_triples(self, arrived: list[tuple[Contact, IndexTriples]]) -> None:
+    def _accept_triples(self, arrived: list[tuple[Contact, IndexTriples, tuple[int, ...]]]) -> None:
         """Keep what this peer owns; pass on the rest and tell the sender."""
-        for sender, message in arrived:
+        for sender, message, tokens in arrived:
             batch = TripleBatch(
-                message.s, message.p, message.o, message.time, message.event, message.roles, message.hops
+                message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, tokens
             )
             if message.view and message.view == self._exchange.view:
-                self._mine.append(batch)
+                self._mine.append(batch)  # with its tokens
                 continue
-            if message.hops >= self._exchange.config.hops_max:
+            if message.hops >= self._exchange.config.hops_allowed:
                 self._exchange.trace("hops-exhausted", what="triples", rows=len(batch), sender=str(sender))
                 self._mine.append(batch)
                 continue
-            self._spread(batch, self._exchange.closest_known, sender)
+            self._spread(batch, self._exchange.next_hops, sender)
+            self._exchange.release(tokens)
 
     def route_triples(self, batch: TripleBatch) -> None:
         """Send each triple to the owner of its key under each of its roles."""
-        self._spread(batch, self._exchange.owners, None)
+        self._spread(batch, self._exchange.first_hops, None)
 
     def _spread(
         self, batch: TripleBatch, owner_of: Callable[[Column], Column], sender: Contact | None
@@ -207,6 +213,8 @@ class Engine:
             part = batch if index is None else self._take(batch, index)
             ring = self._tables.triple_keys(role, part.s, part.p, part.o)
             places.append((role, bits, index, owner_of(ring)))
+            if sender is not None:
+                self._exchange.tell_later(batch.tokens, ring, places[-1][3])
             for key, owner in self._unresolved(ring, places[-1][3]):
                 if owner < 0:
                     unknown[key] = None
@@ -223,6 +231,8 @@ class Engine:
     def _hand_over(self, owner: int, part: TripleBatch, sender: Contact | None, unknown: list[int]) -> None:
         exchange = self._exchange
         exchange.hold(part.tokens)
+        if sender is not None and owner != 0:
+            part.hops += 1
         if owner == 0:
             self._mine.append(part)
         elif owner < 0:
@@ -234,8 +244,7 @@ class Engine:
             exchange.park(unknown, again)
         else:
             if sender is not None:
-                exchange.not_mine(sender, exchange.contact(owner))
-                part.hops += 1
+                exchange.passed(sender, exchange.contact(owner))
             self._out.routed_by(exchange.view)
             self._out.triples.setdefault((owner, part.hops), []).append(part)
 
@@ -297,7 +306,7 @@ class Engine:
 
     # --- queries ---------------------------------------------------------------------------------
 
-    def _accept_queries(self, sender: Contact, message: IndexQuery) -> None:
+    def _accept_queries(self, sender: Contact, message: IndexQuery, tokens: tuple[int, ...]) -> None:
         plan, step = message.plan, message.step
         group = self._tables.add_groups(plan, message.groups)
         if plan.steps[step].role == keys.ANY or message.hops >= self._exchange.config.hops_max:
@@ -312,7 +321,7 @@ class Engine:
             contact = self._exchange.contact(owner)
             self._exchange.not_mine(sender, contact)
             groups, _ = self._tables.export_groups(plan, part)
-            self._exchange.send(contact, replace(message, groups=groups, hops=message.hops + 1))
+            self._exchange.send(contact, replace(message, groups=groups, hops=message.hops + 1), tokens)
 
     def _install(self, message: IndexQuery, group: Column) -> None:
         """Let groups wait here for a step's pattern."""
@@ -323,7 +332,7 @@ class Engine:
 
     # --- rows ------------------------------------------------------------------------------------
 
-    def _accept_rows(self, sender: Contact, message: Forward) -> None:
+    def _accept_rows(self, sender: Contact, message: Forward, tokens: tuple[int, ...]) -> None:
         """Keep the rows whose key this peer owns; pass on the rest."""
         numbers = self._tables.add_groups(message.plan, message.groups)
         rows = message.rows
@@ -335,18 +344,15 @@ class Engine:
         if (
             agreed
             or message.plan.steps[message.step].role == keys.ANY
-            or message.hops >= self._exchange.config.hops_max
+            or message.hops >= self._exchange.config.hops_allowed
         ):
             self._todo.add(derived)
             return
-        owners = self._exchange.closest_known(self._tables.row_keys(derived))
-        for owner, index in self._columns.split(owners):
-            part = self._take_rows(derived, index)
-            if owner == 0:
-                self._todo.add(part)
-            else:
-                self._exchange.not_mine(sender, self._exchange.contact(owner))
-                self._gather_rows(owner, part, message.hops + 1)
+        ring = self._tables.row_keys(derived)
+        owners = self._exchange.next_hops(ring)
+        self._exchange.tell_later(tokens, ring, owners)
+        for owner in self._split_rows(derived, ring, owners, message.hops + 1, tokens):
+            self._exchange.passed(sender, self._exchange.contact(owner))
 
     def _index(self, column: Column) -> Index:
         index: Index = column if isinstance(column, list) else column.astype(np.int64)
@@ -360,19 +366,37 @@ class Engine:
         if rows.plan.steps[rows.step].role == keys.ANY:
             self._route_to_buckets(rows)
             return
+        self._route_by_key(rows, 0, ())
+
+    def _again(self, part: Derived) -> Callable[[], None]:
+        return lambda: self.route(part)
+
+    def _route_by_key(self, rows: Derived, hops: int, tokens: tuple[int, ...]) -> None:
         ring = self._tables.row_keys(rows)
-        owners = self._exchange.owners(ring)
+        self._split_rows(rows, ring, self._exchange.first_hops(ring), hops, tokens)
+
+    def _split_rows(
+        self, rows: Derived, ring: Column, owners: Column, hops: int, tokens: tuple[int, ...]
+    ) -> list[int]:
+        """Split rows by where they go to; return to which other peers."""
+        away = []
         for owner, index in self._columns.split(owners):
             part = self._take_rows(rows, index)
             if owner == 0:
                 self._todo.add(part)
             elif owner < 0:
-                self._exchange.park(as_list(self._columns.take(ring, index)), self._again(part))
+                self._exchange.hold(tokens)
+                self._exchange.park(
+                    as_list(self._columns.take(ring, index)), partial(self._unparked, part, hops, tokens)
+                )
             else:
-                self._gather_rows(owner, part, 0)
+                self._gather_rows(owner, part, hops, tokens)
+                away.append(owner)
+        return away
 
-    def _again(self, part: Derived) -> Callable[[], None]:
-        return lambda: self.route(part)
+    def _unparked(self, rows: Derived, hops: int, tokens: tuple[int, ...]) -> None:
+        self._route_by_key(rows, hops, tokens)
+        self._exchange.release(tokens)
 
     def _route_to_buckets(self, rows: Derived) -> None:
         """A row that waits for any triple waits at every bucket."""
@@ -390,9 +414,10 @@ class Engine:
             if owner < 0:
                 self._exchange.park([key], partial(self._route_to_keys, rows, [key]))
 
-    def _gather_rows(self, owner: int, rows: Derived, hops: int) -> None:
+    def _gather_rows(self, owner: int, rows: Derived, hops: int, tokens: tuple[int, ...] = ()) -> None:
+        self._exchange.hold(tokens)
         self._out.routed_by(self._exchange.view)
-        self._out.rows.setdefault((owner, hops, rows.plan, rows.step, rows.refresh), []).append(rows)
+        self._out.rows.setdefault((owner, hops, rows.plan, rows.step, rows.refresh), []).append((rows, tokens))
 
     def _take_rows(self, rows: Derived, index: Index) -> Derived:
         if len(index) == len(rows):
@@ -471,8 +496,9 @@ class Engine:
         view = out.view or 0
         for (owner, hops), batches in out.triples.items():
             self._send_triples(owner, hops, view, batches)
-        for (owner, hops, *_), parts in out.rows.items():
-            self._send_rows(owner, hops, view, joined(parts, self._columns))
+        for (owner, hops, *_), gathered in out.rows.items():
+            tokens = tuple(itertools.chain.from_iterable(held for _, held in gathered))
+            self._send_rows(owner, hops, view, joined([rows for rows, _ in gathered], self._columns), tokens)
         for (owner, _), parts in out.answers.items():
             groups, rows = self._answer_columns(parts)
             for start, stop in self.slices(len(rows), rows.bindings):
@@ -490,7 +516,7 @@ class Engine:
             exchange.send(exchange.contact(owner), message, tokens)
         exchange.release(tokens)
 
-    def _send_rows(self, owner: int, hops: int, view: int, whole: Derived) -> None:
+    def _send_rows(self, owner: int, hops: int, view: int, whole: Derived, tokens: tuple[int, ...]) -> None:
         rows = Rows(whole.group, whole.identity, whole.oldest, whole.born, whole.bindings)
         for start, stop in self.slices(len(rows), rows.bindings):
             piece = _slice_rows(rows, start, stop)
@@ -498,7 +524,8 @@ class Engine:
             message = Forward(
                 whole.plan, whole.step, groups, replace(piece, group=places), whole.refresh, hops, view
             )
-            self._exchange.send(self._exchange.contact(owner), message)
+            self._exchange.send(self._exchange.contact(owner), message, tokens)
+        self._exchange.release(tokens)
 
     def slices(self, count: int, term_columns: tuple[Column, ...]) -> list[tuple[int, int]]:
         """Cut rows so that no message has too many rows or too much text."""
@@ -556,30 +583,40 @@ class Engine:
     # --- churn -----------------------------------------------------------------------------------
 
     def reroute(self, message: Message, tokens: tuple[int, ...]) -> bool:
-        """Route anew a message whose receiver is gone; False if it is not one of the engine's."""
+        """Route anew a message whose receiver is gone; False if it is not one of the engine's.
+
+        Its hops stay: the peers that wait for it have been counted on (see the outbox).
+        """
         nobody = self._exchange.own
         if isinstance(message, IndexTriples):
             batch = TripleBatch(
-                message.s, message.p, message.o, message.time, message.event, message.roles, 0, tokens
+                message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, tokens
             )
             self.route_triples(batch)
             return True
         if isinstance(message, Forward):
-            self.take_rows(nobody, replace(message, hops=0, view=0))
+            self._exchange.hold(tokens)
+            self._rows_in.append((nobody, replace(message, hops=max(0, message.hops - 1), view=0), tokens))
             return True
         if isinstance(message, Answers):
-            self.pass_on_answers(message)
+            self.pass_on_answers(message, tokens)
             return True
         return False
 
-    def pass_on_answers(self, message: Answers) -> None:
+    def pass_on_answers(self, message: Answers, tokens: tuple[int, ...]) -> None:
         """Route answers by the home keys of their groups: they came back, or belong to another."""
         ids = as_list(message.groups)
         homes = [each >> GROUP_BITS << GROUP_BITS for each in ids]
         owners = as_list(self._exchange.owners(homes))
         unknown = [home for home, owner in zip(homes, owners, strict=True) if owner < 0]
         if unknown:
-            self._exchange.park(unknown, lambda: self.pass_on_answers(message))
+            self._exchange.hold(tokens)
+
+            def again() -> None:
+                self.pass_on_answers(message, tokens)
+                self._exchange.release(tokens)
+
+            self._exchange.park(unknown, again)
             return
         by_group = self._columns.split(message.rows.group)
         for place, index in by_group:
@@ -594,7 +631,7 @@ class Engine:
                 self._on_answers(groups, part)
             else:
                 self._exchange.send(
-                    self._exchange.contact(owners[place]), Answers(groups, part, message.hops + 1)
+                    self._exchange.contact(owners[place]), Answers(groups, part, message.hops + 1), tokens
                 )
 
 

@@ -3,39 +3,36 @@
 Everything that leaves goes through here, as does the question who owns a key.  What cannot be
 routed yet is *parked* as a call that tries again; a lookup is asked for, and when its outcome is
 learned all parked calls run once more.  Work that must be known to have arrived everywhere (a
-publication, an advertisement, an installation) holds a *token*: it is counted up for each
-message sent or parked on its behalf and down for each acknowledgement; at zero its call runs.
+publication, an advertisement, an installation, a message that is passed on) holds a *token*: it is
+counted up for each message sent or parked on its behalf and down for each acknowledgement; at zero
+its call runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_list
+from p2prdf.overlay import multisend
 from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.overlay.outbox import Outbox, Transfer
+from p2prdf.peer.arrivals import Arrivals
 from p2prdf.peer.config import PeerConfig
+from p2prdf.peer.tokens import Tokens
 from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Send, Trace
 from p2prdf.wire.messages import Acknowledge, Contact, Message, NotOwner, Parcel
 
-__all__ = ["Exchange", "hop"]
+__all__ = ["Exchange"]
 
 _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
+_TOLD_MAX = 64
 _UNRELIABLE = (Acknowledge, NotOwner)
-
-
-@dataclass(slots=True)
-class _Token:
-    """How many messages an undertaking still waits for, and what to do then."""
-
-    left: int
-    done: Callable[[], None]
 
 
 class Exchange:
@@ -55,15 +52,16 @@ class Exchange:
             retry_max_seconds=4 * config.retry_seconds,
             first=first_transfer,
         )
-        self._tokens: dict[int, _Token] = {}
-        self._next_token = 0
+        tokens = Tokens()
+        self.token, self.hold, self.release = tokens.token, tokens.hold, tokens.release
+        self.arrivals = Arrivals(tokens, self._tell_owners)
+        self._recursive = config.multisend == "recursive"
         self._parked: list[Callable[[], None]] = []
         self._lookups: set[int] = set()
         self._wanted: dict[int, None] = {}
         self._found: dict[int, int] = {}
         self._retry_lookups_at: float | None = None
         self._view: int | None = None
-        self._received: dict[Contact, list[int]] = {}
         self._corrections: dict[Contact, dict[int, Contact]] = {}
         self.sent = 0
         self.lookups = 0
@@ -103,10 +101,23 @@ class Exchange:
         if not self.config.address_cache:
             return np.array(self.owners(ring_keys.tolist()), np.int64)
         found = self.cache.resolve(ring_keys)
-        if self._found:
-            for at in np.flatnonzero(found < 0).tolist():
-                found[at] = self._found.get(int(ring_keys[at]), -1)
-        return found
+        return self._with_found_column(ring_keys, found) if self._found else found
+
+    def first_hops(self, ring_keys: Column) -> Column:
+        """Return where triples or rows that start here go to, per key: 0 is this peer, -1 not known yet."""
+        return self._next_hops(ring_keys) if self._recursive else self.owners(ring_keys)
+
+    def next_hops(self, ring_keys: Column) -> Column:
+        """Return where triples or rows of another peer go to from here, as :meth:`first_hops`."""
+        return self._next_hops(ring_keys) if self._recursive else self.closest_known(ring_keys)
+
+    def _next_hops(self, ring_keys: Column) -> Column:
+        learned = self.config.address_cache
+        if isinstance(ring_keys, list):
+            numbers = multisend.next_hops_list(self.cache, ring_keys, learned=learned)
+            return self._with_found(ring_keys, numbers) if self._found else numbers
+        column = multisend.next_hops(self.cache, ring_keys, learned=learned)
+        return self._with_found_column(ring_keys, column) if self._found else column
 
     def _with_found(self, ring_keys: list[int], numbers: list[int]) -> list[int]:
         """Fill in what the lookup that just ended said about its very key."""
@@ -114,6 +125,12 @@ class Exchange:
             self._found.get(key, -1) if number < 0 else number
             for key, number in zip(ring_keys, numbers, strict=True)
         ]
+
+    def _with_found_column(self, ring_keys: Any, numbers: Any) -> Column:
+        for at in np.flatnonzero(numbers < 0).tolist():
+            numbers[at] = self._found.get(int(ring_keys[at]), -1)
+        column: Column = numbers
+        return column
 
     @property
     def view(self) -> int:
@@ -124,7 +141,8 @@ class Exchange:
         """
         if self._view is None:
             self._view = 0
-            if self.cache.gap() is None:
+            by_table = self._recursive and not self.config.address_cache  # what is known is not used then
+            if not by_table and self.cache.gap() is None:
                 self._view = sum(keys.fmix(contact.key) for contact in self.cache.contacts()) & (1 << 64) - 1
         return self._view
 
@@ -132,6 +150,14 @@ class Exchange:
         """Take in a peer that was heard of; return whether it was not known."""
         self._view = None
         return self.cache.seen(contact)
+
+    def told(self, owner: Contact, before: Contact | None) -> None:
+        """Take in who owns what was sent elsewhere: all keys after ``before``, if that is known."""
+        self._view = None
+        if before is None:
+            self.cache.seen(owner)
+        else:
+            self.cache.learn(owner.key, [owner], complete=False, before=before)
 
     def closest_known(self, ring_keys: Column) -> Column:
         """Return the contact number of the closest peer this one has heard of, per key."""
@@ -194,28 +220,6 @@ class Exchange:
         """Number of batches that wait for a lookup."""
         return len(self._parked)
 
-    # --- tokens ----------------------------------------------------------------------------------
-
-    def token(self, done: Callable[[], None]) -> int:
-        """Return a new token, held once; ``done`` runs when it is released as often as held."""
-        self._next_token += 1
-        self._tokens[self._next_token] = _Token(1, done)
-        return self._next_token
-
-    def hold(self, tokens: Sequence[int]) -> None:
-        """Count one more message on behalf of each token."""
-        for token in tokens:
-            self._tokens[token].left += 1
-
-    def release(self, tokens: Sequence[int]) -> None:
-        """Count one less, and finish what is complete."""
-        for number in tokens:
-            token = self._tokens[number]
-            token.left -= 1
-            if token.left == 0:
-                del self._tokens[number]
-                token.done()
-
     # --- sending ---------------------------------------------------------------------------------
 
     def send(self, to: Contact, message: Message, tokens: tuple[int, ...] = ()) -> None:
@@ -234,30 +238,63 @@ class Exchange:
         self.clock = max(self.clock, hlc.from_seconds(self.now))
         self.effects.append(Send(to, Parcel(number, self.clock, message)))
 
-    def received(self, sender: Contact, transfer: int) -> None:
-        """Note that a transfer is to be acknowledged once it is taken in."""
-        if transfer:
-            self._received.setdefault(sender, []).append(transfer)
+    def pass_on(self, sender: Contact, owner: Contact, message: Any) -> None:
+        """Send the message in hand on to who is closer; it is acknowledged when it has arrived there."""
+        self.not_mine(sender, owner)
+        tokens = self.arrivals.keep()
+        self.send(owner, replace(message, hops=message.hops + 1), tokens)
+        self.release(tokens)
+
+    def passed(self, sender: Contact, to: Contact) -> None:
+        """Note that triples or rows are passed on to another peer; if that is their owner, tell the sender."""
+        if self._recursive:
+            self.passed_on += 1
+        else:
+            self.not_mine(sender, to)
+
+    def tell_later(self, tokens: Sequence[int], ring_keys: Column, hops: Column) -> None:
+        """Note keys that find their own way from here, so that the senders are told the owners in the end.
+
+        Of many it is enough to note some: an owner is told with all the keys that it owns, and the
+        rest is learned the next time.
+        """
+        if self._recursive and self.config.address_cache:
+            away = [key for key, number in zip(as_list(ring_keys), as_list(hops), strict=True) if number > 0]
+            self.arrivals.note(tokens, away[:: len(away) // _TOLD_MAX + 1])
+
+    def _tell_owners(self, sender: Contact, ring_keys: Sequence[int]) -> None:
+        for number in sorted(set(self.cache.nearest_known_list(ring_keys))):
+            self._correct(sender, self.contact(number))
 
     def not_mine(self, sender: Contact, owner: Contact) -> None:
         """Pass something on, and tell the sender who was closer."""
         self.passed_on += 1
+        self._correct(sender, owner)
+
+    def _correct(self, sender: Contact, owner: Contact) -> None:
         if sender.key not in (self.own.key, owner.key):
             self._corrections.setdefault(sender, {})[owner.key] = owner
 
     @property
     def owes_acknowledgements(self) -> bool:
         """Whether something taken in is not acknowledged yet."""
-        return bool(self._received or self._corrections)
+        return self.arrivals.to_acknowledge or bool(self._corrections)
 
     def flush_acknowledgements(self) -> None:
-        """Acknowledge what was taken in since the last call."""
-        for sender, numbers in self._received.items():
-            self.send(sender, Acknowledge(self.columns.column(numbers)))
-        self._received.clear()
+        """Acknowledge what was taken in, or has arrived where it was passed on to, since the last call.
+
+        Corrections go first: an acknowledgement lets the other side tell them on.
+        """
         for sender, owners in self._corrections.items():
-            self.send(sender, NotOwner(tuple(owners.values())))
+            proven = {owner: before for owner in owners.values() if (before := self.cache.before(owner))}
+            others = tuple(owner for owner in owners.values() if owner not in proven)
+            if proven:
+                self.send(sender, NotOwner(tuple(proven), tuple(proven.values())))
+            if others:
+                self.send(sender, NotOwner(others))
         self._corrections.clear()
+        for sender, numbers in self.arrivals.take_done().items():
+            self.send(sender, Acknowledge(self.columns.column(numbers)))
 
     def acknowledged(self, sender: Contact, numbers: Column) -> None:
         """Close transfers that the other side has taken in."""
@@ -294,8 +331,3 @@ class Exchange:
         """When something is to be sent again."""
         due = [at for at in (self.outbox.deadline, self._retry_lookups_at) if at is not None]
         return min(due, default=None)
-
-
-def hop(message: Any) -> Any:
-    """Return the message as it is passed on: one hop more."""
-    return replace(message, hops=message.hops + 1)

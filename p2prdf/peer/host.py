@@ -20,7 +20,7 @@ from p2prdf.continuous.home import Group, Home, Subscription, subscription_home
 from p2prdf.continuous.order import evaluation_order
 from p2prdf.errors import Busy, LocalProtocolError
 from p2prdf.peer.engine import Engine
-from p2prdf.peer.exchange import Exchange, hop
+from p2prdf.peer.exchange import Exchange
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, Plan, constant_mask, make_plan
 from p2prdf.store.tables import Tables
@@ -90,9 +90,7 @@ class Host:
         owner = as_list(self._exchange.closest_known([key]))[0]
         if owner == 0:
             return True
-        contact = self._exchange.contact(owner)
-        self._exchange.not_mine(sender, contact)
-        self._exchange.send(contact, hop(message))
+        self._exchange.pass_on(sender, self._exchange.contact(owner), message)
         return False
 
     def to_owner(self, key: int, message: Message, tokens: tuple[int, ...] = ()) -> None:
@@ -310,7 +308,9 @@ class Host:
             )
         )
         if misplaced:
-            self._engine.pass_on_answers(message)
+            tokens = self._exchange.arrivals.keep()
+            self._engine.pass_on_answers(message, tokens)
+            self._exchange.release(tokens)
             return
         gone = self.record(message.groups, message.rows)
         if gone:

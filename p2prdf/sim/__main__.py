@@ -63,7 +63,7 @@ def _collect(outcomes: Iterator[Outcome], seeds: int, failures_max: int) -> int:
         mode = "per event" if scenario.per_event else "per triple"
         counted[scenario.algorithm, mode, scenario.options.peers] += 1
         networks[scenario.network] += 1
-        overlays[scenario.options.overlay] += 1
+        overlays[f"{scenario.options.overlay} {scenario.options.config.multisend}"] += 1
         for name in ("publications", "queries", "answers", "messages"):
             totals[name] += getattr(outcome, name)
         if not outcome.good or seeds == 1:

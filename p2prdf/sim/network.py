@@ -10,14 +10,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from p2prdf.wire.messages import Acknowledge, FindNode, Message, Nodes
+from p2prdf.wire.messages import Acknowledge, FindNode, Message, Nodes, NotOwner
 
 if TYPE_CHECKING:
     from p2prdf.sim.faults import Faults
 
 __all__ = ["Counts", "Entropy", "Network"]
 
-_REPLIES: Final = ("Nodes", "Acknowledge")
+_REPLIES: Final = ("Nodes", "Acknowledge", "NotOwner")
 """Messages that only answer a transfer: the papers' hop counts leave them out."""
 
 
@@ -57,7 +57,7 @@ class Counts:
 
     @property
     def hops_without_replies(self) -> int:
-        """Transfers but lookup answers and acknowledgements, as the papers count."""
+        """Transfers but lookup answers, acknowledgements and corrections, as the papers count."""
         return self.hops - sum(self.messages[name] for name in _REPLIES)
 
     @property
@@ -76,9 +76,15 @@ class Counts:
         return self.messages[Acknowledge.__name__]
 
     @property
+    def corrections(self) -> int:
+        """Transfers that only tell who owns what was sent elsewhere."""
+        return self.messages[NotOwner.__name__]
+
+    @property
     def data_transfers(self) -> int:
         """Transfers that carry the work itself."""
-        return self.hops - self.lookup_requests - self.lookup_replies - self.acknowledgements
+        overhead = self.lookup_requests + self.lookup_replies + self.acknowledgements + self.corrections
+        return self.hops - overhead
 
     def as_dict(self) -> dict[str, object]:
         """Return all counts under stable names, for JSON."""
@@ -91,6 +97,7 @@ class Counts:
             "lookup_replies": self.lookup_replies,
             "lookup_timeouts": self.lookup_timeouts,
             "acknowledgements": self.acknowledgements,
+            "corrections": self.corrections,
             "lost": self.lost,
             "duplicated": self.duplicated,
             "delayed": self.delayed,

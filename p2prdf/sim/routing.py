@@ -109,7 +109,7 @@ class _Chord:
         return self._tables[contact.key].contacts()
 
     def neighbourhood(self, contact: Contact) -> OwnersFound:
-        near = self._ring.closest(contact.key, self._bucket)
+        near = self._ring.closest(contact.key, 1 + self._bucket)  # itself and its successor list
         return OwnersFound(
             contact.key, near, complete=len(near) == len(self._ring), before=self._ring.before(contact.key)
         )

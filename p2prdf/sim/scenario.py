@@ -89,7 +89,8 @@ class Outcome:
         head = (
             f"seed {scenario.seed}: {options.peers} peers, {scenario.algorithm}, "
             f"{'per event' if scenario.per_event else 'per triple'}, {options.tables}, "
-            f"roles {options.config.roles}, overlay {options.overlay}, network {scenario.network}"
+            f"roles {options.config.roles}, overlay {options.overlay}, multisend {options.config.multisend}, "
+            f"network {scenario.network}"
             f"{', through codec' if options.through_codec else ''}; "
             f"{self.publications} publications, {self.queries} queries, {self.answers} answers, "
             f"{self.messages} messages"
@@ -116,7 +117,9 @@ def draw_scenario(seed: int) -> Scenario:
     )
     per_event, phases, span_seconds = rng.random() < 0.4, rng.choice((1, 1, 2)), rng.choice((0.0, 0.1, 0.5, 2.0))
     # What came later is drawn last, so that a seed's other properties stay.
-    options = replace(options, overlay=rng.choice(tuple(OVERLAYS)))
+    overlay = rng.choice(tuple(OVERLAYS))
+    multisend = rng.choice(("direct", "direct", "recursive"))
+    options = replace(options, overlay=overlay, config=replace(options.config, multisend=multisend))
     return Scenario(seed, network, options, algorithm, per_event, phases, span_seconds)
 
 

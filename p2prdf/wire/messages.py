@@ -363,9 +363,14 @@ class Acknowledge:
 
 @dataclass(frozen=True, slots=True)
 class NotOwner:
-    """Receiver to sender: another peer is closer to what you sent; it has been passed on there."""
+    """Receiver to sender: other peers are closer to what you sent; it has been passed on there.
+
+    ``before``: empty, or for each of them the last peer before it, so that it owns all keys between
+    the two (Chord).
+    """
 
     contacts: tuple[Contact, ...]
+    before: tuple[Contact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

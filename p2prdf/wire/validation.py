@@ -294,6 +294,11 @@ def _check_roles(message: m.Advertise | m.TellRoles, dictionary: TermDictionary 
     integer(message.roles, _ROLES_MAX)
 
 
+def _check_not_owner(message: m.NotOwner, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    if message.before and len(message.before) != len(message.contacts):
+        raise RemoteProtocolError(f"{len(message.before)} peers before {len(message.contacts)} others")
+
+
 def _check_algorithm(message: m.OpenSubscription | m.ClientSubscribe, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _algorithm(message.algorithm)
 
@@ -301,6 +306,6 @@ def _check_algorithm(message: m.OpenSubscription | m.ClientSubscribe, dictionary
 _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = {
     m.IndexTriples: _check_index_triples, m.ClientPublish: _check_triples, m.IndexQuery: _check_step,
     m.Forward: _check_forward, m.Answers: _check_answers, m.GetRates: _check_get_rates,
-    m.Rates: _check_rates, m.Advertise: _check_roles, m.TellRoles: _check_roles,
+    m.Rates: _check_rates, m.NotOwner: _check_not_owner, m.Advertise: _check_roles, m.TellRoles: _check_roles,
     m.OpenSubscription: _check_algorithm, m.ClientSubscribe: _check_algorithm,
 }  # fmt: skip

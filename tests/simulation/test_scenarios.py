@@ -35,6 +35,9 @@ def test_the_first_seeds_cover_all_peers_networks_algorithms_and_modes():
     assert {(scenario.options.overlay, scenario.options.peers) for scenario in drawn} >= {
         (overlay, peers) for overlay in ("kademlia", "chord") for peers in PEERS
     }
+    assert {(scenario.options.overlay, scenario.options.config.multisend) for scenario in drawn} == {
+        (overlay, multisend) for overlay in ("kademlia", "chord") for multisend in ("direct", "recursive")
+    }
     assert {scenario.options.tables for scenario in drawn} == {"lists", "arrays", "mixed"}
     assert {scenario.options.config.roles for scenario in drawn} == {"all", "advertised", "cqc"}
     assert {scenario.options.through_codec for scenario in drawn} == {False, True}

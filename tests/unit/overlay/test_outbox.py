@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from p2prdf.overlay.outbox import Outbox
-from p2prdf.wire.messages import AskRoles, Contact
+from p2prdf.wire.messages import AskRoles, Contact, KeepGroups
 
 HERE, THERE = Contact(1, "h", 1), Contact(2, "h", 2)
 
@@ -37,6 +37,21 @@ def test_a_window_per_receiver():
     assert [each.tokens for each in started] == [(2,)]
     _, started = outbox.acknowledge(HERE, [first.number], 1.0)
     assert [each.tokens for each in started] == [(3,)]
+
+
+def test_a_message_that_was_passed_on_does_not_wait_for_those_of_fewer_hops():
+    """Else peers in a circle could wait for each other's windows for ever."""
+    outbox = Outbox(window=1)
+    groups = [1]
+    assert outbox.put(HERE, KeepGroups(THERE, groups), (0,), 0.0) is not None
+    assert outbox.put(HERE, KeepGroups(THERE, groups), (1,), 0.0) is None
+    passed_on = outbox.put(HERE, KeepGroups(THERE, groups, hops=1), (2,), 0.0)
+    assert passed_on is not None
+    assert outbox.put(HERE, KeepGroups(THERE, groups, hops=1), (3,), 0.0) is None
+    _, started = outbox.acknowledge(HERE, [passed_on.number], 1.0)
+    assert [each.tokens for each in started] == [(3,)]
+    assert [each.tokens for each in outbox.lost(HERE)] == [(0,), (3,), (1,)]
+    assert len(outbox) == 0
 
 
 def test_giving_up_a_receiver_returns_all_that_was_meant_for_it():

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p2prdf.overlay.address_cache import OVERLAYS, AddressCache
+from p2prdf.overlay.multisend import next_hops, next_hops_list
 from p2prdf.sim.ring import Ring
 from p2prdf.sim.routing import ROUTINGS, Routing, RunningLookup
 from p2prdf.wire.messages import Contact
@@ -39,6 +40,10 @@ class Truth:
 
     def distance(self, key: int, position: int) -> int:
         return key ^ position if self.overlay == "kademlia" else (position - key) % RING
+
+    def way(self, key: int, position: int) -> int:
+        """How far a peer still is from a key when it hands it on: clockwise the way up to it."""
+        return key ^ position if self.overlay == "kademlia" else (key - position - 1) % RING
 
     def ranked(self, positions: Iterable[int], key: int) -> list[int]:
         """All positions, nearest first."""
@@ -340,6 +345,69 @@ def test_a_cache_fed_by_lookups_never_errs_and_knows_everybody_in_the_end(truth:
     for key in keys:
         for count in (1, 3, 600):
             assert [each.key for each in cache.closest(key, count)] == truth.ranked(live, key)[:count]
+
+
+# --- multisend -----------------------------------------------------------------------------------
+
+
+def introduced(truth: Truth, routing: Routing, position: int) -> AddressCache:
+    """What a peer knows when it starts: its neighbourhood and its routing table."""
+    cache = AddressCache(contact(position), truth.overlay)
+    near = routing.neighbourhood(contact(position))
+    cache.learn(near.key, near.contacts, near.complete, near.before)
+    for known in routing.known_to(contact(position)):
+        cache.seen(known)
+    return cache
+
+
+@pytest.mark.parametrize("learned", [True, False], ids=["owners learned", "routing table only"])
+@pytest.mark.parametrize("size", SIZES)
+def test_hop_by_hop_every_key_comes_nearer_and_ends_at_its_owner(truth: Truth, size: int, learned: bool):
+    positions = ring_of(size, 5)
+    routing, random = routing_of(truth, positions), Random(size)
+    caches = {position: introduced(truth, routing, position) for position in positions}
+    at = {key: random.choice(positions) for key in keys_near(positions, size, 100)}
+    hops = 0
+    while at:
+        hops += 1
+        assert hops <= max(1, size.bit_length() + 2)
+        onward: dict[int, int] = {}
+        for here in sorted(set(at.values())):
+            cache = caches[here]
+            keys = [key for key in at if at[key] == here]
+            numbers = next_hops_list(cache, keys, learned=learned)
+            assert next_hops(cache, np.array(keys, np.uint64), learned=learned).tolist() == numbers
+            for key, number in zip(keys, numbers, strict=True):
+                there = cache.contact(number).key
+                if number == 0:
+                    assert here == truth.owner(positions, key)
+                else:
+                    assert there == truth.owner(positions, key) or truth.way(key, there) < truth.way(key, here)
+                    onward[key] = there
+        at = onward
+    assert sum(cache.hits + cache.misses for cache in caches.values()) > 0 or not learned
+
+
+def test_a_key_of_which_nothing_is_known_needs_a_lookup(truth: Truth):
+    cache = AddressCache(contact(5), truth.overlay)
+    assert next_hops_list(cache, [4, 5, 1 << 63]) == [-1, -1, -1]
+    assert next_hops(cache, np.array([4, 5, 1 << 63], np.uint64), learned=False).tolist() == [-1, -1, -1]
+
+
+def test_an_owner_learned_is_one_hop_away_whatever_lies_between():
+    positions = ring_of(200, 6)
+    truth = Truth("chord")
+    cache = introduced(truth, routing_of(truth, positions), positions[0])
+    key = (positions[0] + (1 << 63) + (1 << 62) + (1 << 60)) % RING
+    owner, before = truth.owner(positions, key), truth.before(positions, key)
+    (way,) = next_hops_list(cache, [key])
+    assert cache.contact(way).key not in (positions[0], owner)
+    assert before is not None
+    cache.learn(owner, [contact(owner)], complete=False, before=before)
+    assert [cache.contact(number).key for number in next_hops_list(cache, [key])] == [owner]
+    assert next_hops_list(cache, [key], learned=False) != next_hops_list(cache, [key])
+    assert cache.before(contact(owner)) == before
+    assert cache.before(contact(key)) is None
 
 
 # --- the address cache of a Chord ring: arcs -----------------------------------------------------

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from p2prdf.columns import ARRAYS, LISTS, as_list
+from p2prdf.errors import LocalProtocolError
 from p2prdf.peer import Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
@@ -131,6 +132,20 @@ def pair(request):
 def pair_of_small_messages(request):
     """Two peers whose messages hold 500 characters of terms."""
     return Pair(request.param, message_bytes_max=500)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"overlay": "can"}, "overlay must be kademlia or chord, not 'can'"),
+        ({"multisend": "iterative"}, "multisend must be direct or recursive, not 'iterative'"),
+        ({"roles": "none"}, "roles must be advertised, all or cqc, not 'none'"),
+        ({"lookups_max": 0}, "lookups_max must be at least 1, not 0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict, reason: str):
+    with pytest.raises(LocalProtocolError, match=reason):
+        PeerConfig(**settings)
 
 
 def some(count: int, first: int = 0):

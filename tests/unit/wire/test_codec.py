@@ -112,6 +112,10 @@ class Maker:
             self.rows = self.draw(st.integers(0, 40))
             groups = self.numbers(TOP, np.uint64)
             return m.Answers(groups, self.rows_of(len(groups), self.draw(st.integers(0, 3))), 1)
+        if kind is m.NotOwner:
+            contacts = tuple(self.contact() for _ in range(self.draw(st.integers(0, 3))))
+            before = tuple(self.contact() for _ in contacts)
+            return m.NotOwner(contacts, self.draw(st.sampled_from([(), before])))
         self.rows = self.draw(st.integers(0, 40))
         return kind(*[self.field(kind, field) for field in dataclasses.fields(kind)])
 
@@ -517,10 +521,11 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(query(names=[])), "0 names for an answer of 1"),
         (frame_of(query(names=[3])), "3 is not a string"),
         (frame_of([69, 1, 2, 3, [], [0, 2]]), "not an order of 2 patterns"),
-        (frame_of([33, [[1, "h", 65_536]]]), "65536 is not an integer from 0 to 65535"),
-        (frame_of([33, [[1, "h" * 256, 1]]]), "a host name of 256 characters"),
-        (frame_of([33, [[1, "h"]]]), "a contact has 3 parts"),
-        (frame_of([33, [[1, "h", 1]] * 1025]), "1025 contacts"),
+        (frame_of([33, [[1, "h", 65_536]], []]), "65536 is not an integer from 0 to 65535"),
+        (frame_of([33, [[1, "h" * 256, 1]], []]), "a host name of 256 characters"),
+        (frame_of([33, [[1, "h"]], []]), "a contact has 3 parts"),
+        (frame_of([33, [[1, "h", 1]] * 1025, []]), "1025 contacts"),
+        (frame_of([33, [[1, "h", 1]] * 2, [[1, "h", 1]]]), "1 peers before 2 others"),
         (frame_of([10, 65_536]), "65536 is not an integer from 0 to 65535"),
         (frame_of([*query()[:-2], float("nan"), 0]), "nan is not a number of seconds"),
         (frame_of([*query()[:-2], float("inf"), 0]), "inf is not a number of seconds"),
@@ -552,7 +557,7 @@ def test_what_the_protocol_forbids_is_refused_with_its_reason(columns, body, rea
 
 def test_the_frames_that_the_refused_ones_deviate_from_are_taken():
     rows = [ONE, ONE, ONE, ONE, [ONE, ONE]]
-    good = frame_of(triples(), index_query(PLAN), forward(rows), query(), [33, [[1, "h" * 255, 65_535]]])
+    good = frame_of(triples(), index_query(PLAN), forward(rows), query(), [33, [[1, "h" * 255, 65_535]], []])
     for columns in (ARRAYS, LISTS):
         assert len(FrameCodec(TermDictionary(), columns).decode(good)) == 5
 
