@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from p2prdf import hlc, keys
-from p2prdf.columns import Column, Columns, as_list
+from p2prdf.columns import Column, Columns, as_array, as_list
 from p2prdf.overlay import multisend
 from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.overlay.outbox import Outbox, Transfer
@@ -259,8 +259,9 @@ class Exchange:
         rest is learned the next time.
         """
         if self._recursive and self.config.address_cache:
-            away = [key for key, number in zip(as_list(ring_keys), as_list(hops), strict=True) if number > 0]
-            self.arrivals.note(tokens, away[:: len(away) // _TOLD_MAX + 1])
+            away = np.flatnonzero(as_array(hops, np.int64) > 0)
+            some = away[:: len(away) // _TOLD_MAX + 1].tolist()
+            self.arrivals.note(tokens, [int(ring_keys[at]) for at in some])
 
     def _tell_owners(self, sender: Contact, ring_keys: Sequence[int]) -> None:
         for number in sorted(set(self.cache.nearest_known_list(ring_keys))):

@@ -81,8 +81,9 @@ def test_random_streams_agree_with_the_oracle_at_each_checkpoint(algorithm, per_
                 assert not result.rows
 
 
-def test_a_run_reports_results_as_sparql_json_and_counts():
-    run = run_events(8, 3, [ALL], [Event(0, ("<urn:s>", P, '"1"@en'))], algorithm=Algorithm.CQC)
+@pytest.mark.parametrize("overlay", ["kademlia", "chord"])
+def test_a_run_reports_results_as_sparql_json_and_counts(overlay: str):
+    run = run_events(8, 3, [ALL], [Event(0, ("<urn:s>", P, '"1"@en'))], algorithm=Algorithm.CQC, overlay=overlay)
     shown = run.as_dict()
     assert shown["results"] == [{
         "head": {"vars": ["x", "y"]},
