@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 __all__ = [
     "ANY", "BUCKETS", "CQC_ROLES", "CSBV_ROLES", "EVENT_SHIFT", "O", "P", "ROLES", "ROLE_NAMES", "S", "SPO",
-    "U64", "Key", "bucket_key", "contribution", "contributions", "event_id", "event_ids", "fmix", "fmix_array",
+    "U64", "Key", "bucket_key", "contribution", "contributions", "even_key", "event_id", "event_ids", "fmix",
+    "fmix_array",
     "node_key", "role_bit", "role_key", "role_keys", "role_name", "term_hash", "text_key", "triple_id",
     "triple_ids",
 ]  # fmt: skip
@@ -96,6 +97,16 @@ def term_hash(canonical: str) -> int:
 def node_key(identifier: bytes) -> Key:
     """Return the 64-bit ring position of a 160-bit node identifier."""
     return Key(int.from_bytes(identifier[:8], "big"))
+
+
+def even_key(ordinal: int) -> Key:
+    """Return the ring position of the ``ordinal``-th of evenly placed peers: its 64 bits reversed.
+
+    Each falls into the middle of a longest stretch left by those before it, so whatever their
+    number, no peer owns more than twice what another owns.  (Of N random positions the busiest owns
+    about ln N times the mean.)
+    """
+    return Key(int(f"{ordinal:064b}"[::-1], 2))
 
 
 def text_key(text: str) -> Key:

@@ -13,6 +13,7 @@ import typer
 from p2prdf_cli import node, publish, simulate, subscribe, subscriptions
 from p2prdf_cli.demo import command as demo
 from p2prdf_cli.exits import EXIT_CODES_HELP
+from p2prdf_cli.experiment import command as experiment
 
 __all__ = ["app"]
 
@@ -61,3 +62,4 @@ subscribe.register(app)
 subscriptions.register(app)
 simulate.register(app)
 demo.register(app)
+experiment.register(app)

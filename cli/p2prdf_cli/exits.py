@@ -34,6 +34,9 @@ class ExitCode(enum.IntEnum):
     USAGE = 2
     UNAVAILABLE = 3
     REFUSED = 4
+    CLAIM = 5
+    """An experiment ran, and something that it claims does not hold."""
+
     INTERRUPTED = 130
     PIPE_CLOSED = 141
     TERMINATED = 143

@@ -31,6 +31,10 @@ def node(
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keeps the node's identity over restarts.")
     ] = None,
+    ordinal: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="Even place on the ring; give each node another. [by the identifier]"),
+    ] = None,
     advertise: Annotated[
         str | None, typer.Option(metavar="HOST[:PORT]", help="How others reach this node, if not as it listens.")
     ] = None,
@@ -69,6 +73,7 @@ def node(
         "listen": listen,
         "bootstrap": ",".join(bootstrap) if bootstrap else None,
         "data": data,
+        "ordinal": ordinal,
         "advertise": advertise,
         "secret_file": secret_file,
         "roles": roles,

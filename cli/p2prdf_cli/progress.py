@@ -1,4 +1,4 @@
-"""The progress bar of ``p2prdf publish``, on standard error, on terminals only."""
+"""Progress bars, on standard error, on terminals only."""
 
 from __future__ import annotations
 
@@ -6,11 +6,21 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from p2prdf_cli.render import console
 
-__all__ = ["PublishBar"]
+__all__ = ["PublishBar", "RunBar"]
 
 
 class PublishBar:
@@ -60,3 +70,33 @@ class PublishBar:
             print(f"p2prdf: {text}", file=sys.stderr)
         else:
             self._progress.console.print(f"p2prdf: {text}", markup=False, soft_wrap=True)
+
+
+class RunBar:
+    """Shows what part of a run is done, beside what is being run."""
+
+    def __init__(self, what: str) -> None:
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            console=console(),
+            disable=not sys.stderr.isatty(),
+            transient=True,
+        )
+        self._task = self._progress.add_task(what, total=1.0)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def show(self, done: float, what: str | None = None) -> None:
+        """Show that this part, 0 to 1, is done; ``what`` renames what is being done."""
+        self._progress.update(self._task, completed=done, description=what)

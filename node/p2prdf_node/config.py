@@ -29,6 +29,8 @@ __all__ = ["NodeConfig", "format_address", "load_config", "split_address"]
 _DEFAULT_SECRET: Final = b"p2prdf on loopback: no secret"
 _SECRET_BYTES_MIN: Final = 16
 _ENVIRONMENT_PREFIX: Final = "P2PRDF_"
+ORDINALS: Final = 1 << 16
+"""Even places that can be given out."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class NodeConfig:
     """host:port of nodes to join by; names are resolved at every attempt."""
     data: Path | None = None
     """Directory that keeps the node's identifier over restarts; nothing is kept without."""
+    ordinal: int | None = None
+    """Place on the ring among evenly placed nodes, 0 to 65,535, each given once (a StatefulSet's pod index)."""
     secret_file: Path | None = None
     """File whose content is the cluster secret (at least 16 bytes, white space at the ends ignored)."""
     roles: str = "advertised"
@@ -121,9 +125,11 @@ class NodeConfig:
         self._choice("roles", ("advertised", "all"))
         self._choice("log_format", ("auto", "json", "console"))
         self._choice("log_level", ("debug", "info", "warning", "error"))
+        if self.ordinal is not None and not 0 <= self.ordinal < ORDINALS:
+            raise LocalProtocolError(f"setting ordinal: {self.ordinal} is not between 0 and {ORDINALS - 1}")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, int | float) and not 0 < value < 1e12:
+            if field.name != "ordinal" and isinstance(value, int | float) and not 0 < value < 1e12:
                 raise LocalProtocolError(f"setting {field.name}: {value!r} is not a positive number in range")
         if self.secret and len(self.secret) < _SECRET_BYTES_MIN:
             raise LocalProtocolError(
@@ -266,6 +272,7 @@ _BY_TYPE: Final[dict[str, Callable[[Any], Any]]] = {
     "tuple[str, ...]": _texts,
     "Path | None": _path,
     "int": _integer,
+    "int | None": _integer,
     "float": _number,
 }
 _COERCIONS: Final = {

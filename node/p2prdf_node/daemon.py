@@ -66,6 +66,9 @@ JOIN_SECONDS: Final = 2.0
 SWEEP_SECONDS: Final = 0.5
 POLL_SECONDS: Final = 0.02
 
+_PLACE_BYTES: Final = 2
+"""Bytes of an identifier that an ordinal decides: as many values as there are ordinals."""
+
 log = structlog.get_logger("node")
 
 
@@ -147,7 +150,7 @@ class Daemon:
     def _compose(self, port: int) -> None:
         config = self.config
         advertised = _advertised(config, port)
-        identifier = _identifier(config.data, advertised)
+        identifier = _identifier(config.data, advertised, config.ordinal)
         self.contact = Contact(keys.node_key(identifier), *advertised)
         structlog.contextvars.bind_contextvars(node=f"{self.contact.key:016x}")
         dictionary = TermDictionary(config.terms_max)
@@ -371,25 +374,31 @@ def _advertised(config: NodeConfig, port: int) -> tuple[str, int]:
     return str(address), port
 
 
-def _identifier(data: Path | None, advertised: tuple[str, int]) -> bytes:
+def _identifier(data: Path | None, advertised: tuple[str, int], ordinal: int | None) -> bytes:
     """Return the node's identifier: the one in its data directory, else one made from its address.
 
-    A directory may move to another address, so what is written there at first is random.
+    A directory may move to another address, so what is written there at first is random.  An
+    ordinal decides the first two bytes: so nodes are spread evenly, and two that are given one
+    ordinal by mistake still are two peers.
     """
+    place = b"" if ordinal is None else keys.even_key(ordinal).to_bytes(8, "big")[:_PLACE_BYTES]
     if data is None:
-        return hashlib.sha1(format_address(*advertised).encode(), usedforsecurity=False).digest()
+        address = hashlib.sha1(format_address(*advertised).encode(), usedforsecurity=False).digest()
+        return place + address[len(place) :]
     path = data / "node-id"
     try:
         data.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             fresh = path.with_suffix(".new")
-            fresh.write_text(secrets.token_bytes(ID_BYTES).hex() + "\n", "ascii")
+            fresh.write_text((place + secrets.token_bytes(ID_BYTES - len(place))).hex() + "\n", "ascii")
             fresh.replace(path)
         identifier = bytes.fromhex(path.read_text("ascii").strip())
     except (OSError, ValueError) as error:
         raise LocalProtocolError(f"setting data: {path}: {error}") from error
     if len(identifier) != ID_BYTES:
         raise LocalProtocolError(f"setting data: {path} does not hold {ID_BYTES} bytes in hex")
+    if not identifier.startswith(place):
+        raise LocalProtocolError(f"setting ordinal: {path} holds the identifier of another place than {ordinal}")
     return identifier
 
 

@@ -327,6 +327,12 @@ class ColumnarTables:
         ordinals = lane.ordinals_of(rows)
         if prior is None:
             lane.triples.append(ordinals, rows)
+        self._probe_waiting(lane, ordinals, rows, prior, out)
+
+    def _probe_waiting(
+        self, lane: _Lane, ordinals: I64, rows: I64, prior: U64 | None, out: list[Derived]
+    ) -> None:
+        """Join triples (published again after ``prior``) with the rows that wait under their keys."""
         needle, waiting = lane.waiting.expand(ordinals)
         if len(needle):
             self._join_pairs(lane, waiting, rows[needle], None if prior is None else prior[needle], out)
@@ -400,7 +406,8 @@ class ColumnarTables:
         group = as_array(rows.group, np.int64)
         columns = [group, as_array(rows.identity), as_array(rows.oldest), as_array(rows.born)]
         columns += [as_array(column, np.uint32) for column in rows.bindings]
-        self._sizes.processing_load += len(group)
+        if rows.step:
+            self._sizes.processing_load += len(group)
         alive = table.groups.since_min.values[group] != _NEVER
         if not alive.all():
             columns = [column[alive] for column in columns]
@@ -524,17 +531,23 @@ class ColumnarTables:
         if not len(rows):
             return
         self._sizes.joined += len(rows)
-        out.append(
-            Derived(
-                step.plan.plan,
-                step.number + 1,
-                group,
-                step.index.keys[rows] + keys.contributions(self._identities(table, triples), compiled.step.position),
-                np.minimum(step.oldest.values[rows], time),
-                np.maximum(step.born.values[rows], time),
-                tuple(self._joined_terms(step, source, rows, triples) for source in compiled.output),
-                refresh,
-            )
+        out.append(self._derive(step, rows, triples, group, time, refresh))
+
+    def _derive(
+        self, step: _Step, rows: I64, triples: I64, group: I64, time: U64, refresh: int
+    ) -> Derived:
+        """Return the rows that pairs of waiting rows and triples make."""
+        compiled = step.compiled
+        identities = self._identities(step.lane.table, triples)
+        return Derived(
+            step.plan.plan,
+            step.number + 1,
+            group,
+            step.index.keys[rows] + keys.contributions(identities, compiled.step.position),
+            np.minimum(step.oldest.values[rows], time),
+            np.maximum(step.born.values[rows], time),
+            tuple(self._joined_terms(step, source, rows, triples) for source in compiled.output),
+            refresh,
         )
 
     @staticmethod
@@ -673,7 +686,7 @@ class ColumnarTables:
             nothing if source is None else hashes[self._waiting_terms(table, source, group, columns)]
             for source in compiled.route
         ]
-        return keys.role_keys(compiled.step.role, *parts)
+        return self._role_keys(compiled.step.role, *parts)
 
     def triple_keys(self, role: int, s: Column, p: Column, o: Column) -> Column:
         """Return the ring key of each triple under a role."""
@@ -686,7 +699,12 @@ class ColumnarTables:
             table = np.array([keys.bucket_key(each) for each in range(keys.BUCKETS)], np.uint64)
             chosen: U64 = table[bucket.astype(np.int64)]
             return chosen
-        return keys.role_keys(role, *parts)
+        return self._role_keys(role, *parts)
+
+    @staticmethod
+    def _role_keys(role: int, s: U64, p: U64, o: U64) -> U64:
+        """Return the ring keys of columns of term hashes."""
+        return keys.role_keys(role, s, p, o)
 
     def count(self, role: int, s: int, p: int, o: int) -> int:
         """Return how many triples the peer holds under a role and constant parts."""

@@ -173,8 +173,8 @@ class LightTables:
         if bits & ~before:
             self._store(held, bits & ~before, out)
         if time > prior:
+            self._sizes.processing_load += before.bit_count()
             for lane in self._lanes_in(before):
-                self._sizes.processing_load += 1
                 for table, row in lane.waiting.get(lane.key_of(held[_TERMS]), ()):
                     self._join(table, row, held, prior, 0, out)
 
@@ -295,7 +295,8 @@ class LightTables:
         compiled = table.compiled
         parts = [row.group.params[at] if source == GROUP else row.bindings[at] for source, at in compiled.key]
         key = parts[0] if len(parts) == 1 else tuple(parts)
-        self._sizes.processing_load += 1
+        if table.number:
+            self._sizes.processing_load += 1
         known = table.rows.get(row.identity)
         if known is None:
             if row.group.since_min == NEVER:

@@ -80,7 +80,7 @@ class Sizes:
     """What a peer holds and has done.  Loads are those of seed 004 (section 3.6 of its notes).
 
     ``processing_load``: triples received to be checked against waiting rows, once per role, plus
-    rows received to be checked against triples.  ``storage_load``: patterns held, triples stored
+    partial results received to be checked against triples.  ``storage_load``: patterns held, triples stored
     (once per role) and intermediate results.
     """
 

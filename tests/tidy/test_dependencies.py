@@ -26,7 +26,9 @@ def test_documented_ranges_are_the_declared_ones() -> None:
     assert documented == _declared()
 
 
-@pytest.mark.parametrize("package", ["pyoxigraph", "rdflib", "msgpack", "kademlia", "structlog", "typer", "rich"])
+@pytest.mark.parametrize(
+    "package", ["pyoxigraph", "rdflib", "msgpack", "kademlia", "structlog", "typer", "rich", "matplotlib"]
+)
 def test_a_package_is_imported_only_where_the_table_says(package: str) -> None:
     """Seen in the source text itself, so that an import inside a function counts as well."""
     row = next(row for row in TABLE_ROW.findall((ROOT / "docs/dependencies.md").read_text()) if row[0] == package)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from p2prdf.sim.experiments import EXPERIMENTS
 from p2prdf_cli.app import app
 
 ROOT = Path(__file__).parents[2]
@@ -31,10 +32,14 @@ def _typed(program: str) -> list[tuple[str, str]]:
     return found
 
 
-def _help(command: str) -> str:
-    outcome = CliRunner().invoke(app, [command, "--help"], terminal_width=200)
-    assert outcome.exit_code == 0, f"there is no command {command}"
+def _help(*command: str) -> str:
+    outcome = CliRunner().invoke(app, [*command, "--help"], terminal_width=200)
+    assert outcome.exit_code == 0, f"there is no command {' '.join(command)}"
     return outcome.output
+
+
+GROUPS = {"experiment"}
+"""Commands that are followed by another."""
 
 
 @pytest.mark.parametrize(("document", "line"), _typed("p2prdf"), ids=lambda value: value[:60])
@@ -44,7 +49,8 @@ def test_commands_and_options_that_documents_show_exist(document: str, line: str
     if words[0].startswith("-"):
         assert words[0] in ("--help", "--version", "--install-completion", "--show-completion")
         return
-    known = set(OPTION.findall(_help(words[0])))
+    command = words[: 2 if words[0] in GROUPS and words[1:2] != ["--help"] else 1]
+    known = set(OPTION.findall(_help(*command)))
     used = {word.split("=")[0] for word in words[1:] if OPTION.fullmatch(word.split("=")[0])}
     assert used <= known, f"{document}: {line}: no such option {sorted(used - known)}"
 
@@ -66,8 +72,11 @@ def test_links_lead_to_files_that_exist(document: Path) -> None:
 def test_every_command_has_a_help_with_an_example() -> None:
     commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     assert commands == {"node", "publish", "subscribe", "unsubscribe", "status", "simulate", "demo"}
-    for command in commands:
+    assert {group.name for group in app.registered_groups} == GROUPS
+    for command in commands | GROUPS:
         assert "Example" in _help(command)
+    for name in EXPERIMENTS:
+        assert "Example" in _help("experiment", name)
 
 
 def test_continuous_integration_runs_the_targets_and_nothing_else() -> None:

@@ -42,6 +42,9 @@ def test_lists_are_written_as_lists_in_files_and_with_commas_elsewhere(tmp_path)
         ({"lisen": "127.0.0.1:1"}, "setting lisen (option): there is no such setting"),
         ({"secret": b"in ps for all to see"}, "there is no such setting"),
         ({"advertise": "host:port"}, "setting advertise"),
+        ({"ordinal": 65_536}, "setting ordinal: 65536 is not between 0 and 65535"),
+        ({"ordinal": -1}, "setting ordinal: -1"),
+        ({"ordinal": "first"}, "setting ordinal (option): 'first'"),
     ],
 )
 def test_a_wrong_setting_is_refused_by_name_and_reason(options, complaint):

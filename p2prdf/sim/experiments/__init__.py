@@ -1,0 +1,50 @@
+"""The seed paper's experiments (Liarou, Idreos, Koubarakis, ISWC 2007), as functions of a setting.
+
+``EXPERIMENTS`` names them; each takes a :class:`~p2prdf.sim.experiments.setting.Setting` and tells
+its progress, and returns a :class:`~p2prdf.sim.experiments.results.Result` of plain values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from p2prdf.sim.experiments import agreement, caches, loads
+from p2prdf.sim.experiments.results import Result
+from p2prdf.sim.experiments.setting import Progress, Setting
+
+__all__ = ["EXPERIMENTS", "Experiment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One experiment: what it shows, its full size, and how to run it.
+
+    ``keep`` names the sizes that do not shrink with the others.
+    """
+
+    summary: str
+    setting: Setting
+    run: Callable[[Setting, Progress], Result]
+    keep: tuple[str, ...] = ()
+
+    def at(self, scale: float) -> Setting:
+        """Return the setting at a scale; 1 is the paper's size."""
+        return self.setting if scale == 1 else self.setting.scaled(scale, self.keep)
+
+
+EXPERIMENTS: Final = {
+    "load-distribution": Experiment("E1: how load spreads over peers", Setting(), loads.load_distribution),
+    "address-cache": Experiment(
+        "E2: hops per triple with and without a cache of addresses", caches.SETTING, caches.address_cache,
+        ("queries",),  # they make the fan-out of a result, which the cache is about
+    ),
+    "triple-rate": Experiment("E3: load as more triples come", Setting(), loads.triple_rate),
+    "query-count": Experiment("E4: load as queries are added", Setting(triples=1_000_000), loads.query_count),
+    "network-size": Experiment("E5: load as peers are added", Setting(triples=1_000_000), loads.network_size),
+    "agreement": Experiment(
+        "the numbers of these experiments against real peers, peer by peer", agreement.SETTING, agreement.agreement
+    ),
+}
+"""By the name that the command line uses."""

@@ -1,0 +1,455 @@
+"""A whole overlay in one set of columns: loads and messages of tens of thousands of peers.
+
+The problem
+-----------
+The seed paper's experiments run on 20,000 peers with 100,000 queries and 600,000 triples, each
+indexed up to seven times.  :class:`~p2prdf.sim.world.World` runs every peer as the daemon runs it,
+message by message; at that size it would take hours for numbers that need no message.
+
+The idea
+--------
+A waiting row and a triple are joined where their key lives, and all that ever meets under a key
+meets at one peer.  So the tables of all peers, laid together, join exactly what the peers join
+apart: *which* peer a key belongs to changes nothing but who does the work.  A fleet is one set of
+the daemon's columnar tables, with the daemon's plans and keys, for all peers at once; who owns a
+key is looked up by the column, and what the owner would have counted is counted for it.
+
+What this leaves out is what does not bear on load: lookups, acknowledgements, retries, homes.
+Tests hold it to the real thing: on a small ring every peer of a World and every place of a fleet
+report the same processing load and the same storage load (tests/simulation/test_fleet.py).
+
+Messages
+--------
+Along with every row travels its *cause*, the publication it came from.  A message is what one
+cause sends from one peer to one key at one step: rows that go together, as the papers group
+them.  So one fleet that takes triples by the thousand counts the messages that triples one at a
+time would make.
+
+The last step, counted
+----------------------
+Answers grow with the power of a path's length: the paper's load experiment has 175 million, the
+largest one 2,250 million.  A row at a plan's last step can only become answers.  With
+``list_answers=False`` such a row is counted where it would wait, and instead of each answer their
+number: rows under a key times triples under it.  That is exact as long as every triple counts for
+every query and no filter decides later; otherwise the fleet refuses.  Nothing else is grouped:
+equal queries are not shared, as in the paper, and rows are counted one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf import keys
+from p2prdf.columns import ARRAYS, as_array
+from p2prdf.continuous.order import evaluation_order
+from p2prdf.errors import LocalProtocolError
+from p2prdf.grow import GrowingColumn
+from p2prdf.hash_index import HashIndex
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, constant_mask, make_plan
+from p2prdf.rdf.sparql import compile_filter
+from p2prdf.store.backlog import joined
+from p2prdf.store.columnar import ColumnarTables
+from p2prdf.store.compiled import compile_step
+from p2prdf.store.tables import Derived
+from p2prdf.wire.messages import Groups
+
+__all__ = ["KEY_ENCODINGS", "Fleet", "Loads", "Messages", "Ring", "paper_keys"]
+
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_BEGINNING = 1
+"""Stamp of every subscription; triples are published from the next stamp on."""
+
+_FOREVER = (1 << 63) - 1
+_SEED = np.uint64(0x9E3779B97F4A7C15)
+
+
+def paper_keys(role: int, s: U64, p: U64, o: U64) -> U64:
+    """Return the ring keys that the paper's bare concatenation of the constant parts gives.
+
+    The role does not enter: a term that is the subject of one triple and the object of another
+    has one key, and a key of two parts is that of any two such terms in this order.  (Texts that
+    are equal only once concatenated, as ab+c and a+bc, stay apart: parts enter by their hashes.)
+    """
+    h = np.zeros(max(len(s), len(p), len(o)), np.uint64)
+    for bit, part in ((keys.S, s), (keys.P, p), (keys.O, o)):
+        if role & bit:
+            h = keys.fmix_array((h + _SEED) ^ part)
+    return h
+
+
+KEY_ENCODINGS: dict[str, Callable[[int, U64, U64, U64], U64]] = {"typed": keys.role_keys, "paper": paper_keys}
+"""Typed keys are the daemon's; the paper's are kept to compare with its figures."""
+
+
+class Ring(Protocol):
+    """Who owns a key, by the column."""
+
+    def __len__(self) -> int:
+        """Return the number of peers."""
+        ...
+
+    def owners(self, ring_keys: U64) -> I64:
+        """Return the number of each key's owner, counting peers in order of position."""
+        ...
+
+
+@dataclass(slots=True)
+class Loads:
+    """What the peers of one ring received and hold, peer by peer.
+
+    ``triples``: copies of triples received.  ``checked``: those of them that came to a peer at
+    which something waited under the copy's role.  ``rows``: partial results received.
+    ``patterns``: patterns held, those of later links included (CQC).  ``kept``: copies of triples
+    stored.  ``matching``: those of them that match a later pattern of a chain that the peer holds
+    (all that CQC stores in the paper).
+    """
+
+    triples: I64
+    checked: I64
+    rows: I64
+    patterns: I64
+    kept: I64
+    matching: I64
+
+    @classmethod
+    def none(cls, peers: int) -> Loads:
+        """Return loads of peers that have seen nothing."""
+        return cls(*(np.zeros(peers, np.int64) for _ in range(6)))
+
+    @property
+    def processing(self) -> I64:
+        """QPL: triples received to be checked against what waits, and rows received."""
+        return self.checked + self.rows
+
+    @property
+    def arrivals(self) -> I64:
+        """Everything received, whether or not something waited: the daemon's ``processing_load``."""
+        return self.triples + self.rows
+
+    @property
+    def storage(self) -> I64:
+        """SL: patterns, triples and rows held: the daemon's ``storage_load``."""
+        return self.patterns + self.kept + self.rows
+
+    @property
+    def storage_matching(self) -> I64:
+        """SL if only triples are stored that match a later pattern, as CQC does in the paper."""
+        return self.patterns + self.matching + self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages of one kind as columns: from the peer that owns ``origin`` to the owner of ``key``.
+
+    ``step`` is that of the plan at which the rows will wait; -1 are the publishers' messages, whose
+    ``origin`` is None, all copies of a triple together.  ``cause`` numbers publications from 0.
+    ``rows`` is how many triples or partial results each carries.
+    """
+
+    step: int
+    cause: I64
+    origin: U64 | None
+    key: U64
+    rows: I64
+
+
+Listener = Callable[[Messages], None]
+
+
+@dataclass(slots=True)
+class _Travelling(Derived):
+    """Rows with the stored triple that caused each and the key at which it was derived."""
+
+    cause: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    origin: U64 = field(default_factory=lambda: np.zeros(0, np.uint64))
+
+
+class _Tables(ColumnarTables):
+    """The daemon's columnar tables; rows carry cause and origin, last steps may be counted only."""
+
+    def __init__(self, dictionary: TermDictionary, encoding: str, *, list_answers: bool, trace: bool):
+        super().__init__(dictionary, compile_filter)
+        self._encode = KEY_ENCODINGS[encoding]
+        self._list_answers = list_answers
+        self._trace = trace
+        self._waiting_last: dict[Any, GrowingColumn] = {}
+        self._arriving: tuple[int, I64] | None = None
+        self.answers = 0
+
+    def _role_keys(self, role: int, s: U64, p: U64, o: U64) -> U64:  # type: ignore[override]
+        return self._encode(role, s, p, o)
+
+    def add_rows(self, rows: Derived) -> list[Derived]:
+        """Store partial results that all are new, and join them with the triples held."""
+        step = self._plan_table(rows.plan).steps[rows.step]
+        held = len(step)
+        if isinstance(rows, _Travelling):
+            self._arriving = (held, rows.cause)
+        derived = super().add_rows(rows)
+        self._arriving = None
+        assert len(step) - held in (0, len(rows)), "each pair is joined once, so every row is new"
+        return derived
+
+    def _add_alive_rows(self, step: Any, columns: Any, refresh: int, out: list[Derived]) -> None:
+        if self._list_answers or not step.compiled.last or not step.number:
+            super()._add_alive_rows(step, columns, refresh, out)
+            return
+        group, _, _, _, *bindings = columns
+        ordinals, _ = step.lane.index.insert(self._row_lane_keys(step, group, bindings))
+        counts = self._waiting_last.setdefault(step.lane, GrowingColumn(np.int64))
+        counts.extend(max(0, len(step.lane.index) - len(counts)))
+        np.add.at(counts.values, ordinals, 1)
+        self._sizes.rows += len(ordinals)
+        self.answers += int(step.lane.triples.counts(ordinals).sum())
+
+    def _probe_waiting(
+        self, lane: Any, ordinals: I64, rows: I64, prior: U64 | None, out: list[Derived]
+    ) -> None:
+        super()._probe_waiting(lane, ordinals, rows, prior, out)
+        counts = self._waiting_last.get(lane)
+        if counts is not None and prior is None:
+            known = ordinals[ordinals < len(counts)]
+            self.answers += int(counts.values[known].sum())
+
+    def _derive(
+        self, step: Any, rows: I64, triples: I64, group: I64, time: U64, refresh: int
+    ) -> Derived:
+        derived = super()._derive(step, rows, triples, group, time, refresh)
+        if step.compiled.last:
+            self.answers += len(rows)
+        if not self._trace:
+            return derived
+        if self._arriving is None:
+            cause = triples
+        else:
+            first, causes = self._arriving
+            cause = causes[rows - first]
+        bindings = [column.values[rows] for column in step.bindings]
+        origin = self._route_keys(step.plan.plan, step.compiled, group, bindings)
+        return _travelling(derived, cause, origin)
+
+
+class Fleet:
+    """All peers of some rings; the rings differ only in who owns what.  See the module's text.
+
+    ``order``: ``rarest`` takes the patterns as a peer without counted rates does, constants
+    first; ``written`` takes them as the query has them, as the paper's peers do.  ``roles``: index
+    triples under all of the algorithm's roles, or under those that some plan waits on, as peers
+    do whose roles are advertised.  ``on_messages`` is called with every batch of messages (None:
+    they are not told apart, which is faster).
+    """
+
+    def __init__(
+        self,
+        dictionary: TermDictionary,
+        rings: Sequence[Ring],
+        algorithm: Algorithm,
+        *,
+        order: str = "rarest",
+        roles: str = "all",
+        encoding: str = "typed",
+        list_answers: bool = True,
+        on_messages: Listener | None = None,
+    ):
+        if order not in ("rarest", "written"):
+            raise LocalProtocolError(f"order: {order!r} is neither rarest nor written")
+        if roles not in ("all", "advertised"):
+            raise LocalProtocolError(f"roles: {roles!r} is neither all nor advertised")
+        self.algorithm = algorithm
+        self.roles = 0
+        if roles == "all":
+            self.roles = keys.CSBV_ROLES if algorithm is Algorithm.CSBV else keys.CQC_ROLES
+        self.rings = list(rings)
+        self.loads = [Loads.none(len(ring)) for ring in rings]
+        self.published = 0
+        self._order = order
+        self._list_answers = list_answers
+        self._on_messages = on_messages
+        self._dictionary = dictionary
+        self._tables = _Tables(dictionary, encoding, list_answers=list_answers, trace=on_messages is not None)
+        self._waiting = [np.zeros((8, len(ring)), np.bool_) for ring in rings]
+        self._seen = HashIndex()
+        self._publication = GrowingColumn(np.int64)
+        """The publication of each triple in the tables, in their order: the first that published it."""
+        self._later: dict[tuple[int, int], HashIndex] = {}
+        self._groups = 0
+
+    @property
+    def answers(self) -> int:
+        """Number of answers so far, each once."""
+        return self._tables.answers
+
+    @property
+    def rows(self) -> int:
+        """Number of partial results held."""
+        return self._tables.sizes().rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables of all peers together."""
+        return self._tables.nbytes
+
+    # --- queries ---------------------------------------------------------------------------------
+
+    def subscribe(self, queries: Sequence[ConjunctiveQuery]) -> None:
+        """Let queries wait, before anything is published."""
+        if self.published:
+            raise LocalProtocolError("a fleet takes its queries before its triples")
+        by_plan: dict[Plan, list[tuple[str, ...]]] = {}
+        plans: dict[tuple[Any, ...], Plan] = {}
+        for query in queries:
+            order = self._order_of(query)
+            kind = (query.patterns, query.answer, query.filters, query.distinct, order)
+            plan = plans.get(kind)
+            if plan is None:
+                plan = plans[kind] = self._plan(query, order)
+            by_plan.setdefault(plan, []).append(query.constants)
+        for plan, constants in by_plan.items():
+            self._install(plan, constants)
+
+    def _order_of(self, query: ConjunctiveQuery) -> tuple[int, ...]:
+        return evaluation_order(query, {}) if self._order == "rarest" else tuple(range(len(query.patterns)))
+
+    def _plan(self, query: ConjunctiveQuery, order: tuple[int, ...]) -> Plan:
+        plan = make_plan(query, order, self.algorithm)
+        if any(step.role == keys.ANY for step in plan.steps):
+            raise LocalProtocolError(f"a pattern of {query.patterns} has no constant part when its turn comes")
+        last = compile_step(plan, len(plan.steps) - 1)
+        if not self._list_answers and (last.equal or last.filters or last.never_literal):
+            raise LocalProtocolError("answers can be counted only where the last pattern decides nothing more")
+        return plan
+
+    def _install(self, plan: Plan, constants: list[tuple[str, ...]]) -> None:
+        self.roles |= plan.roles
+        count = len(constants)
+        params = tuple(
+            np.array(self._dictionary.intern_all(column), np.uint32) for column in zip(*constants, strict=True)
+        )
+        first, self._groups = self._groups, self._groups + count
+        ids = keys.fmix_array(np.arange(first, first + count, dtype=np.uint64))
+        since = np.full(count, _BEGINNING, np.uint64)
+        groups = Groups(ids, since, since, np.full(count, _FOREVER, np.uint64), params)
+        numbers = as_array(self._tables.add_groups(plan, groups), np.int64)
+        for step in range(len(plan.steps) if self.algorithm is Algorithm.CQC else 1):
+            role = plan.steps[step].role
+            ring_keys = as_array(self._tables.query_keys(plan, step, numbers))
+            for ring, loads, waiting in zip(self.rings, self.loads, self._waiting, strict=True):
+                owners = ring.owners(ring_keys)
+                loads.patterns += np.bincount(owners, minlength=len(ring))
+                waiting[role, owners] = True
+            if step:
+                self._note_later(plan, step, params)
+        self._tables.add_queries(plan, 0, numbers, 0)
+
+    def _note_later(self, plan: Plan, step: int, params: tuple[npt.NDArray[np.uint32], ...]) -> None:
+        """Remember the constants of a later link, to tell which triples match it."""
+        at = plan.steps[step]
+        mask = constant_mask(at.pattern)
+        hashes = self._dictionary.hash_array()
+        none = np.zeros(len(params[0]), np.uint64)
+        parts = [hashes[params[~slot]] if slot < 0 else none for slot in at.pattern]
+        self._later.setdefault((at.role, mask), HashIndex()).insert(keys.role_keys(mask, *parts))
+
+    # --- triples ---------------------------------------------------------------------------------
+
+    def publish(self, s: npt.NDArray[np.uint32], p: npt.NDArray[np.uint32], o: npt.NDArray[np.uint32]) -> None:
+        """Publish triples at once: all are stored, then everything that follows from them is worked off."""
+        count = len(s)
+        first, self.published = self.published, self.published + count
+        hashes = self._dictionary.hash_array()
+        parts = (hashes[s], hashes[p], hashes[o])
+        _, fresh = self._seen.insert(keys.triple_ids(*parts))
+        self._publication.append(first + np.flatnonzero(fresh))
+        sent = [self._index(role, (s, p, o), parts, fresh) for role in keys.ROLES if self.roles >> role & 1]
+        if self._on_messages is not None and sent:
+            cause = np.tile(np.arange(first, first + count), len(sent))
+            self._on_messages(Messages(-1, cause, None, np.concatenate(sent), np.ones(len(cause), np.int64)))
+        times = np.arange(_BEGINNING + 1 + first, _BEGINNING + 1 + first + count, dtype=np.uint64)
+        roles = np.full(count, self.roles, np.uint32)
+        self._work_off(self._tables.add_triples(s, p, o, times, times, roles))
+
+    def _index(
+        self, role: int, triples: tuple[npt.NDArray[np.uint32], ...], parts: tuple[U64, U64, U64], fresh: Bools
+    ) -> U64:
+        """Count the copies of triples under one role; return the keys they go to."""
+        ring_keys = as_array(self._tables.triple_keys(role, *triples))
+        matching = self._matching(role, parts, fresh)
+        for ring, loads, waiting in zip(self.rings, self.loads, self._waiting, strict=True):
+            owners, peers = ring.owners(ring_keys), len(ring)
+            arrived = np.bincount(owners, minlength=peers)
+            loads.triples += arrived
+            loads.checked += np.where(waiting[role], arrived, 0)
+            loads.kept += np.bincount(owners[fresh], minlength=peers)
+            loads.matching += np.bincount(owners[matching], minlength=peers)
+        return ring_keys
+
+    def _matching(self, role: int, parts: tuple[U64, U64, U64], fresh: Bools) -> Bools:
+        """Tell which new triples a peer of the paper's kind stores under a role."""
+        if self.algorithm is Algorithm.CSBV:
+            return fresh
+        matching = np.zeros(len(fresh), np.bool_)
+        for (at, mask), index in self._later.items():
+            if at == role:
+                matching |= index.find(keys.role_keys(mask, *parts)) >= 0
+        return matching & fresh
+
+    # --- partial results -------------------------------------------------------------------------
+
+    def _work_off(self, derived: list[Derived]) -> None:
+        """Store and join what was derived, all rows of a plan's step together, lowest step first."""
+        todo: dict[tuple[int, int], list[Derived]] = {}
+        while derived or todo:
+            for rows in derived:
+                todo.setdefault((rows.step, rows.plan.identity), []).append(rows)
+            place = min(todo)
+            rows = _joined(todo.pop(place))
+            derived = [] if rows.step == len(rows.plan.steps) else self._store(rows)
+
+    def _store(self, rows: Derived) -> list[Derived]:
+        ring_keys = as_array(self._tables.row_keys(rows))
+        role = rows.plan.steps[rows.step].role
+        for ring, loads, waiting in zip(self.rings, self.loads, self._waiting, strict=True):
+            owners = ring.owners(ring_keys)
+            loads.rows += np.bincount(owners, minlength=len(ring))
+            waiting[role, owners] = True
+        if isinstance(rows, _Travelling) and self._on_messages is not None:
+            self._on_messages(_messages(rows, self._publication.values[rows.cause], ring_keys))
+        return self._tables.add_rows(rows)
+
+
+def _messages(rows: _Travelling, publication: I64, ring_keys: U64) -> Messages:
+    """Gather the rows that one publication sends from one key to another."""
+    order = np.lexsort((ring_keys, rows.origin, publication))
+    cause, origin, key = publication[order], rows.origin[order], ring_keys[order]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (cause[1:] != cause[:-1]) | (origin[1:] != origin[:-1]) | (key[1:] != key[:-1])
+    first = np.flatnonzero(new)
+    return Messages(rows.step, cause[first], origin[first], key[first], np.diff(first, append=len(order)))
+
+
+def _travelling(rows: Derived, cause: I64, origin: U64) -> _Travelling:
+    return _Travelling(
+        rows.plan, rows.step, rows.group, rows.identity, rows.oldest, rows.born, rows.bindings, rows.refresh, cause,
+        origin,
+    )  # fmt: skip
+
+
+def _joined(parts: list[Derived]) -> Derived:
+    """Return rows of one plan and step as one."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = joined(parts, ARRAYS)
+    told = [part for part in parts if isinstance(part, _Travelling)]
+    if not told:
+        return whole
+    cause = np.concatenate([part.cause for part in told])
+    return _travelling(whole, cause, np.concatenate([part.origin for part in told]))

@@ -1,0 +1,230 @@
+"""``p2prdf experiment``: results as tables, claims, documents and figures, for whatever the registry holds."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib import image
+from rich.console import Console
+from typer.testing import CliRunner
+from typer.testing import Result as Outcome
+
+from p2prdf.sim.experiments import EXPERIMENTS, Experiment
+from p2prdf.sim.experiments.results import Claim, Curve, Panel, Result, Table
+from p2prdf.sim.experiments.setting import Setting
+from p2prdf_cli.app import app
+from p2prdf_cli.experiment.command import default_scale
+from p2prdf_cli.experiment.figure import amount, draw, rendered
+from p2prdf_cli.experiment.report import setting_text, write_tables
+
+SMALL = ("--peers", 100, "--queries", 200, "--triples", 1000, "--instances", 5, "--values", 5)
+
+
+def _experiment(*arguments: object) -> Outcome:
+    return CliRunner().invoke(app, ["experiment", *map(str, arguments)], terminal_width=100)
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Result]:
+    """The results of every experiment at a very small size (at which not every claim need hold)."""
+    sizes = {"peers": 60, "queries": 60, "triples": 600, "instances": 4, "values": 4}
+    return {name: each.run(replace(each.setting, **sizes), lambda _: None) for name, each in EXPERIMENTS.items()}
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def test_help_lists_every_experiment_with_its_summary() -> None:
+    listed = " ".join(_experiment("--help").output.split())
+    for name, each in EXPERIMENTS.items():
+        assert f"{name} {each.summary}" in listed
+
+
+def test_people_get_tables_claims_and_what_it_took() -> None:
+    outcome = _experiment("load-distribution", *SMALL)
+    assert outcome.exit_code in (0, 5), outcome.output
+    for word in ("100 peers, 200 queries, 1,000 triples", "CSBV", "QPL total", "✓ ", "of memory"):
+        assert word in outcome.stdout
+    assert max(map(len, outcome.stdout.splitlines())) <= 100
+
+
+def test_the_document_is_the_result_with_what_it_took(tmp_path: Path) -> None:
+    to_file = _experiment("load-distribution", *SMALL, "--json", tmp_path / "r.json")
+    to_stdout = _experiment("load-distribution", *SMALL, "--json", "-")
+    first, second = json.loads((tmp_path / "r.json").read_text()), json.loads(to_stdout.stdout)
+    assert "QPL total" in to_file.stdout
+    for document in (first, second):
+        assert document.pop("seconds") > 0
+        assert document.pop("peak_bytes") > 1 << 20
+        assert set(document.pop("versions")) == {"p2prdf", "python", "numpy"}
+    assert first == second
+    assert first["setting"]["peers"] == 100
+    assert first["tables"][0]["rows"]
+
+
+def _made_up(*, holds: bool) -> Experiment:
+    def run(setting, progress) -> Result:
+        progress(1.0)
+        curve = Curve("one", (0.0, 1.0), (0.0, float(setting.peers)))
+        return Result(
+            "made-up", "Made up", setting.as_dict(), [Table("T", ("a", "b"), (("x", 1),))],
+            [Panel("P", "x", "y", (curve,))], [Claim("the sky is green", "it is blue", holds)],
+        )  # fmt: skip
+
+    return Experiment("Z1: made up", Setting(triples=150_000), run)
+
+
+@pytest.mark.parametrize(("holds", "code", "mark"), [(True, 0, "✓"), (False, 5, "✗")])
+def test_a_new_entry_of_the_registry_is_a_command_and_its_claims_decide_the_exit_code(
+    holds: bool, code: int, mark: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(EXPERIMENTS, "made-up", _made_up(holds=holds))
+    outcome = _experiment("made-up", "--plot", tmp_path / "f.svg", "--json", tmp_path / "r.json")
+    assert outcome.exit_code == code, outcome.output
+    assert f"{mark} the sky is green: it is blue" in outcome.stdout
+    assert (tmp_path / "f.svg").read_text().count("<svg") == 1
+    assert json.loads((tmp_path / "r.json").read_text())["setting"]["peers"] == 2000  # at the default scale, 0.1
+
+
+def test_the_default_scale_is_small_and_shown() -> None:
+    for name, each in EXPERIMENTS.items():
+        scale = default_scale(each)
+        assert each.at(scale).triples <= 15_000
+        assert f"[default: {scale}]" in " ".join(_experiment(name, "--help").output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "named"),
+    [
+        (("--scale", 0), 2, "scale: 0.0"),
+        (("--scale", "nan"), 2, "scale: nan"),
+        (("--peers", 0), 2, "--peers"),
+        (("--key-encoding", "rot13"), 2, "rot13"),
+        (("--plot", "load.gif"), 2, "load.gif"),
+        (("--plot", "nowhere/load.png"), 1, "nowhere/load.png: there is no such folder"),
+        (("--json", "nowhere/load.json"), 1, "nowhere/load.json: there is no such folder"),
+        (("--plot", "folder.png"), 1, "folder.png: Is a directory"),
+    ],
+)
+def test_bad_input_is_refused_by_name_before_the_run(
+    arguments: tuple, code: int, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(setting, progress) -> Result:
+        raise AssertionError("it ran")
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.png").mkdir()
+    monkeypatch.setitem(EXPERIMENTS, "load-distribution", Experiment("E1", Setting(), never))
+    outcome = _experiment("load-distribution", *arguments)
+    assert outcome.exit_code == code, outcome.output
+    assert named in " ".join(outcome.stderr.replace("│", " ").split())
+    assert outcome.stdout == ""
+
+
+def test_without_matplotlib_a_figure_is_refused_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else found(name))
+    outcome = _experiment("load-distribution", *SMALL, "--plot", tmp_path / "f.png")
+    assert outcome.exit_code == 2
+    assert "pip install 'p2prdf[plot]'" in " ".join(outcome.stderr.replace("│", " ").split())
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_tables_fit_and_nothing_of_them_is_cut_off(name: str, width: int, results: dict[str, Result]) -> None:
+    for numbers in results[name].tables:
+        stream = io.StringIO()
+        write_tables(Console(file=stream, width=width, highlight=False), numbers)
+        text = stream.getvalue()
+        assert max(map(len, text.splitlines())) <= min(width, 100)
+        words = set(text.split())
+        for row in numbers.rows:
+            for cell in row[1:]:
+                spelled = cell if isinstance(cell, str) else f"{cell:,}".removesuffix(".0")
+                assert set(spelled.split()) <= words or any(word.startswith(spelled) for word in words), cell
+
+
+def test_a_setting_is_one_line() -> None:
+    text = setting_text(Setting().as_dict())
+    assert text.startswith("20,000 peers, 100,000 queries, 600,000 triples, ")
+    assert text.endswith("key encoding paper, seed 1")
+
+
+# --- figures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_figure_has_an_axes_for_each_panel_with_all_its_curves_and_labels(
+    name: str, results: dict[str, Result]
+) -> None:
+    result = results[name]
+    figure = draw(result.title, result.panels, setting_text(result.setting))
+    assert len(figure.axes) == len(result.panels) > 0
+    for axes, panel in zip(figure.axes, result.panels, strict=True):
+        drawn = axes.containers if panel.kind == "bars" else axes.lines
+        assert len(drawn) == len(panel.curves)
+        assert axes.get_title(loc="left") == panel.title
+        assert axes.get_ylabel().replace("\n", " ") == panel.y_label
+        assert axes.get_xlabel() == panel.x_label
+        legend = axes.get_legend()
+        assert (legend is None) == (len(panel.curves) == 1)
+        assert legend is None or all(text.get_text() for text in legend.get_texts())
+        if panel.kind == "lines":
+            styles = {(line.get_linestyle(), line.get_color(), line.get_marker()) for line in axes.lines}
+            assert len(styles) == len(panel.curves)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_figure_as_png_is_of_the_documented_width_and_not_blank(name: str, results: dict[str, Result]) -> None:
+    result = results[name]
+    png = image.imread(io.BytesIO(rendered(draw(result.title, result.panels, "foot"), "png")))
+    assert png.shape[1] == 1605
+    assert 0.01 < float(np.mean(png[..., :3] < 0.9)) < 0.5
+
+
+@pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
+def test_equal_results_give_equal_bytes_without_a_date(kind: str, results: dict[str, Result]) -> None:
+    """Lines, bars, logarithmic axes: the first and the last panel of the experiment that has all of them."""
+    result = results["address-cache"]
+    panels = (result.panels[0], result.panels[-1])
+    first, second = (rendered(draw(result.title, panels, "foot"), kind) for _ in range(2))
+    assert first == second
+    assert not re.search(rb"<dc:date>|CreationDate|20\d\d-\d\d-\d\d", first)
+    assert first.startswith({"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}[kind])
+
+
+def test_legends_lie_over_no_data(results: dict[str, Result]) -> None:
+    result = results["load-distribution"]
+    figure = draw(result.title, result.panels)
+    figure.canvas.draw()
+    for axes in figure.axes:
+        legend = axes.get_legend().get_window_extent()
+        assert legend.y0 >= axes.get_window_extent().y1 - 1
+        assert legend.x1 <= figure.bbox.x1
+
+
+def test_more_curves_than_styles_are_all_drawn() -> None:
+    curves = tuple(Curve(f"c{at}", (0.0, 1.0), (0.0, float(at))) for at in range(9))
+    figure = draw("many", [Panel("P", "x", "y", curves)])
+    assert len(figure.axes[0].lines) == 9
+
+
+@pytest.mark.parametrize(
+    ("value", "spelled"),
+    [(0, "0"), (5000, "5,000"), (2e6, "2 M"), (1.5e6, "1.5 M"), (2.25e9, "2.25 G"), (0.25, "0.25"), (2.5, "2.5"),
+     (100000, "100,000")],
+)  # fmt: skip
+def test_axes_spell_numbers_for_people(value: float, spelled: str) -> None:
+    assert amount(value) == spelled

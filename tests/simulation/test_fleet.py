@@ -1,0 +1,179 @@
+"""A fleet reports, peer by peer, what a World of real peers reports; its messages are the World's."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from p2prdf.columns import as_list
+from p2prdf.errors import LocalProtocolError
+from p2prdf.peer import PeerConfig
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.rdf.sparql import parse_select
+from p2prdf.sim.fleet import KEY_ENCODINGS, Fleet, paper_keys
+from p2prdf.sim.paths import PathSchema, path_queries, path_triples
+from p2prdf.sim.places import Places
+from p2prdf.sim.workload import draw_query, draw_triples, draw_vocabulary
+from p2prdf.sim.world import World, WorldOptions
+
+SCHEMA = PathSchema(levels=4, branch=2, instances=3, values=4, domains=2)
+
+
+def distinct(queries):
+    """Real peers evaluate equal queries once; a fleet, like the paper, one by one."""
+    return list({(query.patterns, query.constants): query for query in queries}.values())
+
+
+def in_world(peers, algorithm, queries, triples, roles, overlay="kademlia", seed=3, batch=50):
+    world = World(
+        WorldOptions(peers=peers, seed=seed, overlay=overlay, config=PeerConfig(roles=roles, group_lease_seconds=1e9))
+    )
+    subscribers = [world.subscribe(0.0, at % peers, query, algorithm) for at, query in enumerate(queries)]
+    world.run_until_quiet()
+    for at in range(0, len(triples), batch):
+        world.publish(0.0, at % peers, triples[at : at + batch])
+        world.run_until_quiet()
+    return world, subscribers
+
+
+def in_fleet(positions, algorithm, queries, triples, *, overlay="kademlia", batch=50, **options):
+    dictionary = TermDictionary()
+    fleet = Fleet(dictionary, [Places(positions, overlay)], algorithm, **options)
+    fleet.subscribe(queries)
+    columns = [np.array(dictionary.intern_all(list(column)), np.uint32) for column in zip(*triples, strict=True)]
+    for at in range(0, len(triples), batch):
+        fleet.publish(*(column[at : at + batch] for column in columns))
+    return fleet
+
+
+def path_workload(triples=500, queries=60):
+    dictionary = TermDictionary()
+    columns = path_triples(dictionary, triples, schema=SCHEMA, seed=5)
+    texts = [dictionary.texts(as_list(column)) for column in columns]
+    once = list(dict.fromkeys(zip(*texts, strict=True)))  # twice in one publication is received once
+    return distinct(path_queries(queries, schema=SCHEMA, length=4, seed=4)), once
+
+
+def loads_of(world):
+    status = [node.peer.status() for node in sorted(world.nodes, key=lambda node: node.contact.key)]
+    return [each["processing_load"] for each in status], [each["storage_load"] for each in status]
+
+
+@pytest.mark.parametrize("overlay", ["kademlia", "chord"])
+@pytest.mark.parametrize("algorithm", list(Algorithm))
+@pytest.mark.parametrize("list_answers", [True, False])
+def test_every_peer_carries_what_a_real_peer_carries(algorithm, list_answers, overlay):
+    queries, triples = path_workload()
+    roles = "all" if algorithm is Algorithm.CSBV else "cqc"
+    world, subscribers = in_world(12, algorithm, queries, triples, roles, overlay)
+    fleet = in_fleet(
+        [node.contact.key for node in world.nodes], algorithm, queries, triples, overlay=overlay,
+        list_answers=list_answers,
+    )  # fmt: skip
+    loads = fleet.loads[0]
+    processing, storage = loads_of(world)
+    assert loads.arrivals.tolist() == processing
+    assert loads.storage.tolist() == storage
+    assert fleet.answers == sum(len(subscriber.rows) for subscriber in subscribers) > 100
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_arbitrary_queries_and_data_load_a_fleet_as_they_load_peers(seed):
+    """Filters, repeated variables, triples published again: whatever draw_query comes up with."""
+    rng = Random(seed)
+    vocabulary = draw_vocabulary(rng)
+    triples = draw_triples(rng, vocabulary, 80)
+    queries = distinct(
+        query
+        for query in (draw_query(rng, triples, vocabulary) for _ in range(12))
+        if not any(all(slot >= 0 for slot in pattern) for pattern in query.patterns)
+    )
+    world, _ = in_world(5, Algorithm.CSBV, queries, triples, "all", seed=seed, batch=1)
+    fleet = in_fleet([node.contact.key for node in world.nodes], Algorithm.CSBV, queries, triples)
+    processing, storage = loads_of(world)
+    assert fleet.loads[0].arrivals.tolist() == processing
+    assert fleet.loads[0].storage.tolist() == storage
+
+
+@pytest.mark.parametrize("algorithm", list(Algorithm))
+@pytest.mark.parametrize("order", ["rarest", "written"])
+def test_counted_answers_are_as_many_as_listed_ones(algorithm, order):
+    queries, triples = path_workload()
+    counted, listed = (
+        in_fleet([1, 1 << 62], algorithm, queries, triples, order=order, list_answers=listing)
+        for listing in (False, True)
+    )
+    assert counted.answers == listed.answers > 100
+    assert counted.loads[0].rows.tolist() == listed.loads[0].rows.tolist()
+
+
+def test_the_size_of_a_batch_changes_nothing():
+    queries, triples = path_workload()
+    one, many = (in_fleet([5, 1 << 63], Algorithm.CSBV, queries, triples, batch=size) for size in (1, 400))
+    assert one.answers == many.answers
+    assert one.loads[0].arrivals.tolist() == many.loads[0].arrivals.tolist()
+    assert one.loads[0].storage.tolist() == many.loads[0].storage.tolist()
+
+
+def test_rings_of_several_sizes_share_one_run():
+    queries, triples = path_workload()
+    dictionary = TermDictionary()
+    rings = [Places([1 << 60]), Places([1 << 60, 1 << 62, 1 << 63])]
+    fleet = Fleet(dictionary, rings, Algorithm.CSBV)
+    fleet.subscribe(queries)
+    fleet.publish(*(np.array(dictionary.intern_all(list(c)), np.uint32) for c in zip(*triples, strict=True)))
+    totals = [(int(loads.arrivals.sum()), int(loads.storage.sum())) for loads in fleet.loads]
+    assert totals[0] == totals[1]
+    assert len(fleet.loads[1].rows) == 3
+
+
+def test_every_row_is_in_one_message_and_every_message_has_a_cause():
+    queries, triples = path_workload()
+    seen = []
+    fleet = in_fleet([7, 1 << 63], Algorithm.CSBV, queries, triples, batch=1, on_messages=seen.append)
+    index = [message for message in seen if message.step < 0]
+    assert sum(len(message.key) for message in index) == 7 * len(triples)
+    rows = [message for message in seen if message.step >= 0]
+    assert sum(int(message.rows.sum()) for message in rows) == fleet.loads[0].rows.sum()
+    assert all((message.cause < len(triples)).all() for message in rows)
+    for message in rows:  # one at a time: a message's cause is the triple just published
+        assert len(np.unique(message.cause)) == 1
+
+
+def test_keys_on_demand_give_the_same_answers_from_fewer_copies():
+    queries, triples = path_workload()
+    every, some = (
+        in_fleet([7, 1 << 63], Algorithm.CSBV, queries, triples, roles=roles) for roles in ("all", "advertised")
+    )
+    assert every.answers == some.answers > 100
+    assert some.loads[0].triples.sum() * 7 == every.loads[0].triples.sum()
+
+
+def test_paper_keys_leave_out_the_role():
+    s, p, o = (np.array([value], np.uint64) for value in (3, 5, 7))
+    assert paper_keys(1, s, p, o) == paper_keys(4, o, p, s)  # a subject and an object alike
+    assert paper_keys(3, s, p, o) == paper_keys(6, o, s, p)
+    assert paper_keys(3, s, p, o) != paper_keys(3, p, s, o)
+    typed = KEY_ENCODINGS["typed"]
+    assert typed(1, s, p, o) != typed(4, o, p, s)
+
+
+def test_what_a_fleet_cannot_run_is_refused_by_name():
+    dictionary = TermDictionary()
+    fleet = Fleet(dictionary, [Places([1])], Algorithm.CSBV, list_answers=False)
+    wildcard = parse_select("SELECT * WHERE { ?s ?p ?o }")
+    filtered = parse_select('SELECT * WHERE { ?s <urn:p> ?o FILTER(?o > 3) }')
+    with pytest.raises(LocalProtocolError, match="no constant part"):
+        fleet.subscribe([wildcard])
+    with pytest.raises(LocalProtocolError, match="counted only where"):
+        fleet.subscribe([filtered])
+    term = np.array(dictionary.intern_all(["<urn:t>"]), np.uint32)
+    fleet.publish(term, term, term)
+    with pytest.raises(LocalProtocolError, match="before its triples"):
+        fleet.subscribe([ConjunctiveQuery(((0, -1, 1),), ("<urn:p>",), (0,), ("s",))])
+    for options in ({"order": "random"}, {"roles": "some"}):
+        with pytest.raises(LocalProtocolError, match="is neither"):
+            Fleet(TermDictionary(), [Places([1])], Algorithm.CSBV, **options)

@@ -1,0 +1,50 @@
+"""What a node is called, and so where on the ring it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from p2prdf import keys
+from p2prdf.errors import LocalProtocolError
+from p2prdf_node.config import load_config
+from p2prdf_node.daemon import _identifier
+
+ADDRESS = ("127.0.0.1", 7400)
+
+
+def test_an_address_names_a_node_without_a_data_directory():
+    assert _identifier(None, ADDRESS, None) == _identifier(None, ADDRESS, None)
+    assert _identifier(None, ADDRESS, None) != _identifier(None, ("127.0.0.1", 7401), None)
+
+
+def test_a_data_directory_keeps_the_identifier_at_any_address(tmp_path):
+    first = _identifier(tmp_path / "data", ADDRESS, None)
+    assert len(first) == 20
+    assert _identifier(tmp_path / "data", ("127.0.0.1", 9), None) == first
+
+
+def test_ordinals_spread_nodes_evenly(tmp_path):
+    for directory in (None, tmp_path):
+        found = []
+        for ordinal in range(8):
+            data = None if directory is None else directory / str(ordinal)
+            found.append(keys.node_key(_identifier(data, ("127.0.0.1", ordinal + 1), ordinal)))
+        ranked = sorted(found)
+        gaps = [b - a for a, b in zip(ranked, [*ranked[1:], ranked[0] + (1 << 64)], strict=True)]
+        assert max(gaps) - min(gaps) < 1 << 49  # the other bytes are anything
+
+
+def test_two_nodes_of_one_ordinal_are_two_peers():
+    assert _identifier(None, ADDRESS, 3) != _identifier(None, ("127.0.0.1", 7401), 3)
+
+
+def test_a_data_directory_of_another_place_is_refused(tmp_path):
+    _identifier(tmp_path, ADDRESS, 3)
+    assert _identifier(tmp_path, ADDRESS, None) == _identifier(tmp_path, ADDRESS, 3)
+    with pytest.raises(LocalProtocolError, match=r"setting ordinal: .* another place than 4"):
+        _identifier(tmp_path, ADDRESS, 4)
+
+
+def test_the_ordinal_comes_from_the_environment_and_may_be_empty_there():
+    assert load_config(environment={"P2PRDF_ORDINAL": "0"}).ordinal == 0
+    assert load_config(environment={"P2PRDF_ORDINAL": ""}).ordinal is None
