@@ -19,6 +19,8 @@ The idea
   list.  If anyone live is known to lie between this peer and s (first of all the predecessor of s, but
   the argument holds for any member), read that one, and adopt it if it answers.  In any case notify the first
   successor in the end.
+* *Changed*: whoever gets other pointers tells its predecessor, and whoever was notified in vain is told as well; they
+  stabilise then.  So news goes back along the ring at once, and pauses only matter when messages are lost.
 * *Rectify*, when notified: ping the predecessor; the notifier takes its place if that one is gone or if the
   notifier is closer.
 
@@ -53,6 +55,8 @@ What follows is not in the proof, and is needed in practice, where failures come
   comes to wind round twice.  The same question is put to somebody in the own ring now and then.
 * Who leaves tells everyone it knows, which for them is a failure found early.
 * Who answers but is no member (it restarted and has not joined again) is as good as gone.
+* A position belongs to whoever had it first and lives.  A second one is not let in, and if it got in while the first
+  was still joining, it goes when it finds the first to be the predecessor of its successor.
 
 A list that has come round ends with the peer itself, and is shorter than R then; what other peers' lists lack
 to that (they do not know of a newcomer yet) is never made up.
@@ -68,6 +72,7 @@ from p2prdf.overlay.chord_config import ChordConfig
 from p2prdf.overlay.chord_lookup import ChordTable, ahead
 from p2prdf.overlay.chord_messages import (
     Answer,
+    Changed,
     Create,
     FindSuccessor,
     GetRing,
@@ -167,8 +172,10 @@ class Chord:
         self._notifier: Contact | None = None
         self._doors: dict[int, Contact] = {}
         self._hints: dict[int, Contact] = {}
-        self._quick = 0
         self._rounds = 0
+        self._rested_from = 0.0
+        self._pressed = 0
+        self._pressed_at = 0.0
         self._stabilise_at: float | None = None
         self._tend_at: float | None = None
         self._again_at: float | None = None
@@ -178,6 +185,7 @@ class Chord:
             GetRing: self._on_get_ring,
             FindSuccessor: self._on_find_successor,
             Notify: self._on_notify,
+            Changed: self._on_changed,
             Leaving: self._on_leaving,
             **dict.fromkeys((Pong, Ring, RingBusy, Names, NotMember), self._talk.answer),
         }
@@ -260,6 +268,10 @@ class Chord:
         """Return the live peers: those that have answered as members."""
         return self._talk.contacts.live()
 
+    def fell_silent(self, contact: Contact) -> bool:
+        """Tell whether a peer stopped answering lately, without a word."""
+        return self._talk.contacts.is_silent(contact, self._talk.now)
+
     def status(self) -> dict[str, Any]:
         """Return the pointers and counts for people and monitoring."""
         return {
@@ -340,7 +352,7 @@ class Chord:
         predecessor = lookup.before
         if predecessor is None or predecessor == self.own:
             self._doors.pop(door.key, None)
-            self._join_failed("nobody answered as a member", self.config.join_seconds)
+            self._join_put_off("nobody answered as a member", self.config.join_seconds)
         else:
             self._talk.read(predecessor, partial(self._join_read, query, predecessor))
 
@@ -349,14 +361,14 @@ class Chord:
         if self._query is not query:
             return
         if ring is None:
-            self._join_failed("the predecessor is gone", self.config.retry_seconds)
+            self._join_put_off("the predecessor is gone", self.config.retry_seconds)
         elif isinstance(ring, RingBusy):
             self._join_again(query, predecessor)
         else:
             others = [contact for contact in ring.successors if contact.key != self.own.key] or [predecessor]
             rivals = [contact for contact in ring.successors if contact.key == self.own.key]
             if not between(predecessor.key, self.own.key, others[0].key):
-                self._join_failed("the ring has changed", self.config.retry_seconds)
+                self._join_put_off("the ring has changed", self.config.retry_seconds)
             elif rivals and rivals[0] not in (self.own, query.dead_rival):
                 self._talk.check(rivals[0], partial(self._join_examined, query, predecessor, rivals[0]))
             else:
@@ -367,7 +379,7 @@ class Chord:
         """Read a busy predecessor again in a moment; begin anew if it goes on too long."""
         query.tries += 1
         if query.tries > _TRIES_MAX:
-            self._join_failed("the predecessor is busy", self.config.retry_seconds)
+            self._join_put_off("the predecessor is busy", self.config.retry_seconds)
         else:
             self._again = partial(self._talk.read, predecessor, partial(self._join_read, query, predecessor))
             self._again_at = self._talk.now + query.tries * self.config.retry_seconds * self._talk.spread(0.5)
@@ -378,14 +390,14 @@ class Chord:
             return
         if lives:
             self._talk.trace("position_taken", by=str(rival))
-            self._join_failed("another peer has this position", self.config.join_seconds)
+            self._join_put_off("another peer has this position", self.config.join_seconds)
         else:
             query.dead_rival = rival
             self._talk.read(predecessor, partial(self._join_read, query, predecessor))
 
-    def _join_failed(self, reason: str, pause: float) -> None:
+    def _join_put_off(self, reason: str, pause: float) -> None:
         self._query = self._again_at = None
-        self._talk.trace("join_failed", reason=reason)
+        self._talk.trace("join_put_off", reason=reason)
         self._stabilise_at = self._talk.now + pause * self._talk.spread(0.5) if self._doors else None
 
     def _become_member(self, successors: tuple[Contact, ...]) -> None:
@@ -400,9 +412,9 @@ class Chord:
     # --- stabilise -------------------------------------------------------------------------------
 
     def _hurry(self) -> None:
-        """Stabilise as soon as no query is under way."""
+        """Stabilise as soon as no query is under way, but not without a pause."""
         if self.member:
-            self._stabilise_at = self._talk.now
+            self._stabilise_at = max(self._talk.now, self._rested_from + self.config.retry_seconds)
 
     def _hint(self, contact: Contact) -> None:
         """Have somebody read at the next stabilisation who may be closer than the first successor."""
@@ -430,7 +442,27 @@ class Chord:
             self._put_off(query)
         else:
             self._set_successors(successor_list(self.own, first, ring.successors, self.config.successors))
-            self._read_closer(query, ring.predecessor)
+            rival = ring.predecessor
+            if rival is not None and rival.key == self.own.key and rival != self.own:
+                self._talk.check(rival, partial(self._rival_checked, query, rival))
+            else:
+                self._read_closer(query, ring.predecessor)
+
+    def _rival_checked(self, query: _Query, rival: Contact, lives: bool) -> None:
+        """Give way to a peer of the own position that the successor knows; go on if it is the own former life."""
+        if self._query is not query:
+            return
+        if not lives:
+            self._read_closer(query, None)
+            return
+        self._talk.trace("position_taken", by=str(rival))
+        self._doors = {self.successors[0].key: self.successors[0]}
+        self.member = False
+        self.predecessor = self._notifier = None
+        self.successors = (self.own,)
+        self.changed()
+        self._tend_at = None
+        self._join_put_off("another peer has this position", self.config.join_seconds)
 
     def _read_closer(self, query: _Query, told: Contact | None) -> None:
         """Read whoever is closest before the first successor, so that it may take its place."""
@@ -455,23 +487,26 @@ class Chord:
             return
         if isinstance(ring, Ring):
             self._set_successors(successor_list(self.own, closer, ring.successors, self.config.successors))
-        self._stabilised(query)
+        if isinstance(ring, RingBusy):
+            self._put_off(query)
+        else:
+            self._stabilised(query)
 
     def _stabilised(self, query: _Query) -> None:
         """End a stabilisation: notify the first successor, and rest."""
         if self.successors[0] != self.own:
             self._talk.post(self.successors[0], Notify())
-        self._rest(query, self.config.quick_seconds if self._quick else self.config.stabilise_seconds)
-        self._quick = max(0, self._quick - 1)
+        self._rest(query, self.config.stabilise_seconds)
 
     def _put_off(self, query: _Query) -> None:
-        """Give a stabilisation up, as the peer to be read is busy."""
+        """Give a stabilisation up for a moment, as the peer to be read is busy."""
         self._talk.count("busy_met")
         self._rest(query, self.config.retry_seconds)
 
     def _rest(self, query: _Query, pause: float) -> None:
         # Whoever is hardly ever at rest can hardly ever be read: rest about as long as that took.
         self._query = None
+        self._rested_from = self._talk.now
         pause = max(pause, self._talk.now - query.began_at)
         self._stabilise_at = self._talk.now + pause * self._talk.spread(0.25)
         self._rectify()
@@ -479,12 +514,27 @@ class Chord:
     def _set_successors(self, successors: tuple[Contact, ...]) -> None:
         if successors != self.successors:
             self.successors = successors
+            self._pressed = 0
+            self._tell_predecessor()
             self._pointers_changed()
 
+    def _tell_predecessor(self) -> None:
+        """Have the predecessor take over what is new, so that news travels back along the ring at once."""
+        if self.predecessor is not None:
+            self._talk.post(self.predecessor, Changed())
+
+    def _on_changed(self, _message: Changed, sender: Contact) -> None:
+        """Stabilise soon; less and less so if that is said again and again, for then it does not help."""
+        if sender == self.successors[0] and self.member:
+            now, period = self._talk.now, self.config.stabilise_seconds
+            self._pressed = self._pressed + 1 if now - self._pressed_at < 2 * period else 0
+            self._pressed_at = now
+            pause = min(self.config.retry_seconds * 2 ** min(self._pressed, 8), period)
+            self._stabilise_at = min(self._stabilise_at or now + period, max(now, self._rested_from + pause))
+
     def _pointers_changed(self) -> None:
-        """Repair at a quicker pace for a while, and get to know those now pointed to."""
+        """Get to know those now pointed to."""
         self._table = None
-        self._quick = self.config.quick_rounds
         named = self._named()
         self._talk.contacts.keep(named)
         for contact in named:
@@ -517,9 +567,12 @@ class Chord:
         self._query = None
         if self.predecessor is None or between(self.predecessor.key, notifier.key, self.own.key):
             self._set_predecessor(notifier)
+        elif self.predecessor != notifier:
+            self._talk.post(notifier, Changed())  # it does not know of the predecessor
         self._rectify()
 
     def _set_predecessor(self, contact: Contact) -> None:
+        self._tell_predecessor()  # that somebody has come in between
         self.predecessor = contact
         self._pointers_changed()
         if self.successors[0] == self.own:

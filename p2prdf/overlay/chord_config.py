@@ -21,9 +21,6 @@ class ChordConfig:
     """Length of the successor lists, R: so many may fail at once, less one."""
     stabilise_seconds: float = 1.0
     """Pause between two stabilisations, give or take a quarter."""
-    quick_seconds: float = 0.1
-    """The same while the own pointers change, and for ``quick_rounds`` times after."""
-    quick_rounds: int = 5
     tend_seconds: float = 1.0
     """Pause between two rounds of pings and repairs of a finger, give or take a quarter."""
     timeout_seconds: float = 0.25
@@ -34,8 +31,8 @@ class ChordConfig:
     """Pause before a busy peer is asked again; longer each time."""
     join_seconds: float = 1.0
     """Pause before joining is tried again."""
-    gone_seconds: float = 10.0
-    """How long a peer that fell silent is asked once more before it is named in an outcome, unless it speaks."""
+    silent_seconds: float = 10.0
+    """How long a peer that fell silent is not followed when the successor names it as predecessor, unless it speaks."""
     contacts_max: int = 64
     """Live peers watched beyond those the ring needs."""
     meetings_max: int = 64
@@ -49,7 +46,7 @@ class ChordConfig:
         """Refuse settings that make no sense."""
         for name in self.__slots__:
             value = getattr(self, name)
-            if value < 0 or (value == 0 and name not in ("quick_rounds", "contacts_max")):
+            if value < 0 or (value == 0 and name != "contacts_max"):
                 raise LocalProtocolError(f"{name} must be more than 0, not {value!r}")
         if self.successors > SUCCESSORS_MAX:
             raise LocalProtocolError(f"successors must be at most {SUCCESSORS_MAX}, not {self.successors}")

@@ -31,9 +31,9 @@ class _Live:
 class Contacts:
     """Live, silent and told peers; by key, as no two live ones can share a position."""
 
-    def __init__(self, *, contacts_max: int, gone_seconds: float):
+    def __init__(self, *, contacts_max: int, silent_seconds: float):
         self._contacts_max = contacts_max
-        self._gone_seconds = gone_seconds
+        self._silent_seconds = silent_seconds
         self._live: dict[int, _Live] = {}
         self._silent: dict[Contact, float] = {}
         self._told: dict[int, Contact] = {}
@@ -113,7 +113,7 @@ class Contacts:
     def is_silent(self, contact: Contact, now: float) -> bool:
         """Tell whether a peer fell silent lately and has not been heard of since."""
         at = self._silent.get(contact)
-        return at is not None and now - at < self._gone_seconds
+        return at is not None and now - at < self._silent_seconds
 
     def tell(self, contacts: tuple[Contact, ...]) -> None:
         """Note the outcome of a lookup."""

@@ -12,9 +12,9 @@ from p2prdf.wire.contract import ContactLost, ContactSeen, FindOwner, OwnersFoun
 from p2prdf.wire.messages import Contact
 
 __all__ = [
-    "Answer", "Create", "FindSuccessor", "GetRing", "Introduce", "Leave", "Leaving", "Names", "NotMember", "Notify",
-    "Ping", "Pong", "Post", "Question", "Reading", "Ring", "RingBusy", "RingEffect", "RingMessage", "RingRequest",
-    "Suspect",
+    "Answer", "Changed", "Create", "FindSuccessor", "GetRing", "Introduce", "Leave", "Leaving", "Names", "NotMember",
+    "Notify", "Ping", "Pong", "Post", "Question", "Reading", "Ring", "RingBusy", "RingEffect", "RingMessage",
+    "RingRequest", "Suspect",
 ]  # fmt: skip
 
 
@@ -98,6 +98,11 @@ class Notify:
 
 
 @dataclass(frozen=True, slots=True)
+class Changed:
+    """To the predecessor, or a notifier that is not: read me again, my pointers are not what you think."""
+
+
+@dataclass(frozen=True, slots=True)
 class Leaving:
     """To everyone known: I am gone.  ``successors``: my list, for whoever knew nobody but me."""
 
@@ -109,7 +114,7 @@ Answer = Pong | Ring | RingBusy | Names | NotMember
 Reading = Ring | RingBusy | NotMember
 """The answers to GetRing."""
 
-RingMessage = Question | Answer | Notify | Leaving
+RingMessage = Question | Answer | Notify | Changed | Leaving
 
 
 # --- into the machine ----------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """Questions of a Chord peer that wait for their answers: numbers, timeouts, repetitions.
 
 A question is sent again when ``timeout_seconds`` have passed without an answer, and given up after as many
-silences as the asker allowed.  A timeout that is found much too late says something about this process and
-not about the other, whose answer may lie unread in the socket: it does not count.
+silences as the asker allowed, or as the peer deserves by then: a connection with it may have broken meanwhile.
+A timeout that is found much too late says something about this process and not about the other, whose answer
+may lie unread in the socket: it does not count.
 
 What is to be done with the outcome is a pair of calls, kept with the question.  An answer to a question that
 is no longer open, or from somebody else than was asked, finds none and changes nothing.
@@ -22,20 +23,23 @@ __all__ = ["Open", "Requests"]
 
 @dataclass(slots=True, eq=False)
 class Open:
-    """One question under way.  ``silences``: how many more are allowed."""
+    """One question under way.  ``silences_max``: how many are allowed; 0: as many as the peer deserves."""
 
     to: Contact
     question: Question
-    silences: int
+    silences_max: int
     answered: Callable[[Answer], None]
     failed: Callable[[], None]
-    due: float
+    due: float = 0.0
+    silences: int = 0
 
 
 class Requests:
     """All questions of one peer.  How many there may be is the asker's to bound."""
 
-    def __init__(self, *, first: int, timeout_seconds: float):
+    def __init__(self, *, first: int, timeout_seconds: float, patience: Callable[[Contact], int]):
+        """Number questions from ``first`` + 1 on; ``patience``: silences that a peer deserves."""
+        self._patience = patience
         self._next = first
         self._timeout = timeout_seconds
         self._open: dict[int, Open] = {}
@@ -94,8 +98,8 @@ class Requests:
                 continue
             request = self._open[number]
             if now - due <= self._timeout:
-                request.silences -= 1
-            if request.silences > 0:
+                request.silences += 1
+            if request.silences < (request.silences_max or self._patience(request.to)):
                 self._schedule(request, now)
                 again.append(request)
             else:

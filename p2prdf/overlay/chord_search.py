@@ -1,9 +1,9 @@
 """What a Chord peer looks up: owners for the application, its fingers, and its own place.
 
 A lookup (:mod:`p2prdf.overlay.chord_lookup`) asks only peers before the key; those at or after it are as the
-predecessor told.  Before an outcome is given to the application, its first peer, who is the owner, and whoever
-fell silent lately are asked whether they live; who does not is left out, which leaves no gap.  Leaving out
-the silent ones unasked would: one that came back would be missing.
+predecessor told.  Before an outcome is given to the application, they are asked whether they live, which costs one
+more round trip; who does not is left out, and that leaves no gap.  Leaving out unasked who fell silent lately
+would save a timeout, but one that came back would be missing.
 """
 
 from __future__ import annotations
@@ -84,30 +84,35 @@ class Searches:
         self._starting = True
         while self._waiting and self._under_way < self._talk.config.lookups_max:
             self._under_way += 1
-            self.search(self._lookup(self._waiting.popleft(), self._place.table), partial(self._found, {}))
+            lookup = self._lookup(self._waiting.popleft(), self._place.table)
+            self.search(lookup, partial(self._found, self._talk.now))
         self._starting = False
 
-    def _found(self, living: dict[Contact, None], lookup: Lookup) -> None:
-        """Tell the outcome, once nobody of it is doubtful; ``living`` have answered since it was found."""
-        contacts, now = self._talk.contacts, self._talk.now
-        since = now - 2 * self._talk.config.tend_seconds
-        for place, contact in enumerate(lookup.result):
-            sure = contact in living or contact == self._talk.own
-            owner = place == 0 and not contacts.answered_since(contact, since)
-            if not sure and (owner or contacts.is_silent(contact, now)):
-                self._talk.check(contact, partial(self._checked, living, lookup, contact))
-                return
+    def _found(self, began_at: float, lookup: Lookup) -> None:
+        """Ask everyone in the outcome that has not answered since the lookup began, all at once."""
+        contacts, own = self._talk.contacts, self._talk.own
+        doubtful = {
+            contact: None
+            for contact in lookup.result
+            if contact != own and not contacts.answered_since(contact, began_at)
+        }
+        for contact in list(doubtful):
+            self._talk.check(contact, partial(self._checked, lookup, doubtful, contact))
+        if not doubtful:
+            self._tell(lookup)
+
+    def _checked(self, lookup: Lookup, doubtful: dict[Contact, None], contact: Contact, lives: bool) -> None:
+        if not lives:
+            lookup.failed(contact)
+        del doubtful[contact]
+        if not doubtful:
+            self._tell(lookup)
+
+    def _tell(self, lookup: Lookup) -> None:
         self._under_way -= 1
-        contacts.tell(tuple(contact for contact in lookup.result if contact != self._talk.own))
+        self._talk.contacts.tell(tuple(contact for contact in lookup.result if contact != self._talk.own))
         self._talk.effect(OwnersFound(lookup.target, lookup.result, lookup.complete, lookup.before))
         self.start()
-
-    def _checked(self, living: dict[Contact, None], lookup: Lookup, contact: Contact, lives: bool) -> None:
-        if lives:
-            living[contact] = None
-        else:
-            lookup.failed(contact)
-        self._found(living, lookup)
 
     def stop(self) -> None:
         """Fail what waits, and begin nothing more."""

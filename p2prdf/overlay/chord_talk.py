@@ -80,11 +80,14 @@ class Talk:
         self.config = config
         self.now = 0.0
         self.counts: dict[str, int] = {}
-        self.contacts = Contacts(contacts_max=config.contacts_max, gone_seconds=config.gone_seconds)
+        self.contacts = Contacts(contacts_max=config.contacts_max, silent_seconds=config.silent_seconds)
         self._effects: list[RingEffect] = []
         self._pointers = pointers
-        self._patience = patience
-        self._requests = Requests(first=first_request, timeout_seconds=config.timeout_seconds)
+        self._requests = Requests(
+            first=first_request,
+            timeout_seconds=config.timeout_seconds,
+            patience=patience or (lambda _: config.silences),
+        )
         self._pinging: dict[Contact, None] = {}
         self._drawn = 0
         self._stopped = False
@@ -130,13 +133,11 @@ class Talk:
         to: Contact,
         answered: Callable[[Answer], None],
         failed: Callable[[], None],
-        silences: int = 0,
+        silences_max: int = 0,
     ) -> None:
         """Ask a peer, again after each silence: as many as prove it gone, if not told otherwise."""
-        if not silences:
-            silences = self._patience(to) if self._patience else self.config.silences
         question = make(self._requests.number())
-        self._requests.ask(Open(to, question, silences, answered, failed, 0.0), self.now)
+        self._requests.ask(Open(to, question, silences_max, answered, failed), self.now)
         self.post(to, question)
 
     def read(self, contact: Contact, told: Callable[[Ring | RingBusy | None], None]) -> None:
@@ -200,20 +201,38 @@ class Talk:
             self.contacts.answered(contact, self.now)
         elif contact.key != self.own.key and (self.contacts.room or self._pointers.wants(contact)):
             for other in self.contacts.displaced_by(contact):
+                if other.key == contact.key:  # it has moved, unless the other still lives
+                    self._examine(other, contact)
+                    return
                 self.lose(other, "replaced")
             self.contacts.answered(contact, self.now)
             self.trace("peer_seen", peer=str(contact))
             self.effect(ContactSeen(contact))
             self._pointers.met(contact)
 
+    def _examine(self, known: Contact, newcomer: Contact) -> None:
+        """Find out whether the known peer of a position lives; the first to be known stays if so."""
+        if known in self._pinging:
+            return
+
+        def told(lives: bool) -> None:
+            self._pinging.pop(known, None)
+            if lives:
+                self.trace("position_taken", by=str(known), claimed_by=str(newcomer))
+            else:
+                self.meet(newcomer)
+
+        self._pinging[known] = None
+        self.check(known, told)
+
     def lose(self, contact: Contact, reason: str) -> None:
         """Take a peer for gone."""
         self._pointers.drop(contact)
+        if reason == "silent":
+            self.contacts.fell_silent(contact, self.now)
         if self.contacts.lose(contact):
             self.trace("peer_gone", peer=str(contact), reason=reason)
             self.effect(ContactLost(contact))
-        if reason == "silent":
-            self.contacts.fell_silent(contact, self.now)
         for request in self._requests.to(contact):
             if self._requests.close(request.question.request, contact) is not None:
                 request.failed()

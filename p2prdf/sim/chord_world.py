@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAL_ROUNDS", "ChordOptions", "ChordWorld", "RingBroken", "churn", "main", "run_seed"]
 
-HEAL_ROUNDS: Final = 40
+HEAL_ROUNDS: Final = 30
 """Rounds after which a ring that is left alone must be ideal: a second's pause and two questions each."""
 _EVENTS_MAX: Final = 5_000_000
 
