@@ -42,6 +42,10 @@ def node(
         Path | None,
         typer.Option(metavar="FILE", help="Cluster secret; needed beyond loopback. P2PRDF_SECRET also gives it."),
     ] = None,
+    overlay: Annotated[
+        str | None,
+        typer.Option(metavar="kademlia|chord", help="Who owns a key, and how nodes meet; the same at all nodes."),
+    ] = None,
     roles: Annotated[
         str | None,
         typer.Option(metavar="advertised|all", help="Index triples where somebody waits, or under all keys."),
@@ -76,6 +80,7 @@ def node(
         "ordinal": ordinal,
         "advertise": advertise,
         "secret_file": secret_file,
+        "overlay": overlay,
         "roles": roles,
         "log_format": log_format,
         "log_level": log_level,

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from p2prdf.errors import LocalProtocolError
+from p2prdf.overlay.address_cache import OVERLAYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,6 +50,8 @@ class NodeConfig:
     """Place on the ring among evenly placed nodes, 0 to 65,535, each given once (a StatefulSet's pod index)."""
     secret_file: Path | None = None
     """File whose content is the cluster secret (at least 16 bytes, white space at the ends ignored)."""
+    overlay: str = "kademlia"
+    """How nodes find each other and who owns a key, ``kademlia`` or ``chord``; the same at all nodes."""
     roles: str = "advertised"
     """``advertised``: index triples under the key roles somebody waits on; ``all``: under all seven."""
 
@@ -122,6 +125,7 @@ class NodeConfig:
             self._address("advertise", self.advertise, default_port=1)
         for address in self.bootstrap:
             self._address("bootstrap", address)
+        self._choice("overlay", tuple(OVERLAYS))
         self._choice("roles", ("advertised", "all"))
         self._choice("log_format", ("auto", "json", "console"))
         self._choice("log_level", ("debug", "info", "warning", "error"))

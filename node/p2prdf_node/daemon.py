@@ -1,6 +1,6 @@
 """The node as a process: puts the parts together, starts them, watches over them, stops them.
 
-    datagrams  Membership ┐                       ┌─ Links ── peers
+    datagrams  Members ───┐                       ┌─ Links ── peers
     TCP in     Greeter ─┬─ PeerInlet ─── Driver ──┤
                         └─ ClientSession ─┘  │    └─ ClientSession ── clients
                                             Peer
@@ -44,12 +44,14 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.codec import FrameCodec
 from p2prdf.wire.contract import ContactLost, ContactSeen
 from p2prdf.wire.messages import ClientError, ClientHello, Contact, PeerHello
+from p2prdf_node.chord_membership import ChordMembership
 from p2prdf_node.clients import Clients
 from p2prdf_node.config import NodeConfig, format_address, split_address
 from p2prdf_node.connection import Connection, Connections
 from p2prdf_node.discovery import ID_BYTES
 from p2prdf_node.driver import Clock, Driver
 from p2prdf_node.logs import configure_logs
+from p2prdf_node.members import Members
 from p2prdf_node.membership import Membership
 from p2prdf_node.parsing import QueryParser
 from p2prdf_node.session import ClientSession
@@ -157,6 +159,7 @@ class Daemon:
         self._codec = FrameCodec(dictionary, ARRAYS)
         entropy = random.Random(secrets.randbits(128))  # noqa: S311 - the peer's choices guard nothing
         settings = PeerConfig(
+            overlay=config.overlay,
             roles=config.roles,
             answers_window=config.answers_window,
             answers_pending_max=config.answers_pending_max,
@@ -171,7 +174,8 @@ class Daemon:
             hello_seconds=config.hello_seconds,
             frame_seconds=config.frame_seconds,
         )
-        self.membership = Membership(
+        membership = ChordMembership if config.overlay == "chord" else Membership
+        self.membership: Members = membership(
             config, (identifier, *advertised),
             seen=self._seen, lost=self._lost, linked=self._linked, spawn=self.spawn,
         )  # fmt: skip

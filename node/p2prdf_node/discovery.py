@@ -5,7 +5,7 @@ measured reasons: its crawler returns dead peers and never the caller; its stora
 50 bytes with 60,000; its table hands out neighbours in bucket order rather than by distance; it evicts a
 peer for one lost datagram; it starts a task per datagram, whoever sent it.  So here
 
-* a datagram is opened (:mod:`p2prdf_node.seal`) before it is looked at, and carried out at once;
+* a datagram is opened (:mod:`p2prdf_node.envelopes`) before it is looked at, and carried out at once;
 * only three calls exist: ``ping``, ``find_node`` and ``leave``, each telling who calls from where;
 * calls under way are bounded, and one that is not answered in time is simply None.
 
@@ -18,8 +18,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import secrets
-import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import structlog
@@ -29,7 +27,7 @@ from kademlia.node import Node
 from kademlia.protocol import KademliaProtocol
 
 from p2prdf import keys
-from p2prdf_node.seal import Sealer
+from p2prdf_node.envelopes import Envelopes
 
 if TYPE_CHECKING:
     import socket
@@ -78,7 +76,7 @@ class Datagrams:
         self.claim = claim
         self.listener = listener
         self.timeout_seconds = timeout_seconds
-        self._sealer = Sealer(seal_key, keys.node_key(claim[0]))
+        self._envelopes = Envelopes(seal_key, keys.node_key(claim[0]), "kademlia")
         self._server = _Server(self)
         self._protocol: Any = None
 
@@ -96,7 +94,7 @@ class Datagrams:
     @property
     def refused(self) -> dict[str, int]:
         """Number of datagrams not opened, by reason."""
-        return dict(self._sealer.refused)
+        return self._envelopes.refused
 
     # --- the routing table -----------------------------------------------------------------------
 
@@ -142,14 +140,13 @@ class Datagrams:
 
     # --- sealing ---------------------------------------------------------------------------------
 
-    def open(self, datagram: bytes) -> bytes | None:
-        """Return the payload of a genuine datagram."""
-        return self._sealer.open(datagram, now=time.time())
+    def open(self, datagram: bytes, address: Any, reply: Callable[[bytes], object]) -> bytes | None:
+        """Return the payload of a genuine datagram of this overlay; ``reply`` gets a notice for one of the other."""
+        return self._envelopes.open(datagram, address, reply)
 
     def seal(self, payload: bytes, address: Any) -> bytes:
         """Seal a datagram for whoever is known at ``address``."""
-        receiver = self.listener.key_at(address[:2])
-        return self._sealer.seal(payload, receiver=receiver, nonce=secrets.token_bytes(8), now=time.time())
+        return self._envelopes.seal(payload, self.listener.key_at(address[:2]))
 
 
 class _SealedTransport:
@@ -161,8 +158,12 @@ class _SealedTransport:
 
     def sendto(self, data: bytes, address: Any) -> None:
         """Send one datagram, sealed."""
+        self.send_sealed(self._seal(data, address), address)
+
+    def send_sealed(self, datagram: bytes, address: Any) -> None:
+        """Send one datagram that is sealed already."""
         if not self._inner.is_closing():
-            self._inner.sendto(self._seal(data, address), address)
+            self._inner.sendto(datagram, address)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -185,7 +186,7 @@ class _Protocol(KademliaProtocol):  # type: ignore[misc]  # the package has no t
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
         """Open a datagram and carry out what it asks for, or take it for the answer it is."""
-        payload = self._datagrams.open(data)
+        payload = self._datagrams.open(data, addr, lambda notice: self.transport.send_sealed(notice, addr))
         if payload is None or len(payload) < 1 + ID_BYTES:
             return
         number = payload[1 : 1 + ID_BYTES]

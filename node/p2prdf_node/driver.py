@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact, Parcel
     from p2prdf_node.clients import Clients
     from p2prdf_node.connection import Connection
-    from p2prdf_node.membership import Membership
+    from p2prdf_node.members import Members
 
 __all__ = ["Clock", "Driver"]
 
@@ -75,7 +75,7 @@ class Driver:
         self._linger = 0.0
         self._held: list[Connection] = []
 
-    def connect(self, links: Links, clients: Clients, membership: Membership) -> None:
+    def connect(self, links: Links, clients: Clients, membership: Members) -> None:
         """Say who carries out effects."""
         self._loop = asyncio.get_running_loop()
         self._links, self._clients, self._membership = links, clients, membership

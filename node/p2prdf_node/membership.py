@@ -1,4 +1,4 @@
-"""Who is there, and who is closest to a key.
+"""Kademlia: who is there, and who is closest to a key.
 
 A peer enters the table only after it has answered *our* ping at the address it claims, so neither
 hearsay nor a forged sender puts anyone there.  Lookups run on
@@ -22,9 +22,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-import socket
 import time
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,10 +32,13 @@ from p2prdf import keys
 from p2prdf.overlay.kademlia import Lookup
 from p2prdf.wire.contract import OwnersFound
 from p2prdf.wire.messages import Contact
-from p2prdf_node.config import split_address
 from p2prdf_node.discovery import BUCKET_PEERS, ID_BYTES, Claim, Datagrams
+from p2prdf_node.members import CONFIRM_PINGS, Address, Doors, Spawn
 
 if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
     from p2prdf_node.config import NodeConfig
 
 __all__ = ["Membership"]
@@ -46,18 +47,10 @@ MEETINGS_MAX: Final = 64
 """Claimed peers being pinged for the first time; further claims are ignored (they are repeated)."""
 LOOKUPS_MAX: Final = 32
 """Lookups under way at once."""
-CONFIRM_PINGS: Final = 8
-"""A peer that connects is pinged so often before it is turned away; it may be busy sending."""
-LOST_MAX: Final = 64
-"""Lost peers remembered, to be tried again for ``LOST_SECONDS``."""
-LOST_SECONDS: Final = 600.0
 QUICK_ROUNDS: Final = 10
 QUICK_SECONDS: Final = 0.1
 RETRY_SECONDS_MIN: Final = 0.1
 RETRY_SECONDS_MAX: Final = 5.0
-
-Address = tuple[str, int]
-Spawn = Callable[[Coroutine[Any, Any, None], str], object]
 
 log = structlog.get_logger("membership")
 
@@ -103,9 +96,8 @@ class Membership:
         self._members: dict[int, _Member] = {}
         self._keys_by_address: dict[Address, int] = {}
         self._meetings: set[Claim] = set()
-        self._lost_at: dict[Address, float] = {}
+        self._doors = Doors(config.bootstrap)
         self._lookups = asyncio.Semaphore(LOOKUPS_MAX)
-        self._family = socket.AF_UNSPEC
         self._turn = 0
         self._stopped = False
 
@@ -113,7 +105,7 @@ class Membership:
 
     async def start(self, bound: socket.socket) -> None:
         """Begin to answer on a bound datagram socket."""
-        self._family = bound.family
+        self._doors.use(bound)
         await self._datagrams.listen(bound)
 
     async def run(self) -> None:
@@ -135,7 +127,7 @@ class Membership:
 
     def status(self) -> dict[str, Any]:
         """Return counts for people and monitoring."""
-        return {"peers": len(self._members), "datagrams_refused": self._datagrams.refused}
+        return {"overlay": "kademlia", "peers": len(self._members), "datagrams_refused": self._datagrams.refused}
 
     async def find_owners(self, key: int) -> OwnersFound:
         """Look up the live peers closest to a key; at most ``LOOKUPS_MAX`` at a time, others wait."""
@@ -212,9 +204,7 @@ class Membership:
     def _remove(self, member: _Member, reason: str) -> None:
         log.info("peer_gone", peer=str(member.contact), reason=reason)
         if reason == "silent":
-            while len(self._lost_at) >= LOST_MAX:
-                del self._lost_at[next(iter(self._lost_at))]
-            self._lost_at[member.address] = time.monotonic()
+            self._doors.lost(member.address)
         self._datagrams.remove(member.claim)
         self._follow_table()
 
@@ -234,7 +224,7 @@ class Membership:
                 member = _Member(claim, Contact(key, claim[1], claim[2]))
                 self._members[key] = member
                 self._keys_by_address[member.address] = key
-                self._lost_at.pop(member.address, None)
+                self._doors.found(member.address)
                 log.info("peer_seen", peer=str(member.contact))
                 self._seen(member.contact)
 
@@ -251,14 +241,9 @@ class Membership:
 
     async def _join(self) -> bool:
         """Call the bootstrap and lost peers that are not in the table; tell whether anyone is known."""
-        addresses: list[Address] = []
-        for text in self.config.bootstrap:
-            addresses += await self._resolve(text)
-        forget = time.monotonic() - LOST_SECONDS
-        self._lost_at = {address: at for address, at in self._lost_at.items() if at > forget}
-        addresses += self._lost_at
         own = self.claim[1:]
-        strangers = [a for a in dict.fromkeys(addresses) if a not in self._keys_by_address and a != own]
+        addresses = await self._doors.addresses()
+        strangers = [address for address in addresses if address not in self._keys_by_address and address != own]
         claims = await asyncio.gather(*(self._datagrams.ping(address) for address in strangers))
         newcomers = [
             claim
@@ -276,17 +261,6 @@ class Membership:
         own = self.claim[0]
         for flipped in (0x00, 0x80, 0x40, 0xC0):
             await self._lookup(bytes([own[0] ^ flipped]) + own[1:])
-
-    async def _resolve(self, text: str) -> list[Address]:
-        host, port = split_address(text)
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(RETRY_SECONDS_MAX):
-                found = await loop.getaddrinfo(host, port, family=self._family, type=socket.SOCK_DGRAM)
-        except (OSError, TimeoutError, UnicodeError) as error:
-            log.warning("bootstrap_unresolved", address=text, reason=str(error) or "no answer in time")
-            return []
-        return [(str(entry[4][0]), int(entry[4][1])) for entry in found]
 
     async def _monitor(self) -> None:
         for _ in range(QUICK_ROUNDS):

@@ -34,6 +34,7 @@ def test_lists_are_written_as_lists_in_files_and_with_commas_elsewhere(tmp_path)
         ({"listen": "::1:7400"}, "in brackets"),
         ({"bootstrap": "host:0"}, "setting bootstrap: 'host:0'"),
         ({"roles": "some"}, "setting roles: 'some' is none of advertised, all"),
+        ({"overlay": "pastry"}, "setting overlay: 'pastry' is none of kademlia, chord"),
         ({"log_format": "xml"}, "setting log_format"),
         ({"connections_max": "many"}, "setting connections_max (option): 'many'"),
         ({"connections_max": 1.5}, "is not a whole number"),
@@ -51,6 +52,15 @@ def test_a_wrong_setting_is_refused_by_name_and_reason(options, complaint):
     with pytest.raises(LocalProtocolError) as caught:
         load_config(options)
     assert complaint in str(caught.value)
+
+
+def test_the_overlay_comes_from_anywhere_and_is_kademlia_by_default(tmp_path):
+    file = tmp_path / "node.toml"
+    file.write_text('overlay = "chord"')
+    assert load_config().overlay == "kademlia"
+    assert load_config(file=file).overlay == "chord"
+    assert load_config(environment={"P2PRDF_OVERLAY": "chord"}).overlay == "chord"
+    assert load_config({"overlay": "kademlia"}, file=file).overlay == "kademlia"
 
 
 def test_an_unknown_key_of_the_file_is_refused(tmp_path):

@@ -1,0 +1,312 @@
+"""Chord: who is there, and who owns a key, by :mod:`p2prdf.overlay.chord` over sealed datagrams.
+
+The machine decides everything about the ring.  What is left is its driver: one socket, one timer, and the way
+into the ring.
+
+The way in.  A node without bootstrap addresses makes a ring of its own.  One that has some pings them, and the
+machine joins by whoever answers.  If nobody answers as a member for ``CREATE_SECONDS``, it makes a ring of its own
+all the same, for somebody has to be the first when all nodes of a cluster start at once; but not all of them:
+each waits up to twice as long, at random.  Later the addresses are pinged from time to time, and peers that
+are not known by then are introduced to the machine, which finds out whether they are of another ring and joins
+the two.  If the bootstrap names resolve to nobody but this node itself, it is the first.
+
+Numbers of the node's own pings, to addresses at which it does not know who is there, have the highest bit set;
+the machine's never have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+import structlog
+
+from p2prdf import keys
+from p2prdf.errors import RemoteProtocolError
+from p2prdf.overlay.chord import Chord, ChordConfig
+from p2prdf.overlay.chord_messages import (
+    Create,
+    Introduce,
+    Leave,
+    Ping,
+    Pong,
+    Post,
+    RingEffect,
+    RingMessage,
+    RingRequest,
+    Suspect,
+)
+from p2prdf.wire.contract import ContactLost, ContactSeen, FindOwner, OwnersFound, Trace
+from p2prdf.wire.messages import Contact
+from p2prdf_node.chord_codec import DATAGRAM_BYTES_MAX, decode, encode
+from p2prdf_node.envelopes import Envelopes
+from p2prdf_node.logs import LineLimit
+from p2prdf_node.members import CONFIRM_PINGS, Address, Doors, Spawn
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from p2prdf_node.config import NodeConfig
+
+__all__ = ["ChordMembership"]
+
+CREATE_SECONDS: Final = 1.0
+RETRY_SECONDS_MIN: Final = 0.1
+RETRY_SECONDS_MAX: Final = 5.0
+HAILS_MAX: Final = 256
+"""Own pings under way; one more counts as unanswered."""
+LOG_LINES_PER_SECOND: Final = 20
+
+_HAIL: Final = 1 << 63
+_LEVELS: Final = {
+    "peer_seen": "info",
+    "peer_gone": "info",
+    "ring_joined": "info",
+    "position_taken": "error",
+    "successors_lost": "warning",
+    "answer_malformed": "warning",
+}
+
+log = structlog.get_logger("membership")
+
+
+class ChordMembership:
+    """The overlay as one peer sees it (:class:`p2prdf_node.members.Members`)."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        claim: tuple[bytes, str, int],
+        *,
+        seen: Callable[[Contact], None],
+        lost: Callable[[Contact], None],
+        linked: Callable[[int], bool],
+        spawn: Spawn,
+    ):
+        self.config = config
+        self.claim = claim
+        self.contact = Contact(keys.node_key(claim[0]), claim[1], claim[2])
+        self.joined = asyncio.Event()
+        self._seen, self._lost, self._linked, self._spawn = seen, lost, linked, spawn
+        self._envelopes = Envelopes(config.seal_key, self.contact.key, "chord")
+        self._doors = Doors(config.bootstrap)
+        self._lines = LineLimit(LOG_LINES_PER_SECOND)
+        self._malformed = 0
+        self._chord = Chord(
+            self.contact,
+            ChordConfig(
+                stabilise_seconds=config.ping_seconds,
+                tend_seconds=config.ping_seconds,
+                timeout_seconds=config.ping_timeout_seconds,
+                silences=config.ping_strikes,
+            ),
+            first_request=secrets.randbits(62),
+            patience=self._patience,
+        )
+        self._hails: dict[int, asyncio.Future[tuple[Contact, bool]]] = {}
+        self._finding: dict[int, list[asyncio.Future[OwnersFound]]] = {}
+        self._transport: asyncio.DatagramTransport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+
+    # --- what the daemon calls -------------------------------------------------------------------
+
+    async def start(self, bound: socket.socket) -> None:
+        """Begin to answer on a bound datagram socket."""
+        self._doors.use(bound)
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.create_datagram_endpoint(lambda: _Protocol(self), sock=bound)
+
+    async def run(self) -> None:
+        """Find the way into a ring, and other rings later, until cancelled."""
+        if not self.config.bootstrap:
+            self._submit(Create())
+        pause = RETRY_SECONDS_MIN
+        patience = CREATE_SECONDS * random.uniform(1, 2)  # noqa: S311 - guards nothing
+        create_at = time.monotonic() + patience
+        while True:
+            met = await self._knock()
+            if met == "a member":
+                create_at = time.monotonic() + patience
+            elif not self._chord.member and (met == "only itself" or time.monotonic() > create_at):
+                log.info("ring_created", met=met)
+                self._submit(Create())
+            # As long as it is alone, others may be just starting.
+            pause = min(2 * pause, RETRY_SECONDS_MAX if self._chord.contacts() else 1.0)
+            await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311 - spreads load, guards nothing
+
+    def stop(self) -> None:
+        """Tell everyone known that this peer leaves, and close."""
+        self._submit(Leave())
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for hail in self._hails.values():
+            hail.cancel()
+        for lookups in self._finding.values():
+            for lookup in lookups:
+                lookup.cancel()
+        if self._transport is not None:
+            self._transport.close()
+
+    def contacts(self) -> list[Contact]:
+        """Return the live peers that are watched over."""
+        return self._chord.contacts()
+
+    def status(self) -> dict[str, Any]:
+        """Return counts for people and monitoring."""
+        return {
+            "overlay": "chord",
+            "peers": len(self._chord.contacts()),
+            "datagrams_refused": {**self._envelopes.refused, "malformed": self._malformed},
+            "ring": self._chord.status(),
+        }
+
+    async def find_owners(self, key: int) -> OwnersFound:
+        """Look up the first live peers at or after a key; lookups beyond a bound fail at once."""
+        if self._stopped:
+            return OwnersFound(key, (), complete=False)
+        future: asyncio.Future[OwnersFound] = asyncio.get_running_loop().create_future()
+        waiting = self._finding.setdefault(key, [])
+        waiting.append(future)
+        if len(waiting) == 1:
+            self._submit(FindOwner(key))
+        return await future
+
+    async def confirm(self, contact: Contact) -> bool:
+        """Tell whether a peer of this cluster answers at the address that ``contact`` claims."""
+        if contact in self._chord.contacts():
+            return True
+        for _ in range(CONFIRM_PINGS):
+            answer = await self._hail((contact.host, contact.port))
+            if answer is not None:
+                return answer[0] == contact
+        return False
+
+    def suspect(self, key: int) -> None:
+        """Ping a peer at once, because a connection with it broke or was refused."""
+        self._submit(Suspect(key))
+
+    # --- the way in ------------------------------------------------------------------------------
+
+    async def _knock(self) -> str:
+        """Ping all doors that nobody known is behind; tell what was met there at best."""
+        addresses = await self._doors.addresses()
+        known = {(contact.host, contact.port) for contact in self._chord.contacts()}
+        own = self.claim[1], self.claim[2]
+        strangers = [address for address in addresses if address not in known and address != own]
+        met = "nobody" if self._doors.unresolved or any(address != own for address in addresses) else "only itself"
+        for answer in await asyncio.gather(*map(self._hail, strangers)):
+            if answer is not None and answer[0] != self.contact:
+                met = "a member" if answer[1] or met == "a member" else "no member"
+                self._submit(Introduce(answer[0]))
+        return met
+
+    async def _hail(self, address: Address) -> tuple[Contact, bool] | None:
+        """Return who answers at an address, and whether as a member; None if nobody does in time."""
+        if len(self._hails) >= HAILS_MAX or self._stopped:
+            return None
+        number = _HAIL | secrets.randbits(63)
+        future: asyncio.Future[tuple[Contact, bool]] = asyncio.get_running_loop().create_future()
+        self._hails[number] = future
+        self._send(Ping(number), address, 0)
+        try:
+            async with asyncio.timeout(self.config.ping_timeout_seconds):
+                return await future
+        except TimeoutError:
+            return None
+        finally:
+            del self._hails[number]
+
+    # --- driving the machine ---------------------------------------------------------------------
+
+    def _submit(self, request: RingRequest) -> None:
+        if not self._stopped:
+            self._carry_out(self._chord.submit(request, now=time.monotonic()))
+
+    def received(self, datagram: bytes, address: Address) -> None:
+        """Take in a datagram."""
+        payload = self._envelopes.open(datagram, address, lambda notice: self._send_sealed(notice, address))
+        if payload is None or self._stopped:
+            return
+        try:
+            message, sender = decode(payload)
+        except RemoteProtocolError as error:
+            self._malformed += 1
+            if self._lines.allow(time.monotonic()):
+                log.warning("datagram_malformed", sender=str(address), reason=str(error))
+            return
+        if isinstance(message, Pong) and message.request & _HAIL:
+            future = self._hails.get(message.request)
+            if future is not None and not future.done():
+                future.set_result((sender, message.member))
+            return
+        self._carry_out(self._chord.receive(message, sender=sender, now=time.monotonic()))
+
+    def _wake(self) -> None:
+        self._timer = None
+        self._carry_out(self._chord.wake(now=time.monotonic()))
+
+    def _carry_out(self, effects: list[RingEffect]) -> None:
+        self._arm()
+        for effect in effects:
+            match effect:
+                case Post(to, message):
+                    self._send(message, (to.host, to.port), to.key)
+                case ContactSeen(contact):
+                    self._doors.found((contact.host, contact.port))
+                    self.joined.set()
+                    self._seen(contact)
+                case ContactLost(contact):
+                    if self._chord.fell_silent(contact):
+                        self._doors.lost((contact.host, contact.port))
+                    self._lost(contact)
+                case OwnersFound(key):
+                    for future in self._finding.pop(key, ()):
+                        if not future.done():
+                            future.set_result(effect)
+                case Trace(event, fields):
+                    level = _LEVELS.get(event, "debug")
+                    if level == "debug" or self._lines.allow(time.monotonic()):
+                        getattr(log, level)(event, **fields)
+                case _:
+                    assert_never(effect)
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self._chord.deadline
+        if deadline is not None and not self._stopped:
+            wait = max(0.0, deadline - time.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(wait, self._wake)
+
+    def _send(self, message: RingMessage, address: Address, receiver: int) -> None:
+        payload = encode(message, self.claim)
+        assert len(payload) <= DATAGRAM_BYTES_MAX, f"{type(message).__name__} of {len(payload)} bytes"
+        self._send_sealed(self._envelopes.seal(payload, receiver), address)
+
+    def _send_sealed(self, datagram: bytes, address: Address) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.sendto(datagram, address)
+
+    def _patience(self, contact: Contact) -> int:
+        return self.config.ping_strikes_linked if self._linked(contact.key) else self.config.ping_strikes
+
+
+class _Protocol(asyncio.DatagramProtocol):
+    """The socket's end."""
+
+    def __init__(self, membership: ChordMembership):
+        self._membership = membership
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        """Hand a datagram on."""
+        self._membership.received(data, addr[:2])
+
+    def error_received(self, exc: Exception) -> None:
+        """Ignore an error report: an unreachable peer shows by its silence."""

@@ -1,0 +1,91 @@
+"""Datagrams of one node: sealed, and marked with the overlay they belong to.
+
+A cluster runs one overlay, and its nodes must agree which.  Members of both kinds share the cluster's secret, so
+the first byte under the seal says whose datagram it is.  One of the other overlay is not looked into any
+further: the log says so, naming both, and the sender is told by a *notice*, so that both ends know, and
+nobody waits for an answer that cannot come without learning why.  A notice is never answered.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from p2prdf_node.config import format_address
+from p2prdf_node.seal import Sealer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Envelopes"]
+
+_MARKS: Final = {"kademlia": b"k", "chord": b"c"}
+_OVERLAYS: Final = {mark: overlay for overlay, mark in _MARKS.items()}
+_NOTICE: Final = b"n"
+"""Followed by the mark of the overlay that its sender belongs to."""
+_SAID_SECONDS: Final = 60.0
+_SAID_MAX: Final = 256
+
+log = structlog.get_logger("membership")
+
+
+class Envelopes:
+    """Seals what goes out and opens what comes in, for one node of one overlay."""
+
+    def __init__(self, seal_key: bytes, own_key: int, overlay: str):
+        self.overlay = overlay
+        self._mark = _MARKS[overlay]
+        self._sealer = Sealer(seal_key, own_key)
+        self._said_at: dict[str, float] = {}
+        self._mismatched = 0
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Number of datagrams not opened, by reason; ``overlay``: of the other overlay."""
+        return {**self._sealer.refused, "overlay": self._mismatched}
+
+    def seal(self, payload: bytes, receiver: int) -> bytes:
+        """Return the datagram that carries ``payload`` to the peer of a key (0: whoever is there)."""
+        return self._seal(self._mark + payload, receiver)
+
+    def open(self, datagram: bytes, address: tuple[str, int], reply: Callable[[bytes], object]) -> bytes | None:
+        """Return the payload of a genuine datagram of this overlay, else None.
+
+        To one of the other overlay ``reply`` is given a datagram for its sender at ``address``.
+        """
+        body = self._sealer.open(datagram, now=time.time())
+        if not body:
+            return None
+        if body[:1] == self._mark:
+            return body[1:]
+        self._mismatched += 1
+        if body[:1] == _NOTICE:
+            self._say(_OVERLAYS.get(body[1:2], "unknown"), address)
+        else:
+            self._say(_OVERLAYS.get(body[:1], "unknown"), address)
+            reply(self._seal(_NOTICE + self._mark, 0))
+        return None
+
+    def _seal(self, body: bytes, receiver: int) -> bytes:
+        return self._sealer.seal(body, receiver=receiver, nonce=secrets.token_bytes(8), now=time.time())
+
+    def _say(self, theirs: str, address: tuple[str, int]) -> None:
+        """Log once in a while for each address."""
+        where, now = format_address(*address[:2]), time.monotonic()
+        if now - self._said_at.get(where, -_SAID_SECONDS) < _SAID_SECONDS:
+            return
+        self._said_at.pop(where, None)
+        while len(self._said_at) >= _SAID_MAX:
+            del self._said_at[next(iter(self._said_at))]
+        self._said_at[where] = now
+        log.error(
+            "overlay_mismatch",
+            code="local-protocol",
+            address=where,
+            theirs=theirs,
+            own=self.overlay,
+            reason=f"setting overlay: this node is of a {self.overlay} overlay, the node there of {theirs}",
+        )

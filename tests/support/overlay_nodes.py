@@ -1,0 +1,114 @@
+"""Members of an overlay in one process, over real datagrams on loopback, for tests of either overlay."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import hashlib
+import socket
+
+from p2prdf_node.chord_membership import ChordMembership
+from p2prdf_node.config import NodeConfig
+from p2prdf_node.membership import Membership
+
+__all__ = ["QUICK", "Node", "all_know_all", "one_ring", "overlay", "until"]
+
+QUICK = NodeConfig(ping_seconds=0.05, ping_timeout_seconds=0.05)
+
+
+class Node:
+    """A member without the rest of a daemon."""
+
+    def __init__(self, config=QUICK, *, bootstrap=(), name=None):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.setblocking(False)
+        host, port = self.socket.getsockname()
+        identifier = hashlib.sha1(name or f"{host}:{port}".encode()).digest()
+        self.linked = set()
+        self.tasks = set()
+        self.log = []
+        addresses = tuple(f"127.0.0.1:{other.port}" for other in bootstrap)
+        kind = ChordMembership if config.overlay == "chord" else Membership
+        self.member = kind(
+            dataclasses.replace(config, bootstrap=addresses), (identifier, host, port),
+            seen=lambda contact: self.log.append(("seen", contact)),
+            lost=lambda contact: self.log.append(("lost", contact)),
+            linked=self.linked.__contains__, spawn=self.spawn,
+        )  # fmt: skip
+        self.port = port
+        self.key = self.member.contact.key
+
+    def spawn(self, work, name):
+        task = asyncio.create_task(work, name=name)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def start(self):
+        await self.member.start(self.socket)
+        self.spawn(self.member.run(), "run")
+
+    async def crash(self):
+        """Go away without a word."""
+        if isinstance(self.member, Membership):
+            self.member._datagrams.close()
+        else:
+            self.member._transport.close()
+            self.member.stop()
+        for task in list(self.tasks):
+            task.cancel()
+        for task in list(self.tasks):
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    def deaf_to(self, ports):
+        """Lose all datagrams from some ports; without any, hear everything again."""
+        if isinstance(self.member, Membership):
+            listener, name = self.member._datagrams._protocol, "datagram_received"
+        else:
+            listener, name = self.member, "received"
+        if ports:
+            heard = getattr(listener, name)
+            setattr(listener, name, lambda data, address: address[1] in ports or heard(data, address))
+        else:
+            delattr(listener, name)
+
+    @property
+    def known(self):
+        return {contact.key for contact in self.member.contacts()}
+
+
+@contextlib.asynccontextmanager
+async def overlay(count, config=QUICK):
+    """Start nodes that join by the first one."""
+    first = Node(config)
+    nodes = [first, *(Node(config, bootstrap=[first]) for _ in range(count - 1))]
+    try:
+        for node in nodes:
+            await node.start()
+        yield nodes
+    finally:
+        for node in nodes:
+            await node.crash()
+
+
+async def until(condition, seconds=10.0):
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def all_know_all(nodes):
+    keys = {node.key for node in nodes}
+    return all(node.known == keys - {node.key} for node in nodes)
+
+
+def one_ring(nodes):
+    """Tell whether nodes of a Chord overlay have the successors they should have."""
+
+    for node in nodes:
+        ahead = sorted((other.key for other in nodes), key=lambda key: (key - node.key - 1) % (1 << 64))
+        if [contact.key for contact in node.member._chord.successors] != ahead[:8]:
+            return False
+    return True

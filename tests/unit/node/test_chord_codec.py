@@ -1,0 +1,142 @@
+"""Chord's messages survive the way through bytes, fit one datagram, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import random
+
+import msgpack
+import pytest
+
+from p2prdf import keys
+from p2prdf.errors import RemoteProtocolError
+from p2prdf.overlay.chord_config import SUCCESSORS_MAX
+from p2prdf.overlay.chord_messages import (
+    Changed,
+    FindSuccessor,
+    GetRing,
+    Leaving,
+    Names,
+    Notify,
+    NotMember,
+    Ping,
+    Pong,
+    Ring,
+    RingBusy,
+)
+from p2prdf.wire.messages import Contact
+from p2prdf_node.chord_codec import CONTACTS_MAX, DATAGRAM_BYTES_MAX, decode, encode
+from p2prdf_node.envelopes import Envelopes
+
+CLAIM = (bytes(range(20)), "127.0.0.1", 7400)
+SENDER = Contact(keys.node_key(CLAIM[0]), "127.0.0.1", 7400)
+LAST = (1 << 64) - 1
+A, B = Contact(0, "10.0.0.1", 1), Contact(LAST, "2001:db8::1", 65_535)
+
+MESSAGES = [
+    Ping(1),
+    Pong(LAST, member=True),
+    Pong(0, member=False),
+    GetRing(2),
+    Ring(3, None, (A,)),
+    Ring(3, A, (B, A)),
+    RingBusy(4),
+    NotMember(5),
+    FindSuccessor(6, LAST),
+    Names(7, ()),
+    Names(8, (A, B)),
+    Notify(),
+    Changed(),
+    Leaving((B,)),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=repr)
+def test_what_was_encoded_is_decoded_with_its_sender(message):
+    assert decode(encode(message, CLAIM)) == (message, SENDER)
+
+
+def test_the_longest_messages_fit_one_datagram():
+    longest = [
+        Contact(LAST - number, "2001:db8:1234:5678:9abc:def0:1234:5678", 65_535) for number in range(CONTACTS_MAX)
+    ]
+    claim = (bytes(20), longest[0].host, 65_535)
+    sealed = Envelopes(bytes(32), 1, "chord")
+    for message in (Names(LAST, tuple(longest)), Ring(LAST, longest[0], tuple(longest[:SUCCESSORS_MAX]))):
+        payload = encode(message, claim)
+        assert decode(payload)[0] == message
+        assert len(payload) <= DATAGRAM_BYTES_MAX
+        assert len(sealed.seal(payload, LAST)) <= 1452  # what IPv6 leaves of an Ethernet frame
+
+
+def test_addresses_have_one_spelling():
+    payload = encode(Names(1, (Contact(1, "2001:DB8:0::1", 9),)), (bytes(20), "2001:db8:0:0::5", 9))
+    message, sender = decode(payload)
+    assert message.contacts == (Contact(1, "2001:db8::1", 9),)
+    assert sender.host == "2001:db8::5"
+
+
+CLAIMED = (CLAIM[0], CLAIM[1], CLAIM[2])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        7,
+        {},
+        [],
+        [1],
+        [1, CLAIMED],
+        [1, CLAIMED, 1, 2],
+        [0, CLAIMED, 1],
+        [99, CLAIMED, 1],
+        ["Ping", CLAIMED, 1],
+        [[1], CLAIMED, 1],
+        [1, CLAIMED, -1],
+        [1, CLAIMED, "1"],
+        [1, CLAIMED, True],
+        [1, CLAIMED, None],
+        [2, CLAIMED, 1, 1],
+        [1, (b"short", "127.0.0.1", 9), 1],
+        [1, ("x" * 20, "127.0.0.1", 9), 1],
+        [1, (bytes(20), "localhost", 9), 1],
+        [1, (bytes(20), "", 9), 1],
+        [1, (bytes(20), 2130706433, 9), 1],
+        [1, (bytes(20), "127.0.0.1", 0), 1],
+        [1, (bytes(20), "127.0.0.1", 65_536), 1],
+        [1, (bytes(20), "127.0.0.1"), 1],
+        [8, CLAIMED, 1, None],
+        [8, CLAIMED, 1, 7],
+        [8, CLAIMED, 1, [7]],
+        [8, CLAIMED, 1, [(1, "127.0.0.1")]],
+        [8, CLAIMED, 1, [(-1, "127.0.0.1", 9)]],
+        [8, CLAIMED, 1, [("1", "127.0.0.1", 9)]],
+        [8, CLAIMED, 1, [(1, "nowhere", 9)]],
+        [8, CLAIMED, 1, [(1, "127.0.0.1", 9)] * (CONTACTS_MAX + 1)],
+        [4, CLAIMED, 1, 5, []],
+        [4, CLAIMED, 1, (1, "127.0.0.1", 9)],
+    ],
+    ids=repr,
+)
+def test_whatever_else_is_refused(body):
+    with pytest.raises(RemoteProtocolError, match="not a message of a ring"):
+        decode(msgpack.packb(body))
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xc1", b"\x91" * 2000, b"\xdd\xff\xff\xff\xff", b"\x93\x01\xd4\x05\x00"])
+def test_what_is_no_msgpack_is_refused(raw):
+    with pytest.raises(RemoteProtocolError):
+        decode(raw)
+
+
+def test_noise_and_damaged_messages_raise_nothing_else():
+    generator = random.Random(1)
+    whole = [encode(message, CLAIM) for message in MESSAGES]
+    for _ in range(5000):
+        damaged = bytearray(generator.choice(whole))
+        for _ in range(generator.randint(1, 3)):
+            damaged[generator.randrange(len(damaged))] = generator.randrange(256)
+        try:
+            decode(bytes(damaged[: generator.randint(1, len(damaged))]))
+        except RemoteProtocolError:
+            continue
