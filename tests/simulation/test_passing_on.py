@@ -42,8 +42,9 @@ class Stale:
     publisher: Node
 
     @classmethod
-    def of(cls, overlay: str, faults: Faults = CALM) -> Stale:
-        world = World(WorldOptions(peers=3, seed=2, overlay=overlay, config=PeerConfig(roles="all"), faults=faults))
+    def of(cls, overlay: str, faults: Faults = CALM, multisend: str = "direct") -> Stale:
+        config = PeerConfig(roles="all", multisend=multisend)
+        world = World(WorldOptions(peers=3, seed=2, overlay=overlay, config=config, faults=faults))
         for owner, relay, publisher in permutations(world.nodes):
             # Whatever the owner owns would be the relay's without it.
             if overlay == "chord" and world.ring.owner((owner.contact.key + 1) % 2**64) == relay.contact:
@@ -129,3 +130,26 @@ def test_a_circle_of_full_windows_does_not_wait_for_itself():
     problems = check_requests(world) + check_placement(world) + check_leftovers(world)
     assert not problems, "\n".join(map(str, problems))
     assert all(int(str(node.peer.status()["passed_on"])) > 1 for node in world.nodes)
+
+
+@pytest.mark.parametrize("multisend", ["direct", "recursive"])
+def test_what_was_being_passed_on_to_a_peer_that_is_gone_is_acknowledged_by_who_owns_it_now(overlay, multisend: str):
+    stale = Stale.of(overlay, multisend=multisend)
+    world, owner, relay = stale.world, stale.owner, stale.relay
+
+    def tap(node: Node, parcel: Parcel) -> Parcel | None:
+        return None if isinstance(parcel.message, NotOwner) or node is owner else parcel
+
+    world.tap = tap
+    subscriber = world.subscribe(0.0, relay.index, PATH)
+    publishing = world.publish(0.0, stale.publisher.index, TRIPLES)
+    world.run_for(5.0)
+    assert int(str(relay.peer.status()["passing_on"])) > 0
+    assert publishing.completed_at is None
+    for node in world.nodes:
+        world.submit(node, ContactLost(owner.contact))
+    world.run_for(60.0)
+    assert publishing.completed_at is not None
+    assert int(str(relay.peer.status()["passing_on"])) == 0
+    assert subscriber.opened_at is not None
+    assert check_answers(subscriber, Oracle(world.log())) == []
