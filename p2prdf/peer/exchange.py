@@ -21,13 +21,13 @@ from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.overlay.outbox import Outbox, Transfer
 from p2prdf.peer.config import PeerConfig
 from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Send, Trace
-from p2prdf.wire.messages import Acknowledge, Contact, Message, NotOwner, Parcel
+from p2prdf.wire.messages import Acknowledge, AskLoad, Contact, KeyDepth, Message, NotOwner, Parcel, TellLoad
 
 __all__ = ["Exchange", "hop"]
 
 _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
-_UNRELIABLE = (Acknowledge, NotOwner)
+_UNRELIABLE = (Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth)
 
 
 @dataclass(slots=True)
