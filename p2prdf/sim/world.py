@@ -80,6 +80,8 @@ class WorldOptions:
 
     ``tables``: "lists", "arrays", or "mixed" (drawn per peer).
     ``bucket``: peers per bucket of the routing tables and per lookup answer.
+    ``places``: ring positions are random, or even: peer i at the bits of i in reverse, so that
+    no peer has more than twice as much of the ring as another.
     ``routing_contacts``: introduce each peer's routing table to it at the start, beside its
     neighbourhood.  ``quiet_horizon_seconds``: a world in which nothing is under way and every
     timer lies further ahead than this is at rest; longer than any retry, shorter than leases.
@@ -93,6 +95,7 @@ class WorldOptions:
     faults: Faults = CALM
     through_codec: bool = False
     bucket: int = 8
+    places: Literal["random", "even"] = "random"
     routing_contacts: bool = True
     quiet_horizon_seconds: float = 60.0
     events_max: int = 100_000_000
@@ -177,6 +180,8 @@ class World(VirtualTime):
         contacts: dict[int, Contact] = {}
         while len(contacts) < self.options.peers:
             key = places.getrandbits(64)
+            if self.options.places == "even":
+                key = int(f"{len(contacts):064b}"[::-1], 2)
             contacts.setdefault(key, Contact(key, f"peer-{len(contacts)}.sim", 7400))
         return [
             self._make_node(index, contact, TermDictionary() if self.options.through_codec else shared)
