@@ -26,9 +26,11 @@ from p2prdf.wire.messages import (
     HoldSubKeys,
     IndexQuery,
     IndexTriples,
+    KeepGroups,
     KeyDepth,
     Parcel,
     Rates,
+    Rows,
     TellLoad,
 )
 
@@ -376,6 +378,22 @@ def test_a_group_that_ended_ends_at_the_holders_once(columns):
     bench.take(HOLDER, gone)
     assert bench.to_send(GroupsGone) == []
     assert bench.peer.waiting(P, KEY)[0][0] == 2 << 32
+
+
+def test_a_holder_asks_the_home_whether_a_copied_query_still_lives(columns):
+    """Who holds nothing but copies has leases to see to as well."""
+    bench = Bench(HOLDER, columns, group_lease_seconds=10.0)
+    query = bench.query(OTHER.key | 1)
+    make = bench.columns.column
+    groups = replace(query.groups, lease=make([hlc.from_seconds(bench.now + 10)]))
+    rows = Rows(make([0], "uint32"), make([7]), make([(1 << 64) - 1]), make([0]), ())
+    bench.take(OWNER, Forward(PLAN, 0, groups, rows, copied=True))
+    for _ in range(4):
+        bench.now += 5.0
+        bench.wake()
+    assert [(to, as_list(asked.groups)) for to, asked in bench.to_send(KeepGroups)][:1] == [(OTHER, [OTHER.key | 1])]
+    bench.take(OTHER, GroupsGone(make([OTHER.key | 1])))
+    assert bench.peer.waiting(P, KEY) == []
 
 
 def test_rates_count_all_sub_keys(columns):
