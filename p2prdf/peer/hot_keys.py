@@ -167,9 +167,14 @@ class HotKeys:
         if refused:  # this peer owns a sub-key and was not asked to hold
             index[np.concatenate(refused)] = 0
             target = self._columns.adopt(keys.sub_keys(plain, index))
-        owners = exchange.first_hops(target)
+        owners = as_array(exchange.first_hops(target), np.int64)
+        if self._config.multisend == "recursive":  # on its way a marked triple would be taken for one of K's
+            marked = np.flatnonzero(index)
+            direct = self._columns.take(target, self._columns.adopt(marked, np.int64))
+            owners = owners.copy()
+            owners[marked] = as_array(exchange.owners(direct), np.int64)
         marks = np.where(index > 0, np.uint32(_MARKS[role]), np.uint32(0))
-        return target, owners, self._columns.adopt(marks, "uint32")
+        return target, self._columns.adopt(owners, np.int64), self._columns.adopt(marks, "uint32")
 
     def accept(self, role: int, batch: TripleBatch, ring: Column) -> tuple[Column, Column, Column | None]:
         """Return the keys of triples that arrived, who is to keep them (0: this peer), the marks of those kept."""

@@ -92,9 +92,16 @@ class _Names:
         return f"<{_NAMESPACE}i{code}>" if code < self._subjects else f'"v{code - self._subjects}"'
 
 
-def hot_queries() -> list[ConjunctiveQuery]:
-    """Return queries that wait on the hottest keys: of rdf:type, of a class, of predicates."""
+def hot_queries(triples: Sequence[Triple] | None = None) -> list[ConjunctiveQuery]:
+    """Return queries that wait on the hottest keys of some triples: rdf:type, a class, predicates.
+
+    Without triples those of the Zipf data.
+    """
     first, second, kind = f"<{_NAMESPACE}p0>", f"<{_NAMESPACE}p1>", f"<{_NAMESPACE}C0>"
+    if triples is not None:
+        predicates = Counter(triple[1] for triple in triples if triple[1] != TYPE)
+        (first, _), (second, _) = predicates.most_common(2)
+        kind = Counter(triple[2] for triple in triples if triple[1] == TYPE).most_common(1)[0][0]
     return [
         conjunctive_query([("?x", TYPE, "?c")], ["?c"], distinct=True),
         conjunctive_query([("?x", TYPE, kind)], ["?x"]),
@@ -142,18 +149,20 @@ def run_skew(
     queries: Sequence[ConjunctiveQuery],
     *,
     typed: float = 0.25,
+    data: Sequence[Triple] | None = None,
     algorithm: Algorithm = Algorithm.CSBV,
     publishers: int = 8,
     round_triples: int = 4_000,
     settling_rounds: int = 12,
     measured_rounds: int = 3,
 ) -> SkewRun:
-    """Publish Zipf triples round by round with queries standing, and compare every answer with the oracle's.
+    """Publish triples round by round with queries standing, and compare every answer with the oracle's.
 
-    A round of ``round_triples`` takes half a ``hot_interval_seconds``, from ``publishers`` peers in turn.
-    Loads of the last ``measured_rounds`` are told apart.
+    They are those of ``data`` in their order, or Zipf-distributed ones.  A round of ``round_triples`` takes
+    half a ``hot_interval_seconds``, from ``publishers`` peers in turn.  Loads of the last
+    ``measured_rounds`` are told apart.
     """
-    run = _Skew(options, queries, typed, algorithm, publishers, round_triples)
+    run = _Skew(options, queries, typed, data, algorithm, publishers, round_triples)
     for _ in range(settling_rounds):
         run.publish()
     settled, splits = run.loads(), run.world.traces["key-split"]
@@ -173,12 +182,13 @@ class _Skew:
     """One run."""
 
     def __init__(
-        self, options: WorldOptions, queries: Sequence[ConjunctiveQuery], typed: float, algorithm: Algorithm,
-        publishers: int, round_triples: int,
+        self, options: WorldOptions, queries: Sequence[ConjunctiveQuery], typed: float, data: Sequence[Triple] | None,
+        algorithm: Algorithm, publishers: int, round_triples: int,
     ):  # fmt: skip
         """Have the queries stand before anything is published."""
         self.world = World(options)
         self._typed = typed
+        self._data = data
         self._publishers = min(publishers, options.peers)
         self._triples = round_triples
         self._rounds = 0
@@ -191,18 +201,26 @@ class _Skew:
     def publish(self) -> None:
         """Publish the next round and wait until all of it has arrived."""
         world = self.world
-        columns = zipf_triples(world.nodes[0].dictionary, self._triples, typed=self._typed, seed=self._rounds)
-        texts = [world.nodes[0].dictionary.texts(column.tolist()) for column in columns]
-        triples: list[Triple] = list(zip(*texts, strict=True))
+        triples = self._round()
         span = world.options.config.hot_interval_seconds / 2
         share = -(-self._triples // self._publishers)
         for at in range(self._publishers):
             batch = triples[at * share : (at + 1) * share]
             peer = at * len(world.nodes) // self._publishers
-            world.publish(span * at / self._publishers, peer, batch)
+            if batch:
+                world.publish(span * at / self._publishers, peer, batch)
         self._rounds += 1
         world.run_for(span)
         world.run_until_quiet()
+
+    def _round(self) -> list[Triple]:
+        """Return the triples of the next round."""
+        if self._data is not None:
+            start = self._rounds * self._triples
+            return list(self._data[start : start + self._triples])
+        dictionary = self.world.nodes[0].dictionary
+        columns = zipf_triples(dictionary, self._triples, typed=self._typed, seed=self._rounds)
+        return list(zip(*(dictionary.texts(column.tolist()) for column in columns), strict=True))
 
     def loads(self) -> tuple[int, ...]:
         """Return the load of each peer so far."""
