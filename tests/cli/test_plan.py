@@ -44,10 +44,23 @@ def test_people_get_loads_messages_memory_keys_growth_and_a_verdict(files: Path)
     for words in (
         "Capacity of 7 peers", "2 queries, CSBV, indexed under", "all 400 triples of", "Load per peer",
         "Messages between peers", "real frames", "Memory of the fullest and of the median peer", "Busiest keys",
-        "p <urn:name> 200", "Growth:", "This overlay carries the stream", "More peers",
+        "p <urn:name> 200", "Growth with", "This overlay carries the stream", "More peers",
     ):  # fmt: skip
         assert words in text
     assert max(map(len, outcome.stdout.splitlines())) <= 100
+
+
+def test_eighty_columns_are_enough_for_every_number(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    arguments = ("--peers", 7, "--queries", files / "both.rq", "--data", files / "data.nt", "--rate", 123_456_789)
+    shown, document = _plan(*arguments), json.loads(_plan(*arguments, "--json", "-").stdout)
+    words = set(shown.stdout.split())
+    for each in document["traffic"]:
+        assert {f"{each['messages_per_triple']:.4f}", f"{each['bytes_per_triple']:,.1f}"} <= words
+        assert f"{each['messages_per_triple'] * 123_456_789:,.0f}" in words
+    for held in document["memory"].values():
+        assert {f"{held['terms']:,}", f"{held['triples']:,}"} <= words
+    assert max(map(len, shown.stdout.splitlines())) <= 80
 
 
 def test_the_document_and_the_figure_are_of_the_same_plan(files: Path) -> None:

@@ -176,7 +176,7 @@ def _run(
     from p2prdf_cli.progress import RunBar
 
     started = time.monotonic()
-    with RunBar(f"{name}: {setting_text(setting.as_dict())}") as bar:
+    with RunBar(f"{name}: {setting.triples:,} triples, {setting.peers:,} peers") as bar:
         result = experiment.run(setting, bar.show)
     seconds = time.monotonic() - started
     if plot is not None:

@@ -157,7 +157,9 @@ def _bars(axes: Axes, panel: Panel) -> None:
             places, curve.y, width * 0.92, label=curve.label, color=ink, hatch=hatch, edgecolor="white", linewidth=0.6,
         )  # fmt: skip
     room = max(8, _TICKS_CHARACTERS // max(1, len(panel.ticks)))
-    axes.set_xticks(range(len(panel.ticks)), ["\n".join(textwrap.wrap(tick, room)) for tick in panel.ticks])
+    axes.set_xticks(
+        range(len(panel.ticks)), ["\n".join(textwrap.wrap(tick, room, break_long_words=False)) for tick in panel.ticks]
+    )
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")
 

@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from rich.text import Text
 
-from p2prdf.sim.capacity.ledger import KINDS
 from p2prdf.sim.capacity.plan import Spread
 from p2prdf.sim.capacity.verdict import verdict
 from p2prdf.sim.experiments.results import Curve, Panel
 from p2prdf_cli.experiment.report import write_paragraph
-from p2prdf_cli.render import fit, human_bytes, output, printable, table
+from p2prdf_cli.render import human_bytes, output, printable, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,24 +22,28 @@ if TYPE_CHECKING:
 
 __all__ = ["foot", "panels", "write_plan"]
 
-_TERMS_CHARACTERS: Final = 46
+_TERMS_CHARACTERS: Final = 38
 
 _HELD: Final = {
-    "triples": "triples, with their indexes",
+    "triples": "triples",
     "rows": "partial results",
-    "queries": "queries and plans",
+    "queries": "queries, plans",
     "terms": "terms",
-    "answers": "answers seen, as a home",
+    "answers": "answers seen",
 }
 _GROWN: Final = {
-    "processing": "copies, partial results received",
-    "copies": "copies of triples held",
+    "processing": "processing load",
+    "copies": "copies held",
     "rows": "partial results held",
     "answers": "answers",
 }
+_SENT: Final = {
+    "index": "triples to owners", "forward": "partial results to owners", "answers": "answers to homes",
+    "deliver": "answers to subscribers", "delivered": "receipts to homes", "acknowledge": "acknowledgements",
+}  # fmt: skip
 _BARS: Final = {
     "index": "triples", "forward": "partial results", "answers": "answers to homes", "deliver": "answers on",
-    "delivered": "receipts", "acknowledge": "acknow- ledgements",
+    "delivered": "receipts", "acknowledge": "acknowl- edgements",
 }  # fmt: skip
 _POINTS_MAX: Final = 400
 
@@ -96,7 +99,7 @@ def _loads(plan: CapacityPlan) -> Table:
         )
     ]
     return table(
-        "Load per peer: copies of triples and partial results; bytes sent and received",
+        "Load per peer: copies and partial results; bytes sent and received",
         ("", "max", "median", "mean", "Gini", "all peers"), rows,
     )  # fmt: skip
 
@@ -109,7 +112,7 @@ def _messages(plan: CapacityPlan) -> Table:
     rate = plan.options.rate
     rows: list[tuple[object, ...]] = [
         (
-            KINDS[each.kind], f"{each.messages:.4f}", f"{each.rows / each.messages:,.1f}" if each.messages else "-",
+            _SENT[each.kind], f"{each.messages:.4f}", f"{each.rows / each.messages:,.1f}" if each.messages else "-",
             f"{each.bytes:,.1f}", _count(each.messages * rate), human_bytes(each.bytes * rate),
         )
         for each in plan.traffic
@@ -118,7 +121,7 @@ def _messages(plan: CapacityPlan) -> Table:
     rows.append(("together", f"{messages:.4f}", "", f"{size:,.1f}", _count(messages * rate), human_bytes(size * rate)))
     weighed = sum(each.weighed for each in plan.traffic)
     return table(
-        f"Messages between peers, per triple published; bytes by {weighed:,} real frames, a message in each",
+        f"Messages between peers per triple; bytes by {weighed:,} real frames",
         ("", "messages", "rows\nin each", "bytes", "messages\na second", "bytes\na second"), rows,
     )  # fmt: skip
 
@@ -141,7 +144,7 @@ def _memory(plan: CapacityPlan) -> Table:
             cells += ["", f"{least}\nto {most}" if least != most else least, ""]
         rows.append(tuple(cells))
     return table(
-        "Memory of the fullest and of the median peer, measured in real tables",
+        "Memory of the fullest and of the median peer",
         ("", "fullest", "bytes", "each", "median", "bytes", "each"), rows,
     )  # fmt: skip
 
@@ -157,10 +160,11 @@ def _keys(plan: CapacityPlan) -> Table:
 def _terms(terms: tuple[str, ...]) -> str:
     """Spell terms in the room there is, of IRIs the end, which tells them from others."""
     room = _TERMS_CHARACTERS // len(terms)
-    return " ".join(
-        f"<…{term[2 - room :]}" if term.startswith("<") and len(term) > room else fit(printable(term), room)
-        for term in terms
-    )
+    return " ".join(term if len(term) <= room else _cut(term, room) for term in map(printable, terms))
+
+
+def _cut(term: str, room: int) -> str:
+    return f"<...{term[4 - room :]}" if term.startswith("<") else f"{term[: room - 3]}..."
 
 
 def _growth(plan: CapacityPlan) -> Table:
@@ -171,7 +175,7 @@ def _growth(plan: CapacityPlan) -> Table:
         rows.append((_GROWN[name], *(f"{count:,}" for count in each.counts), *told))
     first, *others = (f"{count:,}" for count in plan.growth["rows"].triples)
     return table(
-        "Growth: counts after a part of the sample, and what power of the stream they were at each doubling",
+        "Growth with the stream, and the power of it at each doubling",
         ("", f"{first}\ntriples", *others, "power", "lately"), rows,
     )  # fmt: skip
 
