@@ -14,7 +14,7 @@ from p2prdf.sim.experiments.setting import Setting
 from p2prdf.sim.places import Places, even_positions, random_positions
 
 SCALES = {"address-cache": 0.2, "agreement": 0.05}
-SETTINGS = {"hot-keys": Setting(peers=24, queries=4, triples=9_000, instances=1, values=1)}
+SETTINGS = {"hot-keys": Setting(peers=32, queries=4, triples=9_000, instances=1, values=1)}
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
