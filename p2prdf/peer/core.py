@@ -359,6 +359,7 @@ class Peer:
             "key": f"{self.contact.key:016x}",
             "host": self.contact.host,
             "port": self.contact.port,
+            "overlay": self.config.overlay,
             "contacts": [str(each) for each in exchange.cache.contacts()],
             "roles": keys.role_name(self.roles),
             "settled": self._settled,
