@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-.PHONY: help install demo test check lint types floors bench simulate wheel wheel-test clean
+.PHONY: help install demo test check lint types floors bench simulate experiments wheel wheel-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | \
@@ -55,6 +55,11 @@ simulate: $(STAMP) ## seeded faulty overlays against the oracle; SEEDS=2000, or 
 
 bench: $(STAMP) ## triples and answers per second, bytes per row, side by side with re-execution
 	@$(BIN)/python tests/benchmarks/run.py $(ARGS)
+
+experiments: $(STAMP) ## the seed paper's experiments at full size, figures into docs/figures; ten minutes
+	@for name in load-distribution address-cache triple-rate query-count network-size hot-keys agreement; do \
+		figure=docs/figures/$$name.svg; test $$name != agreement || figure=; \
+		$(BIN)/p2prdf experiment $$name --scale 1 $${figure:+--plot $$figure} $(ARGS) || exit 1; done
 
 wheel: $(STAMP)
 	@rm -rf dist; report=$$($(BIN)/python -m build --wheel --outdir dist . 2>&1) && ls dist/*.whl || \

@@ -21,11 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "ANY", "BUCKETS", "CQC_ROLES", "CSBV_ROLES", "EVENT_SHIFT", "O", "P", "ROLES", "ROLE_NAMES", "S", "SPO",
-    "U64", "Key", "bucket_key", "contribution", "contributions", "even_key", "event_id", "event_ids", "fmix",
-    "fmix_array",
-    "node_key", "role_bit", "role_key", "role_keys", "role_name", "term_hash", "text_key", "triple_id",
-    "triple_ids",
+    "ANY", "BUCKETS", "CQC_ROLES", "CSBV_ROLES", "DEPTH_MAX", "EVENT_SHIFT", "MARK_SHIFT", "O", "P", "ROLES",
+    "ROLE_NAMES", "S", "SPLIT_ROLES", "SPO", "U64", "Key", "bucket_key", "contribution", "contributions", "even_key",
+    "event_id", "event_ids", "fmix", "fmix_array", "node_key", "role_bit", "role_key", "role_keys", "role_name",
+    "sub_key", "sub_keys", "term_hash", "text_key", "triple_id", "triple_ids",
 ]  # fmt: skip
 
 Key = NewType("Key", int)
@@ -48,6 +47,15 @@ BUCKETS: Final = 8
 EVENT_SHIFT: Final = 8
 """A set of roles is an integer: bit ``role`` for set semantics, bit ``role + 8`` for per-event."""
 
+MARK_SHIFT: Final = 16
+"""On its way a set of roles may have bit ``role + 16`` too: the triple goes to a sub-key under that role."""
+
+SPLIT_ROLES: Final = (1, 2, 4, 3, 5, 6)
+"""Roles whose keys can be hot: all but spo, under which a triple is alone, and the wildcard, which has its buckets."""
+
+DEPTH_MAX: Final = 8
+"""A hot key has at most 2^8 sub-keys."""
+
 CSBV_ROLES: Final = sum(1 << role for role in (1, 2, 3, 4, 5, 6, 7))
 CQC_ROLES: Final = (1 << S) | (1 << P) | (1 << O)
 
@@ -57,6 +65,11 @@ _M2: Final = 0x94D049BB133111EB
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _TRIPLE_SEED: Final = 0xD1B54A32D192ED03
 _SEEDS: Final = tuple((role + 1) * _GOLDEN & _MASK for role in range(8))
+
+_SWAPS: Final = tuple(
+    (np.uint64(1 << at), np.uint64(_MASK // ((1 << (1 << at)) + 1))) for at in range(6)
+)
+"""Shifts and masks that swap neighbouring bits, pairs, bytes...: together they reverse a number's bits."""
 
 _U30, _U27, _U31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _A1, _A2 = np.uint64(_M1), np.uint64(_M2)
@@ -68,10 +81,11 @@ def role_bit(role: int, *, per_event: bool) -> int:
 
 
 def role_name(bits: int) -> str:
-    """Spell a set of roles, such as ``s,p,po`` or ``po,events:po``."""
+    """Spell a set of roles, such as ``s,p,po`` or ``po,events:po``; ``sub:po``: to a sub-key under it."""
     plain = [ROLE_NAMES[role] for role in ROLES if bits >> role & 1]
     events = ["events:" + ROLE_NAMES[role] for role in ROLES if bits >> (role + EVENT_SHIFT) & 1]
-    return ",".join(plain + events)
+    marks = ["sub:" + ROLE_NAMES[role] for role in ROLES if bits >> (role + MARK_SHIFT) & 1]
+    return ",".join(plain + events + marks)
 
 
 def fmix(x: int) -> int:
@@ -136,6 +150,26 @@ def role_keys(role: int, s: U64, p: U64, o: U64) -> U64:
     if role & O:
         h = fmix_array((h + np.uint64(2 * _GOLDEN & _MASK)) ^ o)
     return h
+
+
+def sub_key(key: int, index: int) -> Key:
+    """Return sub-key ``index`` of a key; number 0 is the key itself.
+
+    The last d bits of ``index * odd`` run through all values as the last d bits of the index do.
+    Reversed they are the first d bits of what changes the key.  So for every d the sub-keys
+    below 2^d lie one in each of the 2^d parts of the ring, and stay where they are when d grows; the odd
+    number, another for each key, leaves their places within the parts to chance.
+    """
+    product = index * (fmix(key) | 1) & _MASK
+    return Key(key ^ int(f"{product:064b}"[::-1], 2))
+
+
+def sub_keys(ring: U64, indexes: U64) -> U64:
+    """Return :func:`sub_key` of a column of keys and indexes."""
+    x = indexes * (fmix_array(ring) | np.uint64(1))
+    for shift, mask in _SWAPS:
+        x = (x & mask) << shift | (x >> shift) & mask
+    return ring ^ x
 
 
 def bucket_key(bucket: int) -> Key:

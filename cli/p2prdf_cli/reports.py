@@ -20,14 +20,18 @@ def counted(report: Report, name: str) -> int:
 
 
 def owned_share(report: Report) -> float:
-    """Return the part (0 to 1) of all keys that the node owns, among itself and the peers it knows.
-
-    A key belongs to the node with the least XOR distance.  Walking down the node's own key, each bit
-    halves the part if some peer has the same bits so far and the other one here; a half without any
-    peer falls to the other half.
-    """
+    """Return the part (0 to 1) of all keys that the node owns, among itself and the peers it knows."""
     own = int(report["key"], 16)
     others = [int(peer["key"], 16) for peer in report["peers"] if peer["key"] != report["key"]]
+    return _clockwise_share(own, others) if report["peer"]["overlay"] == "chord" else _xor_share(own, others)
+
+
+def _xor_share(own: int, others: list[int]) -> float:
+    """Return the part of the keys to which ``own`` has the least XOR distance.
+
+    Walking down the node's own key, each bit halves the part if some peer has the same bits so far and
+    the other one here; a half without any peer falls to the other half.
+    """
     share = 1.0
     for bit in reversed(range(64)):
         near = [key for key in others if key >> bit == own >> bit]
@@ -35,6 +39,12 @@ def owned_share(report: Report) -> float:
             share /= 2
         others = near
     return share
+
+
+def _clockwise_share(own: int, others: list[int]) -> float:
+    """Return the part of the keys whose first peer at or after them is ``own``."""
+    behind = [(own - key) % (1 << 64) for key in others]
+    return min(behind, default=1 << 64) / (1 << 64)
 
 
 def cache_hit_rate(reports: Iterable[Report]) -> float | None:

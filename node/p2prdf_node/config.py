@@ -80,6 +80,15 @@ class NodeConfig:
     terms_max: int = 1 << 31
     """Distinct terms this process takes in."""
 
+    hot_keys: str = "on"
+    """``on``: split keys under which too much arrives; ``off``: go along with others' splits only."""
+    hot_interval_seconds: float = 30.0
+    """How often conclusions are drawn from what arrived."""
+    hot_rate_min: int = 10_000
+    """Triples under one key in an interval below which it is not hot."""
+    hot_share: float = 0.5
+    """Part of the mean load of all peers that one sub-key may carry."""
+
     clock_skew_seconds: float = 0.001
     """How far apart the nodes' clocks may be: a subscription is told to be live that much later."""
 
@@ -127,6 +136,7 @@ class NodeConfig:
             self._address("bootstrap", address)
         self._choice("overlay", tuple(OVERLAYS))
         self._choice("roles", ("advertised", "all"))
+        self._choice("hot_keys", ("on", "off"))
         self._choice("log_format", ("auto", "json", "console"))
         self._choice("log_level", ("debug", "info", "warning", "error"))
         if self.ordinal is not None and not 0 <= self.ordinal < ORDINALS:

@@ -166,6 +166,10 @@ class Daemon:
             rows_under_way_max=config.rows_under_way_max,
             triples_max=config.triples_max,
             clock_skew_seconds=config.clock_skew_seconds,
+            hot_keys=config.hot_keys == "on",
+            hot_interval_seconds=config.hot_interval_seconds,
+            hot_rate_min=config.hot_rate_min,
+            hot_share=config.hot_share,
         )
         peer = Peer(self.contact, settings, dictionary, columns=ARRAYS, entropy=entropy)
         self.driver = Driver(peer, Clock(), self.spawn)

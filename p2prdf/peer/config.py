@@ -84,6 +84,27 @@ class PeerConfig:
     clock_skew_seconds: float = 0.0
     """How far apart the peers' clocks may be; `subscribe` waits as long, so that later publications count."""
 
+    hot_keys: bool = True
+    """Split keys under which too much arrives; off: this peer splits none, but goes along with others."""
+
+    hot_interval_seconds: float = 30.0
+    """How often conclusions are drawn from what has arrived."""
+
+    hot_rate_min: int = 10_000
+    """Triples under one key in an interval below which it is not hot, however idle the others are."""
+
+    hot_share: float = 0.5
+    """A key is hot if one of its sub-keys carries more than this part of what arrives at a peer on average."""
+
+    hot_depth_max: int = 8
+    """A key is split into at most 2^8 sub-keys, and into four times as many as there are peers."""
+
+    hot_copies_max: float = 1.0
+    """Rows copied per triple of a key, at most: where more would be, the key is split no further."""
+
+    hot_sample: int = 256
+    """One in so many arrivals is looked at."""
+
     drift_max_seconds: float = 60.0
     """A clock further ahead than this is not followed."""
 
@@ -95,9 +116,16 @@ class PeerConfig:
             raise LocalProtocolError(f"overlay must be {' or '.join(OVERLAYS)}, not {self.overlay!r}")
         if self.multisend not in ("direct", "recursive"):
             raise LocalProtocolError(f"multisend must be direct or recursive, not {self.multisend!r}")
-        for name in ("batch_rows_max", "window_transfers", "answers_window", "answers_pending_max", "lookups_max"):
+        for name in (
+            "batch_rows_max", "window_transfers", "answers_window", "answers_pending_max", "lookups_max", "hot_sample",
+        ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise LocalProtocolError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not 0 <= self.hot_depth_max <= keys.DEPTH_MAX:
+            raise LocalProtocolError(f"hot_depth_max must be from 0 to {keys.DEPTH_MAX}, not {self.hot_depth_max}")
+        for name in ("hot_interval_seconds", "hot_share"):
+            if getattr(self, name) <= 0:
+                raise LocalProtocolError(f"{name} must be above 0, not {getattr(self, name)}")
 
     @property
     def hops_allowed(self) -> int:

@@ -179,6 +179,25 @@ class Peer:
         exchange = self._exchange
         return self._engine.idle and not self._to_handle and not len(exchange.outbox) and not exchange.parked
 
+    # --- for whoever looks on: checkers and tests ------------------------------------------------
+
+    @property
+    def split_keys(self) -> dict[tuple[int, int], int]:
+        """Role and key of each hot key that is split here, and its depth."""
+        return self._engine.hot.splits
+
+    def waiting(self, role: int, key: int) -> list[tuple[int, int, int]]:
+        """Return group, step and identity of each row that waits here under a ring key, ascending."""
+        found: list[tuple[int, int, int]] = []
+        for rows in self._tables.waiting_rows(role, key):
+            groups = as_list(self._tables.group_ids(rows.plan, rows.group))
+            found += [(group, rows.step, each) for group, each in zip(groups, as_list(rows.identity), strict=True)]
+        return sorted(found)
+
+    def is_home(self, group: int) -> bool:
+        """Return whether this peer is home of a group that lives."""
+        return self._host.home.find(group) is not None
+
     # --- inside ----------------------------------------------------------------------------------
 
     def _begin(self, now: float) -> None:
@@ -238,11 +257,15 @@ class Peer:
             messages.Advertise: lambda _, message: self._add_roles(message.roles),
             messages.AskRoles: self._ask_roles,
             messages.TellRoles: self._tell_roles,
-            messages.GroupsGone: lambda _, message: self._tables.end_groups(as_list(message.groups)),
+            messages.GroupsGone: lambda _, message: engine.end_groups(as_list(message.groups)),
             messages.KeepGroups: host.keep,
             messages.GroupLeases: lambda _, message: self._tables.extend_leases(
                 as_list(message.groups), as_list(message.lease)
             ),
+            messages.AskLoad: engine.hot.ask_load,
+            messages.TellLoad: engine.hot.load.told,
+            messages.HoldSubKeys: engine.hot.hold,
+            messages.KeyDepth: engine.hot.key_depth,
         }
 
     # --- overlay ---------------------------------------------------------------------------------
@@ -263,6 +286,7 @@ class Peer:
     def _contact_lost(self, contact: Contact) -> None:
         """Route anew what was on its way to a peer that is gone."""
         self._host.contact_lost(contact)
+        self._engine.hot.lost(contact)
         for transfer in self._exchange.give_up(contact):
             if not self._engine.reroute(transfer.message, transfer.tokens):
                 for key in _keys_of(transfer.message, self.dictionary.hashes):
@@ -300,8 +324,10 @@ class Peer:
         hashes = self.dictionary.hashes
         role = as_list(message.roles)[0]
         terms = [hashes[as_list(column)[0]] for column in (message.s, message.p, message.o)]
-        if self._host.at_owner(keys.role_key(role, *terms), message, sender):
-            self._host.count_rates(message, self._advertised if self._settled else 0)
+        key = keys.role_key(role, *terms)
+        if self._host.at_owner(key, message, sender):
+            indexed = self._advertised if self._settled else 0
+            self._host.count_rates(message, indexed, sub_keys=1 << self._engine.hot.depth(role, key))
 
     # --- leases ----------------------------------------------------------------------------------
 
@@ -333,6 +359,7 @@ class Peer:
             "key": f"{self.contact.key:016x}",
             "host": self.contact.host,
             "port": self.contact.port,
+            "overlay": self.config.overlay,
             "contacts": [str(each) for each in exchange.cache.contacts()],
             "roles": keys.role_name(self.roles),
             "settled": self._settled,
@@ -362,6 +389,9 @@ class Peer:
             "lookups": exchange.lookups,
             "passed_on": exchange.passed_on,
             "passing_on": exchange.arrivals.waiting,
+            "keys_split": len(self._engine.hot.splits),
+            "depth_max": max(self._engine.hot.splits.values(), default=0),
+            "sub_keys_held": self._engine.hot.held,
             "address_cache_size": exchange.cache.size,
             "address_cache_hits": exchange.cache.hits,
             "address_cache_misses": exchange.cache.misses,

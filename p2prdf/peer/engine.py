@@ -24,10 +24,11 @@ from p2prdf.columns import Column, Index, as_array, as_list
 from p2prdf.continuous.home import GROUP_BITS
 from p2prdf.errors import P2PRDFError
 from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.hot_keys import HotKeys
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Plan
-from p2prdf.store.backlog import Backlog, joined
-from p2prdf.store.tables import Derived, Tables, identity_of_group
+from p2prdf.store.backlog import Backlog, joined, part_of
+from p2prdf.store.tables import NEVER, Derived, Tables, identity_of_group
 from p2prdf.wire.contract import Persist
 from p2prdf.wire.messages import Answers, Contact, Forward, IndexQuery, IndexTriples, Message, Rows
 
@@ -49,6 +50,8 @@ class TripleBatch:
     roles: Column
     hops: int = 0
     tokens: tuple[int, ...] = ()
+    sender: Contact | None = None
+    """The peer it came from; None: this one."""
 
     def __len__(self) -> int:
         return len(self.s)
@@ -69,7 +72,9 @@ class _Outgoing:
     """What one turn has gathered for other peers, by contact number."""
 
     triples: dict[tuple[int, int], list[TripleBatch]] = field(default_factory=dict)
-    rows: dict[tuple[int, int, Plan, int, int], list[tuple[Derived, tuple[int, ...]]]] = field(default_factory=dict)
+    rows: dict[tuple[int, int, bool, Plan, int, int], list[tuple[Derived, tuple[int, ...]]]] = field(
+        default_factory=dict
+    )
     """With the tokens that wait for each part."""
     answers: dict[tuple[int, int], list[Derived]] = field(default_factory=dict)
     view: int | None = None
@@ -100,6 +105,8 @@ class Engine:
         self._queries_in: list[tuple[Contact, IndexQuery, tuple[int, ...]]] = []
         self._mine: list[TripleBatch] = []
         self._todo = Backlog(tables.columns)
+        self._copied = Backlog(tables.columns)
+        self.hot = HotKeys(exchange, tables, dictionary, self._copy)
         self._out = _Outgoing()
         self.has_queries = False
         """Whether any query ever waited here."""
@@ -124,13 +131,14 @@ class Engine:
         out = self._out
         return not (
             self._triples_in or self._rows_in or self._queries_in or self._mine or self._todo
-            or out.triples or out.rows or out.answers
+            or self._copied or out.triples or out.rows or out.answers
         )  # fmt: skip
 
     # --- a turn ----------------------------------------------------------------------------------
 
     def turn(self) -> None:
         """Work off everything taken in, and send what belongs to others."""
+        self.hot.turn()
         queries, self._queries_in = self._queries_in, []
         triples, self._triples_in = self._triples_in, []
         forwards, self._rows_in = self._rows_in, []
@@ -139,12 +147,11 @@ class Engine:
         self._accept_triples(triples)
         for sender, forward, tokens in forwards:
             self._guarded(self._accept_rows, sender, forward, tokens)
-        while self._mine or self._todo:
+        while self._mine or self._todo or self._copied:
             if self._mine:
                 self._store_mine()
             else:
-                for derived in self._tables.add_rows(self._todo.take()):
-                    self.route(derived)
+                self._store_rows()
         self._send_out()
 
     def _guarded(
@@ -160,12 +167,29 @@ class Engine:
 
     def _store_mine(self) -> None:
         mine, self._mine = self._mine, []
+        for each in mine:
+            self.hot.count_triples(each)
         batch = self._joined(mine)
+        batch.roles = self._unmarked(batch.roles)
         self._exchange.effects.append(Persist(IndexTriples(*batch.columns())))
         for derived in self._tables.add_triples(*batch.columns()):
             self.route(derived)
         for each in mine:
             self._exchange.release(each.tokens)
+
+    def _store_rows(self) -> None:
+        rows, copied = (self._todo.take(), False) if self._todo else (self._copied.take(), True)
+        self.hot.count_rows(rows, copied=copied)
+        if not copied:
+            self.hot.copy_rows(rows)
+        for derived in self._tables.add_rows(rows):
+            self.route(derived)
+
+    @staticmethod
+    def _unmarked(roles: Column) -> Column:
+        """Return sets of roles without saying which went to sub-keys."""
+        plain = (1 << keys.MARK_SHIFT) - 1
+        return [each & plain for each in roles] if isinstance(roles, list) else roles & roles.dtype.type(plain)
 
     def _joined(self, batches: list[TripleBatch]) -> TripleBatch:
         if len(batches) == 1:
@@ -181,29 +205,33 @@ class Engine:
         """Keep what this peer owns; pass on the rest and tell the sender."""
         for sender, message, tokens in arrived:
             batch = TripleBatch(
-                message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, tokens
-            )
+                message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, tokens,
+                sender,
+            )  # fmt: skip
             if message.view and message.view == self._exchange.view:
-                self._mine.append(batch)  # with its tokens
-                continue
+                union = self._union(message.roles)
+                if union >> keys.MARK_SHIFT == 0 or self.hot.keeps_all(batch, union):
+                    self._mine.append(batch)  # with its tokens
+                    continue
             if message.hops >= self._exchange.config.hops_allowed:
                 self._exchange.trace("hops-exhausted", what="triples", rows=len(batch), sender=str(sender))
                 self._mine.append(batch)
                 continue
-            self._spread(batch, self._exchange.next_hops, sender)
+            self._spread(batch, self.hot.accept)
             self._exchange.release(tokens)
 
     def route_triples(self, batch: TripleBatch) -> None:
         """Send each triple to the owner of its key under each of its roles."""
-        self._spread(batch, self._exchange.first_hops, None)
+        batch.sender = None
+        self._spread(batch, self.hot.place)
 
     def _spread(
-        self, batch: TripleBatch, owner_of: Callable[[Column], Column], sender: Contact | None
+        self, batch: TripleBatch, place: Callable[[int, TripleBatch, Column], tuple[Column, Column, Column | None]]
     ) -> None:
         """Split a batch by owner: one part per owner, with the roles meant for it."""
         columns = self._columns
         union = self._union(batch.roles)
-        places: list[tuple[int, int, Index | None, Column]] = []
+        places: list[tuple[int, Index | None, Column, Column | None]] = []
         unknown: dict[int, None] = {}
         for role in range(8):
             bits = union & (1 << role | 1 << (role + keys.EVENT_SHIFT))
@@ -211,11 +239,11 @@ class Engine:
                 continue
             index = self._rows_with(batch.roles, bits)
             part = batch if index is None else self._take(batch, index)
-            ring = self._tables.triple_keys(role, part.s, part.p, part.o)
-            places.append((role, bits, index, owner_of(ring)))
-            if sender is not None:
-                self._exchange.tell_later(batch.tokens, ring, places[-1][3])
-            for key, owner in self._unresolved(ring, places[-1][3]):
+            ring, owners, marks = place(role, part, self._tables.triple_keys(role, part.s, part.p, part.o))
+            places.append((bits, index, owners, marks))
+            if batch.sender is not None:
+                self._exchange.tell_later(batch.tokens, ring, owners)
+            for key, owner in self._unresolved(ring, owners):
                 if owner < 0:
                     unknown[key] = None
         for owner, roles in self._roles_by_owner(len(batch), places, batch.roles):
@@ -226,12 +254,12 @@ class Engine:
                 index = np.flatnonzero(roles)
             part = self._take(batch, index)
             part.roles = columns.take(roles, index)
-            self._hand_over(owner, part, sender, list(unknown))
+            self._hand_over(owner, part, list(unknown))
 
-    def _hand_over(self, owner: int, part: TripleBatch, sender: Contact | None, unknown: list[int]) -> None:
+    def _hand_over(self, owner: int, part: TripleBatch, unknown: list[int]) -> None:
         exchange = self._exchange
         exchange.hold(part.tokens)
-        if sender is not None and owner != 0:
+        if part.sender is not None and owner != 0:
             part.hops += 1
         if owner == 0:
             self._mine.append(part)
@@ -243,8 +271,8 @@ class Engine:
 
             exchange.park(unknown, again)
         else:
-            if sender is not None:
-                exchange.passed(sender, exchange.contact(owner))
+            if part.sender is not None:
+                exchange.passed(part.sender, exchange.contact(owner))
             self._out.routed_by(exchange.view)
             self._out.triples.setdefault((owner, part.hops), []).append(part)
 
@@ -273,36 +301,42 @@ class Engine:
         return [(int(key), -1) for key in as_array(ring)[missing[:64]].tolist()] if len(missing) else []
 
     def _roles_by_owner(
-        self, count: int, places: list[tuple[int, int, Index | None, Column]], roles: Column
+        self, count: int, places: list[tuple[int, Index | None, Column, Column | None]], roles: Column
     ) -> list[tuple[int, Column]]:
-        """Return, per owner, the roles of each row that are meant for it (0: none)."""
+        """Return, per owner, the roles of each row that are meant for it (0: none), with their marks."""
         if isinstance(roles, list) or count <= _FEW:
             masks: dict[int, list[int]] = {}
             roles = as_list(roles)
-            for _, bits, index, owners in places:
+            for bits, index, owners, marks in places:
                 for at, owner in zip(range(count) if index is None else index, as_list(owners), strict=True):
                     mask = masks.get(owner)
                     if mask is None:
                         mask = masks[owner] = [0] * count
                     mask[at] |= roles[at] & bits
+                if marks is not None:
+                    where = zip(range(count) if index is None else index, as_list(owners), as_list(marks), strict=True)
+                    for at, owner, mark in where:
+                        masks[owner][at] |= mark
             return sorted(masks.items())
         if not places:
             return []
-        present = np.bincount(np.concatenate([as_array(owners, np.int64) for *_, owners in places]) + 1)
+        present = np.bincount(np.concatenate([as_array(owners, np.int64) for _, _, owners, _ in places]) + 1)
         found = np.flatnonzero(present) - 1
         table = np.zeros((len(found), count), np.uint32)
         every = np.arange(count)
-        for _, bits, index, owners in places:
+        for bits, index, owners, marks in places:
             at = every if index is None else index
             rank = np.searchsorted(found, owners) if len(found) > 1 else 0
-            table[rank, at] |= roles[at] & np.uint32(bits)
+            table[rank, at] |= roles[at] & np.uint32(bits) if marks is None else roles[at] & np.uint32(bits) | marks
         return [(int(owner), table[rank]) for rank, owner in enumerate(found)]
 
     def _take(self, batch: TripleBatch, index: Index) -> TripleBatch:
         if len(index) == len(batch):
             return replace(batch)
         take = self._columns.take
-        return TripleBatch.of((take(column, index) for column in batch.columns()), batch.hops, batch.tokens)
+        part = TripleBatch.of((take(column, index) for column in batch.columns()), batch.hops, batch.tokens)
+        part.sender = batch.sender
+        return part
 
     # --- queries ---------------------------------------------------------------------------------
 
@@ -327,8 +361,24 @@ class Engine:
         """Let groups wait here for a step's pattern."""
         self.has_queries = True
         self._exchange.effects.append(Persist(message))
+        if message.step == 0:
+            rows = self._as_rows(message, group)
+            self.hot.count_rows(rows, copied=False)
+            self.hot.copy_rows(rows)
         for derived in self._tables.add_queries(message.plan, message.step, group, message.refresh):
             self.route(derived)
+
+    def _as_rows(self, message: IndexQuery, group: Column) -> Derived:
+        """Return queries that wait for their first pattern as the rows that the tables take them for."""
+        full, count = self._columns.full, len(group)
+        ids = self._tables.group_ids(message.plan, group)
+        identity: Column = [identity_of_group(each) for each in ids] if isinstance(ids, list) else keys.fmix_array(ids)
+        return Derived(message.plan, 0, group, identity, full(count, NEVER), full(count, 0), (), message.refresh)
+
+    def end_groups(self, ids: list[int]) -> None:
+        """Forget groups and what waits for them, here and at the holders of split keys."""
+        self.hot.end_groups(ids)
+        self._tables.end_groups(ids)
 
     # --- rows ------------------------------------------------------------------------------------
 
@@ -340,6 +390,10 @@ class Engine:
             message.plan, message.step, self._columns.take(numbers, self._index(rows.group)),
             rows.identity, rows.oldest, rows.born, rows.bindings, message.refresh,
         )  # fmt: skip
+        if message.copied:
+            self.has_queries = True
+            self._copied.add(derived)
+            return
         agreed = message.view and message.view == self._exchange.view
         if (
             agreed
@@ -381,7 +435,7 @@ class Engine:
         """Split rows by where they go to; return to which other peers."""
         away = []
         for owner, index in self._columns.split(owners):
-            part = self._take_rows(rows, index)
+            part = part_of(rows, index, self._columns)
             if owner == 0:
                 self._todo.add(part)
             elif owner < 0:
@@ -417,16 +471,17 @@ class Engine:
     def _gather_rows(self, owner: int, rows: Derived, hops: int, tokens: tuple[int, ...] = ()) -> None:
         self._exchange.hold(tokens)
         self._out.routed_by(self._exchange.view)
-        self._out.rows.setdefault((owner, hops, rows.plan, rows.step, rows.refresh), []).append((rows, tokens))
+        place = (owner, hops, False, rows.plan, rows.step, rows.refresh)
+        self._out.rows.setdefault(place, []).append((rows, tokens))
 
-    def _take_rows(self, rows: Derived, index: Index) -> Derived:
-        if len(index) == len(rows):
-            return rows
-        take = self._columns.take
-        return Derived(
-            rows.plan, rows.step, take(rows.group, index), take(rows.identity, index), take(rows.oldest, index),
-            take(rows.born, index), tuple(take(column, index) for column in rows.bindings), rows.refresh,
-        )  # fmt: skip
+    def _copy(self, holder: Contact, rows: Derived, tokens: tuple[int, ...]) -> None:
+        """Send rows to a holder of sub-keys: with the others of the turn, or now if somebody waits for it."""
+        number = self._exchange.cache.number(holder)
+        if tokens:
+            self._exchange.hold(tokens)
+            self._send_rows(number, 0, 0, rows, tokens, copied=True)
+        elif number > 0:
+            self._out.rows.setdefault((number, 0, True, rows.plan, rows.step, rows.refresh), []).append((rows, ()))
 
     # --- answers ---------------------------------------------------------------------------------
 
@@ -442,7 +497,7 @@ class Engine:
             homes = ids >> shift << shift
         owners = self._exchange.owners(homes)
         for owner, index in self._columns.split(owners):
-            part = self._take_rows(rows, index)
+            part = part_of(rows, index, self._columns)
             if owner == 0:
                 self._on_answers(*self._answer_columns([part]))
             elif owner < 0:
@@ -496,9 +551,10 @@ class Engine:
         view = out.view or 0
         for (owner, hops), batches in out.triples.items():
             self._send_triples(owner, hops, view, batches)
-        for (owner, hops, *_), gathered in out.rows.items():
+        for (owner, hops, copied, *_), gathered in out.rows.items():
             tokens = tuple(itertools.chain.from_iterable(held for _, held in gathered))
-            self._send_rows(owner, hops, view, joined([rows for rows, _ in gathered], self._columns), tokens)
+            rows_out = joined([rows for rows, _ in gathered], self._columns)
+            self._send_rows(owner, hops, view, rows_out, tokens, copied=copied)
         for (owner, _), parts in out.answers.items():
             groups, rows = self._answer_columns(parts)
             for start, stop in self.slices(len(rows), rows.bindings):
@@ -516,13 +572,15 @@ class Engine:
             exchange.send(exchange.contact(owner), message, tokens)
         exchange.release(tokens)
 
-    def _send_rows(self, owner: int, hops: int, view: int, whole: Derived, tokens: tuple[int, ...]) -> None:
+    def _send_rows(
+        self, owner: int, hops: int, view: int, whole: Derived, tokens: tuple[int, ...], *, copied: bool = False
+    ) -> None:
         rows = Rows(whole.group, whole.identity, whole.oldest, whole.born, whole.bindings)
         for start, stop in self.slices(len(rows), rows.bindings):
             piece = _slice_rows(rows, start, stop)
             groups, places = self._tables.export_groups(whole.plan, piece.group)
             message = Forward(
-                whole.plan, whole.step, groups, replace(piece, group=places), whole.refresh, hops, view
+                whole.plan, whole.step, groups, replace(piece, group=places), whole.refresh, hops, view, copied
             )
             self._exchange.send(self._exchange.contact(owner), message, tokens)
         self._exchange.release(tokens)
@@ -595,6 +653,8 @@ class Engine:
             self.route_triples(batch)
             return True
         if isinstance(message, Forward):
+            if message.copied:  # its owner has the rows, and sees to it who holds them now
+                return True
             self._exchange.hold(tokens)
             self._rows_in.append((nobody, replace(message, hops=max(0, message.hops - 1), view=0), tokens))
             return True

@@ -25,14 +25,14 @@ from p2prdf.peer.arrivals import Arrivals
 from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.tokens import Tokens
 from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Send, Trace
-from p2prdf.wire.messages import Acknowledge, Contact, Message, NotOwner, Parcel
+from p2prdf.wire.messages import Acknowledge, AskLoad, Contact, KeyDepth, Message, NotOwner, Parcel, TellLoad
 
 __all__ = ["Exchange"]
 
 _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
 _TOLD_MAX = 64
-_UNRELIABLE = (Acknowledge, NotOwner)
+_UNRELIABLE = (Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth)
 
 
 class Exchange:

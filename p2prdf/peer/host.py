@@ -180,10 +180,10 @@ class Host:
         if group.unanswered <= 0:
             self._plan(group)
 
-    def count_rates(self, message: GetRates, indexed: int) -> None:
-        """Answer how many triples this peer holds under the parts asked for."""
+    def count_rates(self, message: GetRates, indexed: int, *, sub_keys: int) -> None:
+        """Answer how many triples there are under the parts asked for: what this peer holds of so many equal shares."""
         counts = [
-            self._tables.count(role, s, p, o) + 1 if indexed >> role & 1 else 0
+            self._tables.count(role, s, p, o) * sub_keys + 1 if indexed >> role & 1 else 0
             for role, s, p, o in zip(
                 *(as_list(column) for column in (message.roles, message.s, message.p, message.o)), strict=True
             )
@@ -320,7 +320,7 @@ class Host:
         """Take in answers that this peer derived itself."""
         gone = self.record(groups, rows)
         if gone:
-            self._tables.end_groups(gone)
+            self._engine.end_groups(gone)
 
     def record(self, groups: Column, rows: Rows) -> list[int]:
         """Record answers and hand them on; return the groups that have ended."""
@@ -427,7 +427,7 @@ class Host:
         group = self.home.close(number)
         if group is None or group.plan is None:
             return
-        self._tables.end_groups([group.identity])
+        self._engine.end_groups([group.identity])
         last = len(group.plan.steps) if group.algorithm is Algorithm.CQC else 1
         gone = GroupsGone(self._columns.column([group.identity]))
         for step in range(last):

@@ -64,8 +64,9 @@ def _collect(outcomes: Iterator[Outcome], seeds: int, failures_max: int) -> int:
         counted[scenario.algorithm, mode, scenario.options.peers] += 1
         networks[scenario.network] += 1
         overlays[f"{scenario.options.overlay} {scenario.options.config.multisend}"] += 1
-        for name in ("publications", "queries", "answers", "messages"):
+        for name in ("publications", "queries", "answers", "messages", "splits"):
             totals[name] += getattr(outcome, name)
+        totals["seeds that split keys"] += outcome.splits > 0
         if not outcome.good or seeds == 1:
             print(outcome.report(), flush=True)
         if not outcome.good:
@@ -98,7 +99,8 @@ def _summary(
     print(
         f"{done} seeds in {seconds:.1f} s ({done / seconds:.1f} seeds/s): "
         f"{totals['publications']} publications, "
-        f"{totals['queries']} queries, {totals['answers']} answers compared, {totals['messages']} messages"
+        f"{totals['queries']} queries, {totals['answers']} answers compared, {totals['messages']} messages, "
+        f"{totals['splits']} splits of hot keys in {totals['seeds that split keys']} seeds"
     )
 
 

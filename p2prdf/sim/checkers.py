@@ -120,35 +120,78 @@ def check_placement(world: World) -> list[Problem]:
 
     Counts are all that shows from outside: under each role that every peer indexes from the
     start, a triple must be held by the owner of its key and by nobody else.  Roles that were
-    advertised later, per-event rows and wildcard buckets may be held by their owners too.
+    advertised later, per-event rows and wildcard buckets may be held by their owners too.  Under a
+    hot key a triple may rest at the sub-key of any depth; that it rests somewhere shows in the sum.
     """
     log = world.log()
     fixed = world.options.config.fixed_roles
+    depths = _depths(world)
     must: Counter[int] = Counter()
     may: Counter[int] = Counter()
+    count = 0
     for triple in {publication.triple for publication in log}:
-        _count_owners(world, triple, must, may, fixed)
+        count += _count_owners(world, triple, must, may, fixed, depths)
     for publication in log:
-        _count_owners(world, publication.triple, must, may, fixed >> keys.EVENT_SHIFT)
+        count += _count_owners(world, publication.triple, must, may, fixed >> keys.EVENT_SHIFT, depths)
     bucket_owners = {world.ring.owner(keys.bucket_key(bucket)).key for bucket in range(keys.BUCKETS)}
-    problems = []
+    problems = _check_copies(world)
+    total = 0
     for node in world.nodes:
         key = node.contact.key
         held = int(str(node.peer.status()["triple_roles"]))
+        total += held
         most = may[key] + (2 * len(log) if key in bucket_owners else 0)
         if not must[key] <= held <= most:
             text = f"holds {held} triples by role, owns {must[key]} for sure and {most} at most"
             problems.append(Problem("placement", f"peer {node.index}", text))
+    if total < count:
+        problems.append(Problem("placement", "all peers", f"hold {total} triples by role of {count}"))
     return problems
 
 
-def _count_owners(world: World, triple: Triple, must: Counter[int], may: Counter[int], fixed: int) -> None:
-    """Count a triple for the owner of each of its keys; for sure if the role is among ``fixed``."""
+def _depths(world: World) -> dict[tuple[int, int], int]:
+    """Return the greatest depth of each hot key."""
+    depths: dict[tuple[int, int], int] = {}
+    for node in world.nodes:
+        for place, depth in node.peer.split_keys.items():
+            depths[place] = max(depth, depths.get(place, 0))
+    return depths
+
+
+def _check_copies(world: World) -> list[Problem]:
+    """Return holders of sub-keys that lack rows which wait under the key: every triple there must meet them all."""
+    problems = []
+    for node in world.nodes:
+        for (role, key), depth in node.peer.split_keys.items():
+            wait = [row for row in node.peer.waiting(role, key) if any(n.peer.is_home(row[0]) for n in world.nodes)]
+            if not wait:
+                continue
+            for holder in sorted({world.ring.owner(keys.sub_key(key, index)).key for index in range(1 << depth)}):
+                held = set(world.by_key[holder].peer.waiting(role, key))
+                if lacking := [row for row in wait if row not in held]:
+                    text = f"{len(lacking)} of {len(wait)} rows under {keys.ROLE_NAMES[role]} {key:016x} are not held"
+                    problems.append(Problem("placement", f"peer {world.by_key[holder].index}", text))
+    return problems
+
+
+def _count_owners(
+    world: World, triple: Triple, must: Counter[int], may: Counter[int], fixed: int,
+    depths: dict[tuple[int, int], int],
+) -> int:  # fmt: skip
+    """Count a triple for the owner of each of its keys; for sure if the role is among ``fixed``.
+
+    Returns how many times it must be held somewhere.
+    """
     hashes = [keys.term_hash(term) for term in triple]
+    whole = keys.role_key(keys.SPO, *hashes)
     for role in (1, 2, 3, 4, 5, 6, 7):
-        owner = world.ring.owner(keys.role_key(role, *hashes)).key
-        may[owner] += 1
-        must[owner] += fixed >> role & 1
+        key = keys.role_key(role, *hashes)
+        places = [keys.sub_key(key, whole & (1 << depth) - 1) for depth in range(depths.get((role, key), 0) + 1)]
+        owners = sorted({world.ring.owner(place).key for place in places})
+        for owner in owners:
+            may[owner] += 1
+            must[owner] += fixed >> role & 1 and len(owners) == 1
+    return (fixed & keys.CSBV_ROLES).bit_count()
 
 
 def check_liveness(world: World, subscribers: Iterable[Subscriber]) -> list[Problem]:

@@ -59,7 +59,7 @@ from p2prdf.store.compiled import compile_step
 from p2prdf.store.tables import Derived
 from p2prdf.wire.messages import Groups
 
-__all__ = ["KEY_ENCODINGS", "Fleet", "Loads", "Messages", "Ring", "paper_keys"]
+__all__ = ["KEY_ENCODINGS", "Fleet", "Listener", "Loads", "Messages", "Ring", "paper_keys"]
 
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from p2prdf.errors import P2PRDFError
 from p2prdf.overlay.address_cache import OVERLAYS
@@ -53,6 +53,10 @@ NETWORKS: Final[dict[str, Faults]] = {
 }
 
 
+HOT: Final[dict[str, Any]] = {"hot_rate_min": 0, "hot_copies_max": 1e9, "hot_sample": 1, "hot_depth_max": 3}
+"""Settings under which almost any key is split, and again, while everything is under way."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """What a seed stands for."""
@@ -64,6 +68,10 @@ class Scenario:
     per_event: bool
     phases: int
     span_seconds: float
+    hot: bool = False
+    """Keys are split at the least occasion."""
+    warm: bool = False
+    """Some are split, and senders know of it, before the first subscription."""
 
 
 @dataclass(slots=True)
@@ -76,6 +84,8 @@ class Outcome:
     queries: int = 0
     answers: int = 0
     messages: int = 0
+    splits: int = 0
+    """How often a key was split while the story ran."""
 
     @property
     def good(self) -> bool:
@@ -91,7 +101,8 @@ class Outcome:
             f"{'per event' if scenario.per_event else 'per triple'}, {options.tables}, "
             f"roles {options.config.roles}, overlay {options.overlay}, multisend {options.config.multisend}, "
             f"network {scenario.network}"
-            f"{', through codec' if options.through_codec else ''}; "
+            f"{', through codec' if options.through_codec else ''}"
+            f"{f', {self.splits} splits' if self.splits else ''}; "
             f"{self.publications} publications, {self.queries} queries, {self.answers} answers, "
             f"{self.messages} messages"
         )
@@ -115,12 +126,17 @@ def draw_scenario(seed: int) -> Scenario:
         bucket=rng.choice((8, 8, 20)),
         events_max=300_000,
     )
-    per_event, phases, span_seconds = rng.random() < 0.4, rng.choice((1, 1, 2)), rng.choice((0.0, 0.1, 0.5, 2.0))
+    per_event, phases, span = rng.random() < 0.4, rng.choice((1, 1, 2)), rng.choice((0.0, 0.1, 0.5, 2.0))
     # What came later is drawn last, so that a seed's other properties stay.
     overlay = rng.choice(tuple(OVERLAYS))
     multisend = rng.choice(("direct", "direct", "recursive"))
-    options = replace(options, overlay=overlay, config=replace(options.config, multisend=multisend))
-    return Scenario(seed, network, options, algorithm, per_event, phases, span_seconds)
+    config = replace(options.config, multisend=multisend)
+    hot = rng.random() < 0.3
+    if hot:
+        share, seconds = rng.choice((0.01, 0.05)), rng.choice((0.01, 0.1))
+        config = replace(config, **HOT, hot_share=share, hot_interval_seconds=seconds)
+    options = replace(options, overlay=overlay, config=config)
+    return Scenario(seed, network, options, algorithm, per_event, phases, span, hot, hot and rng.random() < 0.6)
 
 
 def run_seed(seed: int, *, trace: Callable[[str], None] | None = None) -> Outcome:
@@ -162,6 +178,8 @@ class _Story:
         """Play all phases, with a rest after each."""
         rng = self._random
         vocabulary = draw_vocabulary(rng)
+        if self.scenario.warm:
+            self._warm_up(vocabulary)
         queries: list[ConjunctiveQuery] = []
         for phase in range(self.scenario.phases):
             data = draw_triples(rng, vocabulary, rng.randint(6, 45))
@@ -171,6 +189,20 @@ class _Story:
             self._publish(data)
             self.world.run_until_quiet()
             self._rested = self.world.log()
+
+    def _warm_up(self, vocabulary: Vocabulary) -> None:
+        """Let a few peers publish what has nothing but its predicates in common with anything else.
+
+        The first round makes keys of predicates hot, after the second senders know; it is all too old
+        to count for any subscription.
+        """
+        senders = min(len(self.world.nodes), 8)
+        for round_ in range(3):
+            for at in range(4 * senders):
+                predicate = vocabulary.predicates[at // senders % len(vocabulary.predicates)]
+                triple = (f"<urn:warm:{round_}:{at}>", predicate, f'"warm {round_} {at}"')
+                self.world.publish(0.02 * at, at % senders, [triple])
+            self.world.run_until_quiet()
 
     def _moment(self) -> float:
         """Draw a time in this phase; several things happen at its very start."""
@@ -232,3 +264,4 @@ class _Story:
         outcome.queries = len(world.subscribers)
         outcome.answers = sum(len(subscriber.rows) for subscriber in world.subscribers)
         outcome.messages = world.counts.hops
+        outcome.splits = world.traces["key-split"]

@@ -82,6 +82,7 @@ class WorldOptions:
     ``overlay``: "kademlia" or "chord"; the peers' ``config`` follows it.
     ``tables``: "lists", "arrays", or "mixed" (drawn per peer).
     ``bucket``: peers per bucket of the routing tables or per successor list, and per lookup.
+    ``places``: ring positions are random, or even: peer i at :func:`p2prdf.keys.even_key` of i.
     ``routing_contacts``: introduce each peer's routing table to it at the start, beside its
     neighbourhood.  ``quiet_horizon_seconds``: a world in which nothing is under way and every
     timer lies further ahead than this is at rest; longer than any retry, shorter than leases.
@@ -96,6 +97,7 @@ class WorldOptions:
     faults: Faults = CALM
     through_codec: bool = False
     bucket: int = 8
+    places: Literal["random", "even"] = "random"
     routing_contacts: bool = True
     quiet_horizon_seconds: float = 60.0
     events_max: int = 100_000_000
@@ -185,6 +187,8 @@ class World(VirtualTime):
         contacts: dict[int, Contact] = {}
         while len(contacts) < self.options.peers:
             key = places.getrandbits(64)
+            if self.options.places == "even":
+                key = keys.even_key(len(contacts))
             contacts.setdefault(key, Contact(key, f"peer-{len(contacts)}.sim", 7400))
         return [
             self._make_node(index, contact, config, TermDictionary() if self.options.through_codec else shared)

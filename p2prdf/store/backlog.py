@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import heapq
 
-from p2prdf.columns import Column, Columns
+from p2prdf.columns import Column, Columns, Index
 from p2prdf.store.tables import Derived
 
-__all__ = ["Backlog", "joined"]
+__all__ = ["Backlog", "joined", "part_of"]
 
 
 class Backlog:
@@ -40,6 +40,17 @@ class Backlog:
     def take(self) -> Derived:
         """Take out all rows of the lowest step of some plan."""
         return joined(self._parts.pop(heapq.heappop(self._order)), self._columns)
+
+
+def part_of(rows: Derived, index: Index, columns: Columns) -> Derived:
+    """Return the rows at some places."""
+    if len(index) == len(rows):
+        return rows
+    take = columns.take
+    return Derived(
+        rows.plan, rows.step, take(rows.group, index), take(rows.identity, index), take(rows.oldest, index),
+        take(rows.born, index), tuple(take(column, index) for column in rows.bindings), rows.refresh,
+    )  # fmt: skip
 
 
 def joined(parts: list[Derived], columns: Columns) -> Derived:

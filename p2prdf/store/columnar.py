@@ -40,6 +40,7 @@ from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
+from p2prdf.store.backlog import part_of
 from p2prdf.store.compiled import GROUP, ROW, CompiledStep, Source, compile_step
 from p2prdf.store.postings import Postings
 from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes
@@ -661,6 +662,23 @@ class ColumnarTables:
             held.lease.values[chosen], tuple(column.values[chosen] for column in held.params),
         )  # fmt: skip
         return groups, places.astype(np.uint32)
+
+    def waiting_rows(self, role: int, key: int) -> list[Derived]:
+        """Return all rows that wait under a ring key, queries among them; a pass over all that wait under its role."""
+        found = []
+        for table in self._plans.values():
+            for step in table.steps:
+                if step.compiled.step.role == role and len(step):
+                    group = step.group.values.astype(np.int64)
+                    derived = Derived(
+                        table.plan, step.number, group, step.index.keys.copy(), step.oldest.values.copy(),
+                        step.born.values.copy(), tuple(column.values.copy() for column in step.bindings),
+                    )  # fmt: skip
+                    wanted = as_array(self.row_keys(derived)) == np.uint64(key)
+                    wanted &= table.groups.since_min.values[group] != _NEVER
+                    if wanted.any():
+                        found.append(part_of(derived, np.flatnonzero(wanted), ARRAYS))
+        return found
 
     def group_ids(self, plan: Plan, group: Column) -> Column:
         """Return the identities of groups by this peer's numbers."""

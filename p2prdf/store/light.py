@@ -15,6 +15,7 @@ from p2prdf import keys
 from p2prdf.columns import LISTS, Column, as_list
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
+from p2prdf.store.backlog import part_of
 from p2prdf.store.compiled import GROUP, ROW, CompiledStep, compile_step
 from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes, identity_of_group
 from p2prdf.wire.messages import Groups
@@ -428,6 +429,23 @@ class LightTables:
             tuple(list(column) for column in columns),
         )
         return groups, order
+
+    def waiting_rows(self, role: int, key: int) -> list[Derived]:
+        """Return all rows that wait under a ring key, queries among them; a pass over all that wait under its role."""
+        found = []
+        for table in self._plans.values():
+            for step in table.steps:
+                if step.compiled.step.role == role and step.rows:
+                    rows = list(step.rows.values())
+                    bindings = tuple(map(list, zip(*(row.bindings for row in rows), strict=True)))
+                    derived = Derived(
+                        table.plan, step.number, [row.group.number for row in rows], [row.identity for row in rows],
+                        [row.oldest for row in rows], [row.born for row in rows], bindings,
+                    )  # fmt: skip
+                    index = [at for at, each in enumerate(self.row_keys(derived)) if each == key]
+                    if index:
+                        found.append(part_of(derived, index, LISTS))
+        return found
 
     def group_ids(self, plan: Plan, group: Column) -> Column:
         """Return the identities of groups by this peer's numbers."""

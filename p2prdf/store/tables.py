@@ -127,6 +127,10 @@ class Tables(Protocol):
         """Return the distinct groups among ``group`` for a message, and each row's place among them."""
         ...
 
+    def waiting_rows(self, role: int, key: int) -> list[Derived]:
+        """Return all rows that wait under a ring key, queries among them; a pass over all that wait under its role."""
+        ...
+
     def row_keys(self, rows: Derived) -> Column:
         """Return the ring key at which each row waits; its step must have a role."""
         ...

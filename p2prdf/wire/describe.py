@@ -97,6 +97,10 @@ def _roles(bits: int) -> str:
     return keys.role_name(bits) or "none"
 
 
+def _role(role: int) -> str:
+    return keys.ROLE_NAMES.get(role, str(role))
+
+
 def _count(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
@@ -134,5 +138,6 @@ _SPELLINGS: Final[dict[str, Callable[[Any], str]]] = {
     **dict.fromkeys(("groups", "identity", "key", "keys", "publisher", "receiver_key"), _hexadecimal),
     **dict.fromkeys(("subscription", "subscriptions"), _hexadecimal),
     **dict.fromkeys(("lease", "refresh", "since", "time"), _stamp),
+    "role": _role,
     "roles": _roles,
 }

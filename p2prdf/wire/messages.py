@@ -21,14 +21,14 @@ from p2prdf.columns import Column
 from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 __all__ = [
-    "Acknowledge", "Advertise", "Answers", "AskRoles", "AttachSubscription", "ClientAcknowledge",
+    "Acknowledge", "Advertise", "Answers", "AskLoad", "AskRoles", "AttachSubscription", "ClientAcknowledge",
     "ClientAttach", "ClientError", "ClientHello", "ClientMessage", "ClientPublish", "ClientPublished",
     "ClientRows", "ClientStatus", "ClientStatusReply", "ClientSubscribe", "ClientSubscribed",
     "ClientUnsubscribe", "ClientUnsubscribed", "ClientWelcome", "CloseSubscription", "Contact",
     "Deliver", "Delivered", "FindNode", "Forward", "GetRates", "GroupLeases", "Groups", "GroupsGone",
-    "IndexQuery", "IndexTriples", "KeepGroups", "Message", "Nodes", "NotOwner", "OpenSubscription",
-    "Parcel", "PeerHello", "Rates", "RenewSubscriptions", "Rows", "SubscriptionClosed", "SubscriptionOpened",
-    "SubscriptionRefused", "TellRoles",
+    "HoldSubKeys", "IndexQuery", "IndexTriples", "KeepGroups", "KeyDepth", "Message", "Nodes", "NotOwner",
+    "OpenSubscription", "Parcel", "PeerHello", "Rates", "RenewSubscriptions", "Rows", "SubscriptionClosed",
+    "SubscriptionOpened", "SubscriptionRefused", "TellLoad", "TellRoles",
 ]  # fmt: skip
 
 
@@ -116,7 +116,8 @@ class IndexTriples:
     """Entry peer to owners: triples to index under the roles that the receiver owns.
 
     ``time`` is the publication stamp, ``event`` the identity of the publication event,
-    ``roles`` the set of roles (:func:`p2prdf.keys.role_bit`) meant for this receiver.
+    ``roles`` the set of roles (:func:`p2prdf.keys.role_bit`) meant for this receiver; a role whose
+    bit ``role + 16`` is set as well goes to a sub-key of a hot key (:mod:`p2prdf.peer.hot_keys`).
     Seed 004, section 3.3: NewTriple; one row stands for one logical message per role.
     ``view`` names what the sender knows of the ring (0: not all of it).
     """
@@ -155,6 +156,8 @@ class Forward:
 
     ``refresh``: 0, or a stamp: a subscription joined the group from then on, so probe stored
     triples not older than it even for rows already known.  ``view`` as in IndexTriples.
+    ``copied``: from the owner of a hot key to a holder of its sub-keys, who keeps the rows and copies
+    them no further; a query that waits for its first pattern is copied as the row that it is (step 0).
     """
 
     plan: Plan
@@ -164,6 +167,7 @@ class Forward:
     refresh: int = 0
     hops: int = 0
     view: int = 0
+    copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +250,44 @@ class TellRoles:
     """Neighbour to new peer: the roles waited on, as far as it has heard."""
 
     roles: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskLoad:
+    """Owner of a key that may be hot to a few others: how much arrives at you?"""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class TellLoad:
+    """Answer to AskLoad: triples (once per role) and rows that arrived within some seconds."""
+
+    request: int
+    arrivals: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class HoldSubKeys:
+    """Owner of a hot key to the owner of some of its sub-keys: all rows come to you; keep its triples."""
+
+    role: int
+    key: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDepth:
+    """A key has 2^depth sub-keys.
+
+    Owner of the key to a sender: spread your triples over them.  Owner of a sub-key to the owner of
+    the key, once in a while when triples come: for this depth I was asked to hold (0: I was not).
+    """
+
+    role: int
+    key: int
+    depth: int
 
 
 # --- peer to peer: subscriptions -----------------------------------------------------------------
@@ -400,9 +442,9 @@ class PeerHello:
 
 Message = (
     IndexTriples | IndexQuery | Forward | Answers | GroupsGone | KeepGroups | GroupLeases | GetRates | Rates
-    | Advertise | AskRoles | TellRoles | OpenSubscription | SubscriptionOpened | SubscriptionRefused
-    | AttachSubscription | CloseSubscription | SubscriptionClosed | RenewSubscriptions | Deliver | Delivered
-    | Acknowledge | NotOwner | FindNode | Nodes
+    | Advertise | AskRoles | TellRoles | AskLoad | TellLoad | HoldSubKeys | KeyDepth | OpenSubscription
+    | SubscriptionOpened | SubscriptionRefused | AttachSubscription | CloseSubscription | SubscriptionClosed
+    | RenewSubscriptions | Deliver | Delivered | Acknowledge | NotOwner | FindNode | Nodes
 )  # fmt: skip
 
 

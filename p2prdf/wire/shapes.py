@@ -55,6 +55,7 @@ WIDTHS: Final = {
 NUMBERS: Final[dict[type, int]] = {
     m.IndexTriples: 1, m.IndexQuery: 2, m.Forward: 3, m.Answers: 4, m.GroupsGone: 5, m.KeepGroups: 6,
     m.GroupLeases: 7, m.GetRates: 8, m.Rates: 9, m.Advertise: 10, m.AskRoles: 11, m.TellRoles: 12,
+    m.AskLoad: 13, m.TellLoad: 14, m.HoldSubKeys: 15, m.KeyDepth: 25,
     m.OpenSubscription: 16, m.SubscriptionOpened: 17, m.SubscriptionRefused: 18, m.AttachSubscription: 19,
     m.CloseSubscription: 20, m.SubscriptionClosed: 21, m.RenewSubscriptions: 22, m.Deliver: 23,
     m.Delivered: 24, m.Acknowledge: 32, m.NotOwner: 33, m.FindNode: 34, m.Nodes: 35,

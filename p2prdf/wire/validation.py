@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from p2prdf import keys
 from p2prdf.columns import Column, as_list
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.rdf.dictionary import TermDictionary, TermNames
@@ -35,7 +36,8 @@ PATTERNS_MAX: Final = 256
 
 _HOST_CHARACTERS_MAX: Final = 255
 _FEW: Final = 32  # rows for which a loop is faster than a numpy call
-_ROLES_MAX: Final = (1 << 16) - 1
+_ROLES_MAX: Final = (1 << keys.MARK_SHIFT) - 1
+_MARKED_ROLES_MAX: Final = (1 << keys.MARK_SHIFT + 8) - 1
 _ALGORITHMS: Final = {algorithm.value: algorithm for algorithm in Algorithm}
 
 
@@ -258,7 +260,7 @@ def _check_triples(message: m.IndexTriples | m.ClientPublish, dictionary: TermDi
 
 def _check_index_triples(message: m.IndexTriples, dictionary: TermDictionary | TermNames) -> None:
     _check_triples(message, dictionary)
-    _below(message.roles, _ROLES_MAX + 1, "a set of roles")
+    _below(message.roles, _MARKED_ROLES_MAX + 1, "a set of roles")
 
 
 def _check_step(message: m.IndexQuery | m.Forward, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
@@ -299,6 +301,12 @@ def _check_not_owner(message: m.NotOwner, dictionary: TermDictionary | TermNames
         raise RemoteProtocolError(f"{len(message.before)} peers before {len(message.contacts)} others")
 
 
+def _check_depth(message: m.HoldSubKeys | m.KeyDepth, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    if message.role not in keys.SPLIT_ROLES:
+        raise RemoteProtocolError(f"sub-keys under role {message.role}, which has none")
+    integer(message.depth, keys.DEPTH_MAX)
+
+
 def _check_algorithm(message: m.OpenSubscription | m.ClientSubscribe, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _algorithm(message.algorithm)
 
@@ -307,5 +315,6 @@ _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = 
     m.IndexTriples: _check_index_triples, m.ClientPublish: _check_triples, m.IndexQuery: _check_step,
     m.Forward: _check_forward, m.Answers: _check_answers, m.GetRates: _check_get_rates,
     m.Rates: _check_rates, m.NotOwner: _check_not_owner, m.Advertise: _check_roles, m.TellRoles: _check_roles,
+    m.HoldSubKeys: _check_depth, m.KeyDepth: _check_depth,
     m.OpenSubscription: _check_algorithm, m.ClientSubscribe: _check_algorithm,
 }  # fmt: skip

@@ -15,12 +15,14 @@ import daemons
 import hops
 import matching
 import reexecution
+import skew
 from rich.console import Console
 
 SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "matching": matching.run,
     "reexecution": reexecution.run,
     "hops": hops.run,
+    "skew": skew.run,
     "daemons": daemons.run,
 }
 

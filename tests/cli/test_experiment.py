@@ -156,6 +156,18 @@ def test_tables_fit_and_nothing_of_them_is_cut_off(name: str, width: int, result
                 assert set(spelled.split()) <= words or any(word.startswith(spelled) for word in words), cell
 
 
+@pytest.mark.parametrize("width", range(40, 100, 5))
+def test_numbers_as_wide_as_the_room_are_never_cut(width: int) -> None:
+    names = ("run", *(f"a quantity {at}" for at in range(8)))
+    numbers = Table("T", names, tuple((f"run {at}", *(123_456_789 + at,) * 8) for at in range(6)))
+    stream = io.StringIO()
+    write_tables(Console(file=stream, width=width, highlight=False), numbers)
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    found = [word for line in lines for word in line.split()]
+    assert all(found.count(f"{123_456_789 + at:,}") == 8 for at in range(6))
+
+
 def test_a_setting_is_one_line() -> None:
     text = setting_text(Setting().as_dict())
     assert text.startswith("20,000 peers, 100,000 queries, 600,000 triples, ")

@@ -38,11 +38,16 @@ async def collect(subscription, expected, bag, identities):
             return
 
 
-async def test_every_answer_arrives_and_none_twice(launcher):
+HOT = {"hot_interval_seconds": 0.1, "hot_rate_min": 50, "hot_share": 0.05}
+"""Keys are split early and deep, while everything is under way."""
+
+
+@pytest.mark.parametrize("options", [{}, HOT], ids=["", "hot"])
+async def test_every_answer_arrives_and_none_twice(launcher, options):
     """Queries and publications at all nodes; some triples are published twice, at different nodes."""
     triples = real_data.load()
     queries = real_data.draw_queries(triples)
-    nodes = launcher.overlay(NODES)
+    nodes = launcher.overlay(NODES, **options)
     clients = [await p2prdf.connect(node.address) for node in nodes]
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):
@@ -60,6 +65,7 @@ async def test_every_answer_arrives_and_none_twice(launcher):
             await asyncio.gather(*collecting)
             while not all(state["peer"]["quiet"] for state in [await client.status() for client in clients]):
                 await asyncio.sleep(0)
+            states = [(await client.status())["peer"] for client in clients]
         wrong = [
             (query, (Counter(rows) - bag), (bag - Counter(rows)))
             for (query, rows), bag in zip(queries, bags, strict=True)
@@ -67,6 +73,8 @@ async def test_every_answer_arrives_and_none_twice(launcher):
         ]
         assert not wrong, wrong[:3]
         assert all(max(seen.values()) == 1 for seen in identities)
+        split = [(state["keys_split"], state["sub_keys_held"]) for state in states]
+        assert all(held for _, held in split) == bool(options), split
         assert [subscription.lost for subscription in subscriptions] == [0] * len(queries)
     finally:
         for client in clients:

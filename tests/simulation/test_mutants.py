@@ -13,9 +13,13 @@ import pytest
 
 from p2prdf import keys
 from p2prdf.columns import as_list
+from p2prdf.peer.depths import Depths
+from p2prdf.peer.hot_keys import HotKeys, _Split
 from p2prdf.sim.oracle import Oracle
 from p2prdf.sim.ring import Ring
 from p2prdf.sim.scenario import draw_scenario, run_scenario
+from p2prdf.store.columnar import ColumnarTables
+from p2prdf.store.light import LightTables
 from p2prdf.wire.messages import (
     Advertise,
     Answers,
@@ -35,13 +39,14 @@ if TYPE_CHECKING:
     from p2prdf.sim.world import Node, World
 
 SEEDS_MAX = 60
+HOT_SEEDS_MAX = 200
 
 
-def _caught(prepare: Callable[[World], None] | None, kinds: set[str]) -> Problem:
-    """Run seeds until one shows a problem of these kinds; fail if none does."""
-    for seed in range(SEEDS_MAX):
+def _caught(prepare: Callable[[World], None] | None, kinds: set[str], *, hot: bool = False) -> Problem:
+    """Run seeds until one shows a problem of these kinds; fail if none does.  ``hot``: those that split keys."""
+    for seed in range(HOT_SEEDS_MAX if hot else SEEDS_MAX):
         scenario = draw_scenario(seed)
-        if scenario.options.peers > 7:
+        if scenario.options.peers > 7 or (hot and not scenario.hot):
             continue
         for problem in run_scenario(scenario, prepare=prepare).problems:
             if problem.kind in kinds:
@@ -151,6 +156,68 @@ def test_triples_that_lie_where_another_metric_would_put_them_are_found(overlay:
 
     problem = _caught(prepare, {"placement"})
     assert "owns" in problem.text
+
+
+def test_rows_that_are_not_copied_when_a_key_is_split_lose_answers(monkeypatch: pytest.MonkeyPatch):
+    """Triples that go to the new sub-keys do not meet the queries that waited before."""
+    for tables in (LightTables, ColumnarTables):
+        monkeypatch.setattr(tables, "waiting_rows", lambda *_: [])
+    _caught(None, {"missing"}, hot=True)
+
+
+def test_rows_that_come_to_a_split_key_and_are_not_copied_lose_answers(monkeypatch: pytest.MonkeyPatch):
+    """Triples at the holders do not meet the queries that came since."""
+    monkeypatch.setattr(HotKeys, "copy_rows", lambda *_: None)
+    _caught(None, {"missing"}, hot=True)
+
+
+def test_copying_that_begins_only_when_the_split_is_acknowledged_loses_rows(monkeypatch: pytest.MonkeyPatch):
+    """What arrives between the copies of what was held and their acknowledgement is missed."""
+    original = HotKeys.copy_rows
+
+    def late(self: HotKeys, rows) -> None:
+        settled = {key: split for key, split in self._splits.items() if split.told == split.depth}
+        everything, self._splits = self._splits, {key: settled.get(key, _Split(0)) for key in self._splits}
+        original(self, rows)
+        self._splits = everything
+
+    monkeypatch.setattr(HotKeys, "copy_rows", late)
+    _caught(None, {"missing", "placement"}, hot=True)
+
+
+class Guess(Depths):
+    """A sender that takes every key for split in two."""
+
+    def find(self, role, ring):
+        if role not in keys.SPLIT_ROLES:
+            return None
+        return [1] * len(ring) if isinstance(ring, list) else ring * 0 + 1
+
+
+def _guessing(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = HotKeys.__init__
+
+    def init(self: HotKeys, *arguments) -> None:
+        original(self, *arguments)
+        self._known = Guess(1)
+
+    monkeypatch.setattr(HotKeys, "__init__", init)
+
+
+def test_senders_that_take_every_key_for_split_do_no_harm(monkeypatch: pytest.MonkeyPatch):
+    """Whoever was not asked to hold passes on: any depth will do, also a wrong one."""
+    _guessing(monkeypatch)
+    for seed in range(25):
+        outcome = run_scenario(draw_scenario(seed))
+        assert outcome.good, outcome.report()
+
+
+def test_an_owner_of_a_sub_key_who_keeps_triples_without_having_been_asked_loses_answers(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    _guessing(monkeypatch)
+    monkeypatch.setattr(HotKeys, "_keeps", lambda *_, **__: True)
+    _caught(None, {"missing"})
 
 
 class TooEager(Oracle):

@@ -43,6 +43,15 @@ def test_the_first_seeds_cover_all_peers_networks_algorithms_and_modes():
     assert {scenario.options.through_codec for scenario in drawn} == {False, True}
 
 
+def test_keys_are_split_in_most_of_the_seeds_that_are_to_split_them():
+    """All but those of a single peer, who has nobody to share with."""
+    hot = [draw_scenario(seed) for seed in range(40) if draw_scenario(seed).hot]
+    split = {scenario.seed: run_seed(scenario.seed).splits for scenario in hot if scenario.options.peers > 1}
+    assert len(split) >= 7
+    assert sum(map(bool, split.values())) >= len(split) - 1
+    assert {scenario.warm for scenario in hot} == {False, True}
+
+
 def _trace(seed: int, hash_seed: str) -> list[str]:
     command = [sys.executable, "-m", "p2prdf.sim", "--start", str(seed), "--seeds", "1"]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}

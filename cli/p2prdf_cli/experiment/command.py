@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["default_scale", "register"]
 
-EXIT_CODES_HELP: Final = (
-    "Exit codes: 0 done, 1 failed, 2 wrong usage, 4 query or data refused, 5 a claim does not hold, 130 interrupted."
-)
+EXIT_CODES_HELP: Final = "Exit codes: 0 done, 1 failed, 2 wrong usage, 5 a claim does not hold, 130 interrupted."
+PLAN_EXIT_CODES_HELP: Final = "Exit codes: 0 done, 1 failed, 2 wrong usage, 4 query or data refused, 130 interrupted."
 
 _SCALE_MAX: Final = 0.2
 _TRIPLES: Final = 15_000
@@ -73,7 +72,7 @@ def register(app: typer.Typer) -> None:
 
 
 def experiment() -> None:
-    """Repeat the paper's experiments.
+    """Repeat the paper's experiments, or plan an overlay's capacity.
 
     Runs on one machine, from the simulator, at any scale up to the paper's.
     Prints tables and what the paper says beside what was measured; draws
@@ -83,6 +82,7 @@ def experiment() -> None:
     Examples:
       p2prdf experiment load-distribution
       p2prdf experiment load-distribution --scale 1 --plot load.png
+      p2prdf experiment plan --peers 50 --queries q.rq --data d.nt.gz --rate 2000
     """
 
 
@@ -102,10 +102,12 @@ class _Experiments(TyperGroup):
     def _made(self) -> MutableMapping[str, Any]:
         if not self.commands:
             from p2prdf.sim.experiments import EXPERIMENTS
+            from p2prdf_cli.experiment.plan import plan
 
             made = typer.Typer(rich_markup_mode="rich", context_settings=_CONTEXT)
             for name, each in EXPERIMENTS.items():
                 made.command(name, epilog=EXIT_CODES_HELP, short_help=each.summary)(_command(name, each))
+            made.command("plan", epilog=PLAN_EXIT_CODES_HELP)(plan)
             self.commands.update(typer.main.get_group(made).commands)
         return self.commands
 
@@ -174,7 +176,7 @@ def _run(
     from p2prdf_cli.progress import RunBar
 
     started = time.monotonic()
-    with RunBar(f"{name}: {setting_text(setting.as_dict())}") as bar:
+    with RunBar(f"{name}: {setting.triples:,} triples, {setting.peers:,} peers") as bar:
         result = experiment.run(setting, bar.show)
     seconds = time.monotonic() - started
     if plot is not None:

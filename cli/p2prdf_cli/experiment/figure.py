@@ -53,7 +53,8 @@ _LEGEND_CHARACTERS: Final = 66
 _KEY_CHARACTERS: Final = 8
 """How much fits into one line of a legend over half the figure, and what of it a key takes."""
 
-_TICK_CHARACTERS: Final = 13
+_TICKS_CHARACTERS: Final = 54
+"""Of all names below the bars of a panel."""
 
 _SETTINGS: Final[dict[Any, Any]] = {
     "font.family": "DejaVu Sans", "font.size": 9.0, "axes.titlesize": 10.5, "axes.titleweight": "bold",
@@ -155,8 +156,10 @@ def _bars(axes: Axes, panel: Panel) -> None:
         axes.bar(
             places, curve.y, width * 0.92, label=curve.label, color=ink, hatch=hatch, edgecolor="white", linewidth=0.6,
         )  # fmt: skip
-    ticks = ["\n".join(textwrap.wrap(tick, _TICK_CHARACTERS)) for tick in panel.ticks]
-    axes.set_xticks(range(len(ticks)), ticks)
+    room = max(8, _TICKS_CHARACTERS // max(1, len(panel.ticks)))
+    axes.set_xticks(
+        range(len(panel.ticks)), ["\n".join(textwrap.wrap(tick, room, break_long_words=False)) for tick in panel.ticks]
+    )
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")
 

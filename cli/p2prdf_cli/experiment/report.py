@@ -29,7 +29,7 @@ _SETTING_WORDS: Final = {
 }  # fmt: skip
 
 _HEADER_MIN: Final = 8
-_GAP: Final = 2
+_ENDLESS: Final = 10_000
 _DECIMALS_MAX: Final = 3
 
 Cell = str | int | float
@@ -88,33 +88,31 @@ def write_tables(console: Console, numbers: Numbers) -> None:
     """Write a table as it is if it fits, else turned on its side, and cut into as many as it takes."""
     width = min(console.width, WIDTH_MAX)
     rows = spelled(numbers)
-    parts = [(_broken(numbers.columns, rows), rows)]
-    if _width(*parts[0]) > width:
-        parts = _turned(numbers.columns, rows, width)
-    for place, (columns, body) in enumerate(parts):
+    parts = [table(numbers.title, _broken(numbers.columns, rows), rows)]
+    if _width(console, parts[0]) > width:
+        parts = _turned(console, numbers, rows, width)
+    for place, part in enumerate(parts):
         if place:
             console.print()
-        console.print(table(numbers.title if not place else "", columns, body))
+        console.print(part)
 
 
-_Part = tuple[list[str], list[list[str]]]
-"""Headers and cells of a table."""
-
-
-def _turned(columns: Sequence[str], rows: list[list[str]], width: int) -> list[_Part]:
+def _turned(console: Console, numbers: Numbers, rows: list[list[str]], width: int) -> list[Table]:
     """Return the table turned on its side, in as few equal parts as fit."""
-    cut: list[_Part] = []
+    cut: list[Table] = []
     for each in range(len(rows), 0, -1):
-        cut = [_on_its_side(columns, rows[start : start + each]) for start in range(0, len(rows), each)]
-        if all(_width(*part) <= width for part in cut) and len(rows) % each == 0:
-            break
+        if len(rows) % each == 0:
+            starts = range(0, len(rows), each)
+            cut = [_on_its_side(numbers, rows[start : start + each], first=not start) for start in starts]
+            if all(_width(console, part) <= width for part in cut):
+                break
     return cut
 
 
-def _on_its_side(columns: Sequence[str], rows: list[list[str]]) -> _Part:
-    turned = [[name, *(row[at] for row in rows)] for at, name in enumerate(columns)]
+def _on_its_side(numbers: Numbers, rows: list[list[str]], *, first: bool) -> Table:
+    turned = [[name, *(row[at] for row in rows)] for at, name in enumerate(numbers.columns)]
     names, body = turned[0], turned[1:]
-    return _broken(["", *names[1:]], body), body
+    return table(numbers.title if first else "", _broken(["", *names[1:]], body), body)
 
 
 def _broken(names: Sequence[str], rows: list[list[str]]) -> list[str]:
@@ -127,10 +125,9 @@ def _broken(names: Sequence[str], rows: list[list[str]]) -> list[str]:
     return broken
 
 
-def _width(columns: list[str], rows: list[list[str]]) -> int:
+def _width(console: Console, each: Table) -> int:
     """Return how wide a table is of which nothing is cut off."""
-    cells = [[*name.splitlines(), *(row[at] for row in rows)] for at, name in enumerate(columns)]
-    return sum(max(map(len, column), default=0) + _GAP for column in cells) + 1
+    return console.measure(each, options=console.options.update(width=_ENDLESS)).maximum
 
 
 def spelled(numbers: Numbers) -> list[list[str]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from p2prdf.sim.experiments import agreement, caches, loads
+from p2prdf.sim.experiments import agreement, balance, caches, loads
 from p2prdf.sim.experiments.results import Result
 from p2prdf.sim.experiments.setting import Progress, Setting
 
@@ -43,6 +43,9 @@ EXPERIMENTS: Final = {
     "triple-rate": Experiment("E3: load as more triples come", Setting(), loads.triple_rate),
     "query-count": Experiment("E4: load as queries are added", Setting(triples=1_000_000), loads.query_count),
     "network-size": Experiment("E5: load as peers are added", Setting(triples=1_000_000), loads.network_size),
+    "hot-keys": Experiment(
+        "beyond the paper: skewed data, hot keys split and not", balance.SETTING, balance.hot_keys, ("peers", "triples")
+    ),
     "agreement": Experiment(
         "the numbers of these experiments against real peers, peer by peer", agreement.SETTING, agreement.agreement
     ),

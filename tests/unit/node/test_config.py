@@ -35,6 +35,8 @@ def test_lists_are_written_as_lists_in_files_and_with_commas_elsewhere(tmp_path)
         ({"bootstrap": "host:0"}, "setting bootstrap: 'host:0'"),
         ({"roles": "some"}, "setting roles: 'some' is none of advertised, all"),
         ({"overlay": "pastry"}, "setting overlay: 'pastry' is none of kademlia, chord"),
+        ({"hot_keys": "maybe"}, "setting hot_keys: 'maybe' is none of on, off"),
+        ({"hot_share": 0.0}, "setting hot_share: 0.0 is not a positive number"),
         ({"log_format": "xml"}, "setting log_format"),
         ({"connections_max": "many"}, "setting connections_max (option): 'many'"),
         ({"connections_max": 1.5}, "is not a whole number"),

@@ -176,6 +176,54 @@ def test_what_arrives_for_an_ended_group_finds_it_ended(kind):
     assert tables.sizes().groups == 0
 
 
+def waiting(tables: Tables, role: int, *parts: str) -> list[tuple[int, ...]]:
+    """Step, identity and bindings of all that waits under the key of some parts."""
+    key = keys.role_key(role, *(keys.term_hash(part) for part in parts))
+    found: list[tuple[int, ...]] = []
+    for rows in tables.waiting_rows(role, key):
+        columns = [as_list(column) for column in (rows.identity, *rows.bindings)]
+        found += [(rows.step, *row) for row in zip(*columns, strict=True)]
+    return sorted(found)
+
+
+@pytest.mark.parametrize("per_event", [False, True])
+def test_all_that_waits_under_a_key_can_be_listed(kind, per_event):
+    """Queries and partial results of all plans, of that key alone, and of groups that live."""
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    plan, _ = harness.query(path("<b>", "<c>"), dictionary, since=1, algorithm=Algorithm.CQC, per_event=per_event)
+    harness.query(path("<c>"), dictionary, since=1, per_event=per_event)
+    bit = EVERY_ROLE << keys.EVENT_SHIFT if per_event else EVERY_ROLE
+    harness.triples([(a, b, c), (b, b, c), (c, b, a)], time=2, roles=bit)
+    assert [row[0] for row in waiting(tables, keys.P, "<a>", "<b>", "<a>")] == [0]
+    under = waiting(tables, keys.P, "<a>", "<c>", "<a>")
+    assert [row[0] for row in under] == [0, 1, 1, 1]
+    assert sorted(row[2:] for row in under[1:]) == [(a, c), (b, c), (c, a)]
+    assert waiting(tables, keys.P, "<a>", "<a>", "<a>") == []
+    assert waiting(tables, keys.S, "<a>", "<c>", "<a>") == []
+    tables.end_groups([plan.identity >> 1])
+    assert [row[0] for row in waiting(tables, keys.P, "<a>", "<c>", "<a>")] == [0]
+
+
+def test_rows_that_are_listed_do_not_change_with_the_tables(kind):
+    """They may still lie in an outbox when the row they were has been renewed."""
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    plan, _ = harness.query(path("<b>", "<c>"), dictionary, since=1, algorithm=Algorithm.CQC)
+    harness.triples([(a, b, c)], time=5)
+    key = keys.role_key(keys.P, 0, keys.term_hash("<c>"), 0)
+    (rows,) = tables.waiting_rows(keys.P, key)
+    assert as_list(rows.oldest) == [5]
+    later = Derived(
+        plan, 1, rows.group, rows.identity, tables.columns.column([9]), tables.columns.column([9]), rows.bindings
+    )
+    tables.add_rows(later)
+    assert as_list(rows.oldest) == [5]
+    assert as_list(tables.waiting_rows(keys.P, key)[0].oldest) == [9]
+
+
 def test_leases_are_told_and_extended(kind):
     """Groups whose lease is over are named until it is extended."""
     tables, dictionary = new_tables(kind)

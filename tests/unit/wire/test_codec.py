@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from p2prdf import keys
 from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
 from p2prdf.errors import Busy, LocalProtocolError, RemoteProtocolError
 from p2prdf.rdf.dictionary import TermDictionary
@@ -107,7 +108,8 @@ class Maker:
             parts = [plan, step, groups]
             if kind is m.Forward:
                 parts.append(self.rows_of(len(groups), len(plan.steps[step].bound)))
-            return kind(*parts, refresh=self.draw(st.integers(0, TOP)), hops=self.draw(st.integers(0, 9)))
+            more = {"copied": self.draw(st.booleans())} if kind is m.Forward else {}
+            return kind(*parts, refresh=self.draw(st.integers(0, TOP)), hops=self.draw(st.integers(0, 9)), **more)
         if kind is m.Answers:
             self.rows = self.draw(st.integers(0, 40))
             groups = self.numbers(TOP, np.uint64)
@@ -120,6 +122,8 @@ class Maker:
         return kind(*[self.field(kind, field) for field in dataclasses.fields(kind)])
 
     def field(self, kind: type, field: dataclasses.Field[Any]) -> Any:
+        if field.name in ("role", "depth"):
+            return self.draw(st.sampled_from(keys.SPLIT_ROLES if field.name == "role" else range(keys.DEPTH_MAX + 1)))
         simple = {
             "int": st.integers(0, 65_535 if field.name == "roles" else TOP),
             "bool": st.booleans(),
@@ -136,7 +140,8 @@ class Maker:
             case "u64":
                 return self.numbers(TOP, np.uint64)
             case "u32":
-                top = {"roles": 65_535, "position": 200}.get(field.name, (1 << 32) - 1)
+                roles = (1 << 24) - 1 if kind is m.IndexTriples else 65_535
+                top = {"roles": roles, "position": 200}.get(field.name, (1 << 32) - 1)
                 return self.numbers(top, np.uint32)
         if field.type == "Contact":
             return self.contact()
@@ -441,7 +446,7 @@ def planned(at: int, value: Any) -> list[Any]:
 
 
 def forward(rows: Any, step: int = 1) -> list[Any]:
-    return [3, msgpack.packb(PLAN), step, GROUPS, rows, 0, 0, 0]
+    return [3, msgpack.packb(PLAN), step, GROUPS, rows, 0, 0, 0, False]
 
 
 def query(**changes: Any) -> list[Any]:
@@ -479,7 +484,7 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(triples(o=[2, 0])), "columns of 1 and of 2 rows"),
         (frame_of(triples(s=[1, 1])), "a literal as subject"),
         (frame_of(triples(p=[1, 1])), "a literal as predicate"),
-        (frame_of(triples(roles=[1, 65_536])), "a set of roles 65536"),
+        (frame_of(triples(roles=[1, 1 << 24])), "a set of roles 16777216"),
         (frame_of(triples(roles=struct.pack("<QB", 1 << 32, 8))), "4294967296 is not an integer from 0 to"),
         (frame_of(triples(time=b"\x01\x02\x03")), "3 bytes are not a column of numbers of 3 bytes"),
         (frame_of(triples(time=b"\x01\x02\x02\x02")), "4 bytes are not a column of numbers of 2 bytes"),
@@ -526,6 +531,10 @@ def query(**changes: Any) -> list[Any]:
         (frame_of([33, [[1, "h"]], []]), "a contact has 3 parts"),
         (frame_of([33, [[1, "h", 1]] * 1025, []]), "1025 contacts"),
         (frame_of([33, [[1, "h", 1]] * 2, [[1, "h", 1]]]), "1 peers before 2 others"),
+        (frame_of([15, 7, 1, 2]), "HoldSubKeys: sub-keys under role 7, which has none"),
+        (frame_of([25, 0, 1, 2]), "KeyDepth: sub-keys under role 0, which has none"),
+        (frame_of([25, 2, 1, 9]), "9 is not an integer from 0 to 8"),
+        (frame_of([14, 1, 2, float("inf")]), "inf is not a number of seconds"),
         (frame_of([10, 65_536]), "65536 is not an integer from 0 to 65535"),
         (frame_of([*query()[:-2], float("nan"), 0]), "nan is not a number of seconds"),
         (frame_of([*query()[:-2], float("inf"), 0]), "inf is not a number of seconds"),

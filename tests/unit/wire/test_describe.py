@@ -17,6 +17,7 @@ QUERY = ConjunctiveQuery(
     ((0, -1, 1), (1, -2, 2)), ("<urn:plays>", "<urn:in>"), (0, 2), ("who", "where"), True, (Filter("?v2 > 1", (2,)),)
 )
 PLAN = make_plan(QUERY, (1, 0), Algorithm.CSBV, per_event=True)
+TOP = (1 << 64) - 1
 PEER = m.Contact(0xAB, "127.0.0.1", 7400)
 NOON = hlc.from_seconds(43_200)
 GROUPS = m.Groups([1, 2], [NOON] * 2, [NOON] * 2, [NOON] * 2, ([7, 7], [8, 8]))
@@ -41,6 +42,15 @@ LINES = {
     "Acknowledge transfers=none": m.Acknowledge([]),
     "Advertise roles=s,p,o": m.Advertise(keys.CQC_ROLES),
     "AskRoles": m.AskRoles(),
+    "IndexTriples 1 row time=43200.000 roles=p,po,events:p,sub:p": m.IndexTriples(
+        [1], [2], [3], [NOON], [9], [1 << 2 | 1 << 10 | 1 << 6 | 1 << 18]
+    ),
+    f"Forward {PLAN_LINE} step=0 {GROUPS_LINE} 1 row=0000000000000010 copied": m.Forward(
+        PLAN, 0, GROUPS, m.Rows([0], [16], [TOP], [0], ()), copied=True
+    ),
+    "KeyDepth role=po key=00000000000000ff depth=3": m.KeyDepth(6, 255, 3),
+    "HoldSubKeys role=p key=0000000000000001 depth=8": m.HoldSubKeys(2, 1, 8),
+    "TellLoad request=1 arrivals=500 seconds=30.0": m.TellLoad(1, 500, 30.0),
     "#7 43200.000 AskRoles": m.Parcel(7, NOON, m.AskRoles()),
     "43200.000+5 AskRoles": m.Parcel(0, NOON + 5, m.AskRoles()),
     f"Nodes request=4 contacts={PEER_LINE},{PEER_LINE}": m.Nodes(4, (PEER, PEER)),

@@ -1,0 +1,27 @@
+"""What a node's report is told as."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from p2prdf.sim.places import Places, random_positions
+from p2prdf_cli.reports import owned_share
+
+
+def report(own: int, others: list[int], overlay: str) -> dict[str, object]:
+    peers = [{"key": f"{key:016x}", "address": "127.0.0.1:1"} for key in [own, *others]]
+    return {"key": f"{own:016x}", "peers": peers, "peer": {"overlay": overlay}}
+
+
+@pytest.mark.parametrize("overlay", ["kademlia", "chord"])
+@pytest.mark.parametrize("peers", [1, 2, 5, 20])
+def test_shares_are_those_of_the_owners_of_many_keys(overlay, peers):
+    positions = sorted(random_positions(peers, peers))
+    keys = np.random.default_rng(1).integers(0, 1 << 64, size=200_000, dtype=np.uint64)
+    owned = np.bincount(Places(positions, overlay).owners(keys), minlength=peers) / len(keys)
+    shares = [
+        owned_share(report(own, [key for key in positions if key != own], overlay)) for own in positions
+    ]
+    assert shares == pytest.approx(owned.tolist(), abs=0.005)
+    assert sum(shares) == pytest.approx(1.0)

@@ -1,0 +1,38 @@
+"""Sub-keys: number 0 is the key, they lie evenly, stay where they are, and columns are as single ones."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from p2prdf import keys
+
+KEYS = st.integers(0, (1 << 64) - 1)
+
+
+@settings(max_examples=50, deadline=None)
+@given(KEYS)
+def test_the_sub_keys_of_every_depth_lie_one_in_each_part_of_the_ring(key: int):
+    subs = [keys.sub_key(key, index) for index in range(1 << keys.DEPTH_MAX)]
+    assert subs[0] == key
+    for depth in range(keys.DEPTH_MAX + 1):
+        assert sorted(sub >> 64 - depth for sub in subs[: 1 << depth]) == list(range(1 << depth))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(KEYS, st.integers(0, 255)), min_size=1, max_size=50))
+def test_columns_of_sub_keys_are_as_single_ones(pairs: list[tuple[int, int]]):
+    ring, index = (np.array(column, np.uint64) for column in zip(*pairs, strict=True))
+    assert keys.sub_keys(ring, index).tolist() == [keys.sub_key(*pair) for pair in pairs]
+
+
+def test_within_the_parts_sub_keys_lie_anywhere():
+    """Two peers that share their first bits share the sub-keys, however few those are."""
+    bits = [keys.sub_key(keys.fmix(key), index) >> 56 & 1 for key in range(100) for index in range(4)]
+    assert 150 < sum(bits) < 250
+
+
+def test_a_set_of_roles_says_what_goes_to_sub_keys():
+    marked = keys.role_bit(6, per_event=False) | 1 << 2 | 1 << 2 + keys.MARK_SHIFT
+    assert keys.role_name(marked) == "p,po,sub:p"
