@@ -64,16 +64,11 @@ class Arrivals:
     def begin(self, sender: Contact, transfer: int) -> bool:
         """Note which transfer is being taken in (0: one that nobody waits for).
 
-        False if it is a repetition of one that is being passed on, or is not worked off yet: leave it.
+        False if it is a repetition of one that is being passed on: leave it.
         """
-        if not transfer:
-            self.current = None
-            return True
-        arrival = (sender, transfer)
-        done = self._done.get(sender)
-        if arrival in self._open or (done is not None and transfer in done):
+        if self._open and (sender, transfer) in self._open:
             return False
-        self.current = arrival
+        self.current = (sender, transfer) if transfer else None
         return True
 
     def keep(self, arrival: Arrival | None) -> tuple[int, ...]:
@@ -105,7 +100,7 @@ class Arrivals:
     def end(self) -> None:
         """Note that the transfer in hand was taken in; unless something of it is passed on, it is done."""
         current, self.current = self.current, None
-        if current is not None and current not in self._open:
+        if current is not None and not (self._open and current in self._open):
             self._done.setdefault(current[0], {})[current[1]] = None
 
     def _finish(self, sender: Contact, transfer: int) -> None:
