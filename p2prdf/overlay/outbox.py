@@ -28,21 +28,20 @@ __all__ = ["Outbox", "Transfer"]
 
 @dataclass(slots=True)
 class Transfer:
-    """One message on its way; ``tokens`` name the publications that wait for it."""
+    """One message on its way; ``tokens`` name the publications that wait for it.
+
+    ``lane``: which window it takes room in, by its receiver and its hops.
+    """
 
     number: int
     to: Contact
     message: Message
     tokens: tuple[int, ...]
+    lane: tuple[int, int]
     due: float
     delay: float
     sent_at: float = 0.0
     attempts: int = 0
-
-
-def _lane(to: Contact, message: Message) -> tuple[int, int]:
-    """Return which window a message takes room in: its receiver and its hops."""
-    return to.key, getattr(message, "hops", 0)
 
 
 class Outbox:
@@ -69,9 +68,9 @@ class Outbox:
     def put(self, to: Contact, message: Message, tokens: tuple[int, ...], now: float) -> Transfer | None:
         """Take a message in charge; return the transfer if it may be sent now."""
         self._next += 1
-        transfer = Transfer(self._next, to, message, tokens, now, self._retry)
-        lane = _lane(to, message)
-        if self._waiting.get(lane) or self._under_way.get(lane, 0) >= self._window:
+        lane = (to.key, getattr(message, "hops", 0))
+        transfer = Transfer(self._next, to, message, tokens, lane, now, self._retry)
+        if lane in self._waiting or self._under_way.get(lane, 0) >= self._window:
             self._waiting.setdefault(lane, deque()).append(transfer)
             return None
         self._start(transfer, now)
@@ -81,8 +80,7 @@ class Outbox:
         self._open[transfer.number] = transfer
         transfer.sent_at = now
         transfer.delay = max(transfer.delay, 4 * self._seconds.get(transfer.to.key, 0.0))
-        lane = _lane(transfer.to, transfer.message)
-        self._under_way[lane] = self._under_way.get(lane, 0) + 1
+        self._under_way[transfer.lane] = self._under_way.get(transfer.lane, 0) + 1
         self._schedule(transfer, now)
 
     def _schedule(self, transfer: Transfer, now: float) -> None:
@@ -106,14 +104,26 @@ class Outbox:
             if transfer.attempts == 1:  # of one sent twice nobody knows which was acknowledged
                 took = now - transfer.sent_at
                 self._seconds[key] = took + 0.875 * (self._seconds.get(key, took) - took)
-            lane = _lane(transfer.to, transfer.message)
-            self._under_way[lane] -= 1
-            queue = self._waiting.get(lane)
-            if queue:
-                following = queue.popleft()
+            following = self._leave(transfer.lane)
+            if following is not None:
                 self._start(following, now)
                 started.append(following)
         return closed, started
+
+    def _leave(self, lane: tuple[int, int]) -> Transfer | None:
+        """Make room in a window; return who waits for it.  Of a lane that nobody uses nothing stays."""
+        left = self._under_way[lane] - 1
+        if left:
+            self._under_way[lane] = left
+        else:
+            del self._under_way[lane]
+        queue = self._waiting.get(lane)
+        if queue is None:
+            return None
+        following = queue.popleft()
+        if not queue:
+            del self._waiting[lane]
+        return following
 
     def lost(self, to: Contact) -> list[Transfer]:
         """Give up a receiver; return all its transfers, to be routed anew."""

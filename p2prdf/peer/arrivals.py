@@ -5,6 +5,10 @@ its turn.  For what it passes on it is so when the next peer has acknowledged in
 acknowledgements run back the way the message came.  So a publication is acknowledged when every
 owner holds its triples, whichever way they went.
 
+Most transfers end at the peer they came to, so one costs nothing but its number, until something
+of it is passed on: then it gets a token (:mod:`p2prdf.peer.tokens`), held for each message that it
+waits for, and is no longer among those to acknowledge until that is released.
+
 While a transfer is being passed on its sender, impatient, sends it again.  Passing on every
 repetition would multiply them at every hop, so a repetition of what is still under way is dropped
 here: its acknowledgement will come, and the message that it waits for is repeated by the outbox of
@@ -26,7 +30,10 @@ from typing import Final
 from p2prdf.peer.tokens import Tokens
 from p2prdf.wire.messages import Contact
 
-__all__ = ["KEYS_MAX", "Arrivals"]
+__all__ = ["KEYS_MAX", "Arrival", "Arrivals"]
+
+Arrival = tuple[Contact, int]
+"""A transfer: who sent it, and its number."""
 
 KEYS_MAX: Final = 256
 
@@ -39,9 +46,10 @@ class Arrivals:
         self._tokens = tokens
         self._tell = tell
         self._keys: dict[int, dict[int, None]] = {}
-        self._open: dict[tuple[Contact, int], int] = {}  # the token of each that waits for something
-        self._current: tuple[Contact, int] | None = None
-        self._done: dict[Contact, list[int]] = {}
+        self._open: dict[Arrival, int] = {}  # the token of each that waits for something
+        self._done: dict[Contact, dict[int, None]] = {}  # no sender without a transfer
+        self.current: Arrival | None = None
+        """The transfer that is being taken in, if somebody waits for its acknowledgement."""
 
     @property
     def waiting(self) -> int:
@@ -58,22 +66,28 @@ class Arrivals:
 
         False if it is a repetition of one that is being passed on: leave it.
         """
-        if (sender, transfer) in self._open:
+        if self._open and (sender, transfer) in self._open:
             return False
-        self._current = (sender, transfer) if transfer else None
+        self.current = (sender, transfer) if transfer else None
         return True
 
-    def keep(self) -> tuple[int, ...]:
-        """Return the token that the acknowledgement of the transfer in hand waits for, held once more.
+    def keep(self, arrival: Arrival | None) -> tuple[int, ...]:
+        """Return the token that the acknowledgement of a transfer waits for, held once more.
 
-        None (an empty tuple) if no transfer is being taken in.
+        Call it before the transfer is acknowledged: while it is taken in, or in the turn after.
+        No token (an empty tuple) for None: nobody waits.
         """
-        if self._current is None:
+        if arrival is None:
             return ()
-        token = self._open.get(self._current)
-        if token is None:
-            token = self._open[self._current] = self._tokens.token(partial(self._finish, *self._current))
-        self._tokens.hold((token,))
+        token = self._open.get(arrival)
+        if token is not None:
+            self._tokens.hold((token,))
+            return (token,)
+        sender, transfer = arrival
+        done = self._done.get(sender)
+        if done is not None and done.pop(transfer, 0) is None and not done:
+            del self._done[sender]
+        token = self._open[arrival] = self._tokens.token(partial(self._finish, sender, transfer))
         return (token,)
 
     def note(self, tokens: Sequence[int], keys: Sequence[int]) -> None:
@@ -84,23 +98,18 @@ class Arrivals:
                 noted[key] = None
 
     def end(self) -> None:
-        """Note that the transfer in hand was taken in; unless somebody keeps it, it is done."""
-        current, self._current = self._current, None
-        if current is None:
-            return
-        token = self._open.get(current)
-        if token is None:
-            self._done.setdefault(current[0], []).append(current[1])
-        else:
-            self._tokens.release((token,))
+        """Note that the transfer in hand was taken in; unless something of it is passed on, it is done."""
+        current, self.current = self.current, None
+        if current is not None and not (self._open and current in self._open):
+            self._done.setdefault(current[0], {})[current[1]] = None
 
     def _finish(self, sender: Contact, transfer: int) -> None:
         keys = self._keys.pop(self._open.pop((sender, transfer)), None)
         if keys:
             self._tell(sender, list(keys))
-        self._done.setdefault(sender, []).append(transfer)
+        self._done.setdefault(sender, {})[transfer] = None
 
     def take_done(self) -> dict[Contact, list[int]]:
         """Return what is to be acknowledged now, by sender."""
         done, self._done = self._done, {}
-        return done
+        return {sender: list(transfers) for sender, transfers in done.items()}

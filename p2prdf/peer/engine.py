@@ -23,6 +23,7 @@ from p2prdf import keys
 from p2prdf.columns import Column, Index, as_array, as_list
 from p2prdf.continuous.home import GROUP_BITS
 from p2prdf.errors import P2PRDFError
+from p2prdf.peer.arrivals import Arrival
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.hot_keys import HotKeys
 from p2prdf.rdf.dictionary import TermDictionary
@@ -100,9 +101,9 @@ class Engine:
         self._columns = tables.columns
         self._dictionary = dictionary
         self._on_answers = on_answers
-        self._triples_in: list[tuple[Contact, IndexTriples, tuple[int, ...]]] = []
-        self._rows_in: list[tuple[Contact, Forward, tuple[int, ...]]] = []
-        self._queries_in: list[tuple[Contact, IndexQuery, tuple[int, ...]]] = []
+        self._triples_in: list[tuple[Contact, IndexTriples, Arrival | None]] = []
+        self._rows_in: list[tuple[Contact, Forward, Arrival | None]] = []
+        self._queries_in: list[tuple[Contact, IndexQuery, Arrival | None]] = []
         self._mine: list[TripleBatch] = []
         self._todo = Backlog(tables.columns)
         self._copied = Backlog(tables.columns)
@@ -115,15 +116,15 @@ class Engine:
 
     def take_triples(self, sender: Contact, message: IndexTriples) -> None:
         """Take in triples from another peer."""
-        self._triples_in.append((sender, message, self._exchange.arrivals.keep()))
+        self._triples_in.append((sender, message, self._exchange.arrivals.current))
 
     def take_rows(self, sender: Contact, message: Forward) -> None:
         """Take in partial results from another peer."""
-        self._rows_in.append((sender, message, self._exchange.arrivals.keep()))
+        self._rows_in.append((sender, message, self._exchange.arrivals.current))
 
     def take_queries(self, sender: Contact, message: IndexQuery) -> None:
         """Take in queries to wait here."""
-        self._queries_in.append((sender, message, self._exchange.arrivals.keep()))
+        self._queries_in.append((sender, message, self._exchange.arrivals.current))
 
     @property
     def idle(self) -> bool:
@@ -142,11 +143,11 @@ class Engine:
         queries, self._queries_in = self._queries_in, []
         triples, self._triples_in = self._triples_in, []
         forwards, self._rows_in = self._rows_in, []
-        for sender, query, tokens in queries:
-            self._guarded(self._accept_queries, sender, query, tokens)
+        for sender, query, arrival in queries:
+            self._guarded(self._accept_queries, sender, query, arrival)
         self._accept_triples(triples)
-        for sender, forward, tokens in forwards:
-            self._guarded(self._accept_rows, sender, forward, tokens)
+        for sender, forward, arrival in forwards:
+            self._guarded(self._accept_rows, sender, forward, arrival)
         while self._mine or self._todo or self._copied:
             if self._mine:
                 self._store_mine()
@@ -155,15 +156,14 @@ class Engine:
         self._send_out()
 
     def _guarded(
-        self, accept: Callable[[Contact, Any, tuple[int, ...]], None], sender: Contact, message: Any,
-        tokens: tuple[int, ...],
+        self, accept: Callable[[Contact, Any, Arrival | None], None], sender: Contact, message: Any,
+        arrival: Arrival | None,
     ) -> None:  # fmt: skip
         """Take in a message whose plan may turn out not to be executable: then it is refused alone."""
         try:
-            accept(sender, message, tokens)
+            accept(sender, message, arrival)
         except P2PRDFError as error:
             self._exchange.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
-        self._exchange.release(tokens)
 
     def _store_mine(self) -> None:
         mine, self._mine = self._mine, []
@@ -201,24 +201,24 @@ class Engine:
 
     # --- triples ---------------------------------------------------------------------------------
 
-    def _accept_triples(self, arrived: list[tuple[Contact, IndexTriples, tuple[int, ...]]]) -> None:
+    def _accept_triples(self, arrived: list[tuple[Contact, IndexTriples, Arrival | None]]) -> None:
         """Keep what this peer owns; pass on the rest and tell the sender."""
-        for sender, message, tokens in arrived:
+        for sender, message, arrival in arrived:
             batch = TripleBatch(
-                message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, tokens,
-                sender,
-            )  # fmt: skip
+                message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, (), sender
+            )
             if message.view and message.view == self._exchange.view:
                 union = self._union(message.roles)
                 if union >> keys.MARK_SHIFT == 0 or self.hot.keeps_all(batch, union):
-                    self._mine.append(batch)  # with its tokens
+                    self._mine.append(batch)
                     continue
             if message.hops >= self._exchange.config.hops_allowed:
                 self._exchange.trace("hops-exhausted", what="triples", rows=len(batch), sender=str(sender))
                 self._mine.append(batch)
                 continue
+            batch.tokens = self._exchange.arrivals.keep(arrival)
             self._spread(batch, self.hot.accept)
-            self._exchange.release(tokens)
+            self._exchange.release(batch.tokens)
 
     def route_triples(self, batch: TripleBatch) -> None:
         """Send each triple to the owner of its key under each of its roles."""
@@ -340,7 +340,7 @@ class Engine:
 
     # --- queries ---------------------------------------------------------------------------------
 
-    def _accept_queries(self, sender: Contact, message: IndexQuery, tokens: tuple[int, ...]) -> None:
+    def _accept_queries(self, sender: Contact, message: IndexQuery, arrival: Arrival | None) -> None:
         plan, step = message.plan, message.step
         group = self._tables.add_groups(plan, message.groups)
         if plan.steps[step].role == keys.ANY or message.hops >= self._exchange.config.hops_max:
@@ -355,7 +355,9 @@ class Engine:
             contact = self._exchange.contact(owner)
             self._exchange.not_mine(sender, contact)
             groups, _ = self._tables.export_groups(plan, part)
+            tokens = self._exchange.arrivals.keep(arrival)
             self._exchange.send(contact, replace(message, groups=groups, hops=message.hops + 1), tokens)
+            self._exchange.release(tokens)
 
     def _install(self, message: IndexQuery, group: Column) -> None:
         """Let groups wait here for a step's pattern."""
@@ -382,14 +384,18 @@ class Engine:
 
     # --- rows ------------------------------------------------------------------------------------
 
-    def _accept_rows(self, sender: Contact, message: Forward, tokens: tuple[int, ...]) -> None:
-        """Keep the rows whose key this peer owns; pass on the rest."""
+    def _rows_of(self, message: Forward) -> Derived:
+        """Return the rows of a message, their groups numbered as here."""
         numbers = self._tables.add_groups(message.plan, message.groups)
         rows = message.rows
-        derived = Derived(
+        return Derived(
             message.plan, message.step, self._columns.take(numbers, self._index(rows.group)),
             rows.identity, rows.oldest, rows.born, rows.bindings, message.refresh,
         )  # fmt: skip
+
+    def _accept_rows(self, sender: Contact, message: Forward, arrival: Arrival | None) -> None:
+        """Keep the rows whose key this peer owns; pass on the rest."""
+        derived = self._rows_of(message)
         if message.copied:
             self.has_queries = True
             self._copied.add(derived)
@@ -404,9 +410,11 @@ class Engine:
             return
         ring = self._tables.row_keys(derived)
         owners = self._exchange.next_hops(ring)
+        tokens = self._exchange.arrivals.keep(arrival)
         self._exchange.tell_later(tokens, ring, owners)
         for owner in self._split_rows(derived, ring, owners, message.hops + 1, tokens):
             self._exchange.passed(sender, self._exchange.contact(owner))
+        self._exchange.release(tokens)
 
     def _index(self, column: Column) -> Index:
         index: Index = column if isinstance(column, list) else column.astype(np.int64)
@@ -645,7 +653,6 @@ class Engine:
 
         Its hops stay: the peers that wait for it have been counted on (see the outbox).
         """
-        nobody = self._exchange.own
         if isinstance(message, IndexTriples):
             batch = TripleBatch(
                 message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, tokens
@@ -655,8 +662,11 @@ class Engine:
         if isinstance(message, Forward):
             if message.copied:  # its owner has the rows, and sees to it who holds them now
                 return True
-            self._exchange.hold(tokens)
-            self._rows_in.append((nobody, replace(message, hops=max(0, message.hops - 1), view=0), tokens))
+            rows = self._rows_of(message)
+            if rows.plan.steps[rows.step].role == keys.ANY:  # whichever bucket it was for: all hear of it
+                self._route_to_buckets(rows)
+            else:
+                self._route_by_key(rows, message.hops, tokens)
             return True
         if isinstance(message, Answers):
             self.pass_on_answers(message, tokens)

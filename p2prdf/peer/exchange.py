@@ -241,7 +241,7 @@ class Exchange:
     def pass_on(self, sender: Contact, owner: Contact, message: Any) -> None:
         """Send the message in hand on to who is closer; it is acknowledged when it has arrived there."""
         self.not_mine(sender, owner)
-        tokens = self.arrivals.keep()
+        tokens = self.arrivals.keep(self.arrivals.current)
         self.send(owner, replace(message, hops=message.hops + 1), tokens)
         self.release(tokens)
 

@@ -308,7 +308,7 @@ class Host:
             )
         )
         if misplaced:
-            tokens = self._exchange.arrivals.keep()
+            tokens = self._exchange.arrivals.keep(self._exchange.arrivals.current)
             self._engine.pass_on_answers(message, tokens)
             self._exchange.release(tokens)
             return

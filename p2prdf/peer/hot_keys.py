@@ -380,8 +380,11 @@ class HotKeys:
 
     def count_triples(self, batch: TripleBatch) -> None:
         """Look at some of the triples that this peer keeps."""
+        places = self.load.triples_seen.places(len(batch))
+        if not places:
+            return
         hashes = self._dictionary.hash_array()
-        for at in self.load.triples_seen.places(len(batch)):
+        for at in places:
             bits = int(batch.roles[at])
             s, p, o = (int(hashes[int(part[at])]) for part in (batch.s, batch.p, batch.o))
             whole = keys.role_key(keys.SPO, s, p, o)

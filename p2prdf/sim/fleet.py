@@ -20,10 +20,11 @@ report the same processing load and the same storage load (tests/simulation/test
 
 Messages
 --------
-Along with every row travels its *cause*, the publication it came from.  A message is what one
-cause sends from one peer to one key at one step: rows that go together, as the papers group
-them.  So one fleet that takes triples by the thousand counts the messages that triples one at a
-time would make.
+Along with every row travels its *cause*: the publication that completed it, the last of those it
+is made of.  A message is what one cause sends from one peer to one key at one step: rows that go
+together, as the papers group them.  A peer has something to check from the cause of its first row
+on.  So a fleet that takes triples by the thousand counts the messages and checks that triples one
+at a time would make.
 
 The last step, counted
 ----------------------
@@ -167,7 +168,7 @@ Listener = Callable[[Messages], None]
 
 @dataclass(slots=True)
 class _Travelling(Derived):
-    """Rows with the stored triple that caused each and the key at which it was derived."""
+    """Rows with the stored triple that caused each, and, if messages are told apart, the key at which it was derived."""
 
     cause: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     origin: U64 = field(default_factory=lambda: np.zeros(0, np.uint64))
@@ -226,13 +227,13 @@ class _Tables(ColumnarTables):
         derived = super()._derive(step, rows, triples, group, time, refresh)
         if step.compiled.last:
             self.answers += len(rows)
-        if not self._trace:
-            return derived
-        if self._arriving is None:
-            cause = triples
-        else:
+        cause = triples
+        if self._arriving is not None:
             first, causes = self._arriving
-            cause = causes[rows - first]
+            # Of a batch all triples are stored at once: one may be found here that was published after the row's.
+            cause = np.maximum(causes[rows - first], triples)
+        if not self._trace:
+            return _travelling(derived, cause, np.zeros(0, np.uint64))
         bindings = [column.values[rows] for column in step.bindings]
         origin = self._route_keys(step.plan.plan, step.compiled, group, bindings)
         return _travelling(derived, cause, origin)
@@ -276,7 +277,8 @@ class Fleet:
         self._on_messages = on_messages
         self._dictionary = dictionary
         self._tables = _Tables(dictionary, encoding, list_answers=list_answers, trace=on_messages is not None)
-        self._waiting = [np.zeros((8, len(ring)), np.bool_) for ring in rings]
+        self._waits_from = [np.full((8, len(ring)), _FOREVER, np.int64) for ring in rings]
+        """By ring, role and peer: the publication after which something waits; -1: before all."""
         self._seen = HashIndex()
         self._publication = GrowingColumn(np.int64)
         """The publication of each triple in the tables, in their order: the first that published it."""
@@ -285,7 +287,7 @@ class Fleet:
 
     @property
     def answers(self) -> int:
-        """Number of answers so far, each once."""
+        """Number of answers so far, each combination of triples once: DISTINCT makes them no fewer."""
         return self._tables.answers
 
     @property
@@ -342,10 +344,10 @@ class Fleet:
         for step in range(len(plan.steps) if self.algorithm is Algorithm.CQC else 1):
             role = plan.steps[step].role
             ring_keys = as_array(self._tables.query_keys(plan, step, numbers))
-            for ring, loads, waiting in zip(self.rings, self.loads, self._waiting, strict=True):
+            for ring, loads, waits_from in zip(self.rings, self.loads, self._waits_from, strict=True):
                 owners = ring.owners(ring_keys)
                 loads.patterns += np.bincount(owners, minlength=len(ring))
-                waiting[role, owners] = True
+                waits_from[role, owners] = -1
             if step:
                 self._note_later(plan, step, params)
         self._tables.add_queries(plan, 0, numbers, 0)
@@ -369,28 +371,37 @@ class Fleet:
         parts = (hashes[s], hashes[p], hashes[o])
         _, fresh = self._seen.insert(keys.triple_ids(*parts))
         self._publication.append(first + np.flatnonzero(fresh))
-        sent = [self._index(role, (s, p, o), parts, fresh) for role in keys.ROLES if self.roles >> role & 1]
+        roles_used = [role for role in keys.ROLES if self.roles >> role & 1]
+        sent = [self._index(role, (s, p, o), parts, fresh) for role in roles_used]
         if self._on_messages is not None and sent:
             cause = np.tile(np.arange(first, first + count), len(sent))
-            self._on_messages(Messages(-1, cause, None, np.concatenate(sent), np.ones(len(cause), np.int64)))
+            ring_keys = np.concatenate([each for each, _ in sent])
+            self._on_messages(Messages(-1, cause, None, ring_keys, np.ones(len(cause), np.int64)))
         times = np.arange(_BEGINNING + 1 + first, _BEGINNING + 1 + first + count, dtype=np.uint64)
         roles = np.full(count, self.roles, np.uint32)
         self._work_off(self._tables.add_triples(s, p, o, times, times, roles))
+        for role, (_, owners) in zip(roles_used, sent, strict=True):
+            self._check(role, first, owners)
 
     def _index(
         self, role: int, triples: tuple[npt.NDArray[np.uint32], ...], parts: tuple[U64, U64, U64], fresh: Bools
-    ) -> U64:
-        """Count the copies of triples under one role; return the keys they go to."""
+    ) -> tuple[U64, list[I64]]:
+        """Count the copies of triples under one role; return the keys they go to, and whose these are on each ring."""
         ring_keys = as_array(self._tables.triple_keys(role, *triples))
         matching = self._matching(role, parts, fresh)
-        for ring, loads, waiting in zip(self.rings, self.loads, self._waiting, strict=True):
-            owners, peers = ring.owners(ring_keys), len(ring)
-            arrived = np.bincount(owners, minlength=peers)
-            loads.triples += arrived
-            loads.checked += np.where(waiting[role], arrived, 0)
+        by_ring = [ring.owners(ring_keys) for ring in self.rings]
+        for owners, loads in zip(by_ring, self.loads, strict=True):
+            peers = len(loads.triples)
+            loads.triples += np.bincount(owners, minlength=peers)
             loads.kept += np.bincount(owners[fresh], minlength=peers)
             loads.matching += np.bincount(owners[matching], minlength=peers)
-        return ring_keys
+        return ring_keys, by_ring
+
+    def _check(self, role: int, first: int, by_ring: list[I64]) -> None:
+        """Count the copies of a batch that found something waiting where they came, after all of it is worked off."""
+        for owners, loads, waits_from in zip(by_ring, self.loads, self._waits_from, strict=True):
+            checked = waits_from[role, owners] < np.arange(first, first + len(owners))
+            loads.checked += np.bincount(owners[checked], minlength=len(loads.checked))
 
     def _matching(self, role: int, parts: tuple[U64, U64, U64], fresh: Bools) -> Bools:
         """Tell which new triples a peer of the paper's kind stores under a role."""
@@ -417,12 +428,16 @@ class Fleet:
     def _store(self, rows: Derived) -> list[Derived]:
         ring_keys = as_array(self._tables.row_keys(rows))
         role = rows.plan.steps[rows.step].role
-        for ring, loads, waiting in zip(self.rings, self.loads, self._waiting, strict=True):
+        if isinstance(rows, _Travelling):
+            publication = self._publication.values[rows.cause]
+        else:
+            publication = np.full(len(rows), self.published - 1)
+        for ring, loads, waits_from in zip(self.rings, self.loads, self._waits_from, strict=True):
             owners = ring.owners(ring_keys)
             loads.rows += np.bincount(owners, minlength=len(ring))
-            waiting[role, owners] = True
+            np.minimum.at(waits_from[role], owners, publication)
         if isinstance(rows, _Travelling) and self._on_messages is not None:
-            self._on_messages(_messages(rows, self._publication.values[rows.cause], ring_keys))
+            self._on_messages(_messages(rows, publication, ring_keys))
         return self._tables.add_rows(rows)
 
 

@@ -12,15 +12,17 @@ Take the user's own queries and a sample of the user's own data, and let an over
 size really do the work, with the daemon's plans, keys, tables and codec: a
 :class:`~p2prdf.sim.capacity.traffic.TracedFleet`.  Loads and numbers of messages are then counted, not
 estimated; bytes are those of real frames, memory that of real tables, for some of the messages and
-peers.  A second ring of twice the size in the same run says whether more peers help.
+peers.  A second ring of twice the size in the same run says whether more peers help, a third one
+what random places cost.
 
 What is estimated
 -----------------
 Only what lies beyond the sample (:mod:`p2prdf.sim.capacity.growth`): joins grow faster than the stream, so what
 comes after some hours is a range, and nothing far away is foretold.
 
-What is left out: lookups, leases, members who come and go, discovery, and what a client and its node
-tell each other.  Patterns that no constant selects when their turn comes are refused: they wait at
+What is left out: lookups, leases, members who come and go, discovery, what a client and its node
+tell each other, and the splitting of hot keys (:mod:`p2prdf.peer.hot_keys`): here a key has one owner.
+The verdict says which keys nodes would split.  Patterns that no constant selects when their turn comes are refused: they wait at
 every bucket, and a fleet cannot hold them.
 """
 
@@ -45,6 +47,7 @@ from p2prdf.sim.capacity.loaded_keys import LoadedKey
 from p2prdf.sim.capacity.plan import CapacityPlan, Holder, NamedQuery, PlanOptions, Traffic
 from p2prdf.sim.capacity.traffic import TracedFleet
 from p2prdf.sim.fleet import Fleet
+from p2prdf.sim.places import Places
 
 __all__ = ["ROWS_MAX", "plan_capacity"]
 
@@ -134,8 +137,8 @@ class _Planning:
         progress(0.0, "taking in terms")
         self._terms = TermDictionary()
         self._fleet = TracedFleet(
-            self._terms, [options.ring(count), options.ring(2 * count)], options.algorithm, roles=options.roles,
-            entries=self._entries, subscribers=subscribers,
+            self._terms, _rings(options), options.algorithm, roles=options.roles, entries=self._entries,
+            subscribers=subscribers,
         )  # fmt: skip
         self._fleet.subscribe(list(self._queries.values()))
         s, p, o = (np.array(self._terms.intern_all(column), np.uint32) for column in triples)
@@ -149,7 +152,7 @@ class _Planning:
         """Publish the sample and tell what it cost."""
         self._publish()
         fleet, options = self._fleet, self._options
-        here, doubled = fleet.loads
+        here, doubled, *even = fleet.loads
         count, kinds = self._published, fleet.kinds
         self._progress(0.8, "measuring memory")
         holders = self._holders()
@@ -166,7 +169,7 @@ class _Planning:
             sum((kind.bytes_of(kind.sent) for kind in kinds.values()), none),
             sum((kind.bytes_of(kind.received) for kind in kinds.values()), none),
             self._entries, *self._busiest_keys(), holders, self._growth(None), int(doubled.arrivals.max()),
-            self._with_csbv(),
+            self._with_csbv(), int(even[0].arrivals.max()) if even else None,
         )  # fmt: skip
 
     # --- publishing ------------------------------------------------------------------------------
@@ -273,6 +276,12 @@ class _Planning:
         for start in range(0, self._published, options.batch):
             other.publish(*self._columns(start, min(start + options.batch, self._published)))
         return int(other.loads[0].arrivals.max())
+
+
+def _rings(options: PlanOptions) -> list[Places]:
+    """Return the ring that is planned for, one of twice as many peers, and, if places are random, an even one."""
+    rings = [options.ring(options.peers), options.ring(2 * options.peers)]
+    return rings if options.places == "even" else [*rings, options.even_ring(options.peers)]
 
 
 def _names(roles: int) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 import numpy as np
@@ -110,12 +111,43 @@ def test_counted_answers_are_as_many_as_listed_ones(algorithm, order):
     assert counted.loads[0].rows.tolist() == listed.loads[0].rows.tolist()
 
 
-def test_the_size_of_a_batch_changes_nothing():
+def told_by_cause(algorithm, order, queries, triples, batch):
+    """Return a fleet and the rows of each of its messages, by step, cause, origin and key."""
+    seen = []
+    fleet = in_fleet(
+        [5, 1 << 62, 1 << 63], algorithm, queries, triples, batch=batch, order=order, on_messages=seen.append
+    )
+    rows = Counter()
+    for each in seen:
+        origin = np.zeros(len(each.key), np.uint64) if each.origin is None else each.origin
+        names = zip(each.cause.tolist(), origin.tolist(), each.key.tolist(), each.rows.tolist(), strict=True)
+        for cause, source, key, count in names:
+            rows[each.step, cause, source, key] += count
+    assert sum(len(each.key) for each in seen if each.step >= 0) == sum(step >= 0 for step, *_ in rows)
+    return fleet, rows
+
+
+@pytest.mark.parametrize("order", ["rarest", "written"])
+@pytest.mark.parametrize("algorithm", list(Algorithm))
+def test_the_size_of_a_batch_changes_nothing(algorithm, order):
+    """Neither loads, checks included, nor messages: what completed a row is its cause, whatever came along with it."""
     queries, triples = path_workload()
-    one, many = (in_fleet([5, 1 << 63], Algorithm.CSBV, queries, triples, batch=size) for size in (1, 400))
-    assert one.answers == many.answers
-    assert one.loads[0].arrivals.tolist() == many.loads[0].arrivals.tolist()
-    assert one.loads[0].storage.tolist() == many.loads[0].storage.tolist()
+    triples = [*triples, *triples[:50]]  # some are published again, in the large batch within it
+    (one, alone), (many, together) = (told_by_cause(algorithm, order, queries, triples, size) for size in (1, 600))
+    assert one.answers == many.answers > 100
+    assert alone == together
+    for name in type(one.loads[0]).__slots__:
+        assert getattr(one.loads[0], name).tolist() == getattr(many.loads[0], name).tolist(), name
+
+
+def test_a_copy_is_checked_where_something_waits_before_it_comes():
+    query = ConjunctiveQuery(((0, -1, 1), (1, -2, 2)), ("<urn:p>", "<urn:q>"), (0,), ("s",))
+    follows = [("<urn:b>", "<urn:q>", f"<urn:c{at}>") for at in range(3)]
+    triples = [follows[0], ("<urn:a>", "<urn:p>", "<urn:b>"), *follows[1:]]
+    fleet = in_fleet([1], Algorithm.CSBV, [query], triples)
+    # Under role p the query waits from the beginning: all four.  Under sp a row, after the second: the last two.
+    assert fleet.loads[0].checked.sum() == 4 + 2
+    assert fleet.answers == 3
 
 
 def test_rings_of_several_sizes_share_one_run():

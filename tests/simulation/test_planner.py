@@ -126,9 +126,7 @@ def test_a_plan_is_what_real_peers_do(algorithm, roles, overlay, peers, on_the_w
     )
     plan = plan_capacity(named(queries), columns(triples), options)
     compare(measured, plan, len(triples))
-    if algorithm is Algorithm.CSBV:  # a real peer also counts a query that waits, as it is checked
-        waiting = [status["queries"] for status in measured.status]
-        assert (plan.processing + waiting).tolist() == [status["processing_load"] for status in measured.status]
+    assert plan.processing.tolist() == [status["processing_load"] for status in measured.status]
     assert plan.delivered == sum(len(subscriber.rows) for subscriber in measured.world.subscribers) > 400
 
 
@@ -223,6 +221,46 @@ def test_the_busiest_key_is_named_and_more_peers_do_not_divide_it():
     assert load == 2000 == plan.processing.max() == plan.doubled_max
     assert "More peers hardly help: with twice as many the busiest still has 100% of its load" in verdict(plan)
     assert "one key (p of <urn:p0>)" in verdict(plan)
+
+
+def test_keys_that_nodes_would_split_are_told_by_what_comes_to_them():
+    """The plan leaves keys whole, so it says what nodes do about those that bring 10,000 triples in 30 s."""
+    query = [NamedQuery("q", parse_select("SELECT ?s ?o WHERE { ?s <urn:p0> ?o }"))]
+    plan_fast, plan_slow, plan_alone = (
+        plan_capacity(query, columns(a_stream(1)), PlanOptions(peers, rate=rate))
+        for peers, rate in ((20, 334.0), (20, 333.0), (1, 1000.0))
+    )
+    fast, slow, alone = map(verdict, (plan_fast, plan_slow, plan_alone))
+    assert "Nodes split one that brings 10,000 triples in 30 s" in fast
+    assert "as it does: then peers share up to 100% of the busiest one's load" in fast
+    assert "Nodes split one that brings 10,000 triples in 30 s" in slow
+    assert "it does not" in slow
+    assert "split" not in alone
+    (key,) = plan_fast.hot_keys
+    plan_fast.hot_keys = [replace(key, rows=key.triples)]
+    assert "it does not" in verdict(plan_fast)  # copying its rows would cost what its triples bring
+
+
+def test_what_random_places_cost_is_told():
+    queries = [parse_select(f"SELECT ?s ?o WHERE {{ ?s <urn:p{at}> ?o }}") for at in range(500)]
+    random, even = (
+        plan_capacity(named(queries), columns(a_stream(500)), PlanOptions(50, places=places))
+        for places in ("random", "even")
+    )
+    assert random.even_max == even.processing.max() < 0.7 * random.processing.max()
+    assert "At even places" in verdict(random)
+    assert even.even_max is None
+    assert "At even places" not in verdict(even)
+
+
+def test_an_overlay_that_only_the_worse_estimate_fills_may_not_carry_the_stream():
+    queries, triples = path_workload(800, 40)
+    plan = plan_capacity(named(queries), columns(triples), PlanOptions(8, batch=20, hours=10 * len(triples) / 3.6e6))
+    low, high = plan.holders["fullest"].after(plan.times)
+    assert low < high
+    for memory, word in ((low / 2, "does not"), ((low + high) / 2, "may not")):
+        plan.options = replace(plan.options, node=NodeLimits(load=1e9, memory_bytes=memory, link_bytes=1e9))
+        assert f"This overlay {word} carry the stream: memory ends first" in verdict(plan)
 
 
 def test_more_peers_are_said_to_help_where_they_do():
@@ -358,6 +396,8 @@ def test_patterns_that_nothing_selects_are_refused_by_name(text, algorithm, patt
         ({"peers": 0}, "peers"), ({"publishers": 4}, "publishers"), ({"batch": 0}, "batch"), ({"rate": 0.0}, "rate"),
         ({"hours": -1.0}, "hours"), ({"overlay": "mesh"}, "overlay"), ({"places": "best"}, "places"),
         ({"roles": "some"}, "roles"), ({"node": NodeLimits(load=0.0)}, "load"), ({"rate": float("nan")}, "rate"),
+        ({"rate": 1e300}, "rate"), ({"rate": 1e-300}, "rate"), ({"hours": 1e300}, "hours"), ({"hours": 0.0}, "hours"),
+        ({"hours": float("inf")}, "hours"), ({"node": NodeLimits(memory_bytes=1.0)}, "memory"),
     ],
 )  # fmt: skip
 def test_options_that_make_no_sense_are_refused_by_name(options, named_):

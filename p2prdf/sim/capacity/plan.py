@@ -78,16 +78,25 @@ class PlanOptions:
             raise LocalProtocolError(f"places: {self.places!r} is neither random nor even")
         if self.roles not in ("advertised", "all"):
             raise LocalProtocolError(f"roles: {self.roles!r} is neither advertised nor all")
-        for name, value in (
-            ("rate", self.rate), ("hours", 1.0 if self.hours is None else self.hours), ("load", self.node.load),
-            ("memory", self.node.memory_bytes), ("link", self.node.link_bytes),
-        ):  # fmt: skip
-            if not 0 < value < float("inf"):
-                raise LocalProtocolError(f"{name}: {value!r} is not above 0")
+        for name, value, least, most, unit in (
+            ("rate", self.rate, 0.001, 1e9, "triples a second"),
+            ("hours", 1.0 if self.hours is None else self.hours, 1e-6, 1e6, "hours"),
+            ("load", self.node.load, 1, 1e12, "a second"),
+            ("memory", self.node.memory_bytes, 1024, 1 << 50, "bytes"),
+            ("link", self.node.link_bytes, 1, 1e12, "bytes a second"),
+        ):
+            if not least <= value <= most:
+                raise LocalProtocolError(f"{name}: {value!r} is not between {least:,} and {most:,.0f} {unit}")
 
     def ring(self, peers: int) -> Places:
         """Return the ring of so many peers."""
-        positions = even_positions(peers) if self.places == "even" else random_positions(peers, self.seed)
+        return self.even_ring(peers) if self.places == "even" else self._placed(random_positions(peers, self.seed))
+
+    def even_ring(self, peers: int) -> Places:
+        """Return the ring of so many peers if they lay evenly."""
+        return self._placed(even_positions(peers))
+
+    def _placed(self, positions: list[int]) -> Places:
         return Places(positions, self.overlay)
 
     def as_dict(self) -> dict[str, Any]:
@@ -203,6 +212,8 @@ class CapacityPlan:
     """Load of the busiest peer if there were twice as many peers."""
     csbv_max: int | None = None
     """Load of the busiest peer with CSBV, if the plan is for CQC."""
+    even_max: int | None = None
+    """Load of the busiest peer if they lay evenly, if the plan has them at random places."""
 
     @property
     def seconds(self) -> float:
@@ -292,4 +303,5 @@ class CapacityPlan:
             },
             "busiest_with_twice_the_peers": self.doubled_max,
             "busiest_with_csbv": self.csbv_max,
+            "busiest_at_even_places": self.even_max,
         }  # fmt: skip

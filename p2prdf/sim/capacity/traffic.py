@@ -109,7 +109,7 @@ class TracedFleet(Fleet):
         self._batch = 0
         self._starts: list[int] = []
         self._columns: tuple[U32, U32, U32] | None = None
-        self._role_keys: list[U64] = []
+        self._role_keys = np.zeros((0, 0), np.uint64)
         self._known = HashIndex()
 
     # --- queries ---------------------------------------------------------------------------------
@@ -132,13 +132,14 @@ class TracedFleet(Fleet):
         """Publish triples at once, at the next entry peer."""
         self._starts.append(self.published)
         self._columns = (s, p, o)
-        self._role_keys.clear()
         super().publish(s, p, o)
         self._batch += 1
 
     def _heard(self, messages: Messages) -> None:
-        """Keep the keys of a publication under one role; roles come in the order of ``keys.ROLES``."""
-        self._role_keys.append(messages.key)
+        """Keep the keys of a publication, a row for each role in the order of ``keys.ROLES``."""
+        if messages.origin is None:
+            assert self._columns is not None
+            self._role_keys = messages.key.reshape(-1, len(self._columns[0]))
 
     def _work_off(self, derived: list[Derived]) -> None:
         """Do the same work as a fleet, in turns of peers that send each other what they derived."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from p2prdf.rdf.query import Algorithm
+from p2prdf.peer import PeerConfig
 from p2prdf.sim.capacity.growth import TIMES_MAX
 
 if TYPE_CHECKING:
+    from p2prdf.sim.capacity.loaded_keys import LoadedKey
     from p2prdf.sim.capacity.plan import CapacityPlan
 
 __all__ = ["verdict"]
@@ -21,6 +22,9 @@ _HOT: Final = 0.3
 _STEEP: Final = 1.2
 """Power of the stream from which growth is spoken of."""
 
+_NODE: Final = PeerConfig()
+"""What nodes do unless told otherwise: when they split a key."""
+
 
 def verdict(plan: CapacityPlan) -> str:
     """Return one paragraph."""
@@ -30,24 +34,31 @@ def verdict(plan: CapacityPlan) -> str:
 
 def _first_end(plan: CapacityPlan) -> str:
     """Say which resource ends first: in the sample, or after the hours asked for if that can be foretold."""
-    node, times = plan.options.node, plan.foretold
-    load, link = plan.processing_per_second.max, plan.link_per_second.max
-    held, when = float(plan.holders["fullest"].footprint.bytes), "after the sample"
+    node, times, link = plan.options.node, plan.foretold, plan.link_per_second.max
+    loads = (plan.processing_per_second.max,) * 2
+    helds, when = (float(plan.holders["fullest"].footprint.bytes),) * 2, "after the sample"
     if times is not None and times > 1:
-        load = plan.busiest_after(times)[1]
-        held, when = plan.holders["fullest"].after(times)[1], f"after {plan.options.hours:g} h"
+        loads = plan.busiest_after(times)
+        helds, when = plan.holders["fullest"].after(times), f"after {plan.options.hours:g} h"
+    load, held = loads[1], helds[1]
     uses = {
         "processing": (
-            load / node.load,
+            load / node.load, loads[0] / node.load,
             f"the busiest peer has {load:,.0f} copies and partial results to work off a second",
         ),
-        "the network": (link / node.link_bytes, f"the busiest peer sends and receives {_size(link)} a second"),
-        "memory": (held / node.memory_bytes, f"the fullest peer holds {_size(held)} {when}"),
-    }
-    name, (use, what) = max(uses.items(), key=lambda each: each[1][0])
+        "the network": (
+            link / node.link_bytes, link / node.link_bytes,
+            f"the busiest peer sends and receives {_size(link)} a second of the sample",
+        ),
+        "memory": (
+            held / node.memory_bytes, helds[0] / node.memory_bytes, f"the fullest peer holds {_size(held)} {when}"
+        ),
+    }  # fmt: skip
+    name, (use, least, what) = max(uses.items(), key=lambda each: each[1][0])
     part = f"{what}, {_part(use)} of what a node is taken to carry"
     if use >= 1:
-        return f"This overlay does not carry the stream: {name} ends first, {part}."
+        may = "does" if least >= 1 else "may"
+        return f"This overlay {may} not carry the stream: {name} ends first, {part}."
     full = plan.memory_full_after()
     if full is not None and name != "memory":
         part += f". As the stream goes on memory ends first: {_when(plan, full)}"
@@ -67,18 +78,50 @@ def _when(plan: CapacityPlan, full: tuple[float, float]) -> str:
 
 
 def _peers(plan: CapacityPlan) -> list[str]:
-    """Say whether more peers help, and what keeps them from it."""
-    busiest = float(plan.processing.max())
-    left = plan.doubled_max / max(1.0, busiest)
+    """Say whether more peers help, or other places, and what keeps them from it."""
+    busiest = max(1.0, float(plan.processing.max()))
+    left = plan.doubled_max / busiest
     if left <= _HELPS:
-        return [f"More peers help: twice as many leave the busiest {_part(left)} of its load."]
+        return [f"More peers help: twice as many leave the busiest {_part(left)} of its load.", *_places(plan)]
     said = [f"More peers hardly help: with twice as many the busiest still has {_part(left)} of its load."]
-    part = sum(key.load for key in plan.hot_keys) / max(1.0, busiest)
+    part = sum(key.load for key in plan.hot_keys) / busiest
     if part >= _HOT:
         names = "; ".join(f"{key.role} of {' '.join(key.terms)}" for key in plan.hot_keys)
         what = "one key" if len(plan.hot_keys) == 1 else f"{len(plan.hot_keys)} keys"
-        said.append(f"{_part(part)} of it comes to {what} ({names}), and a key has one owner.")
-    return said
+        said += [f"{_part(part)} of it comes to {what} ({names}).", *_splitting(plan, busiest)]
+    return [*said, *_places(plan)]
+
+
+def _splitting(plan: CapacityPlan, busiest: float) -> list[str]:
+    """Say what nodes would do about the busiest peer's hot keys, which the plan leaves whole."""
+    if plan.options.peers == 1:
+        return []
+    said = (
+        f"The plan leaves a key to one owner. Nodes split one that brings {_NODE.hot_rate_min:,} triples in"
+        f" {_NODE.hot_interval_seconds:g} s, and fewer partial results (hot_keys, on by default)"
+    )
+    hot = [key for key in plan.hot_keys if _is_split(plan, key)]
+    if not hot:
+        return [f"{said}; {'it does not' if len(plan.hot_keys) == 1 else 'none of these does'}."]
+    part = sum(key.triples for key in hot) / busiest
+    which = "as it does" if len(plan.hot_keys) == 1 else f"as {len(hot)} of these"
+    return [f"{said}, {which}: then peers share up to {_part(part)} of the busiest one's load."]
+
+
+def _is_split(plan: CapacityPlan, key: LoadedKey) -> bool:
+    """Tell whether a node would split a key: it brings enough, and copying its rows costs less than it brings."""
+    enough = _NODE.hot_rate_min / _NODE.hot_interval_seconds
+    return key.triples / plan.seconds >= enough and key.rows < _NODE.hot_copies_max * key.triples
+
+
+def _places(plan: CapacityPlan) -> list[str]:
+    """Say so if it is by the chance of its place that the busiest peer is."""
+    if plan.even_max is None:
+        return []
+    left = plan.even_max / max(1.0, float(plan.processing.max()))
+    if left > _HELPS:
+        return []
+    return [f"At even places (each node an --ordinal of its own) the busiest would have {_part(left)} of its load."]
 
 
 def _indexing(plan: CapacityPlan) -> list[str]:
@@ -93,7 +136,7 @@ def _indexing(plan: CapacityPlan) -> list[str]:
         left = plan.csbv_max / max(1.0, float(plan.processing.max()))
         if left <= _HELPS:
             said.append(f"CSBV would leave the busiest peer {_part(left)} of its load.")
-        elif plan.options.algorithm is Algorithm.CQC:
+        else:
             said.append(f"CSBV would not relieve the busiest peer ({_part(left)} of its load).")
     return said
 
