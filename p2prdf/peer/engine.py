@@ -132,7 +132,7 @@ class Engine:
         out = self._out
         return not (
             self._triples_in or self._rows_in or self._queries_in or self._mine or self._todo
-            or self._copied or out.triples or out.rows or out.answers
+            or self._copied or out.triples or out.rows or out.answers or self.hot.restless
         )  # fmt: skip
 
     # --- a turn ----------------------------------------------------------------------------------
@@ -674,35 +674,32 @@ class Engine:
         return False
 
     def pass_on_answers(self, message: Answers, tokens: tuple[int, ...]) -> None:
-        """Route answers by the home keys of their groups: they came back, or belong to another."""
+        """Route answers by the home keys of their groups: they came back, or belong to another.
+
+        Each group for itself: without address cache never more than one home is known at a time.
+        """
         ids = as_list(message.groups)
         homes = [each >> GROUP_BITS << GROUP_BITS for each in ids]
         owners = as_list(self._exchange.owners(homes))
-        unknown = [home for home, owner in zip(homes, owners, strict=True) if owner < 0]
-        if unknown:
-            self._exchange.hold(tokens)
-
-            def again() -> None:
-                self.pass_on_answers(message, tokens)
-                self._exchange.release(tokens)
-
-            self._exchange.park(unknown, again)
-            return
-        by_group = self._columns.split(message.rows.group)
-        for place, index in by_group:
-            rows = message.rows
-            take = self._columns.take
+        take, rows = self._columns.take, message.rows
+        for place, index in self._columns.split(rows.group):
             part = Rows(
                 self._columns.full(len(index), 0, np.uint32), take(rows.identity, index), take(rows.oldest, index),
                 take(rows.born, index), tuple(take(column, index) for column in rows.bindings),
             )  # fmt: skip
-            groups = self._columns.column([ids[place]])
-            if owners[place] == 0:
+            groups, owner = self._columns.column([ids[place]]), owners[place]
+            if owner == 0:
                 self._on_answers(groups, part)
+            elif owner < 0:
+                self._exchange.hold(tokens)
+                waiting = Answers(groups, part, message.hops)
+                self._exchange.park([homes[place]], partial(self._pass_on_again, waiting, tokens))
             else:
-                self._exchange.send(
-                    self._exchange.contact(owners[place]), Answers(groups, part, message.hops + 1), tokens
-                )
+                self._exchange.send(self._exchange.contact(owner), Answers(groups, part, message.hops + 1), tokens)
+
+    def _pass_on_again(self, message: Answers, tokens: tuple[int, ...]) -> None:
+        self.pass_on_answers(message, tokens)
+        self._exchange.release(tokens)
 
 
 def _slice_rows(rows: Rows, start: int, stop: int) -> Rows:

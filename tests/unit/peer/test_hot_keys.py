@@ -438,6 +438,39 @@ def test_the_heir_of_a_lost_holder_is_supplied_when_the_interval_ends(columns):
     assert sorted(as_list(copied.groups.ids)) == [1 << 32, 2 << 32]
 
 
+def test_a_holder_that_was_away_is_supplied_when_it_is_there_again(columns):
+    """No interval needs to end: without further arrivals none might for long."""
+    bench = split_owner(columns)
+    bench.take(OTHER, bench.query())
+    bench.submit(ContactLost(HOLDER))
+    bench.wake()
+    bench.take(OTHER, bench.query(2 << 32))
+    bench.to_send()
+    bench.submit(ContactSeen(HOLDER))
+    bench.wake()
+    ((receiver, copied), (asked, _)) = bench.to_send(Forward, HoldSubKeys)
+    assert receiver == asked == HOLDER
+    assert sorted(as_list(copied.groups.ids)) == [1 << 32, 2 << 32]
+
+
+def test_who_owns_no_sub_key_is_not_supplied(columns):
+    bench = split_owner(columns)
+    bench.take(OTHER, bench.query())
+    bench.to_send()
+    bench.take(OTHER, KeyDepth(P, KEY, 0))
+    assert bench.to_send(Forward, HoldSubKeys) == []
+
+
+def test_a_depth_told_under_another_role_changes_nothing(columns):
+    """No key has two roles: who says so is wrong, and what is copied is found by role and key."""
+    bench = split_owner(columns)
+    bench.to_send()
+    for depth in (0, 1, 8):
+        bench.take(HOLDER, KeyDepth(keys.S, KEY, depth))
+    assert bench.to_send(Forward, HoldSubKeys) == []
+    assert bench.peer.split_keys == {(P, KEY): 1}
+
+
 def test_copies_on_their_way_to_a_lost_holder_are_not_sent_elsewhere(columns):
     bench = split_owner(columns)
     bench.take(OTHER, bench.query())
