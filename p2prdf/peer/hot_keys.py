@@ -92,7 +92,7 @@ from p2prdf.store.backlog import part_of
 from p2prdf.wire.messages import AskLoad, Contact, GroupsGone, HoldSubKeys, KeyDepth
 
 if TYPE_CHECKING:
-    from p2prdf.peer.engine import TripleBatch
+    from p2prdf.peer.batches import TripleBatch
     from p2prdf.peer.exchange import Exchange
     from p2prdf.rdf.dictionary import TermDictionary
     from p2prdf.store.tables import Derived, Tables

@@ -39,7 +39,6 @@ from p2prdf.wire.messages import (
     AskLoad,
     Contact,
     Deliver,
-    Forward,
     GetRates,
     HoldSubKeys,
     IndexTriples,
