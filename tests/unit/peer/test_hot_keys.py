@@ -288,6 +288,20 @@ def test_a_sender_spreads_by_the_depth_it_was_told(columns):
     assert publish(bench, 1, many=10) == [(HOLDER, [1 << P] * 10)]
 
 
+def test_a_marked_triple_goes_straight_even_where_others_find_their_own_way(columns):
+    """Handed to somebody on the way it would be taken for one of the key's; so the owner is looked up."""
+    bench = Bench(SENDER, columns, whole=False, multisend="recursive")
+    assert publish(bench, 1) == [(OWNER, [0])]
+    parked = bench.peer.status()["parked"]
+    bench.take(OWNER, KeyDepth(P, KEY, 1))
+    assert publish(bench, 1) == []
+    assert bench.peer.status()["parked"] == parked + 1
+    bench.submit(OwnersFound(SUB, PEERS, complete=True))
+    bench.wake()
+    sent = [(to, part) for to, part in bench.to_send(IndexTriples) if as_list(part.roles)[0] >> keys.MARK_SHIFT]
+    assert [to for to, _ in sent] == [HOLDER]
+
+
 def test_a_sender_that_owns_the_sub_key_keeps_the_triple_only_if_it_was_asked_to_hold(columns):
     bench = Bench(HOLDER, columns)
     bench.take(OWNER, KeyDepth(P, KEY, 1))
