@@ -30,14 +30,14 @@ __all__ = ["Outbox", "Transfer"]
 class Transfer:
     """One message on its way; ``tokens`` name the publications that wait for it.
 
-    ``lane``: which window it takes room in, by its receiver and its hops.
+    ``channel``: its receiver and its hops; each channel has a window of its own.
     """
 
     number: int
     to: Contact
     message: Message
     tokens: tuple[int, ...]
-    lane: tuple[int, int]
+    channel: tuple[int, int]
     due: float
     delay: float
     sent_at: float = 0.0
@@ -68,10 +68,10 @@ class Outbox:
     def put(self, to: Contact, message: Message, tokens: tuple[int, ...], now: float) -> Transfer | None:
         """Take a message in charge; return the transfer if it may be sent now."""
         self._next += 1
-        lane = (to.key, getattr(message, "hops", 0))
-        transfer = Transfer(self._next, to, message, tokens, lane, now, self._retry)
-        if lane in self._waiting or self._under_way.get(lane, 0) >= self._window:
-            self._waiting.setdefault(lane, deque()).append(transfer)
+        channel = (to.key, getattr(message, "hops", 0))
+        transfer = Transfer(self._next, to, message, tokens, channel, now, self._retry)
+        if channel in self._waiting or self._under_way.get(channel, 0) >= self._window:
+            self._waiting.setdefault(channel, deque()).append(transfer)
             return None
         self._start(transfer, now)
         return transfer
@@ -80,7 +80,7 @@ class Outbox:
         self._open[transfer.number] = transfer
         transfer.sent_at = now
         transfer.delay = max(transfer.delay, 4 * self._seconds.get(transfer.to.key, 0.0))
-        self._under_way[transfer.lane] = self._under_way.get(transfer.lane, 0) + 1
+        self._under_way[transfer.channel] = self._under_way.get(transfer.channel, 0) + 1
         self._schedule(transfer, now)
 
     def _schedule(self, transfer: Transfer, now: float) -> None:
@@ -104,25 +104,25 @@ class Outbox:
             if transfer.attempts == 1:  # of one sent twice nobody knows which was acknowledged
                 took = now - transfer.sent_at
                 self._seconds[key] = took + 0.875 * (self._seconds.get(key, took) - took)
-            following = self._leave(transfer.lane)
+            following = self._leave(transfer.channel)
             if following is not None:
                 self._start(following, now)
                 started.append(following)
         return closed, started
 
-    def _leave(self, lane: tuple[int, int]) -> Transfer | None:
-        """Make room in a window; return who waits for it.  Of a lane that nobody uses nothing stays."""
-        left = self._under_way[lane] - 1
+    def _leave(self, channel: tuple[int, int]) -> Transfer | None:
+        """Make room in a window; return who waits for it.  Of a channel that nobody uses nothing stays."""
+        left = self._under_way[channel] - 1
         if left:
-            self._under_way[lane] = left
+            self._under_way[channel] = left
         else:
-            del self._under_way[lane]
-        queue = self._waiting.get(lane)
+            del self._under_way[channel]
+        queue = self._waiting.get(channel)
         if queue is None:
             return None
         following = queue.popleft()
         if not queue:
-            del self._waiting[lane]
+            del self._waiting[channel]
         return following
 
     def lost(self, to: Contact) -> list[Transfer]:
@@ -131,10 +131,10 @@ class Outbox:
         for transfer in gone:
             del self._open[transfer.number]
         self._seconds.pop(to.key, None)
-        for lane in [lane for lane in self._under_way if lane[0] == to.key]:
-            del self._under_way[lane]
-        for lane in [lane for lane in self._waiting if lane[0] == to.key]:
-            gone += self._waiting.pop(lane)
+        for channel in [channel for channel in self._under_way if channel[0] == to.key]:
+            del self._under_way[channel]
+        for channel in [channel for channel in self._waiting if channel[0] == to.key]:
+            gone += self._waiting.pop(channel)
         return gone
 
     @property

@@ -280,6 +280,7 @@ class Peer:
         if not self._exchange.seen(contact):
             return
         self._host.contact_back(contact)
+        self._engine.hot.met()
         if self._advertised != self.config.fixed_roles:
             self._exchange.send(contact, messages.Advertise(self._advertised))
 
@@ -389,8 +390,10 @@ class Peer:
             "lookups": exchange.lookups,
             "passed_on": exchange.passed_on,
             "passing_on": exchange.arrivals.waiting,
+            "undertakings": exchange.undertakings,
             "keys_split": len(self._engine.hot.splits),
             "depth_max": max(self._engine.hot.splits.values(), default=0),
+            "keys_unsettled": self._engine.hot.unsettled,
             "sub_keys_held": self._engine.hot.held,
             "address_cache_size": exchange.cache.size,
             "address_cache_hits": exchange.cache.hits,

@@ -11,9 +11,8 @@ The way of a triple:  publish -> route_triples -> (owner) take_triples -> turn: 
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,67 +23,27 @@ from p2prdf.columns import Column, Index, as_array, as_list
 from p2prdf.continuous.home import GROUP_BITS
 from p2prdf.errors import P2PRDFError
 from p2prdf.peer.arrivals import Arrival
+from p2prdf.peer.batches import (
+    TripleBatch,
+    joined_batches,
+    part_of_batch,
+    roles_by_owner,
+    rows_with,
+    union,
+    unmarked,
+    unresolved,
+)
+from p2prdf.peer.cutting import Cutter
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.hot_keys import HotKeys
+from p2prdf.peer.outgoing import Outgoing
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.rdf.query import Plan
-from p2prdf.store.backlog import Backlog, joined, part_of
+from p2prdf.store.backlog import Backlog, part_of
 from p2prdf.store.tables import NEVER, Derived, Tables, identity_of_group
 from p2prdf.wire.contract import Persist
 from p2prdf.wire.messages import Answers, Contact, Forward, IndexQuery, IndexTriples, Message, Rows
 
-__all__ = ["Engine", "TripleBatch"]
-
-_FEW = 4
-"""Rows up to which a loop costs less than vector operations."""
-
-
-@dataclass(slots=True)
-class TripleBatch:
-    """Triples on their way to their owners, as in IndexTriples, with who waits for them."""
-
-    s: Column
-    p: Column
-    o: Column
-    time: Column
-    event: Column
-    roles: Column
-    hops: int = 0
-    tokens: tuple[int, ...] = ()
-    sender: Contact | None = None
-    """The peer it came from; None: this one."""
-
-    def __len__(self) -> int:
-        return len(self.s)
-
-    def columns(self) -> tuple[Column, Column, Column, Column, Column, Column]:
-        """Return the six columns."""
-        return (self.s, self.p, self.o, self.time, self.event, self.roles)
-
-    @classmethod
-    def of(cls, columns: Iterable[Column], hops: int, tokens: tuple[int, ...]) -> TripleBatch:
-        """Make a batch of six columns."""
-        s, p, o, time, event, roles = columns
-        return cls(s, p, o, time, event, roles, hops, tokens)
-
-
-@dataclass(slots=True)
-class _Outgoing:
-    """What one turn has gathered for other peers, by contact number."""
-
-    triples: dict[tuple[int, int], list[TripleBatch]] = field(default_factory=dict)
-    rows: dict[tuple[int, int, bool, Plan, int, int], list[tuple[Derived, tuple[int, ...]]]] = field(
-        default_factory=dict
-    )
-    """With the tokens that wait for each part."""
-    answers: dict[tuple[int, int], list[Derived]] = field(default_factory=dict)
-    view: int | None = None
-    """What was known of the ring while all of it was routed; 0 if that changed meanwhile."""
-
-    def routed_by(self, view: int) -> None:
-        """Note what was known of the ring when something was gathered."""
-        self.view = view if self.view in (None, view) else 0
-
+__all__ = ["Engine"]
 
 class Engine:
     """Joins what this peer owns and sends on the rest."""
@@ -108,7 +67,8 @@ class Engine:
         self._todo = Backlog(tables.columns)
         self._copied = Backlog(tables.columns)
         self.hot = HotKeys(exchange, tables, dictionary, self._copy)
-        self._out = _Outgoing()
+        self.cutter = Cutter(exchange, dictionary, tables.columns)
+        self._out = Outgoing(exchange, tables, self.cutter)
         self.has_queries = False
         """Whether any query ever waited here."""
 
@@ -129,10 +89,9 @@ class Engine:
     @property
     def idle(self) -> bool:
         """Whether nothing waits to be worked off or sent."""
-        out = self._out
         return not (
             self._triples_in or self._rows_in or self._queries_in or self._mine or self._todo
-            or self._copied or out.triples or out.rows or out.answers
+            or self._copied or self._out or self.hot.restless
         )  # fmt: skip
 
     # --- a turn ----------------------------------------------------------------------------------
@@ -153,7 +112,7 @@ class Engine:
                 self._store_mine()
             else:
                 self._store_rows()
-        self._send_out()
+        self._out.send()
 
     def _guarded(
         self, accept: Callable[[Contact, Any, Arrival | None], None], sender: Contact, message: Any,
@@ -169,8 +128,8 @@ class Engine:
         mine, self._mine = self._mine, []
         for each in mine:
             self.hot.count_triples(each)
-        batch = self._joined(mine)
-        batch.roles = self._unmarked(batch.roles)
+        batch = joined_batches(self._columns, mine)
+        batch.roles = unmarked(batch.roles)
         self._exchange.effects.append(Persist(IndexTriples(*batch.columns())))
         for derived in self._tables.add_triples(*batch.columns()):
             self.route(derived)
@@ -185,20 +144,6 @@ class Engine:
         for derived in self._tables.add_rows(rows):
             self.route(derived)
 
-    @staticmethod
-    def _unmarked(roles: Column) -> Column:
-        """Return sets of roles without saying which went to sub-keys."""
-        plain = (1 << keys.MARK_SHIFT) - 1
-        return [each & plain for each in roles] if isinstance(roles, list) else roles & roles.dtype.type(plain)
-
-    def _joined(self, batches: list[TripleBatch]) -> TripleBatch:
-        if len(batches) == 1:
-            return batches[0]
-        concat = self._columns.concat
-        columns = zip(*(batch.columns() for batch in batches), strict=True)
-        tokens = tuple(itertools.chain.from_iterable(batch.tokens for batch in batches))
-        return TripleBatch.of((concat(column) for column in columns), batches[0].hops, tokens)
-
     # --- triples ---------------------------------------------------------------------------------
 
     def _accept_triples(self, arrived: list[tuple[Contact, IndexTriples, Arrival | None]]) -> None:
@@ -208,8 +153,8 @@ class Engine:
                 message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, (), sender
             )
             if message.view and message.view == self._exchange.view:
-                union = self._union(message.roles)
-                if union >> keys.MARK_SHIFT == 0 or self.hot.keeps_all(batch, union):
+                roles = union(message.roles)
+                if roles >> keys.MARK_SHIFT == 0 or self.hot.keeps_all(batch, roles):
                     self._mine.append(batch)
                     continue
             if message.hops >= self._exchange.config.hops_allowed:
@@ -230,29 +175,29 @@ class Engine:
     ) -> None:
         """Split a batch by owner: one part per owner, with the roles meant for it."""
         columns = self._columns
-        union = self._union(batch.roles)
+        roles_met = union(batch.roles)
         places: list[tuple[int, Index | None, Column, Column | None]] = []
         unknown: dict[int, None] = {}
         for role in range(8):
-            bits = union & (1 << role | 1 << (role + keys.EVENT_SHIFT))
+            bits = roles_met & (1 << role | 1 << (role + keys.EVENT_SHIFT))
             if not bits:
                 continue
-            index = self._rows_with(batch.roles, bits)
-            part = batch if index is None else self._take(batch, index)
+            index = rows_with(batch.roles, bits)
+            part = batch if index is None else part_of_batch(columns, batch, index)
             ring, owners, marks = place(role, part, self._tables.triple_keys(role, part.s, part.p, part.o))
             places.append((bits, index, owners, marks))
             if batch.sender is not None:
                 self._exchange.tell_later(batch.tokens, ring, owners)
-            for key, owner in self._unresolved(ring, owners):
+            for key, owner in unresolved(ring, owners):
                 if owner < 0:
                     unknown[key] = None
-        for owner, roles in self._roles_by_owner(len(batch), places, batch.roles):
+        for owner, roles in roles_by_owner(len(batch), places, batch.roles):
             if isinstance(roles, list):
                 index = columns.column([at for at, bits in enumerate(roles) if bits], "int64")
                 roles = columns.column(roles, "uint32")
             else:
                 index = np.flatnonzero(roles)
-            part = self._take(batch, index)
+            part = part_of_batch(columns, batch, index)
             part.roles = columns.take(roles, index)
             self._hand_over(owner, part, list(unknown))
 
@@ -273,70 +218,7 @@ class Engine:
         else:
             if part.sender is not None:
                 exchange.passed(part.sender, exchange.contact(owner))
-            self._out.routed_by(exchange.view)
-            self._out.triples.setdefault((owner, part.hops), []).append(part)
-
-    @staticmethod
-    def _union(roles: Column) -> int:
-        if isinstance(roles, list):
-            union = 0
-            for each in set(roles):
-                union |= each
-            return union
-        return int(np.bitwise_or.reduce(roles)) if len(roles) else 0
-
-    def _rows_with(self, roles: Column, bits: int) -> Index | None:
-        """Return the rows that have one of ``bits``; None for all of them."""
-        if isinstance(roles, list):
-            index = [at for at, each in enumerate(roles) if each & bits]
-            return None if len(index) == len(roles) else index
-        flags = (roles & roles.dtype.type(bits)) != 0
-        return None if flags.all() else np.flatnonzero(flags)
-
-    @staticmethod
-    def _unresolved(ring: Column, owners: Column) -> list[tuple[int, int]]:
-        if isinstance(owners, list):
-            return [(key, owner) for key, owner in zip(ring, owners, strict=True) if owner < 0]
-        missing = np.flatnonzero(owners < 0)
-        return [(int(key), -1) for key in as_array(ring)[missing[:64]].tolist()] if len(missing) else []
-
-    def _roles_by_owner(
-        self, count: int, places: list[tuple[int, Index | None, Column, Column | None]], roles: Column
-    ) -> list[tuple[int, Column]]:
-        """Return, per owner, the roles of each row that are meant for it (0: none), with their marks."""
-        if isinstance(roles, list) or count <= _FEW:
-            masks: dict[int, list[int]] = {}
-            roles = as_list(roles)
-            for bits, index, owners, marks in places:
-                for at, owner in zip(range(count) if index is None else index, as_list(owners), strict=True):
-                    mask = masks.get(owner)
-                    if mask is None:
-                        mask = masks[owner] = [0] * count
-                    mask[at] |= roles[at] & bits
-                if marks is not None:
-                    where = zip(range(count) if index is None else index, as_list(owners), as_list(marks), strict=True)
-                    for at, owner, mark in where:
-                        masks[owner][at] |= mark
-            return sorted(masks.items())
-        if not places:
-            return []
-        present = np.bincount(np.concatenate([as_array(owners, np.int64) for _, _, owners, _ in places]) + 1)
-        found = np.flatnonzero(present) - 1
-        table = np.zeros((len(found), count), np.uint32)
-        every = np.arange(count)
-        for bits, index, owners, marks in places:
-            at = every if index is None else index
-            rank = np.searchsorted(found, owners) if len(found) > 1 else 0
-            table[rank, at] |= roles[at] & np.uint32(bits) if marks is None else roles[at] & np.uint32(bits) | marks
-        return [(int(owner), table[rank]) for rank, owner in enumerate(found)]
-
-    def _take(self, batch: TripleBatch, index: Index) -> TripleBatch:
-        if len(index) == len(batch):
-            return replace(batch)
-        take = self._columns.take
-        part = TripleBatch.of((take(column, index) for column in batch.columns()), batch.hops, batch.tokens)
-        part.sender = batch.sender
-        return part
+            self._out.add_triples(owner, part)
 
     # --- queries ---------------------------------------------------------------------------------
 
@@ -452,7 +334,7 @@ class Engine:
                     as_list(self._columns.take(ring, index)), partial(self._unparked, part, hops, tokens)
                 )
             else:
-                self._gather_rows(owner, part, hops, tokens)
+                self._out.add_rows(owner, part, hops, tokens)
                 away.append(owner)
         return away
 
@@ -471,25 +353,19 @@ class Engine:
             if owner == 0:
                 self._todo.add(rows)
             elif owner > 0:
-                self._gather_rows(owner, rows, 0)
+                self._out.add_rows(owner, rows, 0)
         for key, owner in zip(ring, owners, strict=True):
             if owner < 0:
                 self._exchange.park([key], partial(self._route_to_keys, rows, [key]))
-
-    def _gather_rows(self, owner: int, rows: Derived, hops: int, tokens: tuple[int, ...] = ()) -> None:
-        self._exchange.hold(tokens)
-        self._out.routed_by(self._exchange.view)
-        place = (owner, hops, False, rows.plan, rows.step, rows.refresh)
-        self._out.rows.setdefault(place, []).append((rows, tokens))
 
     def _copy(self, holder: Contact, rows: Derived, tokens: tuple[int, ...]) -> None:
         """Send rows to a holder of sub-keys: with the others of the turn, or now if somebody waits for it."""
         number = self._exchange.cache.number(holder)
         if tokens:
             self._exchange.hold(tokens)
-            self._send_rows(number, 0, 0, rows, tokens, copied=True)
+            self._out.send_rows(number, 0, 0, rows, tokens, copied=True)
         elif number > 0:
-            self._out.rows.setdefault((number, 0, True, rows.plan, rows.step, rows.refresh), []).append((rows, ()))
+            self._out.add_copies(number, rows)
 
     # --- answers ---------------------------------------------------------------------------------
 
@@ -507,11 +383,11 @@ class Engine:
         for owner, index in self._columns.split(owners):
             part = part_of(rows, index, self._columns)
             if owner == 0:
-                self._on_answers(*self._answer_columns([part]))
+                self._on_answers(*self._out.answer_columns([part]))
             elif owner < 0:
                 self._exchange.park(as_list(self._columns.take(homes, index)), self._again(part))
             else:
-                self._out.answers.setdefault((owner, len(rows.plan.answer)), []).append(part)
+                self._out.add_answers(owner, part)
 
     def _distinct_identities(self, rows: Derived) -> Column:
         """Return identities that depend on the solution alone: equal solutions are one."""
@@ -530,121 +406,6 @@ class Engine:
         for place, column in enumerate(rows.bindings):
             array = array + keys.contributions(table[column], place)
         return array
-
-    def _answer_columns(self, parts: list[Derived]) -> tuple[Column, Rows]:
-        """Return the groups and rows of answers of several plans of one width."""
-        concat = self._columns.concat
-        ids = concat([self._tables.group_ids(part.plan, part.group) for part in parts])
-        if isinstance(ids, list):
-            places: dict[int, int] = {}
-            group: Column = [places.setdefault(each, len(places)) for each in ids]
-            distinct: Column = list(places)
-        else:
-            distinct, group = np.unique(ids, return_inverse=True)
-            group = group.astype(np.uint32)
-        width = len(parts[0].bindings)
-        return distinct, Rows(
-            group,
-            concat([part.identity for part in parts]),
-            concat([part.oldest for part in parts]),
-            concat([part.born for part in parts]),
-            tuple(concat([part.bindings[at] for part in parts]) for at in range(width)),
-        )
-
-    # --- sending ---------------------------------------------------------------------------------
-
-    def _send_out(self) -> None:
-        """Send what the turn has gathered, one message per destination and kind (more if large)."""
-        out, self._out = self._out, _Outgoing()
-        view = out.view or 0
-        for (owner, hops), batches in out.triples.items():
-            self._send_triples(owner, hops, view, batches)
-        for (owner, hops, copied, *_), gathered in out.rows.items():
-            tokens = tuple(itertools.chain.from_iterable(held for _, held in gathered))
-            rows_out = joined([rows for rows, _ in gathered], self._columns)
-            self._send_rows(owner, hops, view, rows_out, tokens, copied=copied)
-        for (owner, _), parts in out.answers.items():
-            groups, rows = self._answer_columns(parts)
-            for start, stop in self.slices(len(rows), rows.bindings):
-                self._exchange.send(
-                    self._exchange.contact(owner), Answers(*_compact(groups, _slice_rows(rows, start, stop)))
-                )
-
-    def _send_triples(self, owner: int, hops: int, view: int, batches: list[TripleBatch]) -> None:
-        exchange = self._exchange
-        tokens = tuple(itertools.chain.from_iterable(batch.tokens for batch in batches))
-        joined = self._joined(batches).columns()
-        for start, stop in self.slices(len(joined[0]), joined[:3]):
-            s, p, o, time, event, roles = (column[start:stop] for column in joined)
-            message = IndexTriples(s, p, o, time, event, roles, hops, view)
-            exchange.send(exchange.contact(owner), message, tokens)
-        exchange.release(tokens)
-
-    def _send_rows(
-        self, owner: int, hops: int, view: int, whole: Derived, tokens: tuple[int, ...], *, copied: bool = False
-    ) -> None:
-        rows = Rows(whole.group, whole.identity, whole.oldest, whole.born, whole.bindings)
-        for start, stop in self.slices(len(rows), rows.bindings):
-            piece = _slice_rows(rows, start, stop)
-            groups, places = self._tables.export_groups(whole.plan, piece.group)
-            message = Forward(
-                whole.plan, whole.step, groups, replace(piece, group=places), whole.refresh, hops, view, copied
-            )
-            self._exchange.send(self._exchange.contact(owner), message, tokens)
-        self._exchange.release(tokens)
-
-    def slices(self, count: int, term_columns: tuple[Column, ...]) -> list[tuple[int, int]]:
-        """Cut rows so that no message has too many rows or too much text."""
-        limit = self._exchange.config.batch_rows_max
-        slices = [(start, min(start + limit, count)) for start in range(0, count, limit)]
-        bytes_max = self._exchange.config.message_bytes_max
-        if self._dictionary.longest * min(limit, count) * max(1, len(term_columns)) <= bytes_max:
-            return slices
-        fine: list[tuple[int, int]] = []
-        for start, stop in slices:
-            fine.extend(self._cut_by_text(start, stop, term_columns, bytes_max))
-        return fine
-
-    def _cut_by_text(
-        self, start: int, stop: int, term_columns: tuple[Column, ...], bytes_max: int
-    ) -> list[tuple[int, int]]:
-        cuts = []
-        held = 0
-        first = start
-        for at in range(start, stop):
-            size = self._text_of(term_columns, at)
-            if size > bytes_max:  # no frame would take it, however often it is tried
-                self._exchange.trace("row-too-large", characters=size)
-                if at > first:
-                    cuts.append((first, at))
-                first, held = at + 1, 0
-                continue
-            if held and held + size > bytes_max:
-                cuts.append((first, at))
-                first, held = at, 0
-            held += size
-        if first < stop:
-            cuts.append((first, stop))
-        return cuts
-
-    def _text_of(self, term_columns: tuple[Column, ...], at: int) -> int:
-        return sum(len(self._dictionary.text(int(column[at]))) for column in term_columns)
-
-    def without(self, rows: Rows, places: set[int]) -> Rows:
-        """Return rows but those at some places."""
-        take = self._columns.take
-        index = self._columns.column([at for at in range(len(rows)) if at not in places], "int64")
-        return Rows(
-            take(rows.group, index), take(rows.identity, index), take(rows.oldest, index), take(rows.born, index),
-            tuple(take(column, index) for column in rows.bindings),
-        )  # fmt: skip
-
-    def too_large(self, term_columns: tuple[Column, ...]) -> list[int]:
-        """Return the places of rows that fit no message; as a rule there are none, and that is cheap to see."""
-        bytes_max = self._exchange.config.message_bytes_max
-        if not term_columns or self._dictionary.longest * len(term_columns) <= bytes_max:
-            return []
-        return [at for at in range(len(term_columns[0])) if self._text_of(term_columns, at) > bytes_max]
 
     # --- churn -----------------------------------------------------------------------------------
 
@@ -674,55 +435,29 @@ class Engine:
         return False
 
     def pass_on_answers(self, message: Answers, tokens: tuple[int, ...]) -> None:
-        """Route answers by the home keys of their groups: they came back, or belong to another."""
+        """Route answers by the home keys of their groups: they came back, or belong to another.
+
+        Each group for itself: without address cache never more than one home is known at a time.
+        """
         ids = as_list(message.groups)
         homes = [each >> GROUP_BITS << GROUP_BITS for each in ids]
         owners = as_list(self._exchange.owners(homes))
-        unknown = [home for home, owner in zip(homes, owners, strict=True) if owner < 0]
-        if unknown:
-            self._exchange.hold(tokens)
-
-            def again() -> None:
-                self.pass_on_answers(message, tokens)
-                self._exchange.release(tokens)
-
-            self._exchange.park(unknown, again)
-            return
-        by_group = self._columns.split(message.rows.group)
-        for place, index in by_group:
-            rows = message.rows
-            take = self._columns.take
+        take, rows = self._columns.take, message.rows
+        for place, index in self._columns.split(rows.group):
             part = Rows(
                 self._columns.full(len(index), 0, np.uint32), take(rows.identity, index), take(rows.oldest, index),
                 take(rows.born, index), tuple(take(column, index) for column in rows.bindings),
             )  # fmt: skip
-            groups = self._columns.column([ids[place]])
-            if owners[place] == 0:
+            groups, owner = self._columns.column([ids[place]]), owners[place]
+            if owner == 0:
                 self._on_answers(groups, part)
+            elif owner < 0:
+                self._exchange.hold(tokens)
+                waiting = Answers(groups, part, message.hops)
+                self._exchange.park([homes[place]], partial(self._pass_on_again, waiting, tokens))
             else:
-                self._exchange.send(
-                    self._exchange.contact(owners[place]), Answers(groups, part, message.hops + 1), tokens
-                )
+                self._exchange.send(self._exchange.contact(owner), Answers(groups, part, message.hops + 1), tokens)
 
-
-def _slice_rows(rows: Rows, start: int, stop: int) -> Rows:
-    if start == 0 and stop == len(rows):
-        return rows
-    return Rows(
-        rows.group[start:stop], rows.identity[start:stop], rows.oldest[start:stop], rows.born[start:stop],
-        tuple(column[start:stop] for column in rows.bindings),
-    )  # fmt: skip
-
-
-def _compact(groups: Column, rows: Rows) -> tuple[Column, Rows]:
-    """Keep only the groups that the rows name."""
-    if isinstance(groups, list):
-        used = sorted(set(rows.group))
-        if len(used) == len(groups):
-            return groups, rows
-        places = {each: at for at, each in enumerate(used)}
-        return [groups[each] for each in used], replace(rows, group=[places[each] for each in rows.group])
-    distinct, places_array = np.unique(rows.group, return_inverse=True)
-    if len(distinct) == len(groups):
-        return groups, rows
-    return groups[distinct], replace(rows, group=places_array.astype(np.uint32))
+    def _pass_on_again(self, message: Answers, tokens: tuple[int, ...]) -> None:
+        self.pass_on_answers(message, tokens)
+        self._exchange.release(tokens)

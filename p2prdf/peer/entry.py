@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from p2prdf import keys
 from p2prdf.columns import Column
 from p2prdf.continuous.home import home_key, subscription_home
-from p2prdf.peer.engine import Engine, TripleBatch
+from p2prdf.peer.batches import TripleBatch
+from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.host import Host
 from p2prdf.wire.contract import (
@@ -91,7 +92,7 @@ class Entry:
     def publish(self, message: Publish) -> None:
         """Stamp triples and index them."""
         count = len(message.s)
-        if self._engine.too_large((message.s, message.p, message.o)):
+        if self._engine.cutter.too_large((message.s, message.p, message.o)):
             limit = self._exchange.config.message_bytes_max
             self._complete(message.request, Failed("data-refused", f"a triple of more than {limit} characters"))
             return

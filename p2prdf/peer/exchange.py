@@ -52,7 +52,7 @@ class Exchange:
             retry_max_seconds=4 * config.retry_seconds,
             first=first_transfer,
         )
-        tokens = Tokens()
+        self._tokens = tokens = Tokens()
         self.token, self.hold, self.release = tokens.token, tokens.hold, tokens.release
         self.arrivals = Arrivals(tokens, self._tell_owners)
         self._recursive = config.multisend == "recursive"
@@ -214,6 +214,11 @@ class Exchange:
         self._wanted.clear()
         for again in parked:
             again()
+
+    @property
+    def undertakings(self) -> int:
+        """Number of publications, passed on transfers and the like that wait for something."""
+        return len(self._tokens)
 
     @property
     def parked(self) -> int:

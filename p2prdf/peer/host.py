@@ -327,10 +327,10 @@ class Host:
         ids = as_list(groups)
         gone = []
         take = self._columns.take
-        large = set(self._engine.too_large(rows.bindings))
+        large = set(self._engine.cutter.too_large(rows.bindings))
         if large:  # it could never be delivered, and everything after it would wait
             self._exchange.trace("answer-too-large", answers=len(large))
-            rows = self._engine.without(rows, large)
+            rows = self._engine.cutter.without(rows, large)
         for place, index in self._columns.split(rows.group):
             group = self.home.find(ids[place])
             if group is None:
@@ -350,7 +350,7 @@ class Host:
             return
         window = self._exchange.config.answers_window
         for chunk in self.home.chunks(subscription, window=window, chunk_max=_CHUNK_ROWS_MAX):
-            for start, stop in self._engine.slices(len(chunk), chunk.bindings):
+            for start, stop in self._engine.cutter.slices(len(chunk), chunk.bindings):
                 part = chunk.part(start, stop)
                 self.reply(
                     subscription.subscriber,

@@ -92,7 +92,7 @@ from p2prdf.store.backlog import part_of
 from p2prdf.wire.messages import AskLoad, Contact, GroupsGone, HoldSubKeys, KeyDepth
 
 if TYPE_CHECKING:
-    from p2prdf.peer.engine import TripleBatch
+    from p2prdf.peer.batches import TripleBatch
     from p2prdf.peer.exchange import Exchange
     from p2prdf.rdf.dictionary import TermDictionary
     from p2prdf.store.tables import Derived, Tables
@@ -149,6 +149,8 @@ class HotKeys:
         self._held: dict[tuple[int, int], dict[int, int]] = {}
         self._said: dict[tuple[int, int, int], None] = {}
         self.load = Load(exchange, self._judge)
+        self.restless = False
+        """Whether a turn is wanted to see who is to hold."""
 
     # --- a triple on its way ---------------------------------------------------------------------
 
@@ -352,11 +354,23 @@ class HotKeys:
             self._known.raise_to(role, key, depth)
             return
         split = self._splits.get(key)
-        if depth > (split.depth if split is not None else 0):
+        if split is None or split.role != role:
+            if depth and split is None:
+                self.split(role, key, depth)
+        elif depth > split.depth:
             self.split(role, key, depth)
-        elif split is not None and depth < split.told and split.told == split.depth:
+        elif depth < split.told and split.told == split.depth and sender.key in self._owners_of(key, split.told):
             split.holders.pop(sender.key, None)
             self._supply(key, split)
+
+    def _owners_of(self, key: int, depth: int) -> dict[int, Contact]:
+        """Return who owns sub-keys of a key but number 0, by all this peer knows."""
+        numbers = as_list(self._exchange.closest_known(self._columns.column(_targets(key, depth))))
+        return {contact.key: contact for contact in map(self._exchange.contact, sorted(set(numbers)))}
+
+    def met(self) -> None:
+        """Note that a peer has come, perhaps again, that may own sub-keys: see to it in the next turn."""
+        self.restless = bool(self._splits)
 
     def lost(self, contact: Contact) -> None:
         """Forget what a peer that is gone held, and what it asked to hold: it may come back without its tables."""
@@ -368,10 +382,13 @@ class HotKeys:
     # --- what is hot -----------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """At the end of an interval see what is hot and who is to hold."""
+        """At the end of an interval see what is hot and who is to hold; the latter also when somebody has come."""
         if self.load.turn():
             self._said.clear()
             self._tend()
+        elif self.restless:
+            self._tend()
+        self.restless = False
 
     def ask_load(self, sender: Contact, message: AskLoad) -> None:
         """Tell how much arrives here."""
@@ -446,8 +463,7 @@ class HotKeys:
                 self._split_depths.forget(split.role, key)
                 exchange.send(owner, KeyDepth(split.role, key, split.told))
                 continue
-            owners = as_list(exchange.closest_known(self._columns.column(_targets(key, split.told))))
-            if any(owner > 0 and exchange.contact(owner).key not in split.holders for owner in owners):
+            if self._owners_of(key, split.told).keys() - split.holders.keys() - {exchange.own.key}:
                 self._supply(key, split)
 
     # --- state -----------------------------------------------------------------------------------
@@ -456,6 +472,11 @@ class HotKeys:
     def splits(self) -> dict[tuple[int, int], int]:
         """Role and key of what is split here, and how deep."""
         return {(split.role, key): split.depth for key, split in self._splits.items()}
+
+    @property
+    def unsettled(self) -> int:
+        """Number of keys whose greater depth senders may not be told yet."""
+        return sum(split.told < split.depth for split in self._splits.values())
 
     @property
     def held(self) -> int:

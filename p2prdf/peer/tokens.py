@@ -23,6 +23,9 @@ class Tokens:
         self._open: dict[int, _Token] = {}
         self._last = 0
 
+    def __len__(self) -> int:
+        return len(self._open)
+
     def token(self, done: Callable[[], None]) -> int:
         """Return a new token, held once; ``done`` runs when it is released as often as held."""
         self._last += 1

@@ -26,7 +26,9 @@ __all__ = [
 
 _SHOWN_MAX = 8
 
-_EMPTY_AT_REST = ("outbox", "passing_on", "parked", "publications_open", "refused")
+_EMPTY_AT_REST = (
+    "outbox", "passing_on", "parked", "publications_open", "undertakings", "keys_unsettled", "refused",
+)  # fmt: skip
 """Counters of :meth:`p2prdf.peer.Peer.status` that must be zero when nothing is under way."""
 
 

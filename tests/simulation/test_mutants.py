@@ -77,6 +77,16 @@ def test_a_message_that_vanishes_although_acknowledged_is_missed(kind: type):
     _caught(_swallow(kind), {"missing", "placement"})
 
 
+def test_a_token_that_is_never_released_is_a_leftover():
+    problem = _caught(lambda world: world.nodes[0].peer._exchange.token(lambda: None), {"leftover"})
+    assert "undertakings = 1" in problem.text
+
+
+def test_a_split_that_is_never_told_is_a_leftover(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(HotKeys, "_supplied", lambda *_: None)
+    assert "keys_unsettled" in _caught(None, {"leftover"}, hot=True).text
+
+
 def test_an_advertisement_that_vanishes_is_missed():
     _caught(_swallow(Advertise), {"missing", "placement"})
 

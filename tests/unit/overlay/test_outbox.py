@@ -39,6 +39,21 @@ def test_a_window_per_receiver():
     assert [each.tokens for each in started] == [(3,)]
 
 
+def test_of_a_channel_that_nobody_uses_nothing_stays():
+    """Receivers and hops come and go; the tables hold only what is under way."""
+    outbox = Outbox(window=1)
+    groups = [1]
+    for hops in range(70):
+        outbox.put(HERE, KeepGroups(THERE, groups, hops=hops), (), 0.0)
+        outbox.put(HERE, KeepGroups(THERE, groups, hops=hops), (), 0.0)
+    waiting = True
+    while waiting:
+        waiting = len(outbox) > 0
+        outbox.acknowledge(HERE, list(range(141)), 1.0)
+    assert not outbox._under_way
+    assert not outbox._waiting
+
+
 def test_a_message_that_was_passed_on_does_not_wait_for_those_of_fewer_hops():
     """Else peers in a circle could wait for each other's windows for ever."""
     outbox = Outbox(window=1)

@@ -288,6 +288,20 @@ def test_a_sender_spreads_by_the_depth_it_was_told(columns):
     assert publish(bench, 1, many=10) == [(HOLDER, [1 << P] * 10)]
 
 
+def test_a_marked_triple_goes_straight_even_where_others_find_their_own_way(columns):
+    """Handed to somebody on the way it would be taken for one of the key's; so the owner is looked up."""
+    bench = Bench(SENDER, columns, whole=False, multisend="recursive")
+    assert publish(bench, 1) == [(OWNER, [0])]
+    parked = bench.peer.status()["parked"]
+    bench.take(OWNER, KeyDepth(P, KEY, 1))
+    assert publish(bench, 1) == []
+    assert bench.peer.status()["parked"] == parked + 1
+    bench.submit(OwnersFound(SUB, PEERS, complete=True))
+    bench.wake()
+    sent = [(to, part) for to, part in bench.to_send(IndexTriples) if as_list(part.roles)[0] >> keys.MARK_SHIFT]
+    assert [to for to, _ in sent] == [HOLDER]
+
+
 def test_a_sender_that_owns_the_sub_key_keeps_the_triple_only_if_it_was_asked_to_hold(columns):
     bench = Bench(HOLDER, columns)
     bench.take(OWNER, KeyDepth(P, KEY, 1))
@@ -436,6 +450,39 @@ def test_the_heir_of_a_lost_holder_is_supplied_when_the_interval_ends(columns):
     ((receiver, copied), (asked, _)) = bench.to_send(Forward, HoldSubKeys)
     assert receiver == asked == heir
     assert sorted(as_list(copied.groups.ids)) == [1 << 32, 2 << 32]
+
+
+def test_a_holder_that_was_away_is_supplied_when_it_is_there_again(columns):
+    """No interval needs to end: without further arrivals none might for long."""
+    bench = split_owner(columns)
+    bench.take(OTHER, bench.query())
+    bench.submit(ContactLost(HOLDER))
+    bench.wake()
+    bench.take(OTHER, bench.query(2 << 32))
+    bench.to_send()
+    bench.submit(ContactSeen(HOLDER))
+    bench.wake()
+    ((receiver, copied), (asked, _)) = bench.to_send(Forward, HoldSubKeys)
+    assert receiver == asked == HOLDER
+    assert sorted(as_list(copied.groups.ids)) == [1 << 32, 2 << 32]
+
+
+def test_who_owns_no_sub_key_is_not_supplied(columns):
+    bench = split_owner(columns)
+    bench.take(OTHER, bench.query())
+    bench.to_send()
+    bench.take(OTHER, KeyDepth(P, KEY, 0))
+    assert bench.to_send(Forward, HoldSubKeys) == []
+
+
+def test_a_depth_told_under_another_role_changes_nothing(columns):
+    """No key has two roles: who says so is wrong, and what is copied is found by role and key."""
+    bench = split_owner(columns)
+    bench.to_send()
+    for depth in (0, 1, 8):
+        bench.take(HOLDER, KeyDepth(keys.S, KEY, depth))
+    assert bench.to_send(Forward, HoldSubKeys) == []
+    assert bench.peer.split_keys == {(P, KEY): 1}
 
 
 def test_copies_on_their_way_to_a_lost_holder_are_not_sent_elsewhere(columns):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.errors import LocalProtocolError
 from p2prdf.peer import Peer, PeerConfig
@@ -32,7 +33,22 @@ from p2prdf.wire.contract import (
     Subscribed,
     Trace,
 )
-from p2prdf.wire.messages import Acknowledge, Contact, Deliver, GetRates, Parcel, SubscriptionOpened
+from p2prdf.wire.messages import (
+    Acknowledge,
+    Answers,
+    AskLoad,
+    Contact,
+    Deliver,
+    GetRates,
+    HoldSubKeys,
+    IndexTriples,
+    KeyDepth,
+    NotOwner,
+    Parcel,
+    Rows,
+    SubscriptionOpened,
+    TellLoad,
+)
 
 LOW, HIGH = Contact(1, "low", 1), Contact((1 << 64) - 2, "high", 1)
 QUERY = ConjunctiveQuery(((0, ~0, 1),), ("<p>",), (0, 1), ("s", "o"))
@@ -70,7 +86,7 @@ class Pair:
             peer, effects = todo.pop()
             for effect in effects:
                 match effect:
-                    case Send(to, parcel) if not self.cut:
+                    case Send(to, parcel) if not self.cut and to.key in self.peers:
                         other = self.peers[to.key]
                         todo.append((other, other.receive(parcel, sender=peer.contact, now=self.now)))
                     case FindOwner(key):
@@ -246,6 +262,27 @@ def test_a_lost_peer_takes_nothing_along_that_is_under_way(pair):
     assert pair.peers[LOW.key].quiet
 
 
+@pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
+def test_answers_for_several_homes_are_passed_on_without_an_address_cache(columns):
+    """Each lookup tells of one key and is forgotten: nothing may wait for two at once."""
+    peer = Peer(LOW, PeerConfig(roles="all", address_cache=False), TermDictionary(), columns)
+    peer.submit(ContactSeen(HIGH), now=1.0)
+    groups = [(1 << 64) - (at << 40) >> 20 << 20 for at in (1, 2)]
+    column, stamps = columns.column, columns.column([5, 5])
+    rows = Rows(column([0, 1], "uint32"), column([8, 9]), stamps, stamps, ())
+    effects = peer.receive(Parcel(1, 0, Answers(column(groups), rows)), sender=HIGH, now=1.0)
+    wanted = [each.key for each in effects if isinstance(each, FindOwner)]
+    assert wanted == groups
+    for key in wanted:
+        effects = peer.submit(OwnersFound(key, (HIGH, LOW), complete=True), now=1.0)
+        ((group,),) = [
+            as_list(each.parcel.message.groups)
+            for each in effects
+            if isinstance(each, Send) and isinstance(each.parcel.message, Answers)
+        ]
+        assert group == key
+
+
 def test_an_answer_that_fits_no_message_is_left_out_and_the_others_come(pair_of_small_messages):
     """It could not be sent however often it was tried; nothing may wait for it."""
     pair = pair_of_small_messages
@@ -272,6 +309,57 @@ def test_a_bad_message_is_refused_and_nothing_else(pair, roles):
     pair._carry_out(peer, peer.receive(Parcel(0, 0, message), sender=HIGH, now=pair.now))
     assert [each.event for each in pair.traces] == ["message-refused"]
     assert peer.status()["refused"] == 1
+
+
+_KEY = st.integers(0, (1 << 64) - 1) | st.sampled_from([LOW.key, HIGH.key, 2, 3])
+_PLACE = (st.sampled_from(keys.SPLIT_ROLES), _KEY, st.integers(0, keys.DEPTH_MAX))
+_CONTACT = st.builds(Contact, _KEY, st.just("somewhere"), st.just(1))
+_ANYTHING = st.one_of(
+    st.builds(AskLoad, st.integers(0, 9)),
+    st.builds(TellLoad, st.integers(0, 9), st.integers(0, (1 << 64) - 1), st.floats()),
+    st.builds(HoldSubKeys, *_PLACE),
+    st.builds(KeyDepth, *_PLACE),
+    st.lists(_CONTACT, max_size=3).map(tuple).map(NotOwner),
+    st.lists(_CONTACT, max_size=3).map(tuple).map(lambda each: NotOwner(each, each[::-1])),
+    st.lists(st.integers(0, 300), max_size=3).map(Acknowledge),
+    st.tuples(st.integers(0, (1 << 24) - 1), st.integers(0, 255), st.integers(0, 9)),  # roles, hops, view
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(_ANYTHING, max_size=12), st.sampled_from([LISTS, ARRAYS]), st.sampled_from(["direct", "recursive"]))
+def test_whatever_a_peer_says_of_loads_depths_and_owners_raises_nothing_and_loses_no_triple(said, columns, multisend):
+    """All that passes validation, in any order, while a subscription lives and triples come."""
+    pair = Pair(columns, multisend=multisend, hot_sample=1, hot_rate_min=0, hot_interval_seconds=0.5)
+    pair.subscribe(LOW)
+    low, term = pair.peers[LOW.key], pair.dictionary.intern("<x>")
+    for each in said:
+        if isinstance(each, tuple):
+            roles, hops, view = each
+            one = (columns.full(1, term, "uint32"),) * 3
+            stamp = columns.full(1, hlc.from_seconds(1.0))
+            message = IndexTriples(*one, stamp, stamp, columns.full(1, roles, "uint32"), hops, view)
+        else:
+            message = Acknowledge(columns.column(each.transfers)) if isinstance(each, Acknowledge) else each
+        pair._carry_out(low, low.receive(Parcel(0, 0, message), sender=HIGH, now=pair.now))
+        pair.pass_time(0.3)
+    assert not [each for each in pair.traces if each.event == "message-refused"]
+    if not any(isinstance(each, NotOwner) for each in said):  # who never existed cannot be reached
+        request = pair.publish(HIGH, *some(3))
+        pair.pass_time(20.0)
+        assert isinstance(pair.completed[request], Published)
+        assert sum(len(each.identity) for each in pair.notified) == 3
+
+
+@pytest.mark.parametrize("kind", [HoldSubKeys, KeyDepth])
+def test_a_flood_of_keys_fills_no_table_beyond_its_bound(pair, kind):
+    low = pair.peers[LOW.key]
+    near = HIGH.key if kind is KeyDepth else 0  # told of keys of another, as a sender
+    for at in range(4200):
+        low.receive(Parcel(0, 0, kind(keys.P, near ^ at, 1)), sender=HIGH, now=pair.now)
+    hot = low._engine.hot
+    assert max(len(hot._known), len(hot._held)) == 4096
+    assert not hot._splits
 
 
 @settings(max_examples=150, deadline=None)

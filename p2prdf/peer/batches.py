@@ -1,0 +1,133 @@
+"""Triples on their way to their owners: batches, and how they are parted by role and owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+
+from p2prdf import keys
+from p2prdf.columns import Column, Columns, Index, as_array, as_list
+from p2prdf.wire.messages import Contact
+
+__all__ = [
+    "TripleBatch", "joined_batches", "part_of_batch", "roles_by_owner", "rows_with", "union", "unmarked", "unresolved",
+]  # fmt: skip
+
+_FEW = 4
+"""Rows up to which a loop costs less than vector operations."""
+
+
+@dataclass(slots=True)
+class TripleBatch:
+    """Triples on their way to their owners, as in IndexTriples, with who waits for them."""
+
+    s: Column
+    p: Column
+    o: Column
+    time: Column
+    event: Column
+    roles: Column
+    hops: int = 0
+    tokens: tuple[int, ...] = ()
+    sender: Contact | None = None
+    """The peer it came from; None: this one."""
+
+    def __len__(self) -> int:
+        return len(self.s)
+
+    def columns(self) -> tuple[Column, Column, Column, Column, Column, Column]:
+        """Return the six columns."""
+        return (self.s, self.p, self.o, self.time, self.event, self.roles)
+
+    @classmethod
+    def of(cls, columns: Iterable[Column], hops: int, tokens: tuple[int, ...]) -> TripleBatch:
+        """Make a batch of six columns."""
+        s, p, o, time, event, roles = columns
+        return cls(s, p, o, time, event, roles, hops, tokens)
+
+
+def joined_batches(columns: Columns, batches: list[TripleBatch]) -> TripleBatch:
+    """Return several batches as one, which nobody sent."""
+    if len(batches) == 1:
+        return batches[0]
+    concat = columns.concat
+    joined = zip(*(batch.columns() for batch in batches), strict=True)
+    tokens = tuple(chain.from_iterable(batch.tokens for batch in batches))
+    return TripleBatch.of((concat(column) for column in joined), batches[0].hops, tokens)
+
+
+def part_of_batch(columns: Columns, batch: TripleBatch, index: Index) -> TripleBatch:
+    """Return some rows of a batch, as a batch of its own."""
+    if len(index) == len(batch):
+        return replace(batch)
+    take = columns.take
+    part = TripleBatch.of((take(column, index) for column in batch.columns()), batch.hops, batch.tokens)
+    part.sender = batch.sender
+    return part
+
+
+def unmarked(roles: Column) -> Column:
+    """Return sets of roles without saying which went to sub-keys."""
+    plain = (1 << keys.MARK_SHIFT) - 1
+    return [each & plain for each in roles] if isinstance(roles, list) else roles & roles.dtype.type(plain)
+
+
+def union(roles: Column) -> int:
+    """Return the roles that are in any of some sets of roles."""
+    if isinstance(roles, list):
+        found = 0
+        for each in set(roles):
+            found |= each
+        return found
+    return int(np.bitwise_or.reduce(roles)) if len(roles) else 0
+
+
+def rows_with(roles: Column, bits: int) -> Index | None:
+    """Return the rows that have one of ``bits``; None for all of them."""
+    if isinstance(roles, list):
+        index = [at for at, each in enumerate(roles) if each & bits]
+        return None if len(index) == len(roles) else index
+    flags = (roles & roles.dtype.type(bits)) != 0
+    return None if flags.all() else np.flatnonzero(flags)
+
+
+def unresolved(ring: Column, owners: Column) -> list[tuple[int, int]]:
+    """Return keys whose owners are not known (-1), with that; of a column only some."""
+    if isinstance(owners, list):
+        return [(key, owner) for key, owner in zip(ring, owners, strict=True) if owner < 0]
+    missing = np.flatnonzero(owners < 0)
+    return [(int(key), -1) for key in as_array(ring)[missing[:64]].tolist()] if len(missing) else []
+
+
+def roles_by_owner(
+    count: int, places: list[tuple[int, Index | None, Column, Column | None]], roles: Column
+) -> list[tuple[int, Column]]:
+    """Return, per owner, the roles of each row that are meant for it (0: none), with their marks."""
+    if isinstance(roles, list) or count <= _FEW:
+        masks: dict[int, list[int]] = {}
+        roles = as_list(roles)
+        for bits, index, owners, marks in places:
+            for at, owner in zip(range(count) if index is None else index, as_list(owners), strict=True):
+                mask = masks.get(owner)
+                if mask is None:
+                    mask = masks[owner] = [0] * count
+                mask[at] |= roles[at] & bits
+            if marks is not None:
+                where = zip(range(count) if index is None else index, as_list(owners), as_list(marks), strict=True)
+                for at, owner, mark in where:
+                    masks[owner][at] |= mark
+        return sorted(masks.items())
+    if not places:
+        return []
+    present = np.bincount(np.concatenate([as_array(owners, np.int64) for _, _, owners, _ in places]) + 1)
+    found = np.flatnonzero(present) - 1
+    table = np.zeros((len(found), count), np.uint32)
+    every = np.arange(count)
+    for bits, index, owners, marks in places:
+        at = every if index is None else index
+        rank = np.searchsorted(found, owners) if len(found) > 1 else 0
+        table[rank, at] |= roles[at] & np.uint32(bits) if marks is None else roles[at] & np.uint32(bits) | marks
+    return [(int(owner), table[rank]) for rank, owner in enumerate(found)]

@@ -1,0 +1,114 @@
+"""What comes to a peer that is not its owner is passed on; what was on its way to one that is gone is routed anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from p2prdf import hlc, keys
+from p2prdf.columns import ARRAYS, LISTS, as_list
+from p2prdf.peer import Peer, PeerConfig
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, make_plan
+from p2prdf.wire.contract import ContactLost, ContactSeen, OwnersFound, Send
+from p2prdf.wire.messages import (
+    Acknowledge,
+    Answers,
+    Contact,
+    Forward,
+    Groups,
+    IndexQuery,
+    IndexTriples,
+    OpenSubscription,
+    Parcel,
+    Rows,
+)
+
+PEERS = tuple(Contact(at << 60, f"peer-{at}", 1) for at in range(16))
+ANYTHING_BESIDE = ConjunctiveQuery(((0, ~0, 1), (2, 3, 4)), ("<p>",), (0, 4), ("s", "any"))
+BUCKETS = [keys.bucket_key(bucket) for bucket in range(keys.BUCKETS)]
+
+
+def owner(key: int, peers=PEERS) -> Contact:
+    """Return who owns a key."""
+    return min(peers, key=lambda each: each.key ^ key)
+
+
+def make_peer(own: Contact, dictionary: TermDictionary, columns) -> Peer:
+    """Return a peer that knows the ring."""
+    peer = Peer(own, PeerConfig(roles="all", wildcards=True), dictionary, columns)
+    for other in PEERS:
+        peer.submit(ContactSeen(other), now=1000.0)
+    peer.submit(OwnersFound(own.key, PEERS, complete=True), now=1000.0)
+    return peer
+
+
+def messages(dictionary: TermDictionary, columns) -> dict[type, object]:
+    """Return one message of each kind that is routed by a key: that of predicate <p>, if it has no other."""
+    make = columns.column
+    since = make([hlc.from_seconds(1.0)])
+    groups = Groups(make([1 << 32]), since, since, make([1 << 62]), (make(dictionary.intern_all(["<p>"]), "uint32"),))
+    plan = make_plan(ANYTHING_BESIDE, (0, 1), Algorithm.CSBV)
+    terms = [make(dictionary.intern_all([term]), "uint32") for term in ("<s>", "<p>", "<o>")]
+    late = make([hlc.from_seconds(2.0)])
+    rows = Rows(make([0], "uint32"), make([5]), late, late, ())
+    key = keys.role_key(keys.P, 0, keys.term_hash("<p>"), 0)
+    return {
+        IndexQuery: IndexQuery(plan, 0, groups),
+        IndexTriples: IndexTriples(*terms, late, make([1]), columns.full(1, 1 << keys.P, "uint32")),
+        Forward: Forward(plan, 0, groups, rows),
+        Answers: Answers(make([key >> 20 << 20]), rows),
+        OpenSubscription: OpenSubscription(1, key, ANYTHING_BESIDE, "csbv", False, PEERS[0], 60.0),
+    }
+
+
+@pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
+@pytest.mark.parametrize("kind", [IndexQuery, IndexTriples, Forward, Answers, OpenSubscription])
+def test_what_is_passed_on_is_acknowledged_when_it_has_arrived(columns, kind):
+    """And a repetition that comes meanwhile is not passed on again."""
+    end = owner(keys.role_key(keys.P, 0, keys.term_hash("<p>"), 0))
+    relay, sender = [each for each in PEERS if each != end][:2]
+    dictionary = TermDictionary()
+    peer = make_peer(relay, dictionary, columns)
+    parcel = Parcel(7, 0, messages(dictionary, columns)[kind])
+
+    def take(what: Parcel, origin: Contact) -> list[Send]:
+        effects = peer.receive(what, sender=origin, now=1000.0) + peer.wake(now=1000.0)
+        return [each for each in effects if isinstance(each, Send)]
+
+    (onward,) = [each for each in take(parcel, sender) if isinstance(each.parcel.message, kind)]
+    assert onward.to == end
+    assert onward.parcel.message.hops == 1
+    assert not [each for each in take(parcel, sender) if isinstance(each.parcel.message, Acknowledge | kind)]
+    arrived = Parcel(0, 0, Acknowledge(columns.column([onward.parcel.transfer])))
+    ((to, numbers),) = [
+        (each.to, as_list(each.parcel.message.transfers))
+        for each in take(arrived, end)
+        if isinstance(each.parcel.message, Acknowledge)
+    ]
+    assert (to, numbers) == (sender, [7])
+    assert peer.status()["undertakings"] == 0
+
+
+@pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
+def test_rows_that_wait_for_any_triple_go_to_who_owns_the_buckets_of_a_lost_peer(columns):
+    """Kept by their sender they would meet only the triples of its own buckets."""
+    own = owner(keys.role_key(keys.P, 0, keys.term_hash("<p>"), 0))
+    lost = next(each for each in map(owner, BUCKETS) if each != own)
+    others = [each for each in PEERS if each != lost]
+    heirs = {owner(key, others) for key in BUCKETS if owner(key) == lost}
+    assert heirs.isdisjoint([own, *map(owner, BUCKETS)]), "they would have the rows anyway"
+    dictionary = TermDictionary()
+    peer = make_peer(own, dictionary, columns)
+    sample = messages(dictionary, columns)
+    for kind in (IndexQuery, IndexTriples):
+        peer.receive(Parcel(0, 0, sample[kind]), sender=PEERS[0], now=1000.0)
+        effects = peer.wake(now=1000.0)
+    assert lost in receivers(effects)
+
+    effects = peer.submit(ContactLost(lost), now=1001.0) + peer.wake(now=1001.0)
+    assert heirs <= receivers(effects)
+
+
+def receivers(effects) -> set[Contact]:
+    """Return to whom rows were sent."""
+    return {each.to for each in effects if isinstance(each, Send) and isinstance(each.parcel.message, Forward)}
