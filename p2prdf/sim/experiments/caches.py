@@ -29,6 +29,7 @@ import numpy as np
 
 from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.rdf.query import Algorithm
+from p2prdf.sim.experiments.hops import senders
 from p2prdf.sim.experiments.results import Claim, Curve, Panel, Result, Table
 from p2prdf.sim.experiments.setting import Progress, Setting, quiet, run_fleet, stages
 from p2prdf.sim.finger_hops import finger_table, lookup_hops
@@ -72,6 +73,7 @@ class Traffic:
         self._ring = ring
         self._contacts = [Contact(key, "peer.sim", 7400) for key in ring.positions.tolist()]
         self._senders: dict[int, _Sender] = {}
+        self._publishers = np.full(triples, _PUBLISHER, np.int64)
         self._sent: set[tuple[str, int, int]] = set()
         self.messages = np.zeros(triples, np.int64)
         self.hops: dict[str, npt.NDArray[np.int64]] = {kind: np.zeros(triples, np.int64) for kind in _KINDS}
@@ -80,10 +82,7 @@ class Traffic:
     def take(self, messages: Messages) -> None:
         """Count messages; those of one triple come before those of the next."""
         owners = self._ring.owners(messages.key)
-        if messages.origin is None:
-            sources = np.full(len(owners), _PUBLISHER, np.int64)
-        else:
-            sources = self._ring.owners(messages.origin)
+        sources = senders(self._ring, messages, self._publishers)
         lookups = lookup_hops(self._ring.positions, sources, messages.key, self._fingers)
         self._sent.clear()  # what is sent at one step does not wait for the next
         for cause, source, owner, key, lookup in zip(
