@@ -198,7 +198,7 @@ def _hops_table(both: tuple[tuple[str, _Phases], ...]) -> Table:
 
 def _sizes_table(both: tuple[tuple[str, _Phases], ...]) -> Table:
     rows: list[tuple[str | int | float, ...]] = [
-        (name, kind, len(sizes), round(float(sizes.mean()), 1), int(sizes.max()))
+        (name, kind, len(sizes), round(_mean(sizes), 1), int(sizes.max(initial=0)))
         for name, phases in both
         for kind, sizes in phases.sizes.items()
     ]
@@ -225,6 +225,11 @@ def _per_message_panel(both: tuple[tuple[str, _Phases], ...]) -> Panel:
     return Panel("Hops per message", "triples published before", "hops per message", tuple(curves))
 
 
+def _mean(sizes: npt.NDArray[np.int64]) -> float:
+    """Return the mean; 0 where there was nobody to have any."""
+    return float(sizes.mean()) if len(sizes) else 0.0
+
+
 def _rising(values: list[float]) -> bool:
     return values[-1] > values[0]
 
@@ -235,7 +240,7 @@ def _claims(cqc: _Phases, csbv: _Phases, *, full: bool) -> list[Claim]:
 
     falls = [per_message(phases, kind) for phases in (cqc, csbv) for kind in _KINDS[1:]]
     wanted = 13.0 if full else 5.0
-    means = [float(phases.sizes[_IDENTIFIERS].mean()) for phases in (cqc, csbv)]
+    means = [_mean(phases.sizes[_IDENTIFIERS]) for phases in (cqc, csbv)]
     return [
         Claim(
             "without a cache hops per triple rise with history",
