@@ -39,56 +39,37 @@ equal queries are not shared, as in the paper, and rows are counted one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from p2prdf import keys
-from p2prdf.columns import ARRAYS, as_array
+from p2prdf.columns import as_array
 from p2prdf.continuous.order import evaluation_order
 from p2prdf.errors import LocalProtocolError
 from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, constant_mask, make_plan
-from p2prdf.rdf.sparql import compile_filter
-from p2prdf.store.backlog import joined
-from p2prdf.store.columnar import ColumnarTables
+from p2prdf.sim.fleet_tables import FleetTables, Travelling, joined_rows
 from p2prdf.store.compiled import compile_step
 from p2prdf.store.tables import Derived
 from p2prdf.wire.messages import Groups
 
-__all__ = ["KEY_ENCODINGS", "Fleet", "Listener", "Loads", "Messages", "Ring", "paper_keys"]
+__all__ = ["Fleet", "Listener", "Loads", "Messages", "Ring"]
 
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Pairs = tuple[tuple[int, int], ...]
 
 _BEGINNING = 1
 """Stamp of every subscription; triples are published from the next stamp on."""
 
 _FOREVER = (1 << 63) - 1
-_SEED = np.uint64(0x9E3779B97F4A7C15)
-
-
-def paper_keys(role: int, s: U64, p: U64, o: U64) -> U64:
-    """Return the ring keys that the paper's bare concatenation of the constant parts gives.
-
-    The role does not enter: a term that is the subject of one triple and the object of another
-    has one key, and a key of two parts is that of any two such terms in this order.  (Texts that
-    are equal only once concatenated, as ab+c and a+bc, stay apart: parts enter by their hashes.)
-    """
-    h = np.zeros(max(len(s), len(p), len(o)), np.uint64)
-    for bit, part in ((keys.S, s), (keys.P, p), (keys.O, o)):
-        if role & bit:
-            h = keys.fmix_array((h + _SEED) ^ part)
-    return h
-
-
-KEY_ENCODINGS: dict[str, Callable[[int, U64, U64, U64], U64]] = {"typed": keys.role_keys, "paper": paper_keys}
-"""Typed keys are the daemon's; the paper's are kept to compare with its figures."""
 
 
 class Ring(Protocol):
@@ -166,79 +147,6 @@ class Messages:
 Listener = Callable[[Messages], None]
 
 
-@dataclass(slots=True)
-class _Travelling(Derived):
-    """Rows with the stored triple that caused each, and, if messages are told apart, the key at which it was derived."""
-
-    cause: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
-    origin: U64 = field(default_factory=lambda: np.zeros(0, np.uint64))
-
-
-class _Tables(ColumnarTables):
-    """The daemon's columnar tables; rows carry cause and origin, last steps may be counted only."""
-
-    def __init__(self, dictionary: TermDictionary, encoding: str, *, list_answers: bool, trace: bool):
-        super().__init__(dictionary, compile_filter)
-        self._encode = KEY_ENCODINGS[encoding]
-        self._list_answers = list_answers
-        self._trace = trace
-        self._waiting_last: dict[Any, GrowingColumn] = {}
-        self._arriving: tuple[int, I64] | None = None
-        self.answers = 0
-
-    def _role_keys(self, role: int, s: U64, p: U64, o: U64) -> U64:  # type: ignore[override]
-        return self._encode(role, s, p, o)
-
-    def add_rows(self, rows: Derived) -> list[Derived]:
-        """Store partial results that all are new, and join them with the triples held."""
-        step = self._plan_table(rows.plan).steps[rows.step]
-        held = len(step)
-        if isinstance(rows, _Travelling):
-            self._arriving = (held, rows.cause)
-        derived = super().add_rows(rows)
-        self._arriving = None
-        assert len(step) - held in (0, len(rows)), "each pair is joined once, so every row is new"
-        return derived
-
-    def _add_alive_rows(self, step: Any, columns: Any, refresh: int, out: list[Derived]) -> None:
-        if self._list_answers or not step.compiled.last or not step.number:
-            super()._add_alive_rows(step, columns, refresh, out)
-            return
-        group, _, _, _, *bindings = columns
-        ordinals, _ = step.lane.index.insert(self._row_lane_keys(step, group, bindings))
-        counts = self._waiting_last.setdefault(step.lane, GrowingColumn(np.int64))
-        counts.extend(max(0, len(step.lane.index) - len(counts)))
-        np.add.at(counts.values, ordinals, 1)
-        self._sizes.rows += len(ordinals)
-        self.answers += int(step.lane.triples.counts(ordinals).sum())
-
-    def _probe_waiting(
-        self, lane: Any, ordinals: I64, rows: I64, prior: U64 | None, out: list[Derived]
-    ) -> None:
-        super()._probe_waiting(lane, ordinals, rows, prior, out)
-        counts = self._waiting_last.get(lane)
-        if counts is not None and prior is None:
-            known = ordinals[ordinals < len(counts)]
-            self.answers += int(counts.values[known].sum())
-
-    def _derive(
-        self, step: Any, rows: I64, triples: I64, group: I64, time: U64, refresh: int
-    ) -> Derived:
-        derived = super()._derive(step, rows, triples, group, time, refresh)
-        if step.compiled.last:
-            self.answers += len(rows)
-        cause = triples
-        if self._arriving is not None:
-            first, causes = self._arriving
-            # Of a batch all triples are stored at once: one may be found here that was published after the row's.
-            cause = np.maximum(causes[rows - first], triples)
-        if not self._trace:
-            return _travelling(derived, cause, np.zeros(0, np.uint64))
-        bindings = [column.values[rows] for column in step.bindings]
-        origin = self._route_keys(step.plan.plan, step.compiled, group, bindings)
-        return _travelling(derived, cause, origin)
-
-
 class Fleet:
     """All peers of some rings; the rings differ only in who owns what.  See the module's text.
 
@@ -276,13 +184,14 @@ class Fleet:
         self._list_answers = list_answers
         self._on_messages = on_messages
         self._dictionary = dictionary
-        self._tables = _Tables(dictionary, encoding, list_answers=list_answers, trace=on_messages is not None)
+        self._tables = FleetTables(dictionary, encoding, list_answers=list_answers, trace=on_messages is not None)
         self._waits_from = [np.full((8, len(ring)), _FOREVER, np.int64) for ring in rings]
         """By ring, role and peer: the publication after which something waits; -1: before all."""
         self._seen = HashIndex()
         self._publication = GrowingColumn(np.int64)
         """The publication of each triple in the tables, in their order: the first that published it."""
-        self._later: dict[tuple[int, int], HashIndex] = {}
+        self._later: dict[tuple[int, int, Pairs], HashIndex] = {}
+        """The constants of later links, by role, constant positions, and positions that must be equal."""
         self._groups = 0
 
     @property
@@ -356,10 +265,11 @@ class Fleet:
         """Remember the constants of a later link, to tell which triples match it."""
         at = plan.steps[step]
         mask = constant_mask(at.pattern)
+        equal = tuple((a, b) for a, b in combinations(range(3), 2) if at.pattern[a] == at.pattern[b] >= 0)
         hashes = self._dictionary.hash_array()
         none = np.zeros(len(params[0]), np.uint64)
         parts = [hashes[params[~slot]] if slot < 0 else none for slot in at.pattern]
-        self._later.setdefault((at.role, mask), HashIndex()).insert(keys.role_keys(mask, *parts))
+        self._later.setdefault((at.role, mask, equal), HashIndex()).insert(keys.role_keys(mask, *parts))
 
     # --- triples ---------------------------------------------------------------------------------
 
@@ -408,9 +318,12 @@ class Fleet:
         if self.algorithm is Algorithm.CSBV:
             return fresh
         matching = np.zeros(len(fresh), np.bool_)
-        for (at, mask), index in self._later.items():
+        for (at, mask, equal), index in self._later.items():
             if at == role:
-                matching |= index.find(keys.role_keys(mask, *parts)) >= 0
+                found = index.find(keys.role_keys(mask, *parts)) >= 0
+                for a, b in equal:
+                    found &= parts[a] == parts[b]
+                matching |= found
         return matching & fresh
 
     # --- partial results -------------------------------------------------------------------------
@@ -422,13 +335,13 @@ class Fleet:
             for rows in derived:
                 todo.setdefault((rows.step, rows.plan.identity), []).append(rows)
             place = min(todo)
-            rows = _joined(todo.pop(place))
+            rows = joined_rows(todo.pop(place))
             derived = [] if rows.step == len(rows.plan.steps) else self._store(rows)
 
     def _store(self, rows: Derived) -> list[Derived]:
         ring_keys = as_array(self._tables.row_keys(rows))
         role = rows.plan.steps[rows.step].role
-        if isinstance(rows, _Travelling):
+        if isinstance(rows, Travelling):
             publication = self._publication.values[rows.cause]
         else:
             publication = np.full(len(rows), self.published - 1)
@@ -436,12 +349,12 @@ class Fleet:
             owners = ring.owners(ring_keys)
             loads.rows += np.bincount(owners, minlength=len(ring))
             np.minimum.at(waits_from[role], owners, publication)
-        if isinstance(rows, _Travelling) and self._on_messages is not None:
+        if isinstance(rows, Travelling) and self._on_messages is not None:
             self._on_messages(_messages(rows, publication, ring_keys))
         return self._tables.add_rows(rows)
 
 
-def _messages(rows: _Travelling, publication: I64, ring_keys: U64) -> Messages:
+def _messages(rows: Travelling, publication: I64, ring_keys: U64) -> Messages:
     """Gather the rows that one publication sends from one key to another."""
     order = np.lexsort((ring_keys, rows.origin, publication))
     cause, origin, key = publication[order], rows.origin[order], ring_keys[order]
@@ -449,22 +362,3 @@ def _messages(rows: _Travelling, publication: I64, ring_keys: U64) -> Messages:
     new[1:] = (cause[1:] != cause[:-1]) | (origin[1:] != origin[:-1]) | (key[1:] != key[:-1])
     first = np.flatnonzero(new)
     return Messages(rows.step, cause[first], origin[first], key[first], np.diff(first, append=len(order)))
-
-
-def _travelling(rows: Derived, cause: I64, origin: U64) -> _Travelling:
-    return _Travelling(
-        rows.plan, rows.step, rows.group, rows.identity, rows.oldest, rows.born, rows.bindings, rows.refresh, cause,
-        origin,
-    )  # fmt: skip
-
-
-def _joined(parts: list[Derived]) -> Derived:
-    """Return rows of one plan and step as one."""
-    if len(parts) == 1:
-        return parts[0]
-    whole = joined(parts, ARRAYS)
-    told = [part for part in parts if isinstance(part, _Travelling)]
-    if not told:
-        return whole
-    cause = np.concatenate([part.cause for part in told])
-    return _travelling(whole, cause, np.concatenate([part.origin for part in told]))

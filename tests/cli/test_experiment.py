@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def results() -> dict[str, Result]:
 
 
 def test_help_lists_every_experiment_with_its_summary() -> None:
-    listed = " ".join(_experiment("--help").output.split())
+    listed = " ".join(_experiment("--help").output.replace("│", " ").split())
     for name, each in EXPERIMENTS.items():
         assert f"{name} {each.summary}" in listed
 
@@ -107,6 +107,7 @@ def test_the_default_scale_is_small_and_shown() -> None:
         (("--scale", "nan"), 2, "scale: nan"),
         (("--peers", 0), 2, "--peers"),
         (("--key-encoding", "rot13"), 2, "rot13"),
+        (("--triples", 3), 2, "triples: this experiment needs at least 4, not 3"),
         (("--plot", "load.gif"), 2, "load.gif"),
         (("--plot", "nowhere/load.png"), 1, "nowhere/load.png: there is no such folder"),
         (("--json", "nowhere/load.json"), 1, "nowhere/load.json: there is no such folder"),
@@ -121,7 +122,7 @@ def test_bad_input_is_refused_by_name_before_the_run(
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.png").mkdir()
-    monkeypatch.setitem(EXPERIMENTS, "load-distribution", Experiment("E1", Setting(), never))
+    monkeypatch.setitem(EXPERIMENTS, "load-distribution", Experiment("E1", Setting(), never, (), (("triples", 4),)))
     outcome = _experiment("load-distribution", *arguments)
     assert outcome.exit_code == code, outcome.output
     assert named in " ".join(outcome.stderr.replace("│", " ").split())
@@ -131,8 +132,7 @@ def test_bad_input_is_refused_by_name_before_the_run(
 def test_without_matplotlib_a_figure_is_refused_with_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else found(name))
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # what an import then does is what it does without it
     outcome = _experiment("load-distribution", *SMALL, "--plot", tmp_path / "f.png")
     assert outcome.exit_code == 2
     assert "pip install 'p2prdf[plot]'" in " ".join(outcome.stderr.replace("│", " ").split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -52,6 +53,20 @@ def test_settings_that_cannot_be_run_are_refused_by_name():
     for bad in ({"peers": 0}, {"triples": 10**9}, {"key_encoding": "rot13"}):
         with pytest.raises(LocalProtocolError):
             Setting(**bad).validate()
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("size", [{}, {"peers": 1}, {"queries": 1}, {"triples": 1}, {"instances": 1, "values": 1}])
+def test_the_smallest_sizes_have_results_or_are_refused_by_name(name, size):
+    setting = replace(
+        EXPERIMENTS[name].setting, **{"peers": 4, "queries": 4, "triples": 60, "instances": 3, "values": 3} | size
+    )
+    too_small = [part for part, least in EXPERIMENTS[name].least if getattr(setting, part) < least]
+    if too_small:
+        with pytest.raises(LocalProtocolError, match=f"{too_small[0]}: this experiment needs at least"):
+            EXPERIMENTS[name].run(setting)
+    else:
+        assert EXPERIMENTS[name].run(setting).tables
 
 
 def test_gini_and_shares_of_known_loads():

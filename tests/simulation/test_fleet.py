@@ -14,7 +14,8 @@ from p2prdf.peer import PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.rdf.sparql import parse_select
-from p2prdf.sim.fleet import KEY_ENCODINGS, Fleet, paper_keys
+from p2prdf.sim.fleet import Fleet
+from p2prdf.sim.fleet_tables import KEY_ENCODINGS, paper_keys
 from p2prdf.sim.paths import PathSchema, path_queries, path_triples
 from p2prdf.sim.places import Places
 from p2prdf.sim.workload import draw_query, draw_triples, draw_vocabulary
@@ -148,6 +149,47 @@ def test_a_copy_is_checked_where_something_waits_before_it_comes():
     # Under role p the query waits from the beginning: all four.  Under sp a row, after the second: the last two.
     assert fleet.loads[0].checked.sum() == 4 + 2
     assert fleet.answers == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_answers_of_arbitrary_queries_are_counted_exactly_or_refused(seed):
+    """Equal queries, repeated variables, triples twice in a batch and again later, batches of any size."""
+    rng = Random(seed)
+    vocabulary = draw_vocabulary(rng)
+    triples = draw_triples(rng, vocabulary, 60)
+    triples += triples[:10] + triples[-3:] * 2
+    drawn = [draw_query(rng, triples, vocabulary) for _ in range(10)]
+    for algorithm in Algorithm:
+        queries = [query for query in drawn if countable(query, algorithm)]
+        for batch in (1, 7, len(triples)):
+            counted, listed = (
+                in_fleet([1, 1 << 63], algorithm, queries * 2, triples, batch=batch, list_answers=listing)
+                for listing in (False, True)
+            )
+            assert counted.answers == listed.answers
+            for name in type(counted.loads[0]).__slots__:
+                assert getattr(counted.loads[0], name).tolist() == getattr(listed.loads[0], name).tolist(), name
+
+
+def countable(query, algorithm):
+    try:
+        Fleet(TermDictionary(), [Places([1])], algorithm, list_answers=False).subscribe([query])
+    except LocalProtocolError:
+        return False
+    return True
+
+
+def test_chains_keep_what_matches_a_later_pattern_whole():
+    """The paper's CQC stores a triple that matches a later link: all its constants and repeated variables."""
+    query = parse_select("SELECT ?x WHERE { ?x <urn:p> ?y . ?y <urn:q> <urn:c> . ?z <urn:r> ?z . ?z <urn:r> ?y }")
+    matching = [("<urn:a>", "<urn:q>", "<urn:c>"), ("<urn:b>", "<urn:r>", "<urn:b>"), ("<urn:b>", "<urn:r>", "<urn:y>")]
+    others = [("<urn:x>", "<urn:p>", "<urn:a>"), ("<urn:a>", "<urn:q>", "<urn:d>"), ("<urn:a>", "<urn:t>", "<urn:c>")]
+    fleet = in_fleet([1], Algorithm.CQC, [query], matching + others, order="written")
+    assert fleet.loads[0].matching.sum() == len(matching)
+    assert fleet.loads[0].storage_matching.sum() == 4 + fleet.loads[0].rows.sum() + len(matching)
+    alone = parse_select("SELECT ?z WHERE { ?x <urn:p> ?z . ?z <urn:r> ?z }")
+    fleet = in_fleet([1], Algorithm.CQC, [alone], matching + others, order="written")
+    assert fleet.loads[0].matching.sum() == 1
 
 
 def test_rings_of_several_sizes_share_one_run():

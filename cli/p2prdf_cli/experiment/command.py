@@ -163,7 +163,7 @@ def _command(name: str, experiment: Experiment) -> Callable[..., None]:
 def _setting(experiment: Experiment, scale: float, sizes: dict[str, Any]) -> Setting:
     try:
         setting = replace(experiment.at(scale), **{name: each for name, each in sizes.items() if each is not None})
-        setting.validate()
+        experiment.check(setting)
     except LocalProtocolError as error:
         raise typer.BadParameter(str(error)) from None
     return setting

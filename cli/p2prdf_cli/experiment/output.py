@@ -7,7 +7,7 @@ then has no place.
 from __future__ import annotations
 
 import errno
-import importlib.util
+import importlib
 import json
 import os
 import platform
@@ -38,8 +38,10 @@ def _figure_file(path: Path | None) -> Path | None:
         return None
     if path.suffix.lower() not in FORMATS:
         raise typer.BadParameter(f"{path}: a figure's name ends in {', '.join(FORMATS)}")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise typer.BadParameter("figures need matplotlib, which is not installed: pip install 'p2prdf[plot]'")
+    try:
+        importlib.import_module("matplotlib")
+    except ImportError as error:
+        raise typer.BadParameter(f"figures need matplotlib: pip install 'p2prdf[plot]' ({error})") from None
     return path
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm
-from p2prdf.sim.experiments.results import Claim, Result, Table
+from p2prdf.sim.experiments.results import Claim, Panel, Result, Table, by_rank
 from p2prdf.sim.experiments.setting import Progress, Setting, quiet, stages
 from p2prdf.sim.fleet import Fleet
 from p2prdf.sim.paths import path_queries, path_triples
@@ -66,6 +66,8 @@ def agreement(setting: Setting, progress: Progress = quiet) -> Result:
         for what, ours, theirs in (
             ("processing load", real.arrivals, told.arrivals), ("storage load", real.storage, told.storage)
         ):  # fmt: skip
+            curves = (by_rank("real peers", ours), by_rank("fleet", theirs))
+            result.panels.append(Panel(f"{name}: {what}", "peers, busiest first", f"{what}, cumulative", curves))
             same = int(np.count_nonzero(ours == theirs))
             result.claims.append(
                 Claim(f"{name}: {what} is equal at every peer", f"{same:,} of {len(ours):,}", same == len(ours))

@@ -29,6 +29,7 @@ import numpy as np
 
 from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.rdf.query import Algorithm
+from p2prdf.sim.experiments.hops import senders
 from p2prdf.sim.experiments.results import Claim, Curve, Panel, Result, Table
 from p2prdf.sim.experiments.setting import Progress, Setting, quiet, run_fleet, stages
 from p2prdf.sim.finger_hops import finger_table, lookup_hops
@@ -72,6 +73,7 @@ class Traffic:
         self._ring = ring
         self._contacts = [Contact(key, "peer.sim", 7400) for key in ring.positions.tolist()]
         self._senders: dict[int, _Sender] = {}
+        self._publishers = np.full(triples, _PUBLISHER, np.int64)
         self._sent: set[tuple[str, int, int]] = set()
         self.messages = np.zeros(triples, np.int64)
         self.hops: dict[str, npt.NDArray[np.int64]] = {kind: np.zeros(triples, np.int64) for kind in _KINDS}
@@ -80,10 +82,7 @@ class Traffic:
     def take(self, messages: Messages) -> None:
         """Count messages; those of one triple come before those of the next."""
         owners = self._ring.owners(messages.key)
-        if messages.origin is None:
-            sources = np.full(len(owners), _PUBLISHER, np.int64)
-        else:
-            sources = self._ring.owners(messages.origin)
+        sources = senders(self._ring, messages, self._publishers)
         lookups = lookup_hops(self._ring.positions, sources, messages.key, self._fingers)
         self._sent.clear()  # what is sent at one step does not wait for the next
         for cause, source, owner, key, lookup in zip(
@@ -199,7 +198,7 @@ def _hops_table(both: tuple[tuple[str, _Phases], ...]) -> Table:
 
 def _sizes_table(both: tuple[tuple[str, _Phases], ...]) -> Table:
     rows: list[tuple[str | int | float, ...]] = [
-        (name, kind, len(sizes), round(float(sizes.mean()), 1), int(sizes.max()))
+        (name, kind, len(sizes), round(_mean(sizes), 1), int(sizes.max(initial=0)))
         for name, phases in both
         for kind, sizes in phases.sizes.items()
     ]
@@ -226,6 +225,11 @@ def _per_message_panel(both: tuple[tuple[str, _Phases], ...]) -> Panel:
     return Panel("Hops per message", "triples published before", "hops per message", tuple(curves))
 
 
+def _mean(sizes: npt.NDArray[np.int64]) -> float:
+    """Return the mean; 0 where there was nobody to have any."""
+    return float(sizes.mean()) if len(sizes) else 0.0
+
+
 def _rising(values: list[float]) -> bool:
     return values[-1] > values[0]
 
@@ -236,7 +240,7 @@ def _claims(cqc: _Phases, csbv: _Phases, *, full: bool) -> list[Claim]:
 
     falls = [per_message(phases, kind) for phases in (cqc, csbv) for kind in _KINDS[1:]]
     wanted = 13.0 if full else 5.0
-    means = [float(phases.sizes[_IDENTIFIERS].mean()) for phases in (cqc, csbv)]
+    means = [_mean(phases.sizes[_IDENTIFIERS]) for phases in (cqc, csbv)]
     return [
         Claim(
             "without a cache hops per triple rise with history",

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from p2prdf.rdf.query import Algorithm
+from p2prdf.sim.experiments.hops import Hops
 from p2prdf.sim.experiments.results import Claim, Curve, Panel, Result, Table, by_rank, gini, share_of_top
 from p2prdf.sim.experiments.setting import Progress, Setting, quiet, run_fleet, stages
-from p2prdf.sim.finger_hops import finger_table, multisend_hops
 from p2prdf.sim.places import Places, random_positions
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from p2prdf.sim.fleet import Fleet, Loads, Messages
+    from p2prdf.sim.fleet import Fleet, Loads
 
 __all__ = ["load_distribution", "network_size", "query_count", "triple_rate"]
 
@@ -122,47 +122,13 @@ def _tolerance(peers: int) -> float:
 def _cqc_keys(setting: Setting) -> int:
     """Return the number of distinct pattern keys of the path workload's chains."""
     schema = setting.schema
-    inner = schema.properties - schema.branch**schema.levels
+    inner: int = schema.properties - schema.branch**schema.levels
     ends = schema.domains * setting.values
     hit = ends * (1 - (1 - 1 / ends) ** setting.queries)
     return round(inner + hit)
 
 
 # --- E1 ------------------------------------------------------------------------------------------
-
-
-class _Hops:
-    """Counts messages, and the hops of three ways to send them on a ring of Chord.
-
-    ``alone``: each message goes from finger to finger; ``shared``: those of one publication from one
-    peer at one step go together as far as their ways agree (recursive multisend); ``direct``: all
-    addresses are known, and what one peer sends another is one transfer.
-    """
-
-    def __init__(self, ring: Places, triples: int, seed: int):
-        self._ring = ring
-        self._fingers = finger_table(ring.positions)
-        self._publishers = np.random.default_rng(seed).integers(0, len(ring), triples)
-        self.messages = self.alone = self.shared = self.direct = 0
-
-    def take(self, messages: Messages) -> None:
-        """Count messages; every triple is published at a random peer."""
-        owner = self._ring.owners(messages.key)
-        if messages.origin is None:
-            source = self._publishers[messages.cause]
-        else:
-            source = self._ring.owners(messages.origin)
-        _, batch = np.unique(messages.cause * len(self._ring) + source, return_inverse=True)
-        alone, shared = multisend_hops(self._ring.positions, source, messages.key, batch, self._fingers)
-        self.messages += len(owner)
-        self.alone += int(alone.sum())
-        self.shared += shared
-        self.direct += len(np.unique((batch * len(self._ring) + owner)[source != owner]))
-
-    def row(self, label: str, triples: int) -> tuple[str | float, ...]:
-        """Return a row of the traffic table: per triple."""
-        counts = (self.messages, self.alone, self.shared, self.direct)
-        return (label, *(round(count / triples, 2) for count in counts))
 
 
 _E1_RUNS: Final = (
@@ -178,7 +144,7 @@ def load_distribution(setting: Setting, progress: Progress = quiet) -> Result:
     parts = stages(progress, 3)
     runs, traffic = [], []
     for (label, algorithm, roles), part in zip(_E1_RUNS, parts, strict=True):
-        hops = _Hops(ring, setting.triples, setting.seed)
+        hops = Hops(ring, setting.triples, setting.seed)
         fleet = run_fleet(setting, algorithm, [ring], roles=roles, on_messages=hops.take, progress=part)
         runs.append(_run(label, fleet))
         traffic.append(hops.row(label, setting.triples))

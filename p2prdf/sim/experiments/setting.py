@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.sim.fleet import KEY_ENCODINGS, Fleet, Listener
+from p2prdf.sim.fleet import Fleet, Listener
+from p2prdf.sim.fleet_tables import KEY_ENCODINGS
 from p2prdf.sim.paths import PathSchema, path_queries, path_triples
 
 if TYPE_CHECKING:
