@@ -11,10 +11,7 @@ The idea
 --------
 * A member adopts a pointer only together with what the peer behind it says *now*: whoever adopts s as its first
   successor has just read the list of s, and takes s followed by that list, cut to length.
-* *Join*: look up the own position by a member; that gives a peer p that believes to be the last before it.
-  Read the list of p.  If the own position lies between p and the first of that list, take the list over and
-  be a member, without a predecessor; stabilise at once.  (Reading the first successor before that, as some do, takes
-  a second step: a peer that has joined in between, and is known to all by then, would be skipped by the newcomer.)
+* *Join* (:mod:`p2prdf.overlay.chord_join`): take over the list of the last peer before the own position.
 * *Stabilise*, now and then: read the first successor s; if it is gone, drop it and read the next.  Adopt its
   list.  If anyone live is known to lie between this peer and s (first of all the predecessor of s, but
   the argument holds for any member), read that one, and adopt it if it answers.  In any case notify the first
@@ -51,8 +48,9 @@ What follows is not in the proof, and is needed in practice, where failures come
 * A peer that has lost all successors is a ring of one, and goes on from any live peer it knows.
 * Two rings are joined by whoever is introduced to a member of the other: it looks up its own successor there and,
   if that one is closer than its own, adopts it, read first as always.  Stabilising does the rest, as if the one
-  ring had joined the other.  While nobody fails, every adoption shortens the way of a pointer, so no ring
-  comes to wind round twice.  The same question is put to somebody in the own ring now and then.
+  ring had joined the other.  Every adoption shortens the way of a pointer, so of two rings none comes about that
+  winds round twice, while nobody fails.  Of many that meet at once one might; it shows when a peer asks somebody else
+  for its own successor, which is therefore done now and then in the own ring, too.
 * Who leaves tells everyone it knows, which for them is a failure found early.
 * Who answers but is no member (it restarted and has not joined again) is as good as gone.
 * A position belongs to whoever had it first and lives.  A second one is not let in, and if it got in while the first
@@ -69,7 +67,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from p2prdf.overlay.chord_config import ChordConfig
-from p2prdf.overlay.chord_lookup import ChordTable, ahead
+from p2prdf.overlay.chord_join import Joining
+from p2prdf.overlay.chord_lookup import ChordTable, ahead, between, successor_list
 from p2prdf.overlay.chord_messages import (
     Answer,
     Changed,
@@ -96,43 +95,15 @@ from p2prdf.overlay.chord_talk import Talk
 from p2prdf.wire.contract import FindOwner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from p2prdf.overlay.chord_lookup import Lookup
     from p2prdf.wire.messages import Contact
 
-__all__ = ["Chord", "ChordConfig", "between", "successor_list"]
+__all__ = ["Chord", "ChordConfig"]
 
-_DOORS_MAX: Final = 16
 _HINTS_MAX: Final = 16
 _PROBE_ROUNDS: Final = 8
 """Every so many rounds somebody else is asked for the own successor."""
-_TRIES_MAX: Final = 16
-"""A busy neighbour is asked so often by a joining peer before that looks for its place anew."""
-
-
-def between(start: int, key: int, end: int) -> bool:
-    """Tell whether a key lies strictly between two positions clockwise; from one to itself is all the ring."""
-    return key != end and ahead(start, key) < ahead(start, end)
-
-
-def successor_list(own: Contact, first: Contact, rest: Sequence[Contact], count: int) -> tuple[Contact, ...]:
-    """Return the list of ``own`` whose first successor is ``first``, and that one's list is ``rest``.
-
-    At most ``count``; ends with ``own`` if that is where it comes round to, and before anyone who would
-    take it round again.
-    """
-    successors = [first]
-    for contact in rest:
-        if len(successors) == count:
-            break
-        if contact.key == own.key:
-            successors.append(own)
-            break
-        if ahead(own.key, contact.key) <= ahead(own.key, successors[-1].key):
-            break
-        successors.append(contact)
-    return tuple(successors)
 
 
 @dataclass(slots=True, eq=False)
@@ -140,8 +111,6 @@ class _Query:
     """A change of the own pointers under way.  Whatever belongs to one that is over does nothing."""
 
     began_at: float
-    tries: int = 0
-    dead_rival: Contact | None = None
 
 
 class Chord:
@@ -170,7 +139,7 @@ class Chord:
         self._table: ChordTable | None = None
         self._query: _Query | None = None
         self._notifier: Contact | None = None
-        self._doors: dict[int, Contact] = {}
+        self._joining = Joining(self._talk, self._searches, self._become_member)
         self._hints: dict[int, Contact] = {}
         self._rounds = 0
         self._rested_from = 0.0
@@ -178,8 +147,6 @@ class Chord:
         self._pressed_at = 0.0
         self._stabilise_at: float | None = None
         self._tend_at: float | None = None
-        self._again_at: float | None = None
-        self._again: Callable[[], None] = self._join
         self._handlers: dict[type[RingMessage], Callable[[Any, Contact], None]] = {
             Ping: self._on_ping,
             GetRing: self._on_get_ring,
@@ -229,15 +196,10 @@ class Chord:
         """Do what is due."""
         self._talk.observe(now)
         self._talk.wake()
-        if self._again_at is not None and self._again_at <= self._talk.now:
-            self._again_at = None
-            self._again()
+        self._joining.wake()
         if self._stabilise_at is not None and self._stabilise_at <= self._talk.now and self._query is None:
             self._stabilise_at = None
-            if self.member:
-                self._stabilise()
-            else:
-                self._join()
+            self._stabilise()
         if self._tend_at is not None and self._tend_at <= self._talk.now:
             self._tend()
         return self._talk.flush()
@@ -246,7 +208,7 @@ class Chord:
     def deadline(self) -> float | None:
         """When to call :meth:`wake` next."""
         stabilise_at = self._stabilise_at if self._query is None else None
-        due = (self._talk.deadline, self._again_at, stabilise_at, self._tend_at)
+        due = (self._talk.deadline, self._joining.deadline, stabilise_at, self._tend_at)
         return min((at for at in due if at is not None), default=None)
 
     # --- what is known ---------------------------------------------------------------------------
@@ -324,90 +286,34 @@ class Chord:
             named.append(self.predecessor)
         return [contact for contact in dict.fromkeys(named) if contact.key != self.own.key]
 
-    # --- becoming a member -----------------------------------------------------------------------
+    # --- being a member or not -------------------------------------------------------------------
 
     def _introduce(self, contact: Contact) -> None:
         if contact.key == self.own.key or self._left:
             return
         if self.member:
             self._searches.probe(contact, self._hint)
-            return
-        if len(self._doors) < _DOORS_MAX:
-            self._doors[contact.key] = contact
-        if self._query is None:
-            self._join()
-
-    def _join(self) -> None:
-        """Look up the own position by the next of those this peer was introduced to."""
-        if not self._doors or self._query is not None:
-            return
-        key = next(iter(self._doors))
-        door = self._doors[key] = self._doors.pop(key)  # the others are next
-        query = self._query = _Query(self._talk.now)
-        self._searches.find_place(door, partial(self._join_found, query, door))
-
-    def _join_found(self, query: _Query, door: Contact, lookup: Lookup) -> None:
-        if self._query is not query:
-            return
-        predecessor = lookup.before
-        if predecessor is None or predecessor == self.own:
-            self._doors.pop(door.key, None)
-            self._join_put_off("nobody answered as a member", self.config.join_seconds)
         else:
-            self._talk.read(predecessor, partial(self._join_read, query, predecessor))
-
-    def _join_read(self, query: _Query, predecessor: Contact, ring: Ring | RingBusy | None) -> None:
-        """Take over the list of the predecessor, if it is that."""
-        if self._query is not query:
-            return
-        if ring is None:
-            self._join_put_off("the predecessor is gone", self.config.retry_seconds)
-        elif isinstance(ring, RingBusy):
-            self._join_again(query, predecessor)
-        else:
-            others = [contact for contact in ring.successors if contact.key != self.own.key] or [predecessor]
-            rivals = [contact for contact in ring.successors if contact.key == self.own.key]
-            if not between(predecessor.key, self.own.key, others[0].key):
-                self._join_put_off("the ring has changed", self.config.retry_seconds)
-            elif rivals and rivals[0] not in (self.own, query.dead_rival):
-                self._talk.check(rivals[0], partial(self._join_examined, query, predecessor, rivals[0]))
-            else:
-                self._become_member(successor_list(self.own, others[0], others[1:], self.config.successors))
-                self._talk.ping(predecessor)  # which makes it aware of this peer
-
-    def _join_again(self, query: _Query, predecessor: Contact) -> None:
-        """Read a busy predecessor again in a moment; begin anew if it goes on too long."""
-        query.tries += 1
-        if query.tries > _TRIES_MAX:
-            self._join_put_off("the predecessor is busy", self.config.retry_seconds)
-        else:
-            self._again = partial(self._talk.read, predecessor, partial(self._join_read, query, predecessor))
-            self._again_at = self._talk.now + query.tries * self.config.retry_seconds * self._talk.spread(0.5)
-
-    def _join_examined(self, query: _Query, predecessor: Contact, rival: Contact, lives: bool) -> None:
-        """Go on if somebody else at the own position is but the own former life elsewhere."""
-        if self._query is not query:
-            return
-        if lives:
-            self._talk.trace("position_taken", by=str(rival))
-            self._join_put_off("another peer has this position", self.config.join_seconds)
-        else:
-            query.dead_rival = rival
-            self._talk.read(predecessor, partial(self._join_read, query, predecessor))
-
-    def _join_put_off(self, reason: str, pause: float) -> None:
-        self._query = self._again_at = None
-        self._talk.trace("join_put_off", reason=reason)
-        self._stabilise_at = self._talk.now + pause * self._talk.spread(0.5) if self._doors else None
+            self._joining.introduce(contact)
 
     def _become_member(self, successors: tuple[Contact, ...]) -> None:
-        self._query = self._again_at = None
+        self._joining.stop()
         self.member = True
-        self._doors.clear()
         self._talk.trace("ring_joined", alone=successors[0] == self.own)
         self._set_successors(successors)
         self._stabilise_at = self._tend_at = self._talk.now
         self._searches.start()
+
+    def _step_back(self, rival: Contact) -> None:
+        """Be no member any more, as another has this position; try to join again in case it goes."""
+        self._talk.trace("position_taken", by=str(rival))
+        door = self.successors[0]
+        self.member = False
+        self.predecessor = self._notifier = self._query = None
+        self.successors = (self.own,)
+        self._table = None
+        self._stabilise_at = self._tend_at = None
+        self._joining.later(door)
 
     # --- stabilise -------------------------------------------------------------------------------
 
@@ -455,14 +361,7 @@ class Chord:
         if not lives:
             self._read_closer(query, None)
             return
-        self._talk.trace("position_taken", by=str(rival))
-        self._doors = {self.successors[0].key: self.successors[0]}
-        self.member = False
-        self.predecessor = self._notifier = None
-        self.successors = (self.own,)
-        self.changed()
-        self._tend_at = None
-        self._join_put_off("another peer has this position", self.config.join_seconds)
+        self._step_back(rival)
 
     def _read_closer(self, query: _Query, told: Contact | None) -> None:
         """Read whoever is closest before the first successor, so that it may take its place."""
@@ -637,6 +536,7 @@ class Chord:
                 self._talk.post(contact, Leaving(self.successors))
         self._left = True
         self.member = False
-        self._query = self._again_at = self._stabilise_at = self._tend_at = None
+        self._query = self._stabilise_at = self._tend_at = None
+        self._joining.stop()
         self._talk.stop()
         self._searches.stop()

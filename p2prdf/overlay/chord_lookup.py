@@ -52,7 +52,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact
 
-__all__ = ["HEARD_MAX", "REQUESTS_MAX", "WAYS_ON", "ChordTable", "Lookup", "ahead", "ideal_tables"]
+__all__ = [
+    "HEARD_MAX", "REQUESTS_MAX", "WAYS_ON", "ChordTable", "Lookup", "ahead", "between", "ideal_tables",
+    "successor_list",
+]  # fmt: skip
 
 REQUESTS_MAX: Final = 256
 HEARD_MAX: Final = 2048
@@ -69,6 +72,30 @@ _HEARD, _ASKED, _ANSWERED, _FAILED = range(4)
 def ahead(start: int, end: int) -> int:
     """Return how far it is clockwise from one position to another: 1 to 2^64, the whole ring to itself."""
     return (end - start - 1) % _RING + 1
+
+
+def between(start: int, key: int, end: int) -> bool:
+    """Tell whether a key lies strictly between two positions clockwise; from one to itself is all the ring."""
+    return key != end and ahead(start, key) < ahead(start, end)
+
+
+def successor_list(own: Contact, first: Contact, rest: Sequence[Contact], count: int) -> tuple[Contact, ...]:
+    """Return the list of ``own`` whose first successor is ``first``, and that one's list is ``rest``.
+
+    At most ``count``; ends with ``own`` if that is where it comes round to, and before anyone who would
+    take it round again.
+    """
+    successors = [first]
+    for contact in rest:
+        if len(successors) == count:
+            break
+        if contact.key == own.key:
+            successors.append(own)
+            break
+        if ahead(own.key, contact.key) <= ahead(own.key, successors[-1].key):
+            break
+        successors.append(contact)
+    return tuple(successors)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Place", "Searches"]
 
 _RING: Final = 1 << 64
+_PROBES_MAX: Final = 16
 _SILENCES: Final = 2
 """A peer that says nothing so often is stepped over; whether it is gone is for others to find out."""
 
@@ -56,6 +57,7 @@ class Searches:
         self._bit = 63
         self._fixing = False
         self._probing = False
+        self._to_probe: dict[Contact, None] = {}
         self._waiting: deque[int] = deque()
         self._under_way = 0
         self._starting = False
@@ -128,18 +130,26 @@ class Searches:
         self.search(self._lookup(own.key, ChordTable(own, None, (door,), ())), done)
 
     def probe(self, contact: Contact, hint: Callable[[Contact], None]) -> None:
-        """Ask somebody, of this ring or another, for the own successor, one at a time."""
+        """Ask somebody, of this ring or another, for the own successor; one after the other."""
+        if len(self._to_probe) < _PROBES_MAX:
+            self._to_probe[contact] = None
         if not self._probing:
-            self._probing = True
+            self._probe_next(hint)
+
+    def _probe_next(self, hint: Callable[[Contact], None]) -> None:
+        self._probing = bool(self._to_probe) and not self._stopped
+        if self._probing:
+            contact = next(iter(self._to_probe))
+            del self._to_probe[contact]
             self.find_place(contact, partial(self._probed, hint))
 
     def _probed(self, hint: Callable[[Contact], None], lookup: Lookup) -> None:
-        self._probing = False
         own = self._talk.own
         if lookup.before != own:
             for contact in lookup.result[:2]:  # the own ring names this peer first
                 if contact != own:
                     hint(contact)
+        self._probe_next(hint)
 
     def fix_finger(self) -> None:
         """Look up the next finger, from the longest down to those that the successor list makes needless."""

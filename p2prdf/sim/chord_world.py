@@ -37,8 +37,8 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from p2prdf.errors import P2PRDFError
-from p2prdf.overlay.chord import Chord, ChordConfig, successor_list
-from p2prdf.overlay.chord_lookup import ahead
+from p2prdf.overlay.chord import Chord, ChordConfig
+from p2prdf.overlay.chord_lookup import ahead, successor_list
 from p2prdf.overlay.chord_messages import Create, Introduce, Leave, Post, Ring, RingEffect, RingMessage, RingRequest
 from p2prdf.sim.virtual_time import VirtualTime
 from p2prdf.wire.contract import FindOwner, OwnersFound

@@ -115,28 +115,39 @@ def launcher(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def _overlay(tmp_path_factory):
-    started = Launcher(tmp_path_factory.mktemp("overlay"))
+def overlays(tmp_path_factory):
+    """Overlays of five nodes, one of each kind, started when first asked for."""
+    started = {}
+
+    def of_kind(kind):
+        if kind not in started:
+            launcher = started[kind] = Launcher(tmp_path_factory.mktemp(kind))
+            nodes = launcher.overlay(5, hello_seconds=1, overlay=kind)
+            ready_at = time.monotonic()
+            asyncio.run(until(lambda: all_know_each_other(nodes), seconds=15))
+            launcher.seconds_to_meet = time.monotonic() - ready_at
+        return started[kind]
+
     try:
-        nodes = started.overlay(5, hello_seconds=1)
-        ready_at = time.monotonic()
-        asyncio.run(until(lambda: all_know_each_other(nodes), seconds=15))
-        started.seconds_to_meet = time.monotonic() - ready_at
-        yield started
+        yield of_kind
     finally:
-        started.close()
+        for launcher in started.values():
+            launcher.close()
 
 
 @pytest.fixture
-def overlay(_overlay):
-    """Five nodes that know each other; shared by all tests that do not hurt them."""
-    return _overlay.nodes
+def overlay(request, overlays):
+    """Five nodes that know each other; shared by all tests that do not hurt them.
+
+    Of a Kademlia overlay, or of the kind that a test is parametrised with (indirectly).
+    """
+    return overlays(getattr(request, "param", "kademlia")).nodes
 
 
-@pytest.fixture
-def seconds_to_meet(_overlay):
-    """How long the five took to know each other, from the last one's ready line on."""
-    return _overlay.seconds_to_meet
+@pytest.fixture(params=["kademlia", "chord"])
+def kind(request):
+    """Either overlay."""
+    return request.param
 
 
 async def until(condition, seconds=10.0):

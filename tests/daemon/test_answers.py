@@ -13,6 +13,7 @@ import p2prdf
 from p2prdf.rdf.ntriples import TripleBatch
 
 _names = itertools.count()
+BOTH_OVERLAYS = pytest.mark.parametrize("overlay", ["kademlia", "chord"], indirect=True)
 
 
 @pytest.fixture
@@ -48,6 +49,7 @@ async def nothing_more(subscription, client, ns):
             await anext(subscription)
 
 
+@BOTH_OVERLAYS
 @pytest.mark.parametrize("algorithm", ["csbv", "cqc"])
 async def test_a_path_is_answered_across_nodes(overlay, ns, algorithm):
     query = f"SELECT ?a ?d WHERE {{ ?a <{ns}p> ?b . ?b <{ns}q> ?c . ?c <{ns}r> ?d }}"
@@ -72,6 +74,7 @@ async def test_a_path_is_answered_across_nodes(overlay, ns, algorithm):
         await subscription.unsubscribe()
 
 
+@BOTH_OVERLAYS
 async def test_every_pair_of_nodes_reaches_each_other(overlay, ns):
     clients = [await p2prdf.connect(node.address) for node in overlay]
     try:
@@ -86,6 +89,7 @@ async def test_every_pair_of_nodes_reaches_each_other(overlay, ns):
             await client.close()
 
 
+@BOTH_OVERLAYS
 async def test_a_triple_again_changes_nothing_unless_events_are_asked_for(overlay, ns):
     triple = (f"<{ns}s>", f"<{ns}p>", f"<{ns}o>")
     query = f"SELECT ?s {{ ?s <{ns}p> <{ns}o> }}"
@@ -173,6 +177,7 @@ async def test_requests_that_make_no_sense_are_refused(overlay):
         await client.unsubscribe(12345)  # ended is what it is, now as before
 
 
+@BOTH_OVERLAYS
 async def test_a_subscription_is_taken_up_at_another_node_after_the_last_acknowledged(overlay, ns):
     query = f"SELECT ?o {{ <{ns}s> <{ns}p> ?o }}"
 

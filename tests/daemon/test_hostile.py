@@ -143,6 +143,7 @@ async def test_what_only_nodes_say_ends_a_client(overlay, message):
     assert type(message).__name__ in said[-1].text
 
 
+@pytest.mark.parametrize("overlay", ["kademlia", "chord"], indirect=True)
 async def test_a_peer_nobody_can_confirm_gives_no_parcels(overlay, status):
     """It knows the node's key and speaks the protocol, but answers no sealed ping."""
     node = overlay[0]
@@ -203,6 +204,7 @@ async def test_acknowledging_what_was_never_sent_ends_the_client(overlay):
 # --- datagrams -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("overlay", ["kademlia", "chord"], indirect=True)
 async def test_datagrams_that_are_not_sealed_change_nothing_and_get_no_answer(overlay, status):
     import umsgpack
 

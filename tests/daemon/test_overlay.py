@@ -9,15 +9,18 @@ import pytest
 import p2prdf
 
 
-def test_five_processes_find_each_other(overlay, seconds_to_meet):
+def test_five_processes_find_each_other(kind, overlays):
     """The fixture has waited for it; about a second on an idle machine."""
-    assert len(overlay) == 5
-    assert seconds_to_meet < 5
+    launcher = overlays(kind)
+    assert len(launcher.nodes) == 5
+    assert launcher.seconds_to_meet < 5
 
 
-async def test_a_node_may_be_started_before_the_one_it_joins_by(launcher, until, all_know_each_other, free_port):
-    early = launcher.start(bootstrap=f"127.0.0.1:{free_port}")
-    late = launcher.start(listen=f"127.0.0.1:{free_port}")
+async def test_a_node_may_be_started_before_the_one_it_joins_by(
+    launcher, until, all_know_each_other, free_port, kind
+):
+    early = launcher.start(bootstrap=f"127.0.0.1:{free_port}", overlay=kind)
+    late = launcher.start(listen=f"127.0.0.1:{free_port}", overlay=kind)
     await until(lambda: all_know_each_other([early, late]))
 
 
@@ -29,14 +32,14 @@ async def test_bootstrap_takes_host_names_and_survives_those_that_do_not_resolve
     await until(lambda: all_know_each_other([first, second]))
 
 
-async def test_who_is_killed_comes_back_or_says_goodbye(launcher, until, all_know_each_other, tmp_path):
+async def test_who_is_killed_comes_back_or_says_goodbye(launcher, until, all_know_each_other, tmp_path, kind):
     """A kill is noticed by silence, a goodbye at once; a data directory keeps the identifier."""
-    nodes = launcher.overlay(2)
-    third = launcher.start(bootstrap=nodes[0].address, data=tmp_path / "data")
+    nodes = launcher.overlay(2, overlay=kind)
+    third = launcher.start(bootstrap=nodes[0].address, data=tmp_path / "data", overlay=kind)
     await until(lambda: all_know_each_other([*nodes, third]))
     third.kill()
     await until(lambda: all_know_each_other(nodes), seconds=8)
-    again = launcher.start(bootstrap=nodes[1].address, data=tmp_path / "data")
+    again = launcher.start(bootstrap=nodes[1].address, data=tmp_path / "data", overlay=kind)
     assert again.key == third.key
     assert again.address != third.address
     await until(lambda: all_know_each_other([*nodes, again]))
@@ -55,6 +58,17 @@ async def test_two_clusters_with_different_secrets_do_not_mix(launcher, status, 
     for node in (inside, stranger):
         assert (await status(node))["peers"] == []
     assert (await status(inside))["discovery"]["datagrams_refused"]["forged"] > 0
+
+
+async def test_nodes_of_different_overlays_do_not_mix_and_both_say_why(launcher, status):
+    first = launcher.start(overlay="kademlia")
+    stranger = launcher.start(overlay="chord", bootstrap=first.address)
+    for node, own, theirs in ((first, "kademlia", "chord"), (stranger, "chord", "kademlia")):
+        state = await status(node)
+        assert state["peers"] == []
+        assert state["discovery"]["overlay"] == own
+        assert state["discovery"]["datagrams_refused"]["overlay"] > 0
+        assert f"setting overlay: this node is of a {own} overlay, the node there of {theirs}" in node.text()
 
 
 def test_a_wrong_setting_ends_with_2_and_one_line(launcher):

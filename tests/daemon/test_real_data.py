@@ -42,7 +42,7 @@ HOT = {"hot_interval_seconds": 0.1, "hot_rate_min": 50, "hot_share": 0.05}
 """Keys are split early and deep, while everything is under way."""
 
 
-@pytest.mark.parametrize("options", [{}, HOT], ids=["", "hot"])
+@pytest.mark.parametrize("options", [{}, HOT, {"overlay": "chord"}], ids=["", "hot", "chord"])
 async def test_every_answer_arrives_and_none_twice(launcher, options):
     """Queries and publications at all nodes; some triples are published twice, at different nodes."""
     triples = real_data.load()
@@ -74,7 +74,7 @@ async def test_every_answer_arrives_and_none_twice(launcher, options):
         assert not wrong, wrong[:3]
         assert all(max(seen.values()) == 1 for seen in identities)
         split = [(state["keys_split"], state["sub_keys_held"]) for state in states]
-        assert all(held for _, held in split) == bool(options), split
+        assert all(held for _, held in split) == (options is HOT), split
         assert [subscription.lost for subscription in subscriptions] == [0] * len(queries)
     finally:
         for client in clients:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import pytest
 
-from p2prdf.overlay.chord import Chord, between
-from p2prdf.sim.chord_world import RingBroken, main, run_seed
+from p2prdf.overlay.chord import Chord
+from p2prdf.overlay.chord_lookup import between
+from p2prdf.overlay.chord_messages import Create, Introduce
+from p2prdf.sim.chord_world import ChordOptions, ChordWorld, RingBroken, main, run_seed
 
 SEEDS = 120
 
@@ -60,6 +63,35 @@ def test_chord_as_published_does_not_pass(mutant, symptom):
 def test_a_broken_ring_is_drawn_and_names_its_seed():
     with pytest.raises(RingBroken, match=r"seed 1, ChordOptions\(.*principals.*\n  [0-9a-f]{4}:\d+: predecessor"):
         run_seed(1, AsPublished)
+
+
+def rings_that_meet(seed):
+    """Some peers make a ring each, others join these; then the rings are introduced to each other, along a tree."""
+    random = Random(seed)
+    options = ChordOptions(successors=random.randint(2, 4), delay_seconds_max=random.choice([0.02, 0.1, 0.4]))
+    world = ChordWorld(seed, options)
+    nodes = [world.start() for _ in range(random.randint(2, 16))]
+    founders = nodes[: random.randint(1, len(nodes))]
+    for founder in founders:
+        world.submit(founder, Create())
+    for node in nodes[len(founders) :]:
+        world.submit(node, Introduce(random.choice(founders).chord.own))
+    world.run_for(random.choice([0.0, 0.05, 5.0]))
+    pairs = [random.sample((founder, founders[random.randrange(at)]), 2) for at, founder in enumerate(founders) if at]
+    for _ in range(20):
+        for node, door in pairs:
+            world.submit(node, Introduce(door.chord.own))
+        for node in world.joining:
+            world.submit(node, Introduce(random.choice(founders).chord.own))
+        world.run_for(5.0)
+        if not world.joining and not world.not_ideal():
+            return len(founders)
+    raise AssertionError(f"seed {seed}: {world.not_ideal()}\n{world.picture()}")
+
+
+def test_rings_that_began_apart_become_one():
+    """Beyond the theory, which knows one ring; nobody fails here."""
+    assert sum(rings_that_meet(seed) for seed in range(25)) > 100
 
 
 def test_runs_are_repeatable():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from p2prdf.errors import LocalProtocolError
-from p2prdf.overlay.chord import Chord, ChordConfig, between, successor_list
+from p2prdf.overlay.chord import Chord, ChordConfig
+from p2prdf.overlay.chord_lookup import between, successor_list
 from p2prdf.overlay.chord_messages import (
     Changed,
     Create,

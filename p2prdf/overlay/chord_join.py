@@ -1,0 +1,155 @@
+"""How a peer becomes a member of a Chord ring.
+
+It is introduced to somebody and looks up its own position there, which gives a peer p that believes to be the last
+before it.  It reads the list of p.  If its position lies between p and the first of that list, it takes the list
+over and is a member, without a predecessor; it stabilises at once, and notifies its successor by that.
+
+That is one reading and one writing, as the proof wants (Zave 2017).  Reading the first successor as well before
+becoming a member, as some implementations do, takes a second step, and a peer that has joined in between, and is
+known to all by then, would be skipped by the newcomer.
+
+A position belongs to whoever has it.  If the list names somebody else at the own position, that may be what is left
+of a former life at another address; only if nobody answers there as a member, the joining goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from p2prdf.overlay.chord_lookup import between, successor_list
+from p2prdf.overlay.chord_messages import Ring, RingBusy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from p2prdf.overlay.chord_lookup import Lookup
+    from p2prdf.overlay.chord_search import Searches
+    from p2prdf.overlay.chord_talk import Talk
+    from p2prdf.wire.messages import Contact
+
+__all__ = ["Joining"]
+
+_DOORS_MAX: Final = 16
+"""Peers to join by; further introductions are ignored, for they are repeated."""
+_TRIES_MAX: Final = 16
+"""A busy predecessor is asked so often before the place is looked for anew."""
+
+
+@dataclass(slots=True, eq=False)
+class _Attempt:
+    """One attempt.  Whatever belongs to one that is over does nothing."""
+
+    tries: int = 0
+    dead_rival: Contact | None = None
+
+
+class Joining:
+    """The attempts of one peer to become a member; ``joined`` is called with its successor list."""
+
+    def __init__(self, talk: Talk, searches: Searches, joined: Callable[[tuple[Contact, ...]], None]):
+        self._talk = talk
+        self._searches = searches
+        self._joined = joined
+        self._doors: dict[int, Contact] = {}
+        self._attempt: _Attempt | None = None
+        self._next: Callable[[], None] = self._begin
+        self._next_at: float | None = None
+
+    def introduce(self, contact: Contact) -> None:
+        """Join by this peer, at once if nothing else is tried."""
+        if len(self._doors) < _DOORS_MAX:
+            self._doors[contact.key] = contact
+        if self._attempt is None:
+            self._begin()
+
+    def later(self, door: Contact) -> None:
+        """Join by this peer after a pause."""
+        self._doors = {door.key: door}
+        self._put_off("another peer has this position", self._talk.config.join_seconds)
+
+    def stop(self) -> None:
+        """Try no more."""
+        self._doors.clear()
+        self._attempt = self._next_at = None
+
+    @property
+    def deadline(self) -> float | None:
+        """When :meth:`wake` is due."""
+        return self._next_at
+
+    def wake(self) -> None:
+        """Go on if a pause is over."""
+        if self._next_at is not None and self._next_at <= self._talk.now:
+            self._next_at = None
+            self._next()
+
+    # --- one attempt -----------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Look up the own position by the next of those this peer was introduced to."""
+        self._next_at = None
+        if self._doors:
+            key = next(iter(self._doors))
+            door = self._doors[key] = self._doors.pop(key)  # the others are next
+            attempt = self._attempt = _Attempt()
+            self._searches.find_place(door, partial(self._found, attempt, door))
+
+    def _found(self, attempt: _Attempt, door: Contact, lookup: Lookup) -> None:
+        if self._attempt is not attempt:
+            return
+        predecessor = lookup.before
+        if predecessor is None or predecessor == self._talk.own:
+            self._doors.pop(door.key, None)
+            self._put_off("nobody answered as a member", self._talk.config.join_seconds)
+        else:
+            self._talk.read(predecessor, partial(self._read, attempt, predecessor))
+
+    def _read(self, attempt: _Attempt, predecessor: Contact, ring: Ring | RingBusy | None) -> None:
+        """Take over the list of the predecessor, if it is that."""
+        if self._attempt is not attempt:
+            return
+        own, config = self._talk.own, self._talk.config
+        if ring is None:
+            self._put_off("the predecessor is gone", config.retry_seconds)
+            return
+        if isinstance(ring, RingBusy):
+            self._read_again(attempt, predecessor)
+            return
+        others = [contact for contact in ring.successors if contact.key != own.key] or [predecessor]
+        rivals = [contact for contact in ring.successors if contact.key == own.key]
+        if not between(predecessor.key, own.key, others[0].key):
+            self._put_off("the ring has changed", config.retry_seconds)
+        elif rivals and rivals[0] not in (own, attempt.dead_rival):
+            self._talk.check(rivals[0], partial(self._checked, attempt, predecessor, rivals[0]))
+        else:
+            self._joined(successor_list(own, others[0], others[1:], config.successors))
+            self._talk.ping(predecessor)  # which makes it aware of this peer
+
+    def _read_again(self, attempt: _Attempt, predecessor: Contact) -> None:
+        """Read a busy predecessor again in a moment; begin anew if it goes on too long."""
+        attempt.tries += 1
+        retry_seconds = self._talk.config.retry_seconds
+        if attempt.tries > _TRIES_MAX:
+            self._put_off("the predecessor is busy", retry_seconds)
+        else:
+            self._next = partial(self._talk.read, predecessor, partial(self._read, attempt, predecessor))
+            self._next_at = self._talk.now + attempt.tries * retry_seconds * self._talk.spread(0.5)
+
+    def _checked(self, attempt: _Attempt, predecessor: Contact, rival: Contact, lives: bool) -> None:
+        """Go on if nobody else lives at the own position; read again, for time has passed."""
+        if self._attempt is not attempt:
+            return
+        if lives:
+            self._talk.trace("position_taken", by=str(rival))
+            self._put_off("another peer has this position", self._talk.config.join_seconds)
+        else:
+            attempt.dead_rival = rival
+            self._talk.read(predecessor, partial(self._read, attempt, predecessor))
+
+    def _put_off(self, reason: str, pause: float) -> None:
+        self._talk.trace("join_put_off", reason=reason)
+        self._attempt = None
+        self._next = self._begin
+        self._next_at = self._talk.now + pause * self._talk.spread(0.5) if self._doors else None
