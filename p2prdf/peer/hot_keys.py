@@ -186,6 +186,10 @@ class HotKeys:
         if not len(places):
             return ring, owners, None
         keepers = as_array(owners, np.int64).copy()
+        if self._config.multisend == "direct":
+            # Sub-key and key lie far apart, and only near a key does every peer lead nearer to it by what it knows.
+            proven = self._exchange.owners(self._columns.take(ring, self._columns.adopt(places, np.int64)))
+            keepers[places] = as_array(proven, np.int64)
         for key, at in ARRAYS.split(as_array(ring)[places]):
             self._remind(role, key)
             if self._keeps(role, key, agreed=False):

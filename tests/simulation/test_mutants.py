@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from p2prdf.sim.world import Node, World
 
 SEEDS_MAX = 60
-HOT_SEEDS_MAX = 200
+HOT_SEEDS_MAX = 300
 
 
 def _caught(prepare: Callable[[World], None] | None, kinds: set[str], *, hot: bool = False) -> Problem:
@@ -51,7 +51,7 @@ def _caught(prepare: Callable[[World], None] | None, kinds: set[str], *, hot: bo
         for problem in run_scenario(scenario, prepare=prepare).problems:
             if problem.kind in kinds:
                 return problem
-    pytest.fail(f"{SEEDS_MAX} seeds and the mutant lives")
+    pytest.fail(f"{HOT_SEEDS_MAX if hot else SEEDS_MAX} seeds and the mutant lives")
 
 
 def _swallow(kind: type) -> Callable[[World], None]:
