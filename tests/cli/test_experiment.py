@@ -96,7 +96,7 @@ def test_a_new_entry_of_the_registry_is_a_command_and_its_claims_decide_the_exit
 def test_the_default_scale_is_small_and_shown() -> None:
     for name, each in EXPERIMENTS.items():
         scale = default_scale(each)
-        assert each.at(scale).triples <= 15_000
+        assert each.at(scale).triples <= 15_000 or "triples" in each.keep
         assert f"[default: {scale}]" in " ".join(_experiment(name, "--help").output.replace("│", " ").split())
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm
-from p2prdf.sim.experiments.results import Claim, Result, Table
+from p2prdf.sim.experiments.results import Claim, Panel, Result, Table, by_rank
 from p2prdf.sim.experiments.setting import Progress, Setting, quiet, stages
 from p2prdf.sim.fleet import Fleet
 from p2prdf.sim.paths import path_queries, path_triples
@@ -59,6 +59,10 @@ def agreement(setting: Setting, progress: Progress = quiet) -> Result:
         name = algorithm.value.upper()
         world, real = _through_peers(setting, algorithm, queries, triples, stage)
         told = _through_fleet(world, algorithm, queries, triples)
+        curves = by_rank("real peers", real.arrivals), by_rank("fleet", told.arrivals)
+        result.panels.append(
+            Panel(f"{name}: processing load", "peers, busiest first", "triples and partial results, cumulative", curves)
+        )
         rows.append((
             name, len(real.arrivals), int(real.arrivals.sum()), int(told.arrivals.sum()), int(real.storage.sum()),
             int(told.storage.sum()), real.answers, told.answers, real.hops,
