@@ -12,7 +12,7 @@ from real_data import DATA
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm
-from p2prdf.sim.skew import TYPE, SkewRun, hot_queries, run_skew, zipf_triples
+from p2prdf.sim.skew import TYPE, SkewRun, _Skew, hot_queries, run_skew, zipf_triples
 from p2prdf.sim.world import World, WorldOptions
 
 METERS = DATA / "streams" / "meters.tsv.xz"
@@ -46,6 +46,19 @@ def test_splitting_keeps_the_busiest_peer_within_three_times_the_mean(typed: flo
     assert split.keys_split >= 5
     assert split.settled.worst <= BUSIEST_MAX
     assert split.settled.worst < 0.6 * without.settled.worst
+
+
+def test_answers_that_are_missing_or_too_many_are_counted_as_wrong():
+    run = _Skew(WorldOptions(peers=4, seed=1), hot_queries(), 0.25, None, Algorithm.CSBV, 2, 400)
+    run.publish()
+    answers, wrong = run.compare()
+    assert answers > 20
+    assert wrong == 0
+    got = next(subscriber for subscriber in run.subscribers if subscriber.rows)
+    missing = got.rows.pop()
+    assert run.compare() == (answers - 1, 1)
+    got.rows += [missing, missing]
+    assert run.compare() == (answers + 1, 1)
 
 
 @pytest.mark.parametrize("tables", ["lists", "arrays"])

@@ -201,7 +201,7 @@ def _e1_shape(cqc: _Run, csbv: _Run) -> list[Claim]:
 def triple_rate(setting: Setting, progress: Progress = quiet) -> Result:
     """E3: a quarter, half and all of the triples, rarest pattern first; then, smaller, as written.
 
-    Taken as written, patterns make some hundred times as many partial results, so that part runs
+    Taken as written, patterns make some seventy times as many partial results, so that part runs
     on at most ``_WRITTEN_TRIPLES`` triples and ``_WRITTEN_QUERIES`` queries.
     """
     parts = stages(progress, 3)
