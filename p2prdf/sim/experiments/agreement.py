@@ -59,10 +59,6 @@ def agreement(setting: Setting, progress: Progress = quiet) -> Result:
         name = algorithm.value.upper()
         world, real = _through_peers(setting, algorithm, queries, triples, stage)
         told = _through_fleet(world, algorithm, queries, triples)
-        curves = by_rank("real peers", real.arrivals), by_rank("fleet", told.arrivals)
-        result.panels.append(
-            Panel(f"{name}: processing load", "peers, busiest first", "triples and partial results, cumulative", curves)
-        )
         rows.append((
             name, len(real.arrivals), int(real.arrivals.sum()), int(told.arrivals.sum()), int(real.storage.sum()),
             int(told.storage.sum()), real.answers, told.answers, real.hops,
