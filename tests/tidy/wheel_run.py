@@ -41,8 +41,9 @@ def _environment(place: Path, wheel: Path) -> Path:
 
 
 def _copy_tests(place: Path) -> None:
-    """Copy the unit tests and pytest's settings, but not the project file: it names the source tree."""
-    shutil.copytree(ROOT / "tests" / "unit", place / "unit", ignore=shutil.ignore_patterns("__pycache__"))
+    """Copy the unit tests, what they share and pytest's settings; the project file itself names the source tree."""
+    for name, target in (("unit", place / "unit"), ("support", place / "tests" / "support")):
+        shutil.copytree(ROOT / "tests" / name, target, ignore=shutil.ignore_patterns("__pycache__"))
     for shared in (ROOT / "tests").glob("conftest.py"):
         shutil.copy(shared, place / "unit")
     project = (ROOT / "pyproject.toml").read_text()
