@@ -31,6 +31,9 @@ async def test_a_subscriber_that_stops_reading_costs_a_bounded_amount_and_others
         async def asleep():
             return (await status(nodes[0]))["clients"]["deliveries"] == 1
 
+        async def piled_up():
+            return (await status(nodes[0]))["clients"]["answers_waiting"] > 0
+
         await until(asleep)
         async with (
             p2prdf.connect(nodes[0].address) as client,
@@ -54,8 +57,8 @@ async def test_a_subscriber_that_stops_reading_costs_a_bounded_amount_and_others
             async with asyncio.timeout(40):
                 for first in range(0, 4000, 2000):
                     await asyncio.gather(publish(first, first + 2000), read(2000))
-                    waiting = (await status(nodes[0]))["clients"]["answers_waiting"]
-                    assert 0 < waiting <= 1000
+                    await until(piled_up)  # the sleeper's may come a moment after those of who is awake
+                    assert (await status(nodes[0]))["clients"]["answers_waiting"] <= 1000
     finally:
         writer.transport.abort()
 
