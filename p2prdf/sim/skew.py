@@ -131,14 +131,13 @@ class Balance:
 class SkewRun:
     """What came of a run.
 
-    ``whole``: loads over all of it; ``settled``: over its last rounds; ``late_splits``: how often a
-    depth still grew in these.  ``wrong``: answers that are missing or too many, over all queries.
+    ``whole``: loads over all of it; ``settled``: over its last rounds.  ``wrong``: answers that are
+    missing or too many, over all queries.
     """
 
     whole: Balance
     settled: Balance
     keys_split: int
-    late_splits: int
     depth_max: int
     answers: int
     wrong: int
@@ -165,17 +164,14 @@ def run_skew(
     run = _Skew(options, queries, typed, data, algorithm, publishers, round_triples)
     for _ in range(settling_rounds):
         run.publish()
-    settled, splits = run.loads(), run.world.traces["key-split"]
+    settled = run.loads()
     for _ in range(measured_rounds):
         run.publish()
     whole = run.loads()
     after = tuple(now - then for now, then in zip(whole, settled, strict=True))
     depths = [depth for node in run.world.nodes for depth in node.peer.split_keys.values()]
     answers, wrong = run.compare()
-    return SkewRun(
-        Balance(whole), Balance(after), len(depths), run.world.traces["key-split"] - splits,
-        max(depths, default=0), answers, wrong,
-    )  # fmt: skip
+    return SkewRun(Balance(whole), Balance(after), len(depths), max(depths, default=0), answers, wrong)
 
 
 class _Skew:
