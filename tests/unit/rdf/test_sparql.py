@@ -262,6 +262,10 @@ def test_syntax_errors_have_a_place(text: str, line: int, column: int) -> None:
 
 # --- hostile input -------------------------------------------------------------------------------
 
+NEVER = 30
+"""Seconds of work. Quick or never: what is tried twice at each level of 62 takes longer than the machine lives,
+so this bound tells the two apart on a machine of any speed; the honest cost is below one second."""
+
 DEEP = {
     "(": "SELECT * {?s ?p ?o FILTER" + "(" * 63 + "?o" + ")" * 63 + "}",
     "function": "SELECT * {?s ?p ?o FILTER(" + "STR(" * 62 + "?o" + ")" * 62 + ")}",
@@ -282,7 +286,7 @@ DEEP = {
 
 @pytest.mark.parametrize("name", DEEP)
 def test_deep_nesting_is_quick_whatever_the_stack(name: str) -> None:
-    """64 levels of every bracket take below a second of work, and no RecursionError comes through."""
+    """64 levels of every bracket are parsed in a moment, and no RecursionError comes through."""
 
     def parse() -> ConjunctiveQuery | str:
         sparql._patterns.cache_clear()
@@ -290,7 +294,7 @@ def test_deep_nesting_is_quick_whatever_the_stack(name: str) -> None:
         sparql.compile_filter.cache_clear()
         start = time.process_time()
         found = parsed_or_refused(DEEP[name])
-        assert time.process_time() - start < 1
+        assert time.process_time() - start < NEVER
         return found
 
     def deeper(frames: int) -> ConjunctiveQuery | str:
@@ -333,7 +337,7 @@ def test_hostile_text_is_refused_at_once(text: str) -> None:
     start = time.process_time()
     with pytest.raises(QueryRefused):
         parse_select(text)
-    assert time.process_time() - start < 1
+    assert time.process_time() - start < NEVER
 
 
 def test_long_lists_of_constants_are_fine() -> None:
