@@ -126,7 +126,7 @@ class PeerConfig:
         if not 1 <= self.copies_min <= self.replicas:
             raise LocalProtocolError(f"copies_min must be from 1 to {self.replicas} replicas, not {self.copies_min}")
         if self.replicas > 1 and (self.multisend == "recursive" or not self.address_cache):
-            raise LocalProtocolError("replicas above 1 need multisend=direct and an address cache: sets come from the view")
+            raise LocalProtocolError("replicas above 1 need multisend=direct and an address cache")
         for name in (
             "batch_rows_max", "window_transfers", "answers_window", "answers_pending_max", "lookups_max", "hot_sample",
         ):  # fmt: skip
