@@ -26,7 +26,7 @@ the table as the first left it, so such a batch is worked off in rounds of disti
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,8 @@ __all__ = ["ColumnarTables"]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
+U16 = npt.NDArray[np.uint16]
+Bools = npt.NDArray[np.bool_]
 
 _NEVER = np.uint64(NEVER)
 _PLAIN = (1 << keys.EVENT_SHIFT) - 1
@@ -60,39 +62,47 @@ class ColumnarTables(ColumnarJoin):
     # --- triples ---------------------------------------------------------------------------------
 
     def add_triples(
-        self, s: Column, p: Column, o: Column, time: Column, event: Column, roles: Column
-    ) -> list[Derived]:
-        """Store triples under their roles and join them with the rows that wait."""
+        self, s: Column, p: Column, o: Column, time: Column, event: Column, roles: Column,
+        probed: Column | None = None,
+    ) -> list[Derived]:  # fmt: skip
+        """Store triples under their roles and join them with the rows that wait, if under ``probed`` roles."""
         bits = as_array(roles, np.uint32)
+        joined = None if probed is None else as_array(probed, np.uint32)
         columns = (
             as_array(s, np.uint32), as_array(p, np.uint32), as_array(o, np.uint32), as_array(time), as_array(event),
         )  # fmt: skip
         out: list[Derived] = []
         plain = bits & np.uint32(_PLAIN)
         events = bits >> np.uint32(keys.EVENT_SHIFT)
-        for table, wanted in ((self._triples, plain), (self._events, events)):
+        for table, wanted, shift in ((self._triples, plain, 0), (self._events, events, keys.EVENT_SHIFT)):
             chosen = wanted != 0
             count = np.count_nonzero(chosen)
+            some = None if joined is None else ((joined >> np.uint32(shift)) & np.uint32(_PLAIN)).astype(np.uint16)
             if count == len(wanted):
-                self._add(table, columns, wanted, out)
+                self._add(table, columns, wanted, some, out)
             elif count:
-                self._add(table, tuple(column[chosen] for column in columns), wanted[chosen], out)
+                some = None if some is None else some[chosen]
+                self._add(table, tuple(column[chosen] for column in columns), wanted[chosen], some, out)
         return out
 
     def _add(
-        self, table: TripleTable, columns: tuple[npt.NDArray[Any], ...], bits: U32, out: list[Derived]
-    ) -> None:
+        self, table: TripleTable, columns: tuple[npt.NDArray[Any], ...], bits: U32, probed: U16 | None,
+        out: list[Derived],
+    ) -> None:  # fmt: skip
         if len(bits) == 0:
             return
         s, p, o, time, event = columns
         rows = table.insert(s, p, o, event)
         for places in table.rounds(rows):
             if places is None:
-                self._add_distinct(table, rows, time, bits, out)
+                self._add_distinct(table, rows, time, bits, probed, out)
             else:
-                self._add_distinct(table, rows[places], time[places], bits[places], out)
+                some = None if probed is None else probed[places]
+                self._add_distinct(table, rows[places], time[places], bits[places], some, out)
 
-    def _add_distinct(self, table: TripleTable, rows: I64, time: U64, bits: U32, out: list[Derived]) -> None:
+    def _add_distinct(
+        self, table: TripleTable, rows: I64, time: U64, bits: U32, probed: U16 | None, out: list[Derived]
+    ) -> None:
         """Store triples that are all different; new roles first, then what was published again."""
         held = table.roles.values[rows]
         prior = table.time.values[rows]
@@ -100,29 +110,37 @@ class ColumnarTables(ColumnarJoin):
         later = time > prior
         table.time.values[rows] = np.where(later, time, prior)
         table.roles.values[rows] = held | fresh
+        if probed is not None:
+            self._store_only(table, rows, fresh & ~probed)
+            fresh &= probed
         self._each_role(table, rows, fresh, None, out)
         if not table.per_event and held.any():
             again = np.where(later, held, np.uint16(0))
+            if probed is not None:
+                again &= probed
             if again.any():
                 self._each_role(table, rows, again, prior, out)
 
     def _each_role(
-        self, table: TripleTable, rows: I64, bits: npt.NDArray[np.uint16], prior: U64 | None, out: list[Derived]
+        self, table: TripleTable, rows: I64, bits: U16, prior: U64 | None, out: list[Derived]
     ) -> None:
-        """Store (``prior`` None) or probe again the rows of each role in ``bits``."""
-        union = int(np.bitwise_or.reduce(bits))
-        for role in range(8):
-            if not union >> role & 1:
-                continue
-            chosen = (bits >> np.uint16(role)) & np.uint16(1) != 0
-            whole = bool(chosen.all())
-            some = rows if whole else rows[chosen]
-            before = prior if prior is None or whole else prior[chosen]
+        """Store and probe (``prior`` None), or probe again, the rows of each role in ``bits``."""
+        for role, chosen in _by_role(bits):
+            some = rows if chosen is None else rows[chosen]
+            before = prior if prior is None or chosen is None else prior[chosen]
             self._sizes.processing_load += len(some)
             if before is None:
                 self._sizes.triple_roles += len(some)
             for lane in self._lanes.get((table.per_event, role), ()):
                 self._store_and_probe(lane, some, before, out)
+
+    def _store_only(self, table: TripleTable, rows: I64, bits: U16) -> None:
+        """Store the rows of each role in ``bits``, for another to join."""
+        for role, chosen in _by_role(bits):
+            some = rows if chosen is None else rows[chosen]
+            self._sizes.triple_roles += len(some)
+            for lane in self._lanes.get((table.per_event, role), ()):
+                lane.triples.append(lane.ordinals_of(some), some)
 
     def _store_and_probe(self, lane: Lane, rows: I64, prior: U64 | None, out: list[Derived]) -> None:
         ordinals = lane.ordinals_of(rows)
@@ -132,7 +150,9 @@ class ColumnarTables(ColumnarJoin):
 
     # --- queries and rows ------------------------------------------------------------------------
 
-    def add_queries(self, plan: Plan, step: int, group: Column, refresh: int) -> list[Derived]:
+    def add_queries(
+        self, plan: Plan, step: int, group: Column, refresh: int, probed: Column | None = None
+    ) -> list[Derived]:
         """Let groups wait for their first pattern (step 0), or mark what a later link must keep."""
         table = self._plan_table(plan)
         numbers = as_array(group, np.int64)
@@ -144,44 +164,54 @@ class ColumnarTables(ColumnarJoin):
         return self.add_rows(
             Derived(
                 plan, 0, numbers, identity, np.full(count, _NEVER), np.zeros(count, np.uint64), (), refresh
-            )
+            ),
+            probed,
         )
 
-    def add_rows(self, rows: Derived) -> list[Derived]:
-        """Store partial results and join them with the triples held."""
+    def add_rows(self, rows: Derived, probed: Column | None = None) -> list[Derived]:
+        """Store partial results and join them, or those ``probed``, with the triples held."""
         table = self._plan_table(rows.plan)
         step = table.steps[rows.step]
         group = as_array(rows.group, np.int64)
         columns = [group, as_array(rows.identity), as_array(rows.oldest), as_array(rows.born)]
         columns += [as_array(column, np.uint32) for column in rows.bindings]
+        joined = None if probed is None else as_array(probed, np.bool_)
         if rows.step:
-            self._sizes.processing_load += len(group)
+            self._sizes.processing_load += len(group) if joined is None else int(np.count_nonzero(joined))
         alive = table.groups.since_min.values[group] != _NEVER
         if not alive.all():
             columns = [column[alive] for column in columns]
+            joined = None if joined is None else joined[alive]
         if len(columns[0]) == 0:
             return []
         out: list[Derived] = []
-        self._add_alive_rows(step, columns, rows.refresh, out)
+        self._add_alive_rows(step, columns, joined, rows.refresh, out)
         return out
 
     def _add_alive_rows(
-        self, step: StepRows, columns: list[npt.NDArray[Any]], refresh: int, out: list[Derived]
+        self, step: StepRows, columns: list[npt.NDArray[Any]], probed: Bools | None, refresh: int, out: list[Derived]
     ) -> None:
         group, identity, oldest, born, *bindings = columns
         numbers, fresh = step.index.insert(identity)
         count = int(np.count_nonzero(fresh))
         if count == len(fresh):
             ordinals = self._append_rows(step, group, oldest, born, bindings)
-            self._probe_triples(step, numbers, ordinals, None, refresh, out)
+            self._probe_new(step, numbers, ordinals, probed, refresh, out)
             return
         if count:
             ordinals = self._append_rows(
                 step, group[fresh], oldest[fresh], born[fresh], [column[fresh] for column in bindings]
             )
-            self._probe_triples(step, numbers[fresh], ordinals, None, refresh, out)
+            self._probe_new(step, numbers[fresh], ordinals, _chosen(probed, fresh), refresh, out)
         known = ~fresh
-        self._renew_rows(step, numbers[known], oldest[known], born[known], refresh, out)
+        self._renew_rows(step, numbers[known], oldest[known], born[known], _chosen(probed, known), refresh, out)
+
+    def _probe_new(
+        self, step: StepRows, numbers: I64, ordinals: I64, probed: Bools | None, refresh: int, out: list[Derived]
+    ) -> None:
+        if probed is not None:
+            numbers, ordinals = numbers[probed], ordinals[probed]
+        self._probe_triples(step, numbers, ordinals, None, refresh, out)
 
     def _append_rows(
         self, step: StepRows, group: I64, oldest: U64, born: U64, bindings: list[npt.NDArray[Any]]
@@ -216,8 +246,9 @@ class ColumnarTables(ColumnarJoin):
         return step.lane.keys_of(*parts)
 
     def _renew_rows(
-        self, step: StepRows, numbers: I64, oldest: U64, born: U64, refresh: int, out: list[Derived]
-    ) -> None:
+        self, step: StepRows, numbers: I64, oldest: U64, born: U64, probed: Bools | None, refresh: int,
+        out: list[Derived],
+    ) -> None:  # fmt: skip
         """Probe for what is new about rows already known: a later ``oldest``, or a refresh."""
         held = step.oldest.values[numbers]
         later = oldest > held
@@ -227,6 +258,8 @@ class ColumnarTables(ColumnarJoin):
         np.maximum.at(step.oldest.values, numbers, oldest)
         np.maximum.at(step.born.values, numbers[later], born[later])
         probe = since != _NEVER
+        if probed is not None:
+            probe &= probed
         if probe.any():
             numbers = numbers[probe]
             self._probe_triples(step, numbers, step.ordinal.values[numbers], since[probe], refresh, out)
@@ -287,3 +320,16 @@ class ColumnarTables(ColumnarJoin):
             lane.waiting.append(each.ordinal.values, np.arange(first, first + count))
             lane.waiting_step.extend(count, number)
             lane.waiting_row.append(np.arange(count))
+
+
+def _by_role(bits: U16) -> Iterator[tuple[int, Bools | None]]:
+    """Yield each role that occurs in a column of sets, and where it does; None: everywhere."""
+    union = int(np.bitwise_or.reduce(bits))
+    for role in range(8):
+        if union >> role & 1:
+            chosen = (bits >> np.uint16(role)) & np.uint16(1) != 0
+            yield role, None if chosen.all() else chosen
+
+
+def _chosen(probed: Bools | None, places: Bools) -> Bools | None:
+    return None if probed is None else probed[places]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from p2prdf.columns import ARRAYS
 from p2prdf.store.columnar_state import ColumnarState
 from p2prdf.store.compiled import ROW, Source
 from p2prdf.store.lanes import Lane, StepRows
-from p2prdf.store.tables import Derived
+from p2prdf.store.rejoin import in_pieces, part_max
+from p2prdf.store.tables import REJOIN_PAIRS_MAX, Chosen, Derived
 from p2prdf.store.triple_table import TripleTable
 
 __all__ = ["ColumnarJoin"]
@@ -126,3 +128,48 @@ class ColumnarJoin(ColumnarState):
             return events
         hashes = self._dictionary.hash_array()
         return keys.triple_ids(*(hashes[table.terms(triples, position)] for position in range(3)))
+
+    # --- again -----------------------------------------------------------------------------------
+
+    def rejoin(self, chosen: Chosen, pairs_max: int = REJOIN_PAIRS_MAX) -> Iterator[list[Derived]]:
+        """Join all rows that wait under chosen ring keys with all triples held, in pieces of bounded work."""
+        return in_pieces(self._rejoin_parts(chosen, part_max(pairs_max)), pairs_max)
+
+    def _rejoin_parts(self, chosen: Chosen, size: int) -> Iterator[tuple[int, list[Derived]]]:
+        for table in list(self._plans.values()):
+            for step in table.steps:
+                if len(step.lane.triples) and self._step_chosen(step, chosen):
+                    names = step.index.keys.copy()
+                    for start in range(0, len(names), size):
+                        yield from self._rejoin_rows(step, names[start : start + size], chosen, size)
+
+    @staticmethod
+    def _step_chosen(step: StepRows, chosen: Chosen) -> bool:
+        """Return whether rows of a step can be chosen; without a role all are, or none is."""
+        role = step.compiled.step.role
+        return role != keys.ANY or bool(np.any(chosen(role, np.array(keys.BUCKET_KEYS, np.uint64))))
+
+    def _rejoin_rows(
+        self, step: StepRows, names: U64, chosen: Chosen, size: int
+    ) -> Iterator[tuple[int, list[Derived]]]:
+        """Join some rows of a step, named by identity, as far as their keys are chosen."""
+        rows = self._living(step, names)
+        if step.compiled.step.role != keys.ANY:
+            ring = self._keys_of_rows(step, rows)
+            rows = rows[np.asarray(chosen(step.compiled.step.role, ring), np.bool_)]
+        looked_at, names = len(names), step.index.keys[rows]
+        ordinals = step.ordinal.values[rows]
+        counts = step.lane.triples.counts(ordinals)
+        ends = np.cumsum(counts)
+        yield looked_at, []
+        total = int(ends[-1]) if len(ends) else 0
+        for first in range(0, total, size):
+            pairs = np.arange(first, min(first + size, total))
+            at = np.searchsorted(ends, pairs, side="right")
+            triples = step.lane.triples.at(ordinals[at], pairs - (ends - counts)[at])
+            low = int(at[0])
+            rows = step.index.find(names[low : int(at[-1]) + 1])[at - low]  # numbered anew since the last pause?
+            held = rows >= 0
+            out: list[Derived] = []
+            self._join(step, rows[held], triples[held].astype(np.int64, copy=False), None, 0, out)
+            yield len(pairs), out

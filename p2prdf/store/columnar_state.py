@@ -153,6 +153,20 @@ class ColumnarState:
         ]
         return self._role_keys(compiled.step.role, *parts)
 
+    def _keys_of_rows(self, step: StepRows, rows: I64) -> U64:
+        """Return the ring keys of rows held."""
+        group = step.group.values[rows].astype(np.int64)
+        bindings = [column.values[rows] for column in step.bindings]
+        return self._route_keys(step.plan.plan, step.compiled, group, bindings)
+
+    @staticmethod
+    def _living(step: StepRows, names: U64) -> I64:
+        """Return the numbers of the rows of some identities, of those that are held and whose groups live."""
+        rows = step.index.find(names)
+        rows = rows[rows >= 0]
+        living: I64 = rows[step.plan.groups.since_min.values[step.group.values[rows]] != _NEVER]
+        return living
+
     @staticmethod
     def _waiting_terms(
         table: PlanTable, source: Source, group: I64, bindings: Sequence[npt.NDArray[Any]]
@@ -169,7 +183,7 @@ class ColumnarState:
         parts = self._hashed[3:]
         if role == keys.ANY:
             bucket = keys.triple_ids(*parts) % np.uint64(keys.BUCKETS)
-            table = np.array([keys.bucket_key(each) for each in range(keys.BUCKETS)], np.uint64)
+            table = np.array(keys.BUCKET_KEYS, np.uint64)
             chosen: U64 = table[bucket.astype(np.int64)]
             return chosen
         return self._role_keys(role, *parts)

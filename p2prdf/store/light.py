@@ -6,20 +6,25 @@ waiting rows that have them; storing one and probing the other are two dictionar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from p2prdf import keys
 from p2prdf.columns import Column
 from p2prdf.rdf.query import Plan
 from p2prdf.store.compiled import GROUP, ROW
 from p2prdf.store.light_state import IDENTITY, PLAIN, ROLES, TERMS, TIME, LightState, Row, StepTable, Terms, Triple
-from p2prdf.store.tables import NEVER, Derived, identity_of_group
+from p2prdf.store.rejoin import in_pieces, part_max
+from p2prdf.store.tables import NEVER, REJOIN_PAIRS_MAX, Chosen, Derived, identity_of_group
 
 __all__ = ["LightTables"]
 
 _Output = dict[tuple[StepTable, int], list[tuple[int, ...]]]
 """Rows derived so far, by the step they come from and the refresh stamp: group, identity, oldest,
 born, bindings."""
+
+_ALL = (1 << 2 * keys.EVENT_SHIFT) - 1
+"""The set of all roles of both kinds."""
 
 
 class LightTables(LightState):
@@ -28,10 +33,15 @@ class LightTables(LightState):
     # --- triples ---------------------------------------------------------------------------------
 
     def add_triples(
-        self, s: Column, p: Column, o: Column, time: Column, event: Column, roles: Column
-    ) -> list[Derived]:
-        """Store triples under their roles and join them with the rows that wait."""
+        self, s: Column, p: Column, o: Column, time: Column, event: Column, roles: Column,
+        probed: Column | None = None,
+    ) -> list[Derived]:  # fmt: skip
+        """Store triples under their roles and join them with the rows that wait, if under ``probed`` roles."""
         out: _Output = {}
+        if probed is not None:
+            for *terms, at, number, bits, joined in zip(s, p, o, time, event, roles, probed, strict=True):
+                self._add_partly(tuple(terms), at, number, bits, joined, out)
+            return self._derived(out)
         for subject, predicate, object_, at, number, bits in zip(s, p, o, time, event, roles, strict=True):
             self._add_triple((subject, predicate, object_), at, number, bits, out)
         return self._derived(out) if out else []
@@ -46,12 +56,12 @@ class LightTables(LightState):
         self, terms: tuple[int, int, int], time: int, event: int, bits: int, out: _Output
     ) -> None:
         if bits > PLAIN:
-            self._add_event(terms, time, event, bits >> keys.EVENT_SHIFT, out)
+            self._add_event(terms, time, event, bits, _ALL, out)
             bits &= PLAIN
             if not bits:
                 return
         if terms in self._triples:
-            self._add_again(self._triples[terms], time, bits, out)
+            self._add_again(self._triples[terms], time, bits, _ALL, out)
             return
         triple: Triple = [terms, time, bits, -1]
         self._triples[terms] = triple
@@ -65,54 +75,70 @@ class LightTables(LightState):
                 for table, row in lane.waiting[key]:
                     self._join(table, row, triple, 0, 0, out)
 
-    def _add_again(self, held: Triple, time: int, bits: int, out: _Output) -> None:
+    def _add_partly(
+        self, terms: tuple[int, int, int], time: int, event: int, bits: int, probed: int, out: _Output
+    ) -> None:
+        """Do as :meth:`_add_triple` for a triple that is joined under ``probed`` roles alone."""
+        if bits > PLAIN:
+            self._add_event(terms, time, event, bits, probed, out)
+        if bits & PLAIN:
+            held = self._triples.setdefault(terms, [terms, time, 0, -1])
+            self._add_again(held, time, bits & PLAIN, probed & PLAIN, out)
+
+    def _add_again(self, held: Triple, time: int, bits: int, probed: int, out: _Output) -> None:
         """Store a known triple under roles new to it, and join it again if it was published again."""
         prior, before = held[TIME], held[ROLES]
         held[TIME] = max(time, prior)
         held[ROLES] = before | bits
         if bits & ~before:
-            self._store(held, bits & ~before, out)
+            self._store(held, bits & ~before, probed, out)
         if time > prior:
+            before &= probed
             self._sizes.processing_load += before.bit_count()
             for lane in self._lanes_in(before):
                 for table, row in lane.waiting.get(lane.key_of(held[TERMS]), ()):
                     self._join(table, row, held, prior, 0, out)
 
     def _add_event(
-        self, terms: tuple[int, int, int], time: int, event: int, bits: int, out: _Output
+        self, terms: tuple[int, int, int], time: int, event: int, bits: int, probed: int, out: _Output
     ) -> None:
         held = self._events.get(event)
         if held is None:
             held = self._events[event] = [terms, time, 0, event]
-        fresh = bits & ~held[ROLES]
+        fresh = bits >> keys.EVENT_SHIFT & ~held[ROLES]
         held[ROLES] |= fresh
-        self._store(held, fresh << keys.EVENT_SHIFT, out)
+        self._store(held, fresh << keys.EVENT_SHIFT, probed, out)
 
-    def _store(self, triple: Triple, roles: int, out: _Output) -> None:
-        """Store a triple in the lanes of roles new to it, then probe what waits there."""
-        for lane in self._lanes_in(roles):
+    def _store(self, triple: Triple, roles: int, probed: int, out: _Output) -> None:
+        """Store a triple in the lanes of roles new to it, then probe what waits there if the role is ``probed``."""
+        if roles & ~probed:
+            self._sizes.processing_load -= (roles & ~probed).bit_count()  # sizes() counts a check for each role held
+            for lane in self._lanes_in(roles & ~probed):
+                lane.triples.setdefault(lane.key_of(triple[TERMS]), []).append(triple)
+        for lane in self._lanes_in(roles & probed):
             key = lane.key_of(triple[TERMS])
             lane.triples.setdefault(key, []).append(triple)
             for table, row in lane.waiting.get(key, ()):
                 self._join(table, row, triple, 0, 0, out)
     # --- queries and rows ------------------------------------------------------------------------
 
-    def add_queries(self, plan: Plan, step: int, group: Column, refresh: int) -> list[Derived]:
+    def add_queries(
+        self, plan: Plan, step: int, group: Column, refresh: int, probed: Column | None = None
+    ) -> list[Derived]:
         """Let groups wait for their first pattern (step 0), or mark what a later link must keep."""
         table = self._plan_table(plan)
         if step > 0:
             table.steps[step].links.update(group)
             return []
         out: _Output = {}
-        for number in group:
+        for number, joined in zip(group, [1] * len(group) if probed is None else probed, strict=True):
             each = table.groups[number]
-            self._add_row(
-                table.steps[0], Row(each, identity_of_group(each.identity), NEVER, 0, ()), refresh, out
-            )
+            row = Row(each, identity_of_group(each.identity), NEVER, 0, ())
+            self._add_row(table.steps[0], row, refresh, out, probe=bool(joined))
         return self._derived(out)
 
-    def add_rows(self, rows: Derived) -> list[Derived]:
-        """Store partial results and join them with the triples held."""
+    def add_rows(self, rows: Derived, probed: Column | None = None) -> list[Derived]:
+        """Store partial results and join them, or those ``probed``, with the triples held."""
         table = self._plan_table(rows.plan)
         step, groups = table.steps[rows.step], table.groups
         out: _Output = {}
@@ -121,21 +147,21 @@ class LightTables(LightState):
                 groups[rows.group[0]], rows.identity[0], rows.oldest[0], rows.born[0],
                 tuple([column[0] for column in rows.bindings]),
             )  # fmt: skip
-            self._add_row(step, row, rows.refresh, out)
+            self._add_row(step, row, rows.refresh, out, probe=probed is None or bool(probed[0]))
             return self._derived(out) if out else []
         bindings: list[Terms] = list(zip(*rows.bindings, strict=True)) if rows.bindings else [()] * len(rows)
-        for group, identity, oldest, born, bound in zip(
-            rows.group, rows.identity, rows.oldest, rows.born, bindings, strict=True
+        every = [1] * len(rows) if probed is None else probed
+        for group, identity, oldest, born, bound, joined in zip(
+            rows.group, rows.identity, rows.oldest, rows.born, bindings, every, strict=True
         ):
-            self._add_row(step, Row(groups[group], identity, oldest, born, bound), rows.refresh, out)
+            row = Row(groups[group], identity, oldest, born, bound)
+            self._add_row(step, row, rows.refresh, out, probe=bool(joined))
         return self._derived(out)
 
-    def _add_row(self, table: StepTable, row: Row, refresh: int, out: _Output) -> None:
+    def _add_row(self, table: StepTable, row: Row, refresh: int, out: _Output, *, probe: bool) -> None:
         """Store a row, then probe the triples held; a known row is probed for what is new about it."""
-        compiled = table.compiled
-        parts = [row.group.params[at] if source == GROUP else row.bindings[at] for source, at in compiled.key]
-        key = parts[0] if len(parts) == 1 else tuple(parts)
-        if table.number:
+        key = self._lane_key(table, row)
+        if table.number and probe:
             self._sizes.processing_load += 1
         known = table.rows.get(row.identity)
         if known is None:
@@ -151,9 +177,9 @@ class LightTables(LightState):
                 if row.group.since_max > known.oldest:
                     since = min(since, known.oldest + 1)
                 known.oldest, known.born = row.oldest, max(known.born, row.born)
-            if since == NEVER:
-                return
             row = known
+        if since == NEVER or not probe:
+            return
         for triple in table.lane.triples.get(key, ()):
             if triple[TIME] >= since:
                 self._join(table, row, triple, 0, refresh, out)
@@ -216,6 +242,42 @@ class LightTables(LightState):
             max(row.born, time),
             *[bindings[at] if source == ROW else terms[at] for source, at in compiled.output],
         ))
+
+    def rejoin(self, chosen: Chosen, pairs_max: int = REJOIN_PAIRS_MAX) -> Iterator[list[Derived]]:
+        """Join all rows that wait under chosen ring keys with all triples held, in pieces of bounded work."""
+        return in_pieces(self._rejoin_parts(chosen, part_max(pairs_max)), pairs_max)
+
+    def _rejoin_parts(self, chosen: Chosen, size: int) -> Iterator[tuple[int, list[Derived]]]:
+        for plan in list(self._plans.values()):
+            for step in plan.steps:
+                role = step.compiled.step.role
+                if not step.lane.triples or (role == keys.ANY and not any(chosen(role, list(keys.BUCKET_KEYS)))):
+                    continue
+                names = list(step.rows)
+                for start in range(0, len(names), size):
+                    rows = self._living(step, names[start : start + size])
+                    if role != keys.ANY:
+                        picked = chosen(role, self._keys_of_rows(step, rows))
+                        rows = [row for row, wanted in zip(rows, picked, strict=True) if wanted]
+                    yield min(size, len(names)), []
+                    for row in rows:
+                        yield from self._rejoin_row(step, row, size)
+
+    def _rejoin_row(self, step: StepTable, row: Row, size: int) -> Iterator[tuple[int, list[Derived]]]:
+        """Join a row with all triples held; its group may end at any pause."""
+        triples = step.lane.triples.get(self._lane_key(step, row), [])
+        for start in range(0, len(triples), size):
+            part = triples[start : start + size]
+            out: _Output = {}
+            for triple in part:
+                self._join(step, row, triple, 0, 0, out)
+            yield len(part), self._derived(out)
+
+    @staticmethod
+    def _lane_key(table: StepTable, row: Row) -> Any:
+        """Return the terms under which a row waits in its lane."""
+        parts = [row.group.params[at] if source == GROUP else row.bindings[at] for source, at in table.compiled.key]
+        return parts[0] if len(parts) == 1 else tuple(parts)
 
     @staticmethod
     def _derived(out: _Output) -> list[Derived]:

@@ -249,15 +249,21 @@ class LightState:
         compiled = compile_step(rows.plan, rows.step)
         groups = self._plan_table(rows.plan).groups
         hashes = self._dictionary.hashes
-        found = []
-        for at, number in enumerate(rows.group):
-            parts = [
-                0 if source is None
-                else hashes[groups[number].params[source[1]] if source[0] == GROUP else rows.bindings[source[1]][at]]
-                for source in compiled.route
-            ]  # fmt: skip
-            found.append(int(keys.role_key(compiled.step.role, *parts)))
-        return found
+        bindings: list[Terms] = list(zip(*rows.bindings, strict=True)) if rows.bindings else [()] * len(rows)
+        return [
+            _route_key(compiled, groups[number].params, bound, hashes)
+            for number, bound in zip(rows.group, bindings, strict=True)
+        ]
+
+    def _keys_of_rows(self, step: StepTable, rows: list[Row]) -> list[int]:
+        """Return the ring keys of rows held."""
+        hashes = self._dictionary.hashes
+        return [_route_key(step.compiled, row.group.params, row.bindings, hashes) for row in rows]
+
+    @staticmethod
+    def _living(step: StepTable, names: list[int]) -> list[Row]:
+        """Return the rows of some identities, of those that are held; rows of ended groups are not."""
+        return [step.rows[name] for name in names if name in step.rows]
 
     def query_keys(self, plan: Plan, step: int, group: Column) -> Column:
         """Return the ring key of a step's pattern by its own constants, per group."""
@@ -308,3 +314,12 @@ class LightState:
         )
         sizes.rows = sum(len(step.rows) for step in steps) - sum(len(t.steps[0].rows) for t in self._plans.values())
         return sizes
+
+
+def _route_key(compiled: CompiledStep, params: Terms, bindings: Terms, hashes: list[int]) -> int:
+    """Return the ring key of the pattern that a row waits for."""
+    parts = [
+        0 if source is None else hashes[(params if source[0] == GROUP else bindings)[source[1]]]
+        for source in compiled.route
+    ]
+    return keys.role_key(compiled.step.role, *parts)
