@@ -5,9 +5,9 @@ peer (``Advertise``) and stamps the subscription after all have acknowledged.  A
 under all roles until a neighbour has told it which are in use.
 
 A peer that was cut off meanwhile was not waited for: it counted as lost.  What it published in the other part
-of the network lacks the new role.  So an advertisement says from when on (``since``) the role matters, and whoever keeps
-triples published since then under fewer roles sends them to the keepers of the missing ones: those it holds when
-it hears of the role, and those that come later from somebody who has not heard.
+of the network lacks the new role.  So an advertisement says from when on (``since``) the role matters, and whoever
+keeps triples published since then under fewer roles sends them to the keepers of the missing ones: those it holds
+when it hears of the role, and those that come later from somebody who has not heard.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from p2prdf.wire.messages import Contact, Message, Parcel
 
 __all__ = [
     "AcknowledgeAnswers", "Attach", "Attached", "Completed", "ContactLost", "ContactSeen", "Detach", "Effect",
-    "Failed", "FindOwner", "Leave", "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published", "Request",
-    "Send", "Subscribe", "Subscribed", "Trace", "Unsubscribe", "Unsubscribed",
+    "Failed", "FindOwner", "Leave", "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published",
+    "Request", "Send", "Subscribe", "Subscribed", "Trace", "Unsubscribe", "Unsubscribed",
 ]  # fmt: skip
 
 
