@@ -35,6 +35,13 @@ class PeerConfig:
     overlay: str = "kademlia"
     """What the owner of a key is: ``kademlia``, the XOR-closest peer, or ``chord``, the first at or after it."""
 
+    replicas: int = 1
+    """Peers that keep a copy of what lies under a key: its *replica set*.  More than one needs a complete view of
+    the ring: all peers know all."""
+
+    copies_min: int = 1
+    """Copies that must be safe before anything counts as done; never more than there are peers for them."""
+
     address_cache: bool = True
     """Off: each key is looked up each time (to show what the cache is worth)."""
 
@@ -116,6 +123,10 @@ class PeerConfig:
             raise LocalProtocolError(f"overlay must be {' or '.join(OVERLAYS)}, not {self.overlay!r}")
         if self.multisend not in ("direct", "recursive"):
             raise LocalProtocolError(f"multisend must be direct or recursive, not {self.multisend!r}")
+        if not 1 <= self.copies_min <= self.replicas:
+            raise LocalProtocolError(f"copies_min must be from 1 to {self.replicas} replicas, not {self.copies_min}")
+        if self.replicas > 1 and (self.multisend == "recursive" or not self.address_cache):
+            raise LocalProtocolError("replicas above 1 need multisend=direct and an address cache")
         for name in (
             "batch_rows_max", "window_transfers", "answers_window", "answers_pending_max", "lookups_max", "hot_sample",
         ):  # fmt: skip

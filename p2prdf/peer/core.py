@@ -292,7 +292,7 @@ class Peer:
             if not self._engine.reroute(transfer.message, transfer.tokens):
                 for key in _keys_of(transfer.message, self.dictionary.hashes):
                     self._host.to_owner(key, transfer.message, transfer.tokens)
-            self._exchange.release(transfer.tokens)
+            self._exchange.release(transfer.tokens, contact.key)
         self._exchange.retry_parked()
 
     # --- roles -----------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class Exchange:
         )
         self._tokens = tokens = Tokens()
         self.token, self.hold, self.release = tokens.token, tokens.hold, tokens.release
-        self.arrivals = Arrivals(tokens, self._tell_owners)
+        self.arrivals = Arrivals(tokens, self._tell_owners, lambda: self.spare)
         self._recursive = config.multisend == "recursive"
         self._parked: list[Callable[[], None]] = []
         self._lookups: set[int] = set()
@@ -225,6 +225,37 @@ class Exchange:
         """Number of batches that wait for a lookup."""
         return len(self._parked)
 
+    # --- replica sets ----------------------------------------------------------------------------
+
+    def replica_set(self, key: int) -> list[Contact] | None:
+        """Return the peers that keep what lies under a key, the primary first, or None: not known yet.
+
+        This peer may be one of them.  With one replica that is the owner.
+        """
+        if self.config.replicas == 1:
+            owner = self.owner(key)
+            return None if owner is None else [owner]
+        if self.cache.gap() is not None:
+            return None
+        return self.cache.closest(key, self.config.replicas)
+
+    def fellows(self, key: int) -> list[Contact]:
+        """Return the other members of a key's replica set, as far as known."""
+        return [each for each in self.replica_set(key) or () if each.key != self.own.key]
+
+    def rank(self, key: int) -> int:
+        """Return this peer's rank in a key's replica set: 0 for the primary, -1 if it is none of them."""
+        for rank, contact in enumerate(self.replica_set(key) or ()):
+            if contact.key == self.own.key:
+                return rank
+        return -1
+
+    @property
+    def spare(self) -> int:
+        """How many peers may be outstanding while every item has its ``copies_min`` copies."""
+        copies = min(self.config.replicas, self.cache.size)
+        return copies - min(self.config.copies_min, copies)
+
     # --- sending ---------------------------------------------------------------------------------
 
     def send(self, to: Contact, message: Message, tokens: tuple[int, ...] = ()) -> None:
@@ -233,7 +264,7 @@ class Exchange:
         if isinstance(message, _UNRELIABLE):
             self._out(to, message, 0)
             return
-        self.hold(tokens)
+        self.hold(tokens, to.key)
         transfer = self.outbox.put(to, message, tokens, self.now)
         if transfer is not None:
             self._out(to, message, transfer.number)
@@ -308,7 +339,7 @@ class Exchange:
         for transfer in started:
             self._out(transfer.to, transfer.message, transfer.number)
         for transfer in closed:
-            self.release(transfer.tokens)
+            self.release(transfer.tokens, transfer.to.key)
 
     def resend(self) -> list[Contact]:
         """Send again what is overdue, and look up again what failed.

@@ -245,7 +245,7 @@ class Host:
             for subscription in opened:
                 self._tell_when_past(subscription)
 
-        token = exchange.token(live)
+        token = exchange.token(live, exchange.spare)
         groups = self._columns_of(group)
         last = len(plan.steps) if plan.algorithm is Algorithm.CQC else 1
         for step in range(last):
