@@ -145,7 +145,8 @@ class Publisher(_AtSomePeer):
             case Published(time):
                 publishing.stamps.append(time)
                 publishing.completed_at = self._world.now
-                self._world.acknowledged(publishing, time)
+                if self._world.on_acknowledged is not None:
+                    self._world.on_acknowledged(publishing, time)
             case Failed():
                 publishing.failures.append(outcome)
                 self.again(publishing, attempt)
@@ -219,7 +220,6 @@ class SubscriberClient(_AtSomePeer):
         match outcome:
             case contract.Subscribed():
                 record.opened(outcome, self._world.now)
-                self._world.subscribed(record)
                 listeners = self._world.machines[node.index].listeners
                 listeners[outcome.subscription] = _Connection(self, self.attachment)
                 self.attached = not self._closing

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
+from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.errors import LocalProtocolError
 from p2prdf.peer import Peer
@@ -42,12 +43,15 @@ from p2prdf.wire.messages import Contact, IndexTriples, Message, Parcel
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from p2prdf.sim.failures.clients import RepeatedPublishing
+
 __all__ = ["FAILPOINTS", "Client", "FailingWorld", "Listener", "Machine"]
 
 FAILPOINTS: Final = ("written", "synced", "send", "effect", "view")
 """Where a peer can be made to crash."""
 
 _LENGTH_BYTES = 4
+_ROLES = (1 << keys.MARK_SHIFT) - 1
 _SNAPSHOT_SLICE = 3
 _SNAPSHOT_SECONDS = 0.02
 
@@ -110,11 +114,15 @@ class FailingWorld(World):
         self.links = Links()
         self.happened: Counter[str] = Counter()
         self.view_changes = 0
-        self.stamps: dict[int, dict[int, None]] = {}
-        """Of each publication event, the stamps that it was ever seen with, on a disk or on the way."""
+        self.views: Views
+        self.stamps: dict[int, dict[int, int]] = {}
+        """Of each publication event, the stamps that it was ever seen with, and the roles it was published under."""
+        self.on_acknowledged: Callable[[RepeatedPublishing, int], None] | None = None
+        """Called with each publication, and its stamp, as its publisher hears that it is done."""
         self.on_crash: Callable[[Node], None] | None = None
         """Called after each crash: a scripted one brings its peer back by itself, a failpoint does not."""
         super().__init__(options, trace=trace)
+        self.started = self.now
 
     # --- making ----------------------------------------------------------------------------------
 
@@ -174,7 +182,7 @@ class FailingWorld(World):
         if node.timer is not None:
             node.timer.cancelled = True
             node.timer = None
-        clients = dict.fromkeys((*machine.requests.values(), *machine.listeners.values()))
+        clients: dict[Client | Listener, None] = dict.fromkeys((*machine.requests.values(), *machine.listeners.values()))
         machine.requests.clear()
         machine.listeners.clear()
         for client in clients:
@@ -207,7 +215,7 @@ class FailingWorld(World):
         node.peer = Peer(node.contact, node.peer.config, node.dictionary, columns=node.columns, entropy=entropy)
         node.turns = 0
         if self._restoring:
-            records = [message for record in machine.disk.durable for message in self._read(node, record)]
+            records = [message for record in machine.disk.durable for message in self.read(node, record)]
             node.peer.restore(records, now=self.now + node.skew)  # type: ignore[attr-defined]
         self._arm(node)
 
@@ -359,15 +367,18 @@ class FailingWorld(World):
     def _record(self, node: Node, message: Message) -> Record:
         return message if node.codec is None else node.codec.encode((Parcel(0, 0, message),))
 
-    def _read(self, node: Node, record: Record) -> list[Message]:
+    def read(self, node: Node, record: Record) -> list[Message]:
+        """Return what is in a record, in the terms of the peer that runs now."""
         if not isinstance(record, bytes):
             return [record]
         assert node.codec is not None
         return [parcel.message for parcel in node.codec.decode(memoryview(record)[_LENGTH_BYTES:], trusted=True)]
 
     def _note_stamps(self, message: IndexTriples) -> None:
-        for event, time in zip(as_list(message.event), as_list(message.time), strict=True):
-            self.stamps.setdefault(event, {})[time] = None
+        columns = (as_list(column) for column in (message.event, message.time, message.roles))
+        for event, time, roles in zip(*columns, strict=True):
+            stamps = self.stamps.setdefault(event, {})
+            stamps[time] = stamps.get(time, 0) | (message.published or roles) & _ROLES
 
     def _begin_sync(self, node: Node) -> None:
         machine, failures = self.machines[node.index], self.failures
