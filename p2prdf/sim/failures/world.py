@@ -182,7 +182,8 @@ class FailingWorld(World):
         if node.timer is not None:
             node.timer.cancelled = True
             node.timer = None
-        clients: dict[Client | Listener, None] = dict.fromkeys((*machine.requests.values(), *machine.listeners.values()))
+        everybody = (*machine.requests.values(), *machine.listeners.values())
+        clients: dict[Client | Listener, None] = dict.fromkeys(everybody)
         machine.requests.clear()
         machine.listeners.clear()
         for client in clients:
