@@ -182,8 +182,8 @@ class FailingWorld(World):
         if node.timer is not None:
             node.timer.cancelled = True
             node.timer = None
-        everybody = (*machine.requests.values(), *machine.listeners.values())
-        clients: dict[Client | Listener, None] = dict.fromkeys(everybody)
+        clients: dict[Client | Listener, None] = dict.fromkeys(machine.requests.values())
+        clients.update(dict.fromkeys(machine.listeners.values()))
         machine.requests.clear()
         machine.listeners.clear()
         for client in clients:
