@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "ANY", "BUCKETS", "CQC_ROLES", "CSBV_ROLES", "DEPTH_MAX", "EVENT_SHIFT", "MARK_SHIFT", "O", "P", "PRIMARY_SHIFT",
-    "ROLES",
-    "ROLE_NAMES", "S", "SPLIT_ROLES", "SPO", "U64", "Key", "bucket_key", "contribution", "contributions", "even_key",
-    "event_id", "event_ids", "fmix", "fmix_array", "node_key", "role_bit", "role_key", "role_keys", "role_name",
-    "sub_key", "sub_keys", "term_hash", "text_key", "triple_id", "triple_ids",
+    "ANY", "BUCKETS", "BUCKET_KEYS", "CQC_ROLES", "CSBV_ROLES", "DEPTH_MAX", "EVENT_SHIFT", "Key", "MARK_SHIFT",
+    "O", "P", "PRIMARY_SHIFT", "ROLES", "ROLE_NAMES", "S", "SPLIT_ROLES", "SPO", "U64", "bucket_key",
+    "contribution", "contributions", "even_key", "event_id", "event_ids", "fmix", "fmix_array", "node_key",
+    "role_bit", "role_key", "role_keys", "role_name", "sub_key", "sub_keys", "term_hash", "text_key",
+    "triple_id", "triple_ids",
 ]  # fmt: skip
 
 Key = NewType("Key", int)
@@ -180,6 +180,10 @@ def sub_keys(ring: U64, indexes: U64) -> U64:
 def bucket_key(bucket: int) -> Key:
     """Return the key of a wildcard bucket."""
     return Key(fmix(_SEEDS[ANY] ^ fmix(bucket + 1)))
+
+
+BUCKET_KEYS: Final = tuple(bucket_key(each) for each in range(BUCKETS))
+"""The keys of all wildcard buckets."""
 
 
 def triple_id(s: int, p: int, o: int) -> int:

@@ -14,6 +14,7 @@ from p2prdf.wire.messages import Contact, IndexTriples
 
 __all__ = [
     "TripleBatch", "joined_batches", "part_of_batch", "probed_roles", "roles_by_owner", "rows_with", "union", "unmarked", "unresolved",
+    "youngest", "youngest",
 ]  # fmt: skip
 
 _BOTH_KINDS = 1 | 1 << keys.EVENT_SHIFT
@@ -166,3 +167,8 @@ def roles_by_owner(
         rank = np.searchsorted(found, owners) if len(found) > 1 else 0
         table[rank, at] |= roles[at] & np.uint32(bits) if marks is None else roles[at] & np.uint32(bits) | marks
     return [(int(owner), table[rank]) for rank, owner in enumerate(found)]
+
+
+def youngest(batch: TripleBatch) -> int:
+    """Return the latest stamp in a batch that is not empty."""
+    return max(batch.time) if isinstance(batch.time, list) else int(batch.time.max())

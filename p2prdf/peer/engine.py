@@ -34,6 +34,7 @@ from p2prdf.peer.batches import (
     union,
     unmarked,
     unresolved,
+    youngest,
 )
 from p2prdf.peer.cutting import Cutter
 from p2prdf.peer.exchange import Exchange
@@ -43,7 +44,7 @@ from p2prdf.peer.roll_forward import RollForward
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.store.backlog import Backlog, part_of
 from p2prdf.store.tables import NEVER, Chosen, Derived, Tables, identity_of_group
-from p2prdf.wire.messages import Answers, Contact, Forward, IndexQuery, IndexTriples, Message, Rows
+from p2prdf.wire.messages import Answers, Contact, Forward, GroupsGone, IndexQuery, IndexTriples, Message, Rows
 
 __all__ = ["Engine"]
 
@@ -79,6 +80,9 @@ class Engine:
         self.hot = HotKeys(exchange, tables, dictionary, self._copy)
         self.cutter = Cutter(exchange, dictionary, tables.columns)
         self._out = Outgoing(exchange, tables, self.cutter, self.roll_forward.complete)
+        self.forwards = self._out.forwards
+        self.missing_roles: Callable[[int, int], int] = lambda published, time: 0
+        """Which roles something lacks that was published under some at a stamp (:mod:`p2prdf.peer.roles`)."""
         self.has_queries = False
         """Whether any query ever waited here."""
 
@@ -172,9 +176,12 @@ class Engine:
             self._exchange.release(each.tokens)
 
     def _note(self, batch: TripleBatch) -> None:
-        """Have triples kept, and remember who is to finish their publication."""
+        """Have triples kept, remember who is to finish their publication, and see that no role is missing."""
         self.roll_forward.note(batch)
         self._exchange.persist(batch.message())
+        if batch.published and len(batch) and (missing := self.missing_roles(batch.published, youngest(batch))):
+            roles = self._columns.full(len(batch), missing, "uint32")
+            self.route_triples(TripleBatch(batch.s, batch.p, batch.o, batch.time, batch.event, roles))
 
     def _store_rows(self) -> None:
         if self._kept:
@@ -194,6 +201,31 @@ class Engine:
         if self._exchange.config.durable:
             for message in self._out.forwards(rows):
                 self._exchange.persist(message)
+
+    def restore(self, message: IndexTriples | Forward | IndexQuery) -> None:
+        """Take in what was kept by a former life, without joining it."""
+        tables, full = self._tables, self._columns.full
+        match message:
+            case IndexTriples():
+                batch = TripleBatch(
+                    message.s, message.p, message.o, message.time, message.event, message.roles, 0, (), None,
+                    message.origin, message.published, message.began, message.complete,
+                )  # fmt: skip
+                self.roll_forward.note(batch)
+                self._exchange.clock = max(self._exchange.clock, youngest(batch))
+                tables.add_triples(
+                    batch.s, batch.p, batch.o, batch.time, batch.event, unmarked(batch.roles),
+                    full(len(batch), 0, "uint32"),
+                )  # fmt: skip
+            case Forward():
+                self.has_queries = True
+                rows = self._rows_of(message)
+                tables.add_rows(rows, full(len(rows), 0, "bool"))
+            case IndexQuery():
+                self.has_queries = True
+                group = tables.add_groups(message.plan, message.groups)
+                probed = full(len(group), 0, "bool")
+                tables.add_queries(message.plan, message.step, group, message.refresh, probed)
 
     # --- triples ---------------------------------------------------------------------------------
 
@@ -391,6 +423,7 @@ class Engine:
 
     def end_groups(self, ids: list[int]) -> None:
         """Forget groups and what waits for them, here and at the holders of split keys."""
+        self._exchange.persist(GroupsGone(self._columns.column(ids)))
         self.hot.end_groups(ids)
         self._tables.end_groups(ids)
 
@@ -408,8 +441,8 @@ class Engine:
     def _accept_rows(self, sender: Contact, message: Forward, arrival: Arrival | None) -> None:
         """Keep the rows whose key this peer owns; pass on the rest."""
         derived = self._rows_of(message)
+        self.has_queries = True
         if message.copied:
-            self.has_queries = True
             self._copied.add(derived)
             return
         if self._exchange.replicated:

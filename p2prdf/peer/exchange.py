@@ -46,6 +46,9 @@ class Exchange:
         self.now = 0.0
         self.clock = 0
         self.effects: list[Effect] = []
+        self.after_turn: list[Callable[[], None]] = []
+        """To be called when all that is taken in has been stored."""
+        self.restoring = False
         self.cache = AddressCache(own, config.overlay)
         self.outbox = Outbox(
             window=config.window_transfers,
@@ -94,7 +97,7 @@ class Exchange:
 
     def persist(self, message: Message) -> None:
         """Have the driver keep a message, to be given back to :meth:`Peer.restore` after a restart."""
-        if self.config.durable:
+        if self.config.durable and not self.restoring:
             self.effects.append(Persist(message))
 
     # --- who owns a key --------------------------------------------------------------------------
@@ -163,9 +166,13 @@ class Exchange:
     def _ring_changed(self) -> None:
         self._view = self._map = None
 
-    def seen(self, contact: Contact) -> bool:
-        """Take in a peer that was heard of; return whether it was not known."""
+    def seen(self, contact: Contact, zone: str = "") -> bool:
+        """Take in a peer that was heard of, and its failure zone; return whether it was not known."""
         self._ring_changed()
+        if zone:
+            self.zones[contact.key] = zone
+        else:
+            self.zones.pop(contact.key, None)
         return self.cache.seen(contact)
 
     def told(self, owner: Contact, before: Contact | None) -> None:

@@ -24,7 +24,8 @@ those who keep it, after each change of the view.
 
 When.  After each change of the view everything is compared with every peer that shares keys, kind by kind; after that,
 ``repair_seconds`` after something has changed here.  At rest nothing happens.  Until the homes' records have been
-compared once after a change of the view, a peer is not *in step* (``in_step``): it does not yet speak for subscriptions.
+compared once after a change of the view, a peer is not *in step* (``in_step``): it does not yet speak for
+subscriptions.
 
 Bounds: one comparison of a kind at a time, 65,536 identities a message, as much work as a pass over what is held per
 comparison.  Rejected: trees of hashes, which must be kept up to date by every insertion, and change shape with every

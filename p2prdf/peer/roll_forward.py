@@ -19,12 +19,12 @@ here is no more than that, plus what came since it last said anything: with the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from p2prdf.peer.batches import TripleBatch
+from p2prdf.peer.batches import TripleBatch, youngest
 from p2prdf.peer.exchange import Exchange
-from p2prdf.wire.messages import Contact, PublicationsComplete
+from p2prdf.wire.messages import Contact, IndexTriples, PublicationsComplete
 
 __all__ = ["TELL_SECONDS", "RollForward"]
 
@@ -82,10 +82,10 @@ class RollForward:
             return
         left, kept = [], []
         for batch in self._kept.pop(origin, ()):
-            youngest = _youngest(batch)
-            if youngest < began:
+            last = youngest(batch)
+            if last < began and not self._exchange.restoring:
                 left.append(batch)
-            elif youngest > complete:
+            elif last < began or last > complete:
                 kept.append(batch)
         if kept:
             self._kept[origin] = kept
@@ -130,11 +130,14 @@ class RollForward:
         """When others are to be told."""
         return self._tell_at
 
+    def messages(self) -> Iterator[IndexTriples]:
+        """Return what is remembered as messages."""
+        for batches in list(self._kept.values()):
+            for batch in batches:
+                yield batch.message()
+
     @property
     def kept(self) -> int:
         """Triples remembered."""
         return sum(len(each) for batches in self._kept.values() for each in batches)
 
-
-def _youngest(batch: TripleBatch) -> int:
-    return max(batch.time) if isinstance(batch.time, list) else int(batch.time.max())

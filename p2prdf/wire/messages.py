@@ -273,10 +273,9 @@ class AskRoles:
 
 @dataclass(frozen=True, slots=True)
 class TellRoles:
-    """Neighbour to new peer: the roles waited on, as far as it has heard.  ``since`` as in Advertise."""
+    """Neighbour to new peer: the roles waited on, as far as it has heard."""
 
     roles: int
-    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
