@@ -176,8 +176,8 @@ class Peer:
         due = [
             at
             for at in (
-                exchange.deadline, self._host.deadline, self._entry.deadline, self._roles.deadline, self._check_leases_at,
-                self._repair.deadline, self._engine.roll_forward.deadline,
+                exchange.deadline, self._host.deadline, self._entry.deadline, self._roles.deadline,
+                self._check_leases_at, self._repair.deadline, self._engine.roll_forward.deadline,
             )
             if at is not None
         ]  # fmt: skip
