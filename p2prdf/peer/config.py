@@ -147,7 +147,13 @@ class PeerConfig:
 
     @property
     def hops_allowed(self) -> int:
-        """Hops of triples and rows: where they find their own way, one more for each bit of a key."""
+        """Hops of triples and rows: where they find their own way, one more for each bit of a key.
+
+        With replicas one: whoever is asked to keep what others should keep by its view sends it to all of them.
+        If these see it otherwise again, they keep it, and offer it to others later.
+        """
+        if self.replicas > 1:
+            return 1
         return self.hops_max + (_KEY_BITS if self.multisend == "recursive" else 0)
 
     @property

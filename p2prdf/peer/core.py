@@ -91,10 +91,11 @@ class Peer:
         self._entry = Entry(self._exchange, self._engine, self._host, lambda: self._roles.used)
         self._engine.missing_roles = self._roles.missing
         self._kinds = table_kinds(self._tables, self._engine)
-        self._repair = Repair(self._exchange, self._kinds, ())
-        self._repair.view_changed()
+        self._repair = Repair(self._exchange, self._kinds, (), lambda: self._engine.strays)
+        self._repair.view_changed(gained=True)
         self._takeover = Takeover(self._exchange, self._engine)
         self._view = 0
+        self._members: set[int] = set()
         self._unfinished = False
         """Whether publications kept in a former life may have to be finished."""
         self._check_leases_at: float | None = None
@@ -364,8 +365,11 @@ class Peer:
         kept = exchange.replicated or self.config.durable
         if kept and exchange.view != self._view and exchange.replica_map is not None:
             self._view = exchange.view
+            members = {each.key for each in exchange.cache.contacts()}
+            gained = not members <= self._members
+            self._members = members
             self._takeover.view_changed()
-            self._repair.view_changed()
+            self._repair.view_changed(gained=gained)
             if self._unfinished:
                 self._unfinished = False
                 self._engine.roll_forward.finish_all()

@@ -82,6 +82,8 @@ class Engine:
         self.forwards = self._out.forwards
         self.missing_roles: Callable[[int, int], int] = _none_missing
         """Which roles something lacks that was published under some at a stamp (:mod:`p2prdf.peer.roles`)."""
+        self.strays = 0
+        """How much was kept here that may belong elsewhere."""
         self.has_queries = False
         """Whether any query ever waited here."""
 
@@ -241,7 +243,7 @@ class Engine:
                     self._mine.append(batch)
                     continue
             if message.hops >= self._exchange.config.hops_allowed:
-                self._exchange.trace("hops-exhausted", what="triples", rows=len(batch), sender=str(sender))
+                self._stray("triples", len(batch), sender)
                 batch.roles = _all_joined(batch.roles)
                 self._mine.append(batch)
                 continue
@@ -251,6 +253,11 @@ class Engine:
             else:
                 self._spread(batch, self.hot.accept)
             self._exchange.release(batch.tokens)
+
+    def _stray(self, what: str, rows: int, sender: Contact) -> None:
+        """Note that something stays here that may belong elsewhere: views of the ring disagree."""
+        self._exchange.trace("hops-exhausted", what=what, rows=rows, sender=str(sender))
+        self.strays += rows
 
     def route_triples(self, batch: TripleBatch) -> None:
         """Send each triple to those who keep it under each of its roles."""
@@ -370,7 +377,8 @@ class Engine:
         if message.plan.steps[message.step].role == keys.ANY:
             self._install(message, group, joined=self._joins_any())
             return
-        if found is None or message.hops >= exchange.config.hops_max:
+        if found is None or message.hops >= exchange.config.hops_allowed:
+            self._stray("queries", len(group), sender)
             self._install(message, group)
             return
         ring = self._tables.query_keys(message.plan, message.step, group)
@@ -477,6 +485,7 @@ class Engine:
         ring = self._tables.row_keys(rows)
         ranks = exchange.replicas(ring, keep_own=True)
         if ranks is None or message.hops >= exchange.config.hops_allowed:
+            self._stray("rows", len(rows), sender)
             self._todo.add(rows)
             return
         tokens = exchange.arrivals.keep(arrival)

@@ -332,6 +332,9 @@ class Exchange:
 
     def _out(self, to: Contact, message: Message, number: int) -> None:
         self.sent += 1
+        known = self.cache.number(to)
+        if known > 0:  # it may have moved since this was first sent
+            to = self.contact(known)
         self.clock = max(self.clock, hlc.from_seconds(self.now))
         self.effects.append(Send(to, Parcel(number, self.clock, message)))
 

@@ -56,17 +56,18 @@ class _Triples:
 
     def items(self) -> Items:
         """Return all triples under the role."""
-        held = self._tables.triple_items(self._role, per_event=self._per_event)
-        return Items(as_array(held.ring_keys), as_array(held.identities), as_array(held.index, np.int64))
+        held = self._tables.triple_items(self._role, self._per_event)
+        return Items(as_array(held.ring_keys), as_array(held.identities), as_array(held.handle, np.int64))
 
     def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
         """Return triples, as they are indexed."""
         if not len(places):
             return
         index = _handles(self._tables, places)
-        columns = self._tables.export_triples(self._role, index, per_event=self._per_event)
+        columns = self._tables.export_triples(self._role, self._per_event, index)
         for start, stop in self._engine.cutter.slices(len(places), columns[:3]):
-            yield IndexTriples(*(column[start:stop] for column in columns))
+            s, p, o, time, event, roles = (column[start:stop] for column in columns)
+            yield IndexTriples(s, p, o, time, event, roles)
 
 
 class _Parts:

@@ -24,8 +24,8 @@ those who keep it, after each change of the view.
 
 When.  After each change of the view everything is compared with every peer that shares keys, kind by kind; after that,
 ``repair_seconds`` after something has changed here.  At rest nothing happens.  Until the homes' records have been
-compared once after a change of the view, a peer is not *in step* (``in_step``): it does not yet speak for
-subscriptions.
+compared once after it started, and after peers came, a peer is not *in step* (``in_step``): it does not yet speak
+for subscriptions.
 
 Bounds: one comparison of a kind at a time, 65,536 identities a message, as much work as a pass over what is held per
 comparison.  Rejected: trees of hashes, which must be kept up to date by every insertion, and change shape with every
@@ -54,10 +54,14 @@ IDENTITIES_MAX: Final = 65_536
 BUCKETS_MAX: Final = 4096
 BUCKET_ITEMS: Final = 32
 """Items per bucket, about."""
-ANSWER_SECONDS: Final = 1.0
-"""How long to wait for an answer before asking again; items that are under way are waited for."""
+ANSWER_SECONDS: Final = 0.25
+"""How long to wait for an answer before asking again, at first: doubled each time, up to 16 times as long."""
+GIVEN_SECONDS: Final = 10.0
+"""How long to wait for items that were asked for."""
 SETTLE_SECONDS: Final = 0.05
 """Changes of the view mostly come several at once."""
+
+_NOTHING: Final = np.uint64(0)
 
 U64 = npt.NDArray[np.uint64]
 
@@ -102,6 +106,7 @@ class _Comparison:
     fellow: Contact
     request: int = 0
     again_at: float = 0.0
+    wait: float = ANSWER_SECONDS
     buckets: int = 0
     more: bool = False
 
@@ -109,8 +114,13 @@ class _Comparison:
 class Repair:
     """What a peer does so that replicas become equal."""
 
-    def __init__(self, exchange: Exchange, kinds: Sequence[Kind], first_kinds: Sequence[int]):
-        """``first_kinds`` are compared first; when they have been, this peer is in step."""
+    def __init__(
+        self, exchange: Exchange, kinds: Sequence[Kind], first_kinds: Sequence[int], strays: Callable[[], int]
+    ):
+        """``first_kinds`` are compared first; when they have been, this peer is in step.
+
+        ``strays`` counts what was kept here although it may belong elsewhere.
+        """
         self._exchange = exchange
         self._kinds = {kind.number: kind for kind in kinds}
         self._order = [*first_kinds, *(number for number in self._kinds if number not in first_kinds)]
@@ -122,6 +132,7 @@ class Repair:
         self._request = 0
         self._due: float | None = None
         self._offer_due = False
+        self._strays, self._strays_offered = strays, 0
         self._compared: dict[int, int] | None = None
         self._on_left: Callable[[], None] | None = None
         self.in_step = not exchange.replicated
@@ -134,11 +145,16 @@ class Repair:
 
     # --- when ------------------------------------------------------------------------------------
 
-    def view_changed(self) -> None:
-        """Compare everything with everybody soon: peers came or went, or this one has just started."""
+    def view_changed(self, *, gained: bool) -> None:
+        """Compare everything with everybody soon: peers came (``gained``) or went, or this one has just started.
+
+        Whoever has come may know what this peer does not, above all if it was this peer that was cut off.  When
+        peers only go, nobody knows more than before.
+        """
         if not self._exchange.replicated:
             return
-        self.in_step = False
+        if gained:
+            self.in_step = False
         self._queue.clear()
         self._open.clear()
         self._compared = None
@@ -186,8 +202,8 @@ class Repair:
         fellows = [self._exchange.contact(number) for number in found.fellows(0)]
         self._queue = [_Comparison(kind, fellow) for kind in self._order for fellow in fellows]
         self._open.clear()
-        if self._offer_due:
-            self._offer_due = False
+        if self._offer_due or self._strays() != self._strays_offered:
+            self._offer_due, self._strays_offered = False, self._strays()
             self._offer_others(found)
 
     def _go_on(self) -> None:
@@ -209,7 +225,8 @@ class Repair:
         exchange = self._exchange
         self._request += 1
         comparison.request = self._request
-        comparison.again_at = exchange.now + ANSWER_SECONDS
+        comparison.again_at = exchange.now + comparison.wait
+        comparison.wait = min(2 * comparison.wait, 16 * ANSWER_SECONDS)
         self._open[comparison.request] = comparison
         shared = self._shared(comparison.kind, comparison.fellow)
         count = 1 if shared is None else len(shared.keys) // BUCKET_ITEMS
@@ -254,11 +271,9 @@ class Repair:
         while np.count_nonzero(chosen) > IDENTITIES_MAX and len(differing) > 1:
             more, differing = True, differing[: len(differing) // 2]
             chosen = _in_buckets(shared.identities, buckets, differing)
-        make = exchange.columns.adopt
-        exchange.send(sender, Offer(
-            message.request, message.kind, asked=True, more=more, buckets=make(differing, "uint32"),
-            identities=make(shared.identities[chosen][:IDENTITIES_MAX], "uint64"),
-        ))  # fmt: skip
+        found = shared.identities[chosen][:IDENTITIES_MAX]
+        empty = np.setdiff1d(differing, _buckets_of(found, buckets))
+        self._send_offer(sender, message.kind, found, buckets, empty, request=message.request, asked=True, more=more)
 
     def offer(self, sender: Contact, message: Offer) -> None:
         """Ask for what is missing here, and give what is missing there."""
@@ -273,12 +288,13 @@ class Repair:
         if comparison is None or comparison.fellow.key != sender.key or shared is None:
             return
         mine = shared.only(_in_buckets(shared.identities, comparison.buckets, as_array(message.buckets)))
+        offered = offered[offered != _NOTHING]
         self._give(sender, message.kind, mine.only(~np.isin(mine.identities, offered)))
         comparison.more = message.more
         if np.isin(offered, mine.identities).all():
             self._compared_with(comparison)
         else:
-            comparison.again_at = self._exchange.now + 10 * ANSWER_SECONDS
+            comparison.again_at = self._exchange.now + GIVEN_SECONDS
             self._want(sender, message, offered, mine.identities)
 
     def _want(self, sender: Contact, message: Offer, offered: U64, held: U64) -> None:
@@ -358,16 +374,23 @@ class Repair:
         return [contact for contact in exchange.cache.contacts() if contact.key != exchange.own.key]
 
     def _send_offers(self, to: Contact, kind: int, items: Items, *, waited_for: bool = False) -> None:
-        make = self._exchange.columns.adopt
         identities = np.unique(items.identities)
         for start in range(0, len(identities), IDENTITIES_MAX):
             self._request += 1
             if waited_for:
                 self._offers[self._request] = None
-            part = make(identities[start : start + IDENTITIES_MAX], "uint64")
-            self._exchange.send(to, Offer(
-                self._request, kind, asked=False, more=False, buckets=make(identities[:0], "uint32"), identities=part,
-            ))  # fmt: skip
+            part = identities[start : start + IDENTITIES_MAX]
+            self._send_offer(to, kind, part, 1, np.zeros(0, np.int64), request=self._request)
+
+    def _send_offer(
+        self, to: Contact, kind: int, identities: U64, buckets: int, empty: npt.NDArray[np.int64],
+        *, request: int, asked: bool = False, more: bool = False,
+    ) -> None:  # fmt: skip
+        """Send an offer of identities, with a row for each of the buckets that are empty here."""
+        adopt = self._exchange.columns.adopt
+        places = np.concatenate([_buckets_of(identities, buckets), empty])
+        rows = np.concatenate([identities, np.zeros(len(empty), np.uint64)])
+        self._exchange.send(to, Offer(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64")))
 
     def _offer_closed(self, request: int) -> None:
         self._offers.pop(request, None)

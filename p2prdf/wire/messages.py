@@ -337,9 +337,9 @@ class Summary:
 class Offer:
     """What I hold of a kind that you should hold too: identities.
 
-    ``asked``: answer to the Summary of that number: what is in ``buckets`` (of so many as the Summary had), the
-    buckets that differ; none if all are equal.  ``more``: further buckets differ, ask again.  Otherwise on its own
-    account: what is kept here and may not be where it belongs.
+    ``asked``: answer to the Summary of that number: what is in the buckets (of so many as the Summary had) that
+    differ, identity 0 if nothing is; no row if all are equal.  ``more``: further buckets differ, ask again.
+    Otherwise on its own account: what is kept here and may not be where it belongs.
     """
 
     request: int
