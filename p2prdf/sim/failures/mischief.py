@@ -16,17 +16,33 @@ from typing import TYPE_CHECKING, Final
 
 from p2prdf.sim.failures.links import SHAPES, Cut, around, draw_cut
 from p2prdf.sim.failures.world import FAILPOINTS
+from p2prdf.wire import contract
 
 if TYPE_CHECKING:
     from p2prdf.sim.failures.clients import SubscriberClient
     from p2prdf.sim.failures.copies import Copies
     from p2prdf.sim.failures.world import FailingWorld
     from p2prdf.sim.world import Node
+    from p2prdf.wire.contract import Outcome
 
 __all__ = ["Mischief"]
 
 _FAILPOINT_TIMES_MAX: Final = {"written": 12, "synced": 8, "send": 60, "effect": 80, "view": 3}
 _PEERS_MAX: Final = 9
+
+
+class _Leaving:
+    """Waits for a peer to have given away what others are to keep."""
+
+    def __init__(self, world: FailingWorld):
+        self._world = world
+
+    def completed(self, node: Node, _: int, outcome: Outcome) -> None:
+        assert isinstance(outcome, contract.Left), outcome
+        self._world.schedule(0.0, self._world.depart, node)
+
+    def cut_off(self, _: Node) -> None:
+        """A peer that crashed instead comes back and stays."""
 
 
 class Mischief:
@@ -211,7 +227,12 @@ class Mischief:
             self._world.join(self._random.getrandbits(64))
 
     def _leave(self) -> None:
-        """Leaving needs the peer's own doing; until it has a way to, nobody leaves."""
+        """Have a peer leave in good order, if enough others stay."""
+        world, node = self._world, self._victim()
+        members = sum(1 for _ in world.members())
+        if node is not None and members > max(3, world.options.config.replicas):
+            world.say(node, "is asked to leave")
+            world.request(node, contract.Leave, _Leaving(world))
 
     # --- clients ---------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from p2prdf.sim.failures.clients import Publisher, RepeatedPublishing, Subscribe
 from p2prdf.sim.failures.copies import Copies
 from p2prdf.sim.failures.mischief import Mischief
 from p2prdf.sim.failures.options import Failures
+from p2prdf.sim.failures.replicas import difference
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.faults import CALM, Faults
 from p2prdf.sim.subscriber import ResumingSubscriber
@@ -272,9 +273,9 @@ class _Story:
         if not self.world.views.true():
             return "views differ from what is true"
         for node in self.world.living():
-            if not node.peer.quiet:
+            if not node.peer.quiet or node.peer.status()["rejoining"]:
                 return f"peer {node.index} is not quiet: {_status(node)}"
-        return None
+        return difference(self.world) if self.day.options.config.replicas > 1 else None
 
     # --- judging ---------------------------------------------------------------------------------
 
@@ -283,6 +284,8 @@ class _Story:
         world, verdict, publishings = self.world, self.verdict, self._publishings
         records = [client.record for client in self._clients]
         self._copies.look("at the end")
+        if not verdict.problems:  # at rest
+            self._copies.check_whole(publishings)
         verdict.problems += self._copies.problems
         verdict.problems += check_unanswered(publishings, records)
         for record in records:
