@@ -13,8 +13,8 @@ from p2prdf.columns import Column, Columns, Index, as_array, as_list
 from p2prdf.wire.messages import Contact, IndexTriples
 
 __all__ = [
-    "TripleBatch", "joined_batches", "part_of_batch", "probed_roles", "roles_by_owner", "rows_with", "union", "unmarked", "unresolved",
-    "youngest", "youngest",
+    "TripleBatch", "joined_batches", "part_of_batch", "probed_roles", "roles_by_owner", "rows_with", "union",
+    "unmarked", "unresolved", "youngest",
 ]  # fmt: skip
 
 _BOTH_KINDS = 1 | 1 << keys.EVENT_SHIFT

@@ -84,11 +84,11 @@ class Peer:
         first_transfer = entropy.getrandbits(48) if entropy is not None else 0
         self._exchange = Exchange(contact, config, columns, first_transfer)
         self._engine = Engine(self._exchange, self._tables, dictionary, self._answers_here)
+        self._roles = Roles(self._exchange, self._engine, self._tables)
         self._host = Host(
-            self._exchange, self._engine, self._tables, dictionary, self._to_self, lambda roles, since: self._roles.add(roles, since)
+            self._exchange, self._engine, self._tables, dictionary, self._to_self, self._roles.add
         )
         self._entry = Entry(self._exchange, self._engine, self._host, lambda: self._roles.used)
-        self._roles = Roles(self._exchange, self._engine, self._tables)
         self._engine.missing_roles = self._roles.missing
         self._kinds = table_kinds(self._tables, self._engine)
         self._repair = Repair(self._exchange, self._kinds, ())
@@ -170,13 +170,14 @@ class Peer:
     def deadline(self) -> float | None:
         """When to call ``wake``: not after now if there is work to do."""
         exchange = self._exchange
-        if self._to_handle or not self._engine.idle or self._engine.rejoining or exchange.owes_acknowledgements:
+        engine = self._engine
+        if self._to_handle or not engine.idle or engine.rejoining or exchange.owes_acknowledgements:
             return exchange.now
         due = [
             at
             for at in (
-                exchange.deadline, self._host.deadline, self._entry.deadline, self._roles.deadline, self._check_leases_at,
-                self._repair.deadline, self._engine.roll_forward.deadline,
+                exchange.deadline, self._host.deadline, self._entry.deadline, self._roles.deadline,
+                self._check_leases_at, self._repair.deadline, self._engine.roll_forward.deadline,
             )
             if at is not None
         ]  # fmt: skip
@@ -231,7 +232,7 @@ class Peer:
         if self._roles.advertised != self.config.fixed_roles:
             yield messages.Advertise(self._roles.advertised)
         for kind in self._kinds:
-            yield from kind.messages(kind.items().places)
+            yield from kind.messages(kind.items().places)  # handles stay true while the peer goes on
         ended = self._tables.ended_groups()
         if ended:
             yield messages.GroupsGone(self._exchange.columns.column(ended))

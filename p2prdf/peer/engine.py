@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +48,6 @@ from p2prdf.wire.messages import Answers, Contact, Forward, GroupsGone, IndexQue
 
 __all__ = ["Engine"]
 
-_BUCKET_KEYS: Final = tuple(int(keys.bucket_key(bucket)) for bucket in range(keys.BUCKETS))
 
 
 class Engine:
@@ -81,7 +80,7 @@ class Engine:
         self.cutter = Cutter(exchange, dictionary, tables.columns)
         self._out = Outgoing(exchange, tables, self.cutter, self.roll_forward.complete)
         self.forwards = self._out.forwards
-        self.missing_roles: Callable[[int, int], int] = lambda published, time: 0
+        self.missing_roles: Callable[[int, int], int] = _none_missing
         """Which roles something lacks that was published under some at a stamp (:mod:`p2prdf.peer.roles`)."""
         self.has_queries = False
         """Whether any query ever waited here."""
@@ -398,7 +397,7 @@ class Engine:
     def _joins_any(self) -> bool:
         """Return whether this peer joins rows that wait for any triple: it is the primary of one of their buckets."""
         found = self._exchange.replica_map
-        return found is None or any(found.ranks(key)[0] == 0 for key in _BUCKET_KEYS)
+        return found is None or any(found.ranks(key)[0] == 0 for key in keys.BUCKET_KEYS)
 
     def _install(self, message: IndexQuery, group: Column, *, joined: bool = True) -> None:
         """Let groups wait here for a step's pattern."""
@@ -544,7 +543,7 @@ class Engine:
 
     def _route_to_buckets(self, rows: Derived) -> None:
         """A row that waits for any triple waits at every bucket."""
-        self._route_to_keys(rows, list(_BUCKET_KEYS))
+        self._route_to_keys(rows, list(keys.BUCKET_KEYS))
 
     def _route_to_keys(self, rows: Derived, ring: list[int]) -> None:
         """Let rows wait at the owners of all these keys; those not known yet are parked key by key."""
@@ -697,3 +696,7 @@ def _all_joined(roles: Column) -> Column:
     """Return sets of roles as those of who is the primary under all of them."""
     every = 0xFF << keys.PRIMARY_SHIFT
     return [each | every for each in roles] if isinstance(roles, list) else roles | roles.dtype.type(every)
+
+
+def _none_missing(_published: int, _time: int) -> int:
+    return 0

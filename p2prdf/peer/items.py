@@ -7,15 +7,16 @@ subscriptions are a kind of their own, kept by the home.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from p2prdf import keys
-from p2prdf.columns import Index, as_array
+from p2prdf.columns import ARRAYS, Column, as_array
 from p2prdf.peer.repair import Items
+from p2prdf.store.items import LinkItems, RowItems
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import IndexQuery, IndexTriples, Message
 
@@ -30,8 +31,6 @@ ROWS: Final = 16
 LINKS: Final = 17
 HOME: Final = 18
 
-_BUCKET_KEYS: Final = np.array([keys.bucket_key(bucket) for bucket in range(keys.BUCKETS)], np.uint64)
-
 
 def table_kinds(tables: Tables, engine: Engine) -> list[Kind]:
     """Return the kinds that the tables hold: what is waited for first."""
@@ -39,8 +38,8 @@ def table_kinds(tables: Tables, engine: Engine) -> list[Kind]:
     return [_Rows(tables, engine), _Links(tables), *triples]
 
 
-def _index(tables: Tables, places: npt.NDArray[np.int64]) -> Index:
-    return tables.columns.column(places.tolist(), "int64")
+def _handles(tables: Tables, handles: npt.NDArray[Any]) -> Column:
+    return handles if tables.columns is ARRAYS else handles.tolist()
 
 
 class _Triples:
@@ -57,14 +56,15 @@ class _Triples:
 
     def items(self) -> Items:
         """Return all triples under the role."""
-        held = self._tables.triple_items(self._role, self._per_event)
-        return Items(as_array(held.keys), as_array(held.identities), as_array(held.index, np.int64))
+        held = self._tables.triple_items(self._role, per_event=self._per_event)
+        return Items(as_array(held.ring_keys), as_array(held.identities), as_array(held.index, np.int64))
 
     def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
         """Return triples, as they are indexed."""
         if not len(places):
             return
-        columns = self._tables.export_triples(self._role, self._per_event, _index(self._tables, places))
+        index = _handles(self._tables, places)
+        columns = self._tables.export_triples(self._role, index, per_event=self._per_event)
         for start, stop in self._engine.cutter.slices(len(places), columns[:3]):
             yield IndexTriples(*(column[start:stop] for column in columns))
 
@@ -73,36 +73,30 @@ class _Parts:
     """Items that come in parts, each of a plan and step; a place counts through all of them."""
 
     def __init__(self) -> None:
-        self._parts: list[tuple[int, Plan, int, Any]] = []
+        self._parts: list[tuple[int, Plan, int, npt.NDArray[Any]]] = []
 
-    def gather(self, parts: Iterator[tuple[Plan, int, Any, Any, Any]]) -> Items:
-        """Take in (plan, step, index, ring keys, identities) of all parts."""
+    def gather(self, parts: Iterable[RowItems | LinkItems]) -> Items:
+        """Take in all parts."""
         self._parts = []
-        found_keys, found_ids, places = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
-        first = 0
-        for plan, step, index, ring, identities in parts:
-            count = len(identities)
-            at = np.arange(first, first + count, dtype=np.int64)
-            self._parts.append((first, plan, step, as_array(index, np.int64)))
-            first += count
-            if plan.steps[step].role == keys.ANY:  # it waits at all buckets
-                found_keys.append(np.repeat(_BUCKET_KEYS, count))
-                found_ids.append(np.tile(as_array(identities), keys.BUCKETS))
-                places.append(np.tile(at, keys.BUCKETS))
-            else:
-                found_keys.append(as_array(ring))
-                found_ids.append(as_array(identities))
-                places.append(at)
-        return Items(np.concatenate(found_keys), np.concatenate(found_ids), np.concatenate(places))
+        found_keys, found_ids, count = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)], 0
+        for plan, step, handles, ring, identities in parts:
+            self._parts.append((count, plan, step, np.asarray(handles)))
+            found_keys.append(as_array(ring))
+            found_ids.append(as_array(identities))
+            count += len(identities)
+        return Items(np.concatenate(found_keys), np.concatenate(found_ids), np.arange(count, dtype=np.int64))
 
-    def chosen(self, places: npt.NDArray[np.int64]) -> Iterator[tuple[Plan, int, npt.NDArray[np.int64]]]:
-        """Yield plan, step and index of what is at some places, a part at a time."""
-        places = np.unique(places)
-        parts = list(self._parts)
-        for first, plan, step, index in parts:
-            here = places[(places >= first) & (places < first + len(index))] - first
+    def chosen(self, places: npt.NDArray[np.int64]) -> list[tuple[Plan, int, npt.NDArray[Any]]]:
+        """Return plan, step and handles of what is at some places, a part at a time.
+
+        What waits under several keys has several places, and is there once.
+        """
+        found = []
+        for first, plan, step, handles in self._parts:
+            here = places[(places >= first) & (places < first + len(handles))] - first
             if len(here):
-                yield plan, step, index[here]
+                found.append((plan, step, np.unique(handles[here])))
+        return found
 
 
 class _Rows:
@@ -125,11 +119,8 @@ class _Rows:
 
     def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
         """Return rows, as they are forwarded."""
-        exported = [
-            self._tables.export_rows(plan, step, _index(self._tables, index))
-            for plan, step, index in self._parts.chosen(places)
-        ]
-        for rows in exported:
+        for plan, step, handles in self._parts.chosen(places):
+            rows = self._tables.export_rows(plan, step, _handles(self._tables, handles))
             yield from self._engine.forwards(rows)
 
 
@@ -153,6 +144,6 @@ class _Links:
 
     def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
         """Return links, as they are installed."""
-        for plan, step, index in self._parts.chosen(places):
-            groups, _ = self._tables.export_groups(plan, _index(self._tables, index))
+        for plan, step, numbers in self._parts.chosen(places):
+            groups, _ = self._tables.export_groups(plan, _handles(self._tables, numbers))
             yield IndexQuery(plan, step, groups)

@@ -67,8 +67,9 @@ class Roles:
             return
         self._since[since] = self._since.get(since, 0) | new
         if not self._exchange.restoring:
-            for columns in self._tables.triples_since(since):
-                self._route(TripleBatch(*columns), new)
+            held = TripleBatch(*self._tables.triples_since(since))
+            if len(held):
+                self._route(held, new)
 
     def missing(self, published: int, time: int) -> int:
         """Return the roles that something published at ``time`` under ``published`` lacks."""

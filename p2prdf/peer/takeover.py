@@ -10,6 +10,7 @@ under these keys has been joined here, whatever happened before.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from p2prdf.columns import Column, as_array
 from p2prdf.overlay.replicas import ReplicaMap
@@ -34,9 +35,11 @@ class Takeover:
             return
         self._known = now
 
-        def chosen(_: int, ring_keys: Column) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        def chosen(_: int, ring_keys: Column) -> npt.NDArray[np.bool_]:
             asked = as_array(ring_keys)
-            mine = now.primaries(asked) == 0
-            return mine if before is None else mine & (before.primaries(asked) != 0)
+            mine: npt.NDArray[np.bool_] = now.primaries(asked) == 0
+            if before is not None:
+                mine &= before.primaries(asked) != 0
+            return mine
 
         self._engine.rejoin(chosen)
