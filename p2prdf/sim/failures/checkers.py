@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from p2prdf.sim.failures.clients import RepeatedPublishing
+    from p2prdf.sim.failures.subscriber import ResumingSubscriber
     from p2prdf.sim.failures.world import FailingWorld
-    from p2prdf.sim.subscriber import ResumingSubscriber
 
 __all__ = ["attempted", "check_answers", "check_unanswered", "lost_where", "name_of", "owed"]
 

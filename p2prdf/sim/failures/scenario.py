@@ -26,9 +26,9 @@ from p2prdf.sim.failures.copies import Copies
 from p2prdf.sim.failures.mischief import Mischief
 from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.replicas import difference
+from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.faults import CALM, Faults
-from p2prdf.sim.subscriber import ResumingSubscriber
 from p2prdf.sim.workload import draw_query, draw_triples, draw_vocabulary
 from p2prdf.sim.world import WorldOptions
 
