@@ -11,7 +11,9 @@ rest, crashes some peers there and starts them again from their disks, and goes 
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -159,8 +161,17 @@ def run_bad_day(
         story.play()
     except P2PRDFError as error:
         story.verdict.problems.append(Problem(error.code, "world", str(error)))
+    except Exception as error:  # noqa: BLE001 - whatever a peer raises is a finding of this seed
+        story.verdict.problems.append(Problem("raised", "world", _where(error)))
     story.judge()
     return story.verdict
+
+
+def _where(error: Exception) -> str:
+    """Name an exception and the calls that led to it."""
+    frames = traceback.extract_tb(error.__traceback__)[-4:]
+    calls = ", ".join(f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
+    return f"{type(error).__name__}: {error} ({calls})"
 
 
 class _Story:
