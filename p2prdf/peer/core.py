@@ -21,7 +21,7 @@ A bad message never raises out of ``receive``: it is traced and dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Protocol
 
@@ -35,7 +35,7 @@ from p2prdf.peer.entry import Entry
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.host import Host
 from p2prdf.peer.items import table_kinds
-from p2prdf.peer.repair import Repair
+from p2prdf.peer.repair import Kind, Repair
 from p2prdf.peer.roles import Roles
 from p2prdf.peer.takeover import Takeover
 from p2prdf.rdf.dictionary import TermDictionary
@@ -253,6 +253,11 @@ class Peer:
             groups = as_list(self._tables.group_ids(rows.plan, rows.group))
             found += [(group, rows.step, each) for group, each in zip(groups, as_list(rows.identity), strict=True)]
         return sorted(found)
+
+    @property
+    def kinds(self) -> Sequence[Kind]:
+        """Everything that is kept here, by kind (:mod:`p2prdf.peer.items`)."""
+        return self._kinds
 
     def is_home(self, group: int) -> bool:
         """Return whether this peer is home of a group that lives."""

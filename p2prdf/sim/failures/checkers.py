@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from p2prdf.sim.failures.clients import RepeatedPublishing
+    from p2prdf.sim.failures.subscriber import ResumingSubscriber
     from p2prdf.sim.failures.world import FailingWorld
-    from p2prdf.sim.subscriber import ResumingSubscriber
 
 __all__ = ["attempted", "check_answers", "check_unanswered", "lost_where", "name_of", "owed"]
 
@@ -113,11 +113,13 @@ def check_unanswered(
 ) -> list[Problem]:
     """Return what clients still wait for."""
     problems = []
-    for publishing in publishings:
-        if publishing.open:
-            why = publishing.failures[-1] if publishing.failures else "no answer"
-            text = f"events {publishing.first_event}.. after {publishing.attempts} attempts: {why}"
-            problems.append(Problem("unanswered", f"publisher {publishing.publisher:016x}", text))
+    waiting = [publishing for publishing in publishings if publishing.open]
+    if waiting:
+        first = waiting[0]
+        why = first.failures[-1] if first.failures else "no answer"
+        which = f"the first (events {first.first_event}..) after {first.attempts} attempts"
+        text = f"{len(waiting)} batches, {which}: {why}"
+        problems.append(Problem("unanswered", f"publisher {first.publisher:016x}", text))
     problems += [
         Problem("unanswered", name_of(subscriber), "its end was never confirmed")
         for subscriber in subscribers

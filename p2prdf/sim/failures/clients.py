@@ -19,8 +19,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from p2prdf import keys
+from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.oracle import Publication, Triple
-from p2prdf.sim.subscriber import ResumingSubscriber
 from p2prdf.wire import contract
 from p2prdf.wire.contract import Failed, Notify, Outcome, Published
 

@@ -2,8 +2,9 @@
 
 Promised is that nothing acknowledged is lost whatever crashes as long as disks are kept; links may be
 cut in any way as long as they are mended; and ``copies_min - 1`` disks may be lost, one after the
-other or at once, until the rest has made up for them.  So disks are lost only while every acknowledged
-item has its copies on enough other disks, which the checker knows (:mod:`p2prdf.sim.failures.copies`).
+other or at once, until the rest has made up for them.  So a disk is lost only while every acknowledged
+item has its copies on enough other disks (:mod:`p2prdf.sim.failures.copies`), and after so many only when
+all replicas are equal again (:mod:`p2prdf.sim.failures.replicas`).
 With one replica there is nothing that could make up for a peer's absence: then nobody is told of it,
 and there is no loss of disks.
 """
@@ -15,18 +16,35 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from p2prdf.sim.failures.links import SHAPES, Cut, around, draw_cut
+from p2prdf.sim.failures.replicas import difference
 from p2prdf.sim.failures.world import FAILPOINTS
+from p2prdf.wire import contract
 
 if TYPE_CHECKING:
     from p2prdf.sim.failures.clients import SubscriberClient
     from p2prdf.sim.failures.copies import Copies
     from p2prdf.sim.failures.world import FailingWorld
     from p2prdf.sim.world import Node
+    from p2prdf.wire.contract import Outcome
 
 __all__ = ["Mischief"]
 
 _FAILPOINT_TIMES_MAX: Final = {"written": 12, "synced": 8, "send": 60, "effect": 80, "view": 3}
 _PEERS_MAX: Final = 9
+
+
+class _Leaving:
+    """Waits for a peer to have given away what others are to keep."""
+
+    def __init__(self, world: FailingWorld):
+        self._world = world
+
+    def completed(self, node: Node, _: int, outcome: Outcome) -> None:
+        assert isinstance(outcome, contract.Left), outcome
+        self._world.schedule(0.0, self._world.depart, node)
+
+    def cut_off(self, _: Node) -> None:
+        """A peer that crashed instead comes back and stays."""
 
 
 class Mischief:
@@ -42,6 +60,8 @@ class Mischief:
         self._clients = clients
         self._cuts: list[tuple[Cut, bool]] = []
         self._over = False
+        self._losses = 0
+        """Disks lost since all replicas were equal."""
         world.on_crash = self._bring_back
         self._bringing = True
         self._kinds: dict[str, Callable[[], None]] = {
@@ -115,6 +135,8 @@ class Mischief:
     def _disk_loss(self) -> None:
         """Crash a peer and bring it back with an empty disk, if the others can make up for it."""
         world, random = self._world, self._random
+        if self._losses >= world.options.config.copies_min - 1 and not self._made_up():
+            return
         order = list(world.members())
         random.shuffle(order)
         for node in order:
@@ -126,9 +148,17 @@ class Mischief:
                 world.machines[node.index].disk.lose()
                 seconds = random.uniform(self._failures.down_min_seconds, self._failures.down_max_seconds)
                 world.schedule(seconds, self._return, node, random.random() < self._failures.moved_probability)
+                self._losses += 1
                 world.happened["disk-loss"] += 1
                 world.say(node, "disk lost")
                 return
+
+    def _made_up(self) -> bool:
+        """Return whether the peers have made up for all disks lost so far."""
+        world = self._world
+        if all(map(world.alive, world.members())) and difference(world) is None:
+            self._losses = 0
+        return self._losses == 0
 
     def _slow_disk(self) -> None:
         node = self._victim()
@@ -211,7 +241,12 @@ class Mischief:
             self._world.join(self._random.getrandbits(64))
 
     def _leave(self) -> None:
-        """Leaving needs the peer's own doing; until it has a way to, nobody leaves."""
+        """Have a peer leave in good order, if enough others stay."""
+        world, node = self._world, self._victim()
+        members = sum(1 for _ in world.members())
+        if node is not None and members > max(3, world.options.config.replicas):
+            world.say(node, "is asked to leave")
+            world.request(node, contract.Leave, _Leaving(world))
 
     # --- clients ---------------------------------------------------------------------------------
 

@@ -11,7 +11,9 @@ rest, crashes some peers there and starts them again from their disks, and goes 
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -25,9 +27,10 @@ from p2prdf.sim.failures.clients import Publisher, RepeatedPublishing, Subscribe
 from p2prdf.sim.failures.copies import Copies
 from p2prdf.sim.failures.mischief import Mischief
 from p2prdf.sim.failures.options import Failures
+from p2prdf.sim.failures.replicas import difference
+from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.faults import CALM, Faults
-from p2prdf.sim.subscriber import ResumingSubscriber
 from p2prdf.sim.workload import draw_query, draw_triples, draw_vocabulary
 from p2prdf.sim.world import WorldOptions
 
@@ -158,8 +161,17 @@ def run_bad_day(
         story.play()
     except P2PRDFError as error:
         story.verdict.problems.append(Problem(error.code, "world", str(error)))
+    except Exception as error:  # noqa: BLE001 - whatever a peer raises is a finding of this seed
+        story.verdict.problems.append(Problem("raised", "world", _where(error)))
     story.judge()
     return story.verdict
+
+
+def _where(error: Exception) -> str:
+    """Name an exception and the calls that led to it."""
+    frames = traceback.extract_tb(error.__traceback__)[-4:]
+    calls = ", ".join(f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
+    return f"{type(error).__name__}: {error} ({calls})"
 
 
 class _Story:
@@ -272,9 +284,9 @@ class _Story:
         if not self.world.views.true():
             return "views differ from what is true"
         for node in self.world.living():
-            if not node.peer.quiet:
+            if not node.peer.quiet or node.peer.status()["rejoining"]:
                 return f"peer {node.index} is not quiet: {_status(node)}"
-        return None
+        return difference(self.world) if self.day.options.config.replicas > 1 else None
 
     # --- judging ---------------------------------------------------------------------------------
 
@@ -283,6 +295,8 @@ class _Story:
         world, verdict, publishings = self.world, self.verdict, self._publishings
         records = [client.record for client in self._clients]
         self._copies.look("at the end")
+        if not verdict.problems:  # at rest
+            self._copies.check_whole(publishings)
         verdict.problems += self._copies.problems
         verdict.problems += check_unanswered(publishings, records)
         for record in records:

@@ -215,14 +215,9 @@ class FailingWorld(World):
         entropy = self._generator(f"peer {node.index} life {machine.life}")
         node.peer = Peer(node.contact, node.peer.config, node.dictionary, columns=node.columns, entropy=entropy)
         node.turns = 0
-        if self._restoring:
-            records = [message for record in machine.disk.durable for message in self.read(node, record)]
-            node.peer.restore(records, now=self.now + node.skew)  # type: ignore[attr-defined]
+        records = [message for record in machine.disk.durable for message in self.read(node, record)]
+        node.peer.restore(records, now=self.now + node.skew)
         self._arm(node)
-
-    @property
-    def _restoring(self) -> bool:
-        return hasattr(Peer, "restore")
 
     def join(self, key: int) -> Node:
         """Let a new peer take part."""
@@ -242,6 +237,8 @@ class FailingWorld(World):
 
     def depart(self, node: Node) -> None:
         """End the process of a peer that has left for good; its disk goes with it."""
+        if not self.alive(node):
+            return
         self.happened["leave"] += 1
         self.say(node, "has left")
         self.machines[node.index].left = True
@@ -453,13 +450,12 @@ class FailingWorld(World):
     def compact(self, node: Node) -> None:
         """Replace the disk's records by a snapshot of the peer, a few messages at a time."""
         machine = self.machines[node.index]
-        if not machine.alive or machine.disk.compacting or not self._restoring:
+        if not machine.alive or machine.disk.compacting:
             return
         self.happened["compaction"] += 1
         self.say(node, f"compaction of {len(machine.disk.durable)} records")
         machine.disk.begin_compaction()
-        snapshot: Iterator[Message] = node.peer.snapshot()  # type: ignore[attr-defined]
-        self._compact_on(node, machine.life, snapshot, [])
+        self._compact_on(node, machine.life, node.peer.snapshot(), [])
 
     def _compact_on(self, node: Node, life: int, snapshot: Iterator[Message], taken: list[Record]) -> None:
         machine = self.machines[node.index]
