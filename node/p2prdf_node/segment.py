@@ -74,6 +74,10 @@ class Files:
         """Open a fresh file for writing."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
 
+    def close(self, descriptor: int) -> None:
+        """Close a file that was written."""
+        os.close(descriptor)
+
     def write(self, descriptor: int, parts: Sequence[bytes]) -> None:
         """Write all of the parts, in order."""
         left: deque[bytes | memoryview] = deque(part for part in parts if part)
@@ -145,7 +149,7 @@ class SegmentWriter:
         try:
             files.write(self._descriptor, [header, _check(b"", header)])
         except OSError:
-            os.close(self._descriptor)
+            self.close()
             raise
         self.end = HEADER_BYTES
         """Where the next record goes."""
@@ -177,8 +181,10 @@ class SegmentWriter:
         os.ftruncate(self._descriptor, end)
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._descriptor)
+        """Close the file.  A second call does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            self._files.close(descriptor)
 
 
 def _head_check(key: bytes, head: bytes, position: int) -> bytes:

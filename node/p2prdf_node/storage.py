@@ -106,7 +106,7 @@ def write_durably(files: Files, path: Path, text: str) -> None:
         files.write(descriptor, [text.encode()])
         files.sync(descriptor)
     finally:
-        os.close(descriptor)
+        files.close(descriptor)
     files.rename(fresh, path)
     files.sync_directory(path.parent)
 
@@ -283,8 +283,8 @@ class Storage:
 
     # --- writing ---------------------------------------------------------------------------------
 
-    def commit(self, records: Sequence[bytes], *, sync: bool = True) -> None:
-        """Append records; when this returns they are on the disk (given to the system, if not ``sync``).
+    def commit(self, records: Sequence[bytes]) -> None:
+        """Append records; when this returns they are on the disk.
 
         Raises DiskRefused; then none of them counts as kept.  If the disk is full, the same call may succeed
         later; otherwise every further call fails.
@@ -295,8 +295,7 @@ class Storage:
         try:
             writer = self._ready_writer()
             writer.write(records)
-            if sync:
-                writer.sync()
+            writer.sync()
         except OSError as error:
             raise self._refused(error) from error
         self.log_bytes += writer.end - self._last_end
@@ -315,7 +314,7 @@ class Storage:
                 self._writer.sync()
                 self._files.sync_directory(self._directory)
             except OSError:
-                self._drop_writer()
+                self._end_segment()
                 with contextlib.suppress(OSError):
                     self._files.remove(path)
                 raise
@@ -324,12 +323,7 @@ class Storage:
         return self._writer
 
     def _end_segment(self) -> None:
-        """Have the next commit begin a segment.  What was written without ``sync`` is synced."""
-        if self._writer is not None:
-            self._writer.sync()
-            self._drop_writer()
-
-    def _drop_writer(self) -> None:
+        """Have the next commit begin a segment."""
         writer, self._writer = self._writer, None
         if writer is not None:
             with contextlib.suppress(OSError):
@@ -340,7 +334,7 @@ class Storage:
         if self._writer is not None:
             with contextlib.suppress(OSError):  # what is behind the end does not count, but takes room
                 self._writer.cut(self._last_end)
-            self._drop_writer()
+            self._end_segment()
         refusal = DiskRefused(self._directory, error)
         if not refusal.full:
             self._failure = refusal
@@ -348,10 +342,7 @@ class Storage:
 
     def close(self) -> None:
         """End the current segment; the lock is the caller's."""
-        if self._failure is None:
-            with contextlib.suppress(OSError):
-                self._end_segment()
-        self._drop_writer()
+        self._end_segment()
 
     # --- replacing -------------------------------------------------------------------------------
 
@@ -363,10 +354,7 @@ class Storage:
         """
         if self._failure is not None:
             raise self._failure
-        try:
-            self._end_segment()
-        except OSError as error:
-            raise self._refused(error) from error
+        self._end_segment()
         number = self._last
         path = self._path(SNAPSHOT, number)
         fresh = path.with_suffix(".snapshot.new")

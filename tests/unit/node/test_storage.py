@@ -97,13 +97,6 @@ def test_a_segment_is_ended_when_it_is_long(tmp_path, monkeypatch):
     held.close()
 
 
-def test_what_was_committed_without_sync_is_there_after_closing(tmp_path):
-    held, _ = opened(tmp_path)
-    held.commit([b"one"], sync=False)
-    held.close()
-    assert contents(tmp_path) == [b"one"]
-
-
 def test_nothing_is_added_before_everything_was_read(tmp_path):
     held = Storage(tmp_path, NODE, CLUSTER)
     with pytest.raises(AssertionError):
@@ -554,6 +547,10 @@ class CrashingFiles(Files):
         self._undo.append(lambda: path.unlink(missing_ok=True))
         return descriptor
 
+    def close(self, descriptor):
+        super().close(descriptor)
+        del self._names[descriptor]
+
     def write(self, descriptor, parts):
         self._step()
         super().write(descriptor, parts)
@@ -589,6 +586,8 @@ class CrashingFiles(Files):
 
     def lose(self):
         """Take back some of what was not synced, as a power cut would."""
+        for descriptor in list(self._names):
+            self.close(descriptor)
         for path, synced in self._synced.items():
             if path.exists():
                 os.truncate(path, self._random.randint(synced, max(synced, path.stat().st_size)))
