@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-.PHONY: help install demo test check lint types floors bench chaos simulate experiments wheel wheel-test clean
+.PHONY: help install demo test check lint types floors bench simulate experiments wheel wheel-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | \
@@ -57,6 +57,7 @@ bench: $(STAMP) ## triples and answers per second, bytes per row, side by side w
 	@$(BIN)/python tests/benchmarks/run.py $(ARGS)
 
 MINUTES ?= 1
+.PHONY: chaos
 chaos: $(STAMP) ## real nodes killed while clients publish and subscribe; MINUTES=10 ARGS='--network'
 	@PYTHONPATH=tests/support $(BIN)/python -m chaos --minutes $(MINUTES) $(ARGS)
 
