@@ -59,6 +59,11 @@ faults: $(STAMP) ## seeded crashes, lost disks and partitions against the oracle
 bench: $(STAMP) ## triples and answers per second, bytes per row, side by side with re-execution
 	@$(BIN)/python tests/benchmarks/run.py $(ARGS)
 
+MINUTES ?= 1
+.PHONY: chaos
+chaos: $(STAMP) ## real nodes killed while clients publish and subscribe; MINUTES=10 ARGS='--network'
+	@PYTHONPATH=tests/support $(BIN)/python -m chaos --minutes $(MINUTES) $(ARGS)
+
 experiments: $(STAMP) ## the seed paper's experiments at full size, figures into docs/figures; ten minutes
 	@for name in load-distribution address-cache triple-rate query-count network-size hot-keys agreement; do \
 		figure=docs/figures/$$name.svg; test $$name != agreement || figure=; \
