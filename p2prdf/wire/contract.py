@@ -100,9 +100,13 @@ class OwnersFound:
 
 @dataclass(frozen=True, slots=True)
 class ContactSeen:
-    """The overlay knows of this live peer."""
+    """The overlay knows of this live peer.
+
+    ``zone``: the failure zone it names, where the overlay tells; "" if it names none.
+    """
 
     contact: Contact
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
