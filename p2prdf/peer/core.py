@@ -80,8 +80,9 @@ class Peer:
         first_transfer = entropy.getrandbits(48) if entropy is not None else 0
         self._exchange = Exchange(contact, config, columns, first_transfer)
         self._engine = Engine(self._exchange, self._tables, dictionary, self._answers_here)
+        draw = entropy.getrandbits if entropy is not None else self._exchange.draw
         self._host = Host(
-            self._exchange, self._engine, self._tables, dictionary, self._to_self, self._add_roles
+            self._exchange, self._engine, self._tables, dictionary, self._to_self, self._add_roles, draw
         )
         self._entry = Entry(self._exchange, self._engine, self._host, lambda: self.roles)
         self._advertised = config.fixed_roles
@@ -245,6 +246,7 @@ class Peer:
             messages.NotOwner: self._not_owner,
             messages.Deliver: lambda _, message: entry.deliver(message),
             messages.Delivered: host.delivered,
+            messages.SettledAnswers: lambda _, message: entry.settled(message),
             messages.OpenSubscription: host.open,
             messages.SubscriptionOpened: lambda _, message: entry.opened(message),
             messages.SubscriptionRefused: lambda _, message: entry.refused(message),
