@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from p2prdf.columns import as_list
 from p2prdf.peer.exchange import Exchange
@@ -45,6 +46,30 @@ class ByKey:
             self._to_self(message)
         else:
             exchange.send(owner, message, tokens)
+
+    def to_all(self, key: int, message: Message, tokens: tuple[int, ...] = ()) -> None:
+        """Send a message to all who keep a key; this peer may be one of them."""
+        exchange = self._exchange
+        if not exchange.replicated:
+            self.to_owner(key, message, tokens)
+            return
+        keepers = exchange.replica_set(key)
+        if keepers is None:
+            exchange.hold(tokens)
+
+            def again() -> None:
+                self.to_all(key, message, tokens)
+                exchange.release(tokens)
+
+            exchange.park([exchange.cache.gap() or 0], again)
+            return
+        for keeper in keepers:
+            if keeper.key == exchange.own.key:
+                self._to_self(message)
+                exchange.hold(tokens)
+                exchange.after_turn.append(partial(exchange.release, tokens))
+            else:
+                exchange.send(keeper, message, tokens)
 
     def reply(self, to: Contact, message: Message) -> None:
         """Send a message to a peer, which may be this one."""

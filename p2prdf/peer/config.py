@@ -42,6 +42,9 @@ class PeerConfig:
     copies_min: int = 1
     """Copies that must be safe before anything counts as done; never more than there are peers for them."""
 
+    durable: bool = False
+    """Ask the driver to keep what this peer takes in (``Persist``); off: nothing outlives the process."""
+
     address_cache: bool = True
     """Off: each key is looked up each time (to show what the cache is worth)."""
 
@@ -70,6 +73,9 @@ class PeerConfig:
     request_seconds: float = 60.0
     """How long a home may take to answer before a request of the application fails."""
 
+    repair_seconds: float = 5.0
+    """How long after something has changed replicas compare what they hold; at once when peers come or go."""
+
     rates_seconds: float = 0.5
     """How long a home waits for counted rates before it orders a query's patterns without."""
 
@@ -92,7 +98,8 @@ class PeerConfig:
     """How far apart the peers' clocks may be; `subscribe` waits as long, so that later publications count."""
 
     hot_keys: bool = True
-    """Split keys under which too much arrives; off: this peer splits none, but goes along with others."""
+    """Split keys under which too much arrives; off: this peer splits none, but goes along with others.  With
+    several replicas no key is split."""
 
     hot_interval_seconds: float = 30.0
     """How often conclusions are drawn from what has arrived."""
@@ -140,7 +147,13 @@ class PeerConfig:
 
     @property
     def hops_allowed(self) -> int:
-        """Hops of triples and rows: where they find their own way, one more for each bit of a key."""
+        """Hops of triples and rows: where they find their own way, one more for each bit of a key.
+
+        With replicas one: whoever is asked to keep what others should keep by its view sends it to all of them.
+        If these see it otherwise again, they keep it, and offer it to others later.
+        """
+        if self.replicas > 1:
+            return 1
         return self.hops_max + (_KEY_BITS if self.multisend == "recursive" else 0)
 
     @property

@@ -45,7 +45,7 @@ class Host:
         tables: Tables,
         dictionary: TermDictionary,
         to_self: Callable[[Message], None],
-        add_roles: Callable[[int], None],
+        add_roles: Callable[[int, int], None],
         draw: Callable[[int], int],
     ):
         """``draw`` returns so many random bits."""
@@ -102,7 +102,7 @@ class Host:
         gone = GroupsGone(self._columns.column([group.identity]))
         for step in range(last):
             for key in self._opening.install_keys(group.plan, step, group):
-                self._by_key.to_owner(key, gone)
+                self._by_key.to_all(key, gone)
 
     # --- leases of groups ------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ class Opening:
         tables: Tables,
         dictionary: TermDictionary,
         *,
-        add_roles: Callable[[int], None],
+        add_roles: Callable[[int, int], None],
         begin: Callable[[Subscription], None],
     ):
         self._exchange = exchange
@@ -148,7 +148,8 @@ class Opening:
         if gap is not None:  # not all peers are known yet
             self._exchange.park([gap], partial(self._advertise, group))
             return
-        self._add_roles(missing)
+        since = self._exchange.tick()
+        self._add_roles(missing, since)
 
         def done() -> None:
             self._confirmed |= missing
@@ -158,7 +159,7 @@ class Opening:
         token = self._exchange.token(done)
         for contact in self._exchange.cache.contacts():
             if contact.key != self._exchange.own.key:
-                self._exchange.send(contact, Advertise(missing), (token,))
+                self._exchange.send(contact, Advertise(missing, since), (token,))
         self._exchange.release((token,))
 
     # --- installing ------------------------------------------------------------------------------
@@ -190,7 +191,7 @@ class Opening:
         for step in range(last):
             message = IndexQuery(plan, step, groups, refresh)
             for key in self.install_keys(plan, step, group):
-                self._by_key.to_owner(key, message, (token,))
+                self._by_key.to_all(key, message, (token,))
         exchange.release((token,))
 
     def _columns_of(self, group: Group) -> Groups:

@@ -14,8 +14,9 @@ from p2prdf.wire.messages import Contact, Message, Parcel
 
 __all__ = [
     "AcknowledgeAnswers", "Attach", "Attached", "Completed", "ContactLost", "ContactSeen", "Detach", "Effect",
-    "Ended", "Failed", "FindOwner", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published", "Request",
-    "Send", "Settled", "Subscribe", "Subscribed", "Trace", "Unsubscribe", "Unsubscribed",
+    "Ended", "Failed", "FindOwner", "Leave", "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish",
+    "Published", "Request", "Send", "Settled", "Subscribe", "Subscribed", "Trace", "Unsubscribe",
+    "Unsubscribed",
 ]  # fmt: skip
 
 
@@ -108,9 +109,10 @@ class OwnersFound:
 
 @dataclass(frozen=True, slots=True)
 class ContactSeen:
-    """The overlay knows of this live peer."""
+    """The overlay knows of this live peer; ``zone``: peers that may fail together with it ("": none)."""
 
     contact: Contact
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +122,15 @@ class ContactLost:
     contact: Contact
 
 
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """This peer is to stop for good: give others what they are to keep then."""
+
+    request: int
+
+
 Request = (
-    Publish | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers | OwnersFound | ContactSeen
+    Leave | Publish | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers | OwnersFound | ContactSeen
     | ContactLost
 )  # fmt: skip
 
@@ -171,13 +180,18 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """Everything kept here is kept by others."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
     """What was acknowledged never comes again."""
 
     subscription: int
 
 
-Outcome = Published | Subscribed | Attached | Unsubscribed | Settled | Failed
+Outcome = Left | Published | Subscribed | Attached | Unsubscribed | Settled | Failed
 
 
 # --- effects: from the peer to its driver, in the order to be carried out ------------------------
@@ -234,9 +248,9 @@ class FindOwner:
 
 @dataclass(frozen=True, slots=True)
 class Persist:
-    """What the peer has just taken in and will acknowledge: the one place where durability goes.
+    """Keep what the peer has just taken in and will acknowledge; it is given back to ``Peer.restore``.
 
-    Carried out before any later Send of the same list.  Today's drivers keep nothing.
+    Carried out, and safe on the disk, before any later effect of the same list.
     """
 
     message: Message

@@ -125,8 +125,9 @@ class IndexTriples:
     this view the receiver is the primary of the replica set under that role, and so joins what it stores.
 
     ``origin`` is the key of the peer where they were published (0: nobody waits for it any more, as when
-    triples come by repair), ``published`` all roles they were published under, and ``complete`` a stamp: all
-    that the origin published up to it is at its owners (:mod:`p2prdf.peer.roll_forward`).
+    triples come by repair), ``published`` all roles they were published under; all that the origin published from
+    the stamp ``began``, when its present life began, to ``complete`` is at its owners
+    (:mod:`p2prdf.peer.roll_forward`).
     """
 
     s: Column = _terms()
@@ -139,6 +140,7 @@ class IndexTriples:
     view: int = 0
     origin: int = 0
     published: int = 0
+    began: int = 0
     complete: int = 0
 
     def __len__(self) -> int:
@@ -147,8 +149,9 @@ class IndexTriples:
 
 @dataclass(frozen=True, slots=True)
 class PublicationsComplete:
-    """Peer where something was published to holders: all it published up to this stamp is at its owners."""
+    """Peer to all others: all that was published here between these stamps is at its owners (as in IndexTriples)."""
 
+    began: int
     complete: int
 
 
@@ -271,10 +274,9 @@ class AskRoles:
 
 @dataclass(frozen=True, slots=True)
 class TellRoles:
-    """Neighbour to new peer: the roles waited on, as far as it has heard.  ``since`` as in Advertise."""
+    """Neighbour to new peer: the roles waited on, as far as it has heard."""
 
     roles: int
-    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,13 +338,14 @@ class Summary:
 class Offer:
     """What I hold of a kind that you should hold too: identities.
 
-    Answer to a Summary: those in ``buckets`` (of so many as the Summary had), the buckets that differ; none
-    if all are equal.  ``more``: further buckets differ, ask again.  With request 0: on its own account, what
-    is kept here without being owned.
+    ``asked``: answer to the Summary of that number: what is in the buckets (of so many as the Summary had) that
+    differ, identity 0 if nothing is; no row if all are equal.  ``more``: further buckets differ, ask again.
+    Otherwise on its own account: what is kept here and may not be where it belongs.
     """
 
     request: int
     kind: int
+    asked: bool
     more: bool
     buckets: Column = _u32()
     identities: Column = _u64()
@@ -350,10 +353,11 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """Answer to an Offer: send me these."""
+    """Answer to an Offer, of which it says the same: send me these; none: I have them all."""
 
     request: int
     kind: int
+    asked: bool
     identities: Column = _u64()
 
 
