@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from p2prdf.rdf.dictionary import TermDictionary
     from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
     from p2prdf.sim.oracle import Row
-    from p2prdf.sim.world import Node, World
     from p2prdf.wire.contract import Failed, Notify, Request, Subscribed
 
 __all__ = ["ResumingSubscriber"]
