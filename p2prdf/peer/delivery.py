@@ -139,12 +139,10 @@ class Delivery:
         if not self._by_key.at_owner(subscription_home(message.subscription), message, sender):
             return
         subscription = self._home.subscriptions.get(message.subscription)
-        if subscription is None:
-            self._by_key.reply(message.subscriber, _unknown(message.request, message.subscription))
-            return
-        subscription.log.acknowledge(message.identity)
+        if subscription is not None:
+            subscription.log.acknowledge(message.identity)
+            self.pump(subscription)
         self._by_key.reply(message.subscriber, SettledAnswers(message.request, message.subscription))
-        self.pump(subscription)
 
     # --- attaching and renewing ------------------------------------------------------------------
 

@@ -134,14 +134,18 @@ def _query(query: ConjunctiveQuery) -> str:
 
 _SILENT: Final = frozenset({"born", "event", "oldest"})
 _ZERO_IS_THE_RULE: Final = frozenset(
-    {"began", "complete", "hops", "lost", "origin", "published", "refresh", "since", "view"}
+    {"began", "complete", "epoch", "hops", "lost", "origin", "published", "refresh", "since", "view"}
 )
+_IDENTIFIERS: Final = (
+    "epoch", "group", "groups", "have", "identities", "identity", "key", "keys", "opener", "origin", "publisher",
+    "receiver_key", "subscription", "subscriptions", "sums",
+)  # fmt: skip
+_STAMPS: Final = (
+    "began", "changed", "complete", "lease", "refresh", "since", "since_max", "since_min", "time", "youngest",
+)  # fmt: skip
 _SPELLINGS: Final[dict[str, Callable[[Any], str]]] = {
-    **dict.fromkeys(
-        ("groups", "identities", "identity", "key", "keys", "origin", "publisher", "receiver_key", "sums"), _hexadecimal
-    ),
-    **dict.fromkeys(("subscription", "subscriptions"), _hexadecimal),
-    **dict.fromkeys(("began", "complete", "lease", "refresh", "since", "time"), _stamp),
+    **dict.fromkeys(_IDENTIFIERS, _hexadecimal),
+    **dict.fromkeys(_STAMPS, _stamp),
     "role": _role,
     "published": _roles,
     "roles": _roles,

@@ -54,15 +54,15 @@ def _caught(prepare: Callable[[World], None] | None, kinds: set[str], *, hot: bo
     pytest.fail(f"{HOT_SEEDS_MAX if hot else SEEDS_MAX} seeds and the mutant lives")
 
 
-def _swallow(kind: type) -> Callable[[World], None]:
-    """Make the first message of a kind vanish although its receiver acknowledges it."""
+def _swallow(kind: type, *, every: bool = False) -> Callable[[World], None]:
+    """Make the first message of a kind vanish although its receiver acknowledges it, or every one."""
 
     def prepare(world: World) -> None:
         swallowed: list[tuple[int, int]] = []
 
         def tap(node: Node, parcel: Parcel) -> Parcel:
             transfer = (node.index, parcel.transfer)
-            if isinstance(parcel.message, kind) and (not swallowed or transfer in swallowed):
+            if isinstance(parcel.message, kind) and (every or not swallowed or transfer in swallowed):
                 swallowed.append(transfer)
                 return dataclasses.replace(parcel, message=GroupsGone([]))
             return parcel
@@ -92,7 +92,11 @@ def test_an_advertisement_that_vanishes_is_missed():
 
 
 def test_a_subscriber_that_never_hears_of_its_subscription_is_missed():
-    _caught(_swallow(SubscriptionOpened), {"unanswered", "refused"})
+    """However often it asks; what is lost once is asked for again."""
+    _caught(_swallow(SubscriptionOpened, every=True), {"unanswered", "refused"})
+    for seed in range(10):
+        outcome = run_scenario(draw_scenario(seed), prepare=_swallow(SubscriptionOpened))
+        assert outcome.good, outcome.report()
 
 
 def _change_notify(change: Callable[..., list]) -> Callable[[World], None]:

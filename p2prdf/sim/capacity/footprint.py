@@ -21,11 +21,11 @@ import numpy.typing as npt
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, as_array
-from p2prdf.continuous.home import Group, Home
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan
+from p2prdf.rdf.query import Plan
 from p2prdf.rdf.sparql import compile_filter
 from p2prdf.store.columnar import ColumnarTables
+from p2prdf.store.result_log import ResultLog
 from p2prdf.store.tables import Derived
 from p2prdf.wire.messages import Groups
 
@@ -209,17 +209,18 @@ def _renamed(rows: Derived, ids: U32, numbers: dict[Plan, tuple[I64, I64]]) -> D
 
 
 def _answers_bytes(count: int) -> int:
-    """Return what a home keeps of so many answers, to know them when they come again."""
+    """Return what a home keeps of so many acknowledged answers, to know them when they come again."""
     counted = min(count, _SAMPLED_MAX)
-    home = Home(ARRAYS, log_rows_max=1)
-    group = Group(0, 0, ConjunctiveQuery(((0, -1, 1),), ("<urn:p>",), (0,), ("s",)), Algorithm.CSBV, per_event=False)
+    logs: list[ResultLog] = []
 
     def take() -> None:
+        log = ResultLog(ARRAYS, count + 1)
+        logs.append(log)
         for start in range(0, counted, _AT_ONCE):
             end = min(start + _AT_ONCE, counted)
             identities = keys.fmix_array(np.arange(start, end, dtype=np.uint64))
-            stamps = keys.fmix_array(np.full(end - start, start, np.uint64))
-            home.record(group, identities, stamps, stamps, ())
+            log.append(identities, identities, ())
+            log.acknowledge(identities)
 
     return round(_allocated(take) * count / max(1, counted))
 

@@ -188,7 +188,7 @@ def test_what_is_published_at_one_is_told_at_the_other(pair):
 
 
 def test_a_subscriber_that_comes_back_gets_what_it_has_not_acknowledged(pair):
-    """Wherever it comes back to, numbered from 1 in an epoch of its own; what it brings along counts as acknowledged."""
+    """Wherever it comes back to, numbered from 1 in an epoch of its own; what it says it has is acknowledged."""
     outcome = pair.subscribe(LOW)
     pair.publish(HIGH, *some(10))
     told = pair.identities()
@@ -217,7 +217,7 @@ def test_acknowledging_again_or_too_early_is_harmless(pair):
         pair.submit(LOW, AcknowledgeAnswers(request, outcome.subscription, make(told)))
         assert pair.completed[request] == Settled(outcome.subscription)
     pair.submit(LOW, AcknowledgeAnswers(42, outcome.subscription + 1, make(told)))
-    assert pair.completed[42].code == "subscription-gone"
+    assert pair.completed[42] == Settled(outcome.subscription + 1), "of what is gone nothing comes either"
 
 
 def test_who_had_a_subscription_before_is_told_that_another_has_it_now(pair):

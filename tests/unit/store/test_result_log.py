@@ -203,7 +203,7 @@ OPERATION = st.one_of(
 @BOTH
 @given(script=st.lists(OPERATION, max_size=40), rows_max=st.integers(1, 12))
 def test_every_answer_is_handed_out_or_told_to_be_lost_or_acknowledged(columns, script, rows_max):
-    """In any order of calls numbers have no unexplained hole, nothing comes twice in an epoch, and the log is bounded."""
+    """In any order of calls: numbers have no unexplained hole, nothing comes twice in an epoch, the log is bounded."""
     log = Log(columns, rows_max)
     added: set[int] = set()
     acknowledged: set[int] = set()

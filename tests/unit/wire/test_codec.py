@@ -22,7 +22,7 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Plan, make_plan
 from p2prdf.wire import codec, shapes
 from p2prdf.wire import messages as m
-from p2prdf.wire.codec import NUMBERS, FrameCodec, FrameReader
+from p2prdf.wire.codec import NUMBERS, VERSION, FrameCodec, FrameReader
 
 MATERIALS = {"arrays": ARRAYS, "lists": LISTS}
 IRIS = [f"<urn:x:{i}>" for i in range(30)] + ["<urn:x:\u00e9\U0001f600>"]
@@ -119,6 +119,15 @@ class Maker:
             contacts = tuple(self.contact() for _ in range(self.draw(st.integers(0, 3))))
             before = tuple(self.contact() for _ in contacts)
             return m.NotOwner(contacts, self.draw(st.sampled_from([(), before])))
+        if kind is m.KeepSubscription:
+            query = self.query()
+            numbers = {
+                field.name: self.field(kind, field)
+                for field in dataclasses.fields(kind)
+                if field.name not in ("query", "order")
+            }
+            order = tuple(self.draw(st.permutations(range(len(query.patterns)))))
+            return m.KeepSubscription(query=query, order=order, **numbers)
         self.rows = 1 << self.draw(st.integers(0, 5)) if kind is m.Summary else self.draw(st.integers(0, 40))
         return kind(*[self.field(kind, field) for field in dataclasses.fields(kind)])
 
@@ -142,7 +151,7 @@ class Maker:
                 return self.numbers(TOP, np.uint64)
             case "u32":
                 roles = (1 << 32) - 1 if kind is m.IndexTriples else 65_535
-                top = {"roles": roles, "position": 200}.get(field.name, (1 << 32) - 1)
+                top = {"roles": roles, "position": 200, "known": 3}.get(field.name, (1 << 32) - 1)
                 return self.numbers(top, np.uint32)
         if field.type == "Contact":
             return self.contact()
@@ -374,8 +383,8 @@ def check_refused_or_taken(body: bytes) -> None:
 @given(st.binary(max_size=200))
 def test_random_bytes_are_refused_and_nothing_else_happens(body):
     check_refused_or_taken(body)
-    check_refused_or_taken(b"\x93\x01\x90" + body)
-    check_refused_or_taken(b"\x93\x01\x91\xa3<a>\x91" + body)
+    check_refused_or_taken(b"\x93\x02\x90" + body)
+    check_refused_or_taken(b"\x93\x02\x91\xa3<a>\x91" + body)
 
 
 def test_every_truncation_of_a_valid_frame_is_refused():
@@ -424,7 +433,7 @@ def test_valid_frames_with_parts_replaced_are_refused_or_taken(which, seed):
     check_refused_or_taken(msgpack.packb(_replaced(body, random)))
 
 
-def frame_of(*messages: Any, terms: Any = ("<a>", '"b"'), version: Any = 1) -> bytes:
+def frame_of(*messages: Any, terms: Any = ("<a>", '"b"'), version: Any = VERSION) -> bytes:
     return msgpack.packb([version, terms, messages])
 
 
@@ -460,9 +469,9 @@ def query(**changes: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (frame_of(version=2), "frame version 2; this peer speaks version 1"),
+        (frame_of(version=1), "frame version 1; this peer speaks version 2"),
         (frame_of(version=True), "frame version True"),
-        (msgpack.packb([1, []]), "a frame has 3 parts, not 2"),
+        (msgpack.packb([VERSION, []]), "a frame has 3 parts, not 2"),
         (msgpack.packb({}), "not a sequence"),
         (frame_of(terms=["<a>", 5]), "a term is not a string"),
         (frame_of(terms=["<a>", []]), "a term is not a string"),
@@ -472,7 +481,7 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(terms=['"a']), "is not a term"),
         (frame_of(terms=[""]), "'' is not a term"),
         (frame_of(terms=["_:b"]), "is not a term"),
-        (msgpack.packb([1, [b"<\xff>"], []]).replace(b"\xc4", b"\xd9"), "not a frame"),
+        (msgpack.packb([VERSION, [b"<\xff>"], []]).replace(b"\xc4", b"\xd9"), "not a frame"),
         (frame_of([99]), "unknown message type 99"),
         (frame_of([]), "unknown message type None"),
         (frame_of([[1]]), "unknown message type a tuple"),
@@ -543,19 +552,19 @@ def query(**changes: Any) -> list[Any]:
         (frame_of([*query()[:-2], float("nan"), 0]), "nan is not a number of seconds"),
         (frame_of([*query()[:-2], float("inf"), 0]), "inf is not a number of seconds"),
         (frame_of([*query()[:-2], -1, 0]), "-1 is not a number of seconds"),
-        (frame_of([23, 1, 2, 3, ONE, ONE, [ONE] * 257]), "257 columns"),
+        (frame_of([23, 1, 2, 3, ONE, ONE, [ONE] * 257, 0]), "257 columns"),
         (frame_of([68, 1, "SELECT", "magic", False, 1.0]), "unknown algorithm"),
         (frame_of(*[[11]] * (codec.MESSAGES_MAX + 1)), "8193 messages"),
         (frame_of([7, [65_536, 1], [65_536, 1]]), "equal values than the frame has bytes"),
-        (msgpack.packb([1, [], [[[[]] * 70_000] * 8]]), "more than 524288 parts"),
-        (b"\x93\x01\x90\xdd\xff\xff\xff\xff", "exceeds max_array_len"),
-        (b"\x93\x01\x91\xdb\xff\xff\xff\xff", "not a frame"),
-        (b"\x93\x01\x90\x91\x92\x05\xc6\xff\xff\xff\xff", "not a frame"),
-        (b"\x93\x01\x90\x91\xdf\xff\xff\xff\xff", "exceeds max_map_len"),
-        (b"\x93\x01\x90\x91\xd6\xff\x00\x00\x00\x00", "exceeds max_ext_len"),
-        (b"\x93\x01\x90\x91\xc7\x00\x05", "extension type 5"),
+        (msgpack.packb([VERSION, [], [[[[]] * 70_000] * 8]]), "more than 524288 parts"),
+        (b"\x93\x02\x90\xdd\xff\xff\xff\xff", "exceeds max_array_len"),
+        (b"\x93\x02\x91\xdb\xff\xff\xff\xff", "not a frame"),
+        (b"\x93\x02\x90\x91\x92\x05\xc6\xff\xff\xff\xff", "not a frame"),
+        (b"\x93\x02\x90\x91\xdf\xff\xff\xff\xff", "exceeds max_map_len"),
+        (b"\x93\x02\x90\x91\xd6\xff\x00\x00\x00\x00", "exceeds max_ext_len"),
+        (b"\x93\x02\x90\x91\xc7\x00\x05", "extension type 5"),
         (b"\x91" * 5000, "not a frame"),
-        (b"\x93\x01\x90\x90\x00", "extra data"),
+        (b"\x93\x02\x90\x90\x00", "extra data"),
         (b"", "not a frame"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -587,13 +596,15 @@ def test_a_term_known_under_another_spelling_of_the_frame_is_one_term():
 
 
 BOMBS = {
-    "equal values": msgpack.packb([1, ["<a>"], [[5, [65_536, TOP]]] * 8000]),
-    "empty arrays": b"\x93\x01\x90\xdd" + (262_144).to_bytes(4, "big") + b"\x90" * 262_144,
-    "nested arrays": msgpack.packb([1, [], [[[0]] * 500] * 500]),
-    "short strings": msgpack.packb([1, ["ab"] * 262_144, []]),
-    "many bindings": msgpack.packb([1, ["<a>"], [[23, 1, 2, 3, [60_000, 1], [60_000, 1], [[60_000, 0]] * 256]] * 99]),
-    "nulls in a plan": msgpack.packb([1, [], [[2, b"\x98" + b"\xdc\x03\xff" + b"\xc0" * 60_000, 0, [], 0, 0]] * 90]),
-    "wide from narrow": msgpack.packb([1, ["<a>"], [[5, bytes(60_000) + b"\x01"]] * 100]),
+    "equal values": msgpack.packb([VERSION, ["<a>"], [[5, [65_536, TOP]]] * 8000]),
+    "empty arrays": b"\x93\x02\x90\xdd" + (262_144).to_bytes(4, "big") + b"\x90" * 262_144,
+    "nested arrays": msgpack.packb([VERSION, [], [[[0]] * 500] * 500]),
+    "short strings": msgpack.packb([VERSION, ["ab"] * 262_144, []]),
+    "many bindings": msgpack.packb(
+        [VERSION, ["<a>"], [[23, 1, 2, 3, [60_000, 1], [60_000, 1], [[60_000, 0]] * 256, 0]] * 99]
+    ),
+    "nulls in a plan": msgpack.packb([VERSION, [], [[2, b"\x98" + b"\xdc\x03\xff" + b"\xc0" * 60_000, 0, [], 0, 0]] * 90]),
+    "wide from narrow": msgpack.packb([VERSION, ["<a>"], [[5, bytes(60_000) + b"\x01"]] * 100]),
 }
 
 

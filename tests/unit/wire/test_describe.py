@@ -56,10 +56,11 @@ LINES = {
     f"Nodes request=4 contacts={PEER_LINE},{PEER_LINE}": m.Nodes(4, (PEER, PEER)),
     f"OpenSubscription request=1 key=00000000000000ff {QUERY_LINE} algorithm='csbv' subscriber={PEER_LINE}"
     " lease_seconds=60.0": m.OpenSubscription(1, 255, QUERY, "csbv", False, PEER, 60.0),
-    "Deliver 1 row subscription=0000000000000003 first=1 identity=0000000000000005": m.Deliver(
-        3, 1, 0, [5], [NOON], ([1],)
+    "Deliver 1 row subscription=0000000000000003 first=1 identity=0000000000000005 epoch=00000000000000ff": m.Deliver(
+        3, 1, 0, [5], [NOON], ([1],), 255
     ),
-    "ClientHello version=1 agent='" + "x" * 57 + "...'": m.ClientHello(1, "x" * 99),
+    "EndSubscription subscriptions=0000000000000003 groups=00000000000000ff": m.EndSubscription([3], [255]),
+    "ClientHello version=2 agent='" + "x" * 57 + "...'": m.ClientHello(2, "x" * 99),
     "ClientSubscribed request=1 subscription=0000000000000002 since=43200.000 names=a,b order=1,0": (
         m.ClientSubscribed(1, 2, NOON, ("a", "b"), (1, 0))
     ),
