@@ -165,6 +165,11 @@ class NodeConfig:
             self._address("bootstrap", address)
         self._choice("overlay", tuple(OVERLAYS))
         self._choice("membership", ("view", "overlay"))
+        if self.membership == "overlay" and self.replicas > 1:
+            raise LocalProtocolError(
+                f"setting membership: 'overlay' goes with one replica (settings replicas and copies_min), not"
+                f" {self.replicas}: for copies all nodes must know all others"
+            )
         self._choice("roles", ("advertised", "all"))
         if not is_zone(self.zone):
             raise LocalProtocolError(
