@@ -29,7 +29,14 @@ def node(
         typer.Option(metavar="HOST:PORT[,...]", help="Nodes to join by; may be repeated. None: a new overlay."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keeps the node's identity over restarts.")
+        Path | None, typer.Option(metavar="DIR", help="Keeps the node's identity and state over restarts.")
+    ] = None,
+    durability: Annotated[
+        str | None,
+        typer.Option(
+            metavar="fsync|async|memory",
+            help="Acknowledge what is on the disk, do not wait for it, or keep nothing. [fsync if --data is given]",
+        ),
     ] = None,
     ordinal: Annotated[
         int | None,
@@ -77,6 +84,7 @@ def node(
         "listen": listen,
         "bootstrap": ",".join(bootstrap) if bootstrap else None,
         "data": data,
+        "durability": durability,
         "ordinal": ordinal,
         "advertise": advertise,
         "secret_file": secret_file,

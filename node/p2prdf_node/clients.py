@@ -49,7 +49,8 @@ class Clients:
     """The client sessions of a node, and the requests they have under way at the peer.
 
     ``submit`` gives a request to the peer, ``schedule`` asks for a turn (and so for :meth:`admit`),
-    ``busy`` tells whether the peer wants no publication now, ``status`` makes the text of a status reply.
+    ``busy`` tells whether the peer wants no publication now, ``refusal`` why nothing new can be taken at all,
+    ``status`` makes the text of a status reply.
     """
 
     def __init__(
@@ -62,11 +63,13 @@ class Clients:
         submit: Callable[[contract.Request], None],
         schedule: Callable[[], None],
         busy: Callable[[], bool],
+        refusal: Callable[[], str | None],
         status: Callable[[], str],
         spawn: Spawn,
     ):
         self.config, self.own, self.parser = config, own, parser
         self.submit, self.schedule, self.busy, self.status, self.spawn = submit, schedule, busy, status, spawn
+        self.refusal = refusal
         self.terms = TermCheck(dictionary)
         self.sessions: dict[ClientSession, None] = {}
         self.counts: Counter[str] = Counter()

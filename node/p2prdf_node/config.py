@@ -45,7 +45,10 @@ class NodeConfig:
     bootstrap: tuple[str, ...] = ()
     """host:port of nodes to join by; names are resolved at every attempt."""
     data: Path | None = None
-    """Directory that keeps the node's identifier over restarts; nothing is kept without."""
+    """Directory that keeps the node's identifier and state over restarts; nothing is kept without."""
+    durability: str = "auto"
+    """``fsync``: acknowledge what is on the disk; ``async``: do not wait for it; ``memory``: keep nothing.
+    ``auto``: fsync with a data directory, memory without."""
     ordinal: int | None = None
     """Place on the ring among evenly placed nodes, 0 to 65,535, each given once (a StatefulSet's pod index)."""
     secret_file: Path | None = None
@@ -79,6 +82,10 @@ class NodeConfig:
     """Triples and partial results held; publications wait beyond."""
     terms_max: int = 1 << 31
     """Distinct terms this process takes in."""
+    queued_bytes_max: int = 64 << 20
+    """Bytes that wait for the disk; connections that bring more are not read beyond."""
+    compact_bytes_min: int = 64 << 20
+    """Size of the state on the disk from which on it is compacted, whenever it has doubled."""
 
     hot_keys: str = "on"
     """``on``: split keys under which too much arrives; ``off``: go along with others' splits only."""
@@ -123,6 +130,18 @@ class NodeConfig:
         return split_address(self.listen)
 
     @property
+    def durability_in_force(self) -> str:
+        """``fsync``, ``async`` or ``memory``."""
+        if self.durability != "auto":
+            return self.durability
+        return "memory" if self.data is None else "fsync"
+
+    @property
+    def cluster_name(self) -> bytes:
+        """What tells this cluster's state on the disk from another's: eight bytes made from the secret."""
+        return hashlib.blake2b(self.seal_key, digest_size=8, person=b"p2prdf-cluster").digest()
+
+    @property
     def seal_key(self) -> bytes:
         """The key that seals datagrams, derived from the secret."""
         return hashlib.blake2b(self.secret or _DEFAULT_SECRET, digest_size=32, person=b"p2prdf-seal").digest()
@@ -136,6 +155,9 @@ class NodeConfig:
             self._address("bootstrap", address)
         self._choice("overlay", tuple(OVERLAYS))
         self._choice("roles", ("advertised", "all"))
+        self._choice("durability", ("auto", "fsync", "async", "memory"))
+        if self.data is None and self.durability in ("fsync", "async"):
+            raise LocalProtocolError(f"setting durability: {self.durability!r} needs a directory (setting data)")
         self._choice("hot_keys", ("on", "off"))
         self._choice("log_format", ("auto", "json", "console"))
         self._choice("log_level", ("debug", "info", "warning", "error"))

@@ -7,8 +7,9 @@
 
 One task group owns every task.  A task that serves one request and fails unexpectedly is logged and
 costs that request; one the node cannot live without ends the node.  On SIGTERM or SIGINT the node
-takes nothing new, delivers what it has accepted (within ``drain_seconds``), tells its neighbours that
-it goes, and exits with 0; a second signal stops it at once.
+takes nothing new, delivers what it has accepted (within ``drain_seconds``), commits what waits for the disk,
+tells its neighbours that it goes, and exits with 0; a second signal stops it at once.  When its disk
+fails it ends at once with 1, for it can promise nothing any more.
 
 Python's cyclic garbage collector walks over everything that lives, again and again, and a node's
 tables live long: left at its defaults it costs four fifths of the throughput.  So what start-up has
@@ -50,11 +51,15 @@ from p2prdf_node.config import NodeConfig, format_address, split_address
 from p2prdf_node.connection import Connection, Connections
 from p2prdf_node.discovery import ID_BYTES
 from p2prdf_node.driver import Clock, Driver
+from p2prdf_node.journal import Journal
 from p2prdf_node.logs import configure_logs
 from p2prdf_node.members import Members
 from p2prdf_node.membership import Membership
 from p2prdf_node.parsing import QueryParser
+from p2prdf_node.records import Records
+from p2prdf_node.segment import Files
 from p2prdf_node.session import ClientSession
+from p2prdf_node.storage import DirectoryLock, Storage, write_durably
 from p2prdf_node.transport import Links, PeerInlet, bind_pair
 
 if TYPE_CHECKING:
@@ -116,6 +121,8 @@ class Daemon:
         self._started_at = time.monotonic()
         self._frozen = 0
         self._server: asyncio.Server | None = None
+        self._lock: DirectoryLock | None = None
+        self._stop_reason = "the node is stopping"
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -127,6 +134,7 @@ class Daemon:
         except BaseException:
             stream.close()
             datagram.close()
+            self._unlock()
             raise
         async with self._group:
             self._catch_signals()
@@ -138,10 +146,14 @@ class Daemon:
             await self._wait_joined()
             self._frozen = tame_garbage_collector()
             own = self.contact
-            log.info("node_ready", address=format_address(own.host, own.port), key=f"{own.key:016x}")
+            log.info(
+                "node_ready", address=format_address(own.host, own.port), key=f"{own.key:016x}",
+                durability=self.config.durability_in_force,
+            )  # fmt: skip
             on_ready(f"ready {format_address(own.host, own.port)} {own.key:016x}")
             await self._stop.wait()
             await self._shut_down()
+        self._unlock()
         return 1 if self._failed else 0
 
     def stop(self) -> None:
@@ -152,6 +164,8 @@ class Daemon:
     def _compose(self, port: int) -> None:
         config = self.config
         advertised = _advertised(config, port)
+        if config.data is not None:
+            self._lock = _locked(config.data)
         identifier = _identifier(config.data, advertised, config.ordinal)
         self.contact = Contact(keys.node_key(identifier), *advertised)
         structlog.contextvars.bind_contextvars(node=f"{self.contact.key:016x}")
@@ -172,7 +186,7 @@ class Daemon:
             hot_share=config.hot_share,
         )
         peer = Peer(self.contact, settings, dictionary, columns=ARRAYS, entropy=entropy)
-        self.driver = Driver(peer, Clock(), self.spawn)
+        self.driver = Driver(peer, Clock(), self.spawn, _journal(config, identifier, self._codec))
         self.connections = Connections(
             connections_max=config.connections_max,
             hello_seconds=config.hello_seconds,
@@ -192,9 +206,11 @@ class Daemon:
         )
         self.clients = Clients(
             config, self.contact, self.parser, dictionary, submit=self.driver.submit,
-            schedule=self.driver.schedule, busy=lambda: peer.busy, status=self._status_text, spawn=self.spawn,
+            schedule=self.driver.schedule, busy=lambda: peer.busy or self.driver.journal.full,
+            refusal=lambda: self.driver.journal.refusal, status=self._status_text, spawn=self.spawn,
         )  # fmt: skip
-        self.driver.connect(self.links, self.clients, self.membership)
+        self.driver.connect(self.links, self.clients, self.membership, disk_failed=self._disk_failed)
+        self.driver.restore()
 
     async def _wait_joined(self) -> None:
         """Wait until a bootstrap peer has answered, but not for long: the first node has none."""
@@ -214,7 +230,9 @@ class Daemon:
         while time.monotonic() < deadline and not self._drained() and not self._hurry:
             await asyncio.sleep(POLL_SECONDS)
         log.info("node_drained", complete=self._drained())
-        self.clients.close("the node is stopping")
+        await self.driver.journal.settle()
+        self.links.flush()
+        self.clients.close(self._stop_reason)
         self.links.close()
         self.membership.stop()
         await self.parser.stop()
@@ -222,10 +240,23 @@ class Daemon:
         await asyncio.sleep(POLL_SECONDS)  # one more turn for sockets to take what was written
         for connection in list(self.connections.open):
             connection.abort()
+        await self.driver.journal.close()
         self._cancel_tasks()
 
     def _drained(self) -> bool:
-        return not self.clients.publications_under_way and not self.links.waiting and self.driver.peer.quiet
+        under_way = self.clients.publications_under_way or self.links.waiting
+        return not under_way and self.driver.peer.quiet and self.driver.journal.idle
+
+    def _disk_failed(self) -> None:
+        """End at once: what waits for the disk will never be kept, and nobody was told that it is."""
+        self._failed = self._hurry = True
+        self._stop_reason = self.driver.journal.refusal or self._stop_reason
+        self._stop.set()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     # --- tasks -----------------------------------------------------------------------------------
 
@@ -323,6 +354,7 @@ class Daemon:
             "peer": self.driver.peer.status(),
             "discovery": self.membership.status(),
             "transport": self.links.status(),
+            "storage": self.driver.journal.status(),
             "clients": self.clients.summary(),
             "connections": {"open": len(self.connections.open), "refused": dict(self.connections.refused)},
             "counts": dict(self.driver.counts),
@@ -397,9 +429,7 @@ def _identifier(data: Path | None, advertised: tuple[str, int], ordinal: int | N
     try:
         data.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            fresh = path.with_suffix(".new")
-            fresh.write_text((place + secrets.token_bytes(ID_BYTES - len(place))).hex() + "\n", "ascii")
-            fresh.replace(path)
+            write_durably(Files(), path, (place + secrets.token_bytes(ID_BYTES - len(place))).hex() + "\n")
         identifier = bytes.fromhex(path.read_text("ascii").strip())
     except (OSError, ValueError) as error:
         raise LocalProtocolError(f"setting data: {path}: {error}") from error
@@ -408,6 +438,31 @@ def _identifier(data: Path | None, advertised: tuple[str, int], ordinal: int | N
     if not identifier.startswith(place):
         raise LocalProtocolError(f"setting ordinal: {path} holds the identifier of another place than {ordinal}")
     return identifier
+
+
+def _locked(data: Path) -> DirectoryLock:
+    """Take the data directory for this process alone."""
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+        return DirectoryLock(data)
+    except OSError as error:
+        raise LocalProtocolError(f"setting data: {data}: {error.strerror}") from error
+
+
+def _journal(config: NodeConfig, identifier: bytes, codec: FrameCodec) -> Journal:
+    """Open the node's state, if it keeps any."""
+    storage = None
+    durability = config.durability_in_force
+    if durability != "memory":
+        assert config.data is not None, "validate() asks for it"
+        try:
+            storage = Storage(config.data / "state", identifier, config.cluster_name)
+        except OSError as error:
+            raise LocalProtocolError(f"setting data: {config.data}: {error.strerror}") from error
+    return Journal(
+        storage, Records(codec), durability=durability, queued_bytes_max=config.queued_bytes_max,
+        compact_bytes_min=config.compact_bytes_min,
+    )  # fmt: skip
 
 
 def _memory_bytes() -> int:

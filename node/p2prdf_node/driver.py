@@ -7,6 +7,10 @@ the next one waits as long as that turn took, at most ``LINGER_SECONDS``: meanwh
 under load batches grow, and with them what a CPU second carries.  What one turn may take in is
 bounded: beyond ``TURN_ROWS`` the connections that brought it are not read until the turn is over.
 
+Effects go through the journal (:mod:`p2prdf_node.journal`), which holds back what must not be seen before
+something is on the disk.  While too much waits there, no turn is made: what the last ones brought
+stays held, deadlines pass late, as on a slow machine, and clients are told that the node is busy.
+
 The peer has one deadline, the driver one timer.
 """
 
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact, Parcel
     from p2prdf_node.clients import Clients
     from p2prdf_node.connection import Connection
+    from p2prdf_node.journal import Journal
     from p2prdf_node.members import Members
 
 __all__ = ["Clock", "Driver"]
@@ -60,8 +65,9 @@ class Clock:
 class Driver:
     """One peer and its surroundings; ``connect`` gives it the latter before anything happens."""
 
-    def __init__(self, peer: Peer, clock: Clock, spawn: Spawn):
+    def __init__(self, peer: Peer, clock: Clock, spawn: Spawn, journal: Journal):
         self.peer = peer
+        self.journal = journal
         self.counts: Counter[str] = Counter()
         self.turn_seconds_max = 0.0
         """The longest turn: for so long nothing else was dealt with."""
@@ -75,10 +81,17 @@ class Driver:
         self._linger = 0.0
         self._held: list[Connection] = []
 
-    def connect(self, links: Links, clients: Clients, membership: Members) -> None:
-        """Say who carries out effects."""
+    def connect(self, links: Links, clients: Clients, membership: Members, *, disk_failed: Callable[[], None]) -> None:
+        """Say who carries out effects, and whom to tell when the disk fails for good."""
         self._loop = asyncio.get_running_loop()
         self._links, self._clients, self._membership = links, clients, membership
+        self.journal.connect(
+            self._carry_out, resume=self.schedule, failed=disk_failed, snapshot=lambda: self.peer.snapshot()
+        )
+
+    def restore(self) -> None:
+        """Give the peer what its storage holds.  Before anything else; raises LocalProtocolError."""
+        self.journal.restore(lambda messages: self.peer.restore(messages, now=self._clock()))
 
     # --- into the peer ---------------------------------------------------------------------------
 
@@ -86,12 +99,12 @@ class Driver:
         """Give the peer a request."""
         if isinstance(request, contract.Publish):
             self._turn_rows += len(request.s)
-        self._carry_out(self.peer.submit(request, now=self._clock()))
+        self.journal.take(self.peer.submit(request, now=self._clock()))
         self._arm()
 
     def receive(self, parcel: Parcel, sender: Contact, connection: Connection) -> None:
         """Give the peer a parcel, and hold the connection if this turn has brought enough."""
-        self._carry_out(self.peer.receive(parcel, sender=sender, now=self._clock()))
+        self.journal.take(self.peer.receive(parcel, sender=sender, now=self._clock()))
         self._turn_rows += rows_of(parcel)
         if self._turn_rows > TURN_ROWS:
             connection.hold("turn")
@@ -100,11 +113,15 @@ class Driver:
 
     def _turn(self) -> None:
         self._turn_due = False
+        if self.journal.full:
+            self.counts["turns_put_off"] += 1
+            self._links.flush()
+            return  # the journal calls for a turn when there is room
         rows, self._turn_rows = self._turn_rows, 0
         self.counts["turns"] += 1
         began = time.monotonic()
         self._clients.admit()
-        self._carry_out(self.peer.wake(now=self._clock()))
+        self.journal.take(self.peer.wake(now=self._clock()))
         self._links.flush()
         held, self._held = self._held, []
         for connection in held:
@@ -158,13 +175,12 @@ class Driver:
 
     # --- out of the peer -------------------------------------------------------------------------
 
-    def _carry_out(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            try:
-                self._do(effect)
-            except Exception:  # one effect that fails must not take the others along
-                self.counts["effects_failed"] += 1
-                log.exception("effect_failed", effect=type(effect).__name__)
+    def _carry_out(self, effect: Effect) -> None:
+        try:
+            self._do(effect)
+        except Exception:  # one effect that fails must not take the others along
+            self.counts["effects_failed"] += 1
+            log.exception("effect_failed", effect=type(effect).__name__)
 
     def _do(self, effect: Effect) -> None:
         match effect:
@@ -180,7 +196,7 @@ class Driver:
             case contract.Trace(event, fields):
                 self._trace(event, fields)
             case contract.Persist():
-                pass  # durability goes here, before any later Send of this list
+                raise AssertionError("the journal keeps what is to persist")
             case _:
                 assert_never(effect)
 

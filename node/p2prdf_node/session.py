@@ -135,7 +135,7 @@ class ClientSession:
     # --- publications ----------------------------------------------------------------------------
 
     def _publish(self, message: messages.ClientPublish) -> None:
-        self._refuse_when_stopping()
+        self._refuse_new_work()
         if self.under_way + len(self.held) >= 2 * self._config.publications_max:
             raise RemoteProtocolError(f"more publications than the credit of {self._config.publications_max}")
         self._clients.terms.check(message.s, message.p, message.o)
@@ -169,13 +169,14 @@ class ClientSession:
         """Refuse the publications that wait since before monotonic time ``before``."""
         while self.held and self.held[0][0] < before:
             _, message = self.held.popleft()
-            self.error(message.request, Busy.code, "the node has no room for publications now")
+            reason = self._clients.refusal() or "the node has no room for publications now"
+            self.error(message.request, Busy.code, reason)
             self._credit()
 
     # --- subscriptions ---------------------------------------------------------------------------
 
     def _subscribe(self, message: messages.ClientSubscribe) -> None:
-        self._refuse_when_stopping()
+        self._refuse_new_work()
         if message.algorithm not in (a.value for a in Algorithm):
             raise LocalProtocolError(f"algorithm {message.algorithm!r} is neither csbv nor cqc")
         lease_max = self._config.lease_seconds_max
@@ -200,7 +201,7 @@ class ClientSession:
         )
 
     def _attach(self, message: messages.ClientAttach) -> None:
-        self._refuse_when_stopping()
+        self._refuse_new_work()
         self._refuse_when_full()
         # Solutions may come in before the confirmation: they wait.
         self._begin(message.subscription, message.after, live=False)
@@ -313,9 +314,11 @@ class ClientSession:
         if len(self._deliveries) + self._subscribing >= self._config.subscriptions_max:
             raise Busy(f"this client has {len(self._deliveries)} subscriptions", retry_after=60)
 
-    def _refuse_when_stopping(self) -> None:
+    def _refuse_new_work(self) -> None:
         if self._clients.stopping:
             raise Unavailable("the node is stopping")
+        if (refusal := self._clients.refusal()) is not None:
+            raise Unavailable(refusal)
 
     def _status(self, message: messages.ClientStatus) -> None:
         self.connection.send([messages.ClientStatusReply(message.request, self._clients.status())])

@@ -99,13 +99,15 @@ class Entry:
         stamp = self._exchange.tick()
         self.publications_open += 1
         self.rows_open += count
+        self._engine.roll_forward.begin(stamp)
 
         def done() -> None:
+            self._engine.roll_forward.end(stamp)
             self.publications_open -= 1
             self.rows_open -= count
             self._complete(message.request, Published(stamp))
 
-        token = self._exchange.token(done)
+        token = self._exchange.token(done, self._exchange.spare)
         roles = self._roles()
         self.published += count
         if roles and count:
@@ -119,7 +121,8 @@ class Entry:
             batch = TripleBatch(
                 adopt(message.s, "uint32"), adopt(message.p, "uint32"), adopt(message.o, "uint32"),
                 self._columns.full(count, stamp), make(events) if isinstance(events, list) else events,
-                self._columns.full(count, roles, "uint32"), 0, (token,),
+                self._columns.full(count, roles, "uint32"), 0, (token,), None,
+                self._exchange.own.key, roles, self._engine.roll_forward.began,
             )  # fmt: skip
             self._engine.route_triples(batch)
         self._exchange.release((token,))

@@ -311,22 +311,25 @@ class World(VirtualTime):
 
     def _carry_out(self, node: Node, effects: Sequence[Effect]) -> None:
         for effect in effects:
-            match effect:
-                case Send():
-                    self.send(node, effect.to, effect.parcel)
-                case Completed():
-                    self._completed(node, effect)
-                case Notify():
-                    self._notify(node, effect)
-                case FindOwner():
-                    self.lookups.start(node, effect.key)
-                case Trace():
-                    self._traced(node, effect)
-                case Persist():
-                    pass  # nothing outlives a simulation
-                case _:
-                    assert_never(effect)
+            self._perform(node, effect)
         self._arm(node)
+
+    def _perform(self, node: Node, effect: Effect) -> None:
+        match effect:
+            case Send():
+                self.send(node, effect.to, effect.parcel)
+            case Completed():
+                self._completed(node, effect)
+            case Notify():
+                self._notify(node, effect)
+            case FindOwner():
+                self.lookups.start(node, effect.key)
+            case Trace():
+                self._traced(node, effect)
+            case Persist():
+                pass  # nothing outlives a simulation
+            case _:
+                assert_never(effect)
 
     def _arm(self, node: Node) -> None:
         deadline = node.peer.deadline

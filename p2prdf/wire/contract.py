@@ -14,8 +14,8 @@ from p2prdf.wire.messages import Contact, Message, Parcel
 
 __all__ = [
     "AcknowledgeAnswers", "Attach", "Attached", "Completed", "ContactLost", "ContactSeen", "Detach", "Effect",
-    "Failed", "FindOwner", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published", "Request",
-    "Send", "Subscribe", "Subscribed", "Trace", "Unsubscribe", "Unsubscribed",
+    "Failed", "FindOwner", "Leave", "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published",
+    "Request", "Send", "Subscribe", "Subscribed", "Trace", "Unsubscribe", "Unsubscribed",
 ]  # fmt: skip
 
 
@@ -100,9 +100,10 @@ class OwnersFound:
 
 @dataclass(frozen=True, slots=True)
 class ContactSeen:
-    """The overlay knows of this live peer."""
+    """The overlay knows of this live peer; ``zone``: peers that may fail together with it ("": none)."""
 
     contact: Contact
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,15 @@ class ContactLost:
     contact: Contact
 
 
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """This peer is to stop for good: give others what they are to keep then."""
+
+    request: int
+
+
 Request = (
-    Publish | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers | OwnersFound | ContactSeen
+    Leave | Publish | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers | OwnersFound | ContactSeen
     | ContactLost
 )  # fmt: skip
 
@@ -162,7 +170,12 @@ class Failed:
     text: str
 
 
-Outcome = Published | Subscribed | Attached | Unsubscribed | Failed
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Everything kept here is kept by others."""
+
+
+Outcome = Left | Published | Subscribed | Attached | Unsubscribed | Failed
 
 
 # --- effects: from the peer to its driver, in the order to be carried out ------------------------
@@ -205,9 +218,9 @@ class FindOwner:
 
 @dataclass(frozen=True, slots=True)
 class Persist:
-    """What the peer has just taken in and will acknowledge: the one place where durability goes.
+    """Keep what the peer has just taken in and will acknowledge; it is given back to ``Peer.restore``.
 
-    Carried out before any later Send of the same list.  Today's drivers keep nothing.
+    Carried out, and safe on the disk, before any later effect of the same list.
     """
 
     message: Message

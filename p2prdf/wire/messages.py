@@ -24,11 +24,12 @@ __all__ = [
     "Acknowledge", "Advertise", "Answers", "AskLoad", "AskRoles", "AttachSubscription", "ClientAcknowledge",
     "ClientAttach", "ClientError", "ClientHello", "ClientMessage", "ClientPublish", "ClientPublished",
     "ClientRows", "ClientStatus", "ClientStatusReply", "ClientSubscribe", "ClientSubscribed",
-    "ClientUnsubscribe", "ClientUnsubscribed", "ClientWelcome", "CloseSubscription", "Contact",
-    "Deliver", "Delivered", "FindNode", "Forward", "GetRates", "GroupLeases", "Groups", "GroupsGone",
+    "ClientUnsubscribe", "ClientUnsubscribed", "ClientWelcome", "CloseSubscription", "Contact", "Deliver",
+    "Delivered", "FindNode", "Forward", "GetRates", "Given", "GroupLeases", "Groups", "GroupsGone",
     "HoldSubKeys", "IndexQuery", "IndexTriples", "KeepGroups", "KeyDepth", "Message", "Nodes", "NotOwner",
-    "OpenSubscription", "Parcel", "PeerHello", "Rates", "RenewSubscriptions", "Rows", "SubscriptionClosed",
-    "SubscriptionOpened", "SubscriptionRefused", "TellLoad", "TellRoles",
+    "Offer", "OpenSubscription", "Parcel", "PeerHello", "PublicationsComplete", "Rates", "RenewSubscriptions",
+    "Rows", "SubscriptionClosed", "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellLoad",
+    "TellRoles", "Want",
 ]  # fmt: skip
 
 
@@ -119,7 +120,13 @@ class IndexTriples:
     ``roles`` the set of roles (:func:`p2prdf.keys.role_bit`) meant for this receiver; a role whose
     bit ``role + 16`` is set as well goes to a sub-key of a hot key (:mod:`p2prdf.peer.hot_keys`).
     Seed 004, section 3.3: NewTriple; one row stands for one logical message per role.
-    ``view`` names what the sender knows of the ring (0: not all of it).
+    ``view`` names what the sender knows of the ring (0: not all of it).  The bit ``role + 24`` says that by
+    this view the receiver is the primary of the replica set under that role, and so joins what it stores.
+
+    ``origin`` is the key of the peer where they were published (0: nobody waits for it any more, as when
+    triples come by repair), ``published`` all roles they were published under; all that the origin published from
+    the stamp ``began``, when its present life began, to ``complete`` is at its owners
+    (:mod:`p2prdf.peer.roll_forward`).
     """
 
     s: Column = _terms()
@@ -130,9 +137,21 @@ class IndexTriples:
     roles: Column = _u32()
     hops: int = 0
     view: int = 0
+    origin: int = 0
+    published: int = 0
+    began: int = 0
+    complete: int = 0
 
     def __len__(self) -> int:
         return len(self.s)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationsComplete:
+    """Peer to all others: all that was published here between these stamps is at its owners (as in IndexTriples)."""
+
+    began: int
+    complete: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +177,7 @@ class Forward:
     triples not older than it even for rows already known.  ``view`` as in IndexTriples.
     ``copied``: from the owner of a hot key to a holder of its sub-keys, who keeps the rows and copies
     them no further; a query that waits for its first pattern is copied as the row that it is (step 0).
+    ``kept``: by the sender's view the receiver is not the primary of the rows' replica set; it stores them only.
     """
 
     plan: Plan
@@ -168,6 +188,7 @@ class Forward:
     hops: int = 0
     view: int = 0
     copied: bool = False
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +256,14 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Advertise:
-    """Home to every peer: somebody waits on these roles now; index triples under them."""
+    """Home to every peer: somebody waits on these roles now; index triples under them.
+
+    ``since``: what was published from this stamp on under fewer roles is to be indexed under these too
+    (0: nothing is; nobody can wait for it).
+    """
 
     roles: int
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +314,58 @@ class KeyDepth:
     role: int
     key: int
     depth: int
+
+
+# --- peer to peer: repair ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A replica to another: fingerprints of what I hold of one kind that you should hold too.
+
+    ``kind``: :mod:`p2prdf.peer.repair`.  ``sums``: one per bucket of identities, as many as a power of two.
+    ``view`` as in IndexTriples: only equal views agree on what both should hold.
+    """
+
+    request: int
+    kind: int
+    view: int
+    sums: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What I hold of a kind that you should hold too: identities.
+
+    ``asked``: answer to the Summary of that number: what is in the buckets (of so many as the Summary had) that
+    differ, identity 0 if nothing is; no row if all are equal.  ``more``: further buckets differ, ask again.
+    Otherwise on its own account: what is kept here and may not be where it belongs.
+    """
+
+    request: int
+    kind: int
+    asked: bool
+    more: bool
+    buckets: Column = _u32()
+    identities: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """Answer to an Offer, of which it says the same: send me these; none: I have them all."""
+
+    request: int
+    kind: int
+    asked: bool
+    identities: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Answer to a Want, after all that was wanted has been taken in."""
+
+    request: int
+    kind: int
 
 
 # --- peer to peer: subscriptions -----------------------------------------------------------------
@@ -445,6 +523,7 @@ Message = (
     | Advertise | AskRoles | TellRoles | AskLoad | TellLoad | HoldSubKeys | KeyDepth | OpenSubscription
     | SubscriptionOpened | SubscriptionRefused | AttachSubscription | CloseSubscription | SubscriptionClosed
     | RenewSubscriptions | Deliver | Delivered | Acknowledge | NotOwner | FindNode | Nodes
+    | PublicationsComplete | Summary | Offer | Want | Given
 )  # fmt: skip
 
 

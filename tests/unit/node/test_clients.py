@@ -65,13 +65,14 @@ class World:
     def __init__(self, **settings):
         self.requests = []
         self.is_busy = False
+        self.refusal = None
         self.work = []
         self.turns_due = 0
         self.terms = TermDictionary()
         self.iri = self.terms.intern("<urn:a>")
         self.clients = Clients(
             NodeConfig(**settings), OWN, Parser(), self.terms, submit=self.requests.append,
-            schedule=self.schedule, busy=lambda: self.is_busy, status=lambda: '{"fine": true}',
+            schedule=self.schedule, busy=lambda: self.is_busy, refusal=lambda: self.refusal, status=lambda: '{"fine": true}',
             spawn=lambda work, _: self.work.append(work),
         )  # fmt: skip
 

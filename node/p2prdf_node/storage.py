@@ -1,0 +1,440 @@
+"""A node's state on its disk: blobs appended in order, read back at start, replaced by a snapshot now and then.
+
+::
+
+    DATA/lock                       held by the one process that uses the directory
+    DATA/node-id                    who the node is
+    DATA/state/owner                format, node and cluster
+    DATA/state/00000007.snapshot    stands for everything up to log 7
+    DATA/state/00000008.log         what came after it, in segments (:mod:`p2prdf_node.segment`)
+    DATA/state/00000009.log
+    DATA/state/quarantine/...       copies of what was damaged
+
+*Why not a database.*  The engine is given one blob per group commit and asked for all of them in order, once.
+Nothing is looked up, changed or deleted singly, so an index would be paid for and not used: SQLite (WAL,
+synchronous=FULL) writes every byte twice and reached half the rate of this log, LMDB and RocksDB about its rate
+(docs/design.md has the figures).  What a database would be welcome for is what it does when the disk fails,
+and there they do too little: one bad page costs the whole file, and whether data that a failed fsync left
+behind is trusted cannot be told from outside.  Here a damage costs the records it hits.
+
+*Failures.*  After a failed write or fsync nobody knows what the file holds: the kernel may have dropped
+the pages and call the next fsync a success.  So a segment is never used again after a failure.  If there is
+no room (:attr:`DiskRefused.full`), the same records may be committed again: they go to a fresh segment as a
+whole, and its header says where the trusted part of the one before ends.  After anything else the storage
+refuses for good.
+
+*Snapshots* are written beside while commits go on.  :meth:`Storage.replace` ends the current log segment, N; the
+snapshot must contain what logs up to N say, and may contain more.  When it is complete and on the disk it
+gets its name, N.snapshot, by one rename, and what it stands for is removed.  Whenever the process dies in
+between, either the old files or the snapshot are complete, and the logs after N are there in both cases.
+Reading the snapshot and then these logs may take in again what the snapshot has already, in the order in
+which it happened: so taking in must be idempotent, which it is (:mod:`p2prdf.peer.core`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from p2prdf.errors import LocalProtocolError, Unavailable
+from p2prdf_node.segment import FORMAT, LOG, SNAPSHOT, Damage, Files, SegmentReader, SegmentWriter
+
+__all__ = ["DirectoryLock", "DiskRefused", "Replacement", "Storage", "write_durably"]
+
+SEGMENT_BYTES: Final = 64 << 20
+"""A log segment is ended when it is so long."""
+SYNC_BYTES: Final = 8 << 20
+"""A snapshot is synced in steps, so that commits never wait for more than one."""
+QUARANTINE_BYTES_MAX: Final = 64 << 20
+"""Copies of damaged parts, all together; what goes beyond is only told."""
+DAMAGES_MAX: Final = 1000
+"""Damages that are listed, logged and copied; further ones are counted."""
+_NO_ROOM: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_NAME: Final = re.compile(r"(\d{8,})\.(log|snapshot)")
+_SUFFIXES: Final = {LOG: "log", SNAPSHOT: "snapshot"}
+
+log = structlog.get_logger("storage")
+
+
+class DiskRefused(Unavailable):
+    """The disk did not take what should be kept.
+
+    ``full``: there is no room, and the same may succeed later; otherwise nothing will.
+    """
+
+    def __init__(self, path: Path, error: OSError):
+        self.full = error.errno in _NO_ROOM
+        state = "is full" if self.full else "failed"
+        super().__init__(f"the disk of this node {state}: {path}: {error.strerror or error}")
+
+
+class DirectoryLock:
+    """Keeps other processes out of a data directory.  Ends with the process, however that ends."""
+
+    def __init__(self, data: Path):
+        """Raise LocalProtocolError if another process has the lock, or OSError."""
+        path = data / "lock"
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(self._descriptor, 20).decode("ascii", "replace").strip()
+            os.close(self._descriptor)
+            raise LocalProtocolError(f"setting data: {data} is in use by another process ({holder})") from None
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let others in."""
+        os.close(self._descriptor)
+
+
+def write_durably(files: Files, path: Path, text: str) -> None:
+    """Write a small file so that after a crash it is there as a whole or as it was.  Raises OSError."""
+    fresh = path.with_suffix(path.suffix + ".new")
+    descriptor = files.create(fresh)
+    try:
+        files.write(descriptor, [text.encode()])
+        files.sync(descriptor)
+    finally:
+        files.close(descriptor)
+    files.rename(fresh, path)
+    files.sync_directory(path.parent)
+
+
+class Storage:
+    """The state of one node.  Blocking; all calls but properties come from one thread at a time."""
+
+    def __init__(self, directory: Path, identity: bytes, cluster: bytes, files: Files | None = None):
+        """Open or create the state in a directory whose lock is held.
+
+        ``identity`` names the node, ``cluster`` the cluster.  Raises LocalProtocolError if the state is
+        another node's or cluster's or of an unknown format, and OSError.
+        """
+        self._files = files or Files()
+        self._directory = directory
+        self._identity = identity
+        self._failure: DiskRefused | None = None
+        self._writer: SegmentWriter | None = None
+        self.damages: list[Damage] = []
+        """What was found damaged when the state was read: the first thousand."""
+        self.damage_count = 0
+        self.commits = 0
+        self._quarantine = directory / "quarantine"
+        self._quarantine.mkdir(parents=True, exist_ok=True)
+        self._check_owner(cluster)
+        self._snapshot, self._logs = self._take_stock()
+        for reader in self._readers():
+            reader.close()  # opening one checks whose it is
+        last = max(self._logs, default=self._snapshot)
+        self._last = last if last is not None else 0
+        self._last_end = 0
+        self._was_read = False
+        self.snapshot_bytes = self._size(SNAPSHOT, self._snapshot) if self._snapshot is not None else 0
+        self.log_bytes = sum(self._size(LOG, number) for number in self._logs)
+
+    # --- what there is ---------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files that count."""
+        return self.snapshot_bytes + self.log_bytes
+
+    @property
+    def segments(self) -> int:
+        """Log segments."""
+        return len(self._logs)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether something that was kept could not be read back."""
+        return self.damage_count > 0
+
+    def _path(self, kind: int, number: int) -> Path:
+        return self._directory / f"{number:08d}.{_SUFFIXES[kind]}"
+
+    def _size(self, kind: int, number: int) -> int:
+        return self._path(kind, number).stat().st_size
+
+    def _check_owner(self, cluster: bytes) -> None:
+        """Compare the owner file with who we are; write it if there is none, or none that can be read."""
+        path = self._directory / "owner"
+        expected = [f"format {FORMAT}", f"node {self._identity.hex()}", f"cluster {cluster.hex()}"]
+        if path.exists():
+            found = path.read_bytes().decode("latin-1").split("\n")
+            if len(found) == len(expected) + 2 and found[-2:] == [_check_line(found[:-2]), ""]:
+                for ours, line in zip(expected, found[:-2], strict=True):
+                    self._refuse_unless_same(path, ours, line)
+                return
+            self._quarantine_file(path)
+        write_durably(self._files, path, "\n".join([*expected, _check_line(expected), ""]))
+
+    @staticmethod
+    def _refuse_unless_same(path: Path, expected: str, found: str) -> None:
+        if found == expected:
+            return
+        reason = f"{path}: the state of {found}, but this is {expected}"
+        if expected.startswith("cluster"):
+            reason += " (the name of a cluster is made from its secret; remove the file if that was changed)"
+        raise LocalProtocolError(reason)
+
+    def _take_stock(self) -> tuple[int | None, list[int]]:
+        """Return the snapshot's number and the logs after it; remove what they supersede."""
+        found: dict[str, list[int]] = {"log": [], "snapshot": []}
+        for path in sorted(self._directory.iterdir()):
+            if path.suffix == ".new":
+                self._files.remove(path)  # a snapshot or owner file that was not completed
+            elif match := _NAME.fullmatch(path.name):
+                found[match[2]].append(int(match[1]))
+        snapshot = max(found["snapshot"], default=None)
+        if snapshot is None:
+            return None, sorted(found["log"])
+        for number in found["snapshot"]:
+            if number < snapshot:
+                self._files.remove(self._path(SNAPSHOT, number))
+        for number in found["log"]:
+            if number <= snapshot:
+                self._files.remove(self._path(LOG, number))
+        return snapshot, sorted(number for number in found["log"] if number > snapshot)
+
+    def _readers(self) -> Iterator[SegmentReader]:
+        if self._snapshot is not None:
+            path = self._path(SNAPSHOT, self._snapshot)
+            yield SegmentReader(self._files, path, self._identity, SNAPSHOT, self._snapshot)
+        for number in self._logs:
+            yield SegmentReader(self._files, self._path(LOG, number), self._identity, LOG, number)
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def read(self) -> Iterator[bytes]:
+        """Return all records in order, each verified.  To be read to its end before the first commit.
+
+        What is damaged is left out, copied to the quarantine, logged and listed in :attr:`damages`.
+        """
+        expected = 1 if self._snapshot is None else self._snapshot + 1
+        if self._snapshot is not None:
+            path = self._path(SNAPSHOT, self._snapshot)
+            reader = SegmentReader(self._files, path, self._identity, SNAPSHOT, self._snapshot)
+            yield from self._scan(reader, finished=True)
+        for place, number in enumerate(self._logs):
+            for missing in range(expected, number):
+                self._damaged(Damage(self._path(LOG, missing), 0, 0, "the file is missing"))
+            expected = number + 1
+            reader = SegmentReader(self._files, self._path(LOG, number), self._identity, LOG, number)
+            yield from self._scan(reader, end=self._end_told_by(place + 1, number))
+            self._last_end = reader.end
+        self._was_read = True
+
+    def _end_told_by(self, place: int, number: int) -> int | None:
+        """Return where a log ends by the header of the next one; None if there is none to tell."""
+        if place >= len(self._logs) or self._logs[place] != number + 1:
+            return None
+        path = self._path(LOG, self._logs[place])
+        reader = SegmentReader(self._files, path, self._identity, LOG, self._logs[place])
+        reader.close()
+        return reader.before
+
+    def _scan(self, reader: SegmentReader, *, end: int | None = None, finished: bool = False) -> Iterator[bytes]:
+        try:
+            for item in reader.scan(end=end, finished=finished):
+                if isinstance(item, bytes):
+                    yield item
+                else:
+                    self._damaged(item, reader)
+        finally:
+            reader.close()
+
+    def _damaged(self, damage: Damage, reader: SegmentReader | None = None) -> None:
+        """Count a damage, say where it is, and keep a copy of what is there now."""
+        self.damage_count += 1
+        if len(self.damages) >= DAMAGES_MAX:
+            return
+        self.damages.append(damage)
+        copy = self._quarantine / f"{damage.path.name}-{damage.start}"
+        if reader is not None and damage.end > damage.start and not copy.exists():
+            room = QUARANTINE_BYTES_MAX - sum(path.stat().st_size for path in self._quarantine.iterdir())
+            with contextlib.suppress(OSError):  # the copy is for people; the state is read without
+                reader.copy(damage, copy, max(0, room))
+        self._tell_damage(damage, copy)
+
+    def _quarantine_file(self, path: Path) -> None:
+        self.damage_count += 1
+        damage = Damage(path, 0, path.stat().st_size, "checksum")
+        self.damages.append(damage)
+        copy = self._quarantine / path.name
+        self._files.rename(path, copy)
+        self._tell_damage(damage, copy)
+
+    @staticmethod
+    def _tell_damage(damage: Damage, copy: Path) -> None:
+        log.error(
+            "state_damaged", file=str(damage.path), start=damage.start, end=damage.end, reason=damage.reason,
+            quarantine=str(copy) if copy.exists() else None,
+        )  # fmt: skip
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def commit(self, records: Sequence[bytes]) -> None:
+        """Append records; when this returns they are on the disk.
+
+        Raises DiskRefused; then none of them counts as kept.  If the disk is full, the same call may succeed
+        later; otherwise every further call fails.
+        """
+        assert self._was_read, "the state is read before anything is added to it"
+        if self._failure is not None:
+            raise self._failure
+        try:
+            writer = self._ready_writer()
+            writer.write(records)
+            writer.sync()
+        except OSError as error:
+            raise self._refused(error) from error
+        self.log_bytes += writer.end - self._last_end
+        self._last_end = writer.end
+        self.commits += 1
+
+    def _ready_writer(self) -> SegmentWriter:
+        """Return the current segment, or a fresh one."""
+        if self._writer is not None and self._last_end >= SEGMENT_BYTES:
+            self._end_segment()
+        if self._writer is None:
+            number = self._last + 1
+            path = self._path(LOG, number)
+            try:
+                self._writer = SegmentWriter(self._files, path, self._identity, LOG, number, self._last_end)
+                self._writer.sync()
+                self._files.sync_directory(self._directory)
+            except OSError:
+                self._end_segment()
+                with contextlib.suppress(OSError):
+                    self._files.remove(path)
+                raise
+            self._last, self._last_end = number, 0
+            self._logs.append(number)
+        return self._writer
+
+    def _end_segment(self) -> None:
+        """Have the next commit begin a segment."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with contextlib.suppress(OSError):
+                writer.close()
+
+    def _refused(self, error: OSError) -> DiskRefused:
+        """Leave the segment that failed where it is trusted, and say why."""
+        if self._writer is not None:
+            with contextlib.suppress(OSError):  # what is behind the end does not count, but takes room
+                self._writer.cut(self._last_end)
+            self._end_segment()
+        refusal = DiskRefused(self._directory, error)
+        if not refusal.full:
+            self._failure = refusal
+        return refusal
+
+    def close(self) -> None:
+        """End the current segment; the lock is the caller's."""
+        self._end_segment()
+
+    # --- replacing -------------------------------------------------------------------------------
+
+    def replace(self) -> Replacement:
+        """Begin a snapshot that is to stand for everything committed so far.
+
+        Its content must be taken from the node's state after this call has returned.  One at a time.
+        Raises DiskRefused.
+        """
+        if self._failure is not None:
+            raise self._failure
+        self._end_segment()
+        number = self._last
+        path = self._path(SNAPSHOT, number)
+        fresh = path.with_suffix(".snapshot.new")
+        try:
+            writer = SegmentWriter(self._files, fresh, self._identity, SNAPSHOT, number, 0)
+        except OSError as error:
+            raise self._replacement_refused(fresh, error) from error
+        return Replacement(
+            writer,
+            adopt=lambda size: self._adopt(fresh, number, size),
+            refused=lambda error: self._replacement_refused(fresh, error),
+        )
+
+    def _adopt(self, fresh: Path, number: int, size: int) -> None:
+        """Give a complete snapshot its name, and remove what it stands for."""
+        before, old_logs = self._snapshot, [each for each in self._logs if each <= number]
+        self._files.rename(fresh, self._path(SNAPSHOT, number))
+        self._files.sync_directory(self._directory)
+        self._snapshot, self.snapshot_bytes = number, size
+        self._logs = [each for each in self._logs if each > number]
+        if before is not None and before != number:
+            self._files.remove(self._path(SNAPSHOT, before))
+        for each in old_logs:
+            self._files.remove(self._path(LOG, each))
+        self.log_bytes = sum(self._size(LOG, each) for each in self._logs)
+
+    def _replacement_refused(self, fresh: Path, error: OSError) -> DiskRefused:
+        with contextlib.suppress(OSError):
+            self._files.remove(fresh)
+        refusal = DiskRefused(fresh, error)
+        if not refusal.full:
+            self._failure = refusal
+        return refusal
+
+
+class Replacement:
+    """A snapshot being written beside the log.  Blocking, in the thread of the storage's other calls.
+
+    Every call may raise DiskRefused; the snapshot is dropped then, and the log goes on (if the disk is full).
+    """
+
+    def __init__(
+        self, writer: SegmentWriter, *, adopt: Callable[[int], None], refused: Callable[[OSError], DiskRefused]
+    ):
+        self._writer = writer
+        self._adopt = adopt
+        self._refused = refused
+        self._synced = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._writer.end
+
+    def append(self, records: Sequence[bytes]) -> None:
+        """Write a part of the snapshot."""
+        try:
+            self._writer.write(records)
+            if self._writer.end - self._synced >= SYNC_BYTES:
+                self._synced = self._writer.end
+                self._writer.sync()
+        except OSError as error:
+            self._writer.close()
+            raise self._refused(error) from error
+
+    def finish(self) -> None:
+        """Make the snapshot count instead of all it stands for; it is durable when this returns."""
+        try:
+            self._writer.finish()
+            self._writer.sync()
+            self._adopt(self._writer.end)
+        except OSError as error:
+            raise self._refused(error) from error
+        finally:
+            self._writer.close()
+
+    def abandon(self) -> None:
+        """Leave everything as it was; the file goes at the next start."""
+        self._writer.close()
+
+
+def _check_line(lines: Sequence[str]) -> str:
+    return "check " + hashlib.blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
