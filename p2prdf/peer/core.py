@@ -470,6 +470,7 @@ class Peer:
             "refused": self.refused,
             "replicas": self.config.replicas,
             "in_step": self._repair.in_step,
+            "comparing": self._repair.comparing,
             "rejoining": self._engine.rejoining,
             "repair_passes": self._repair.passes,
             "items_given": self._repair.given,

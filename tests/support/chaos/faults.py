@@ -69,7 +69,7 @@ class Faults:
         self.counts: Counter[str] = Counter()
         """Faults by kind."""
         self.whole_seconds: list[float] = []
-        """From the last start of a node until all nodes knew each other again."""
+        """From the last start of a node until the cluster was whole again: all nodes known, all copies restored."""
         self._options = options
         self._rng = random.Random(seed)
         self._links = random.Random(seed + 1)  # its own, for the two draw at moments that nobody decides
@@ -171,7 +171,7 @@ class Faults:
     async def _whole(self) -> None:
         await self._restarted()
         if not self._pauses and not self._options.network:
-            self.whole_seconds.append(await self.cluster.until_met())
+            self.whole_seconds.append(await self.cluster.until_whole())
 
     # --- pauses ----------------------------------------------------------------------------------
 

@@ -27,8 +27,6 @@ PUBLISHERS: Final = 3
 FOLLOWERS: Final = 3
 LATE_FOLLOWERS: Final = 3
 """Followers that come during the faults, one after each third of the time."""
-REST_SECONDS: Final = 60.0
-"""How long publications and answers may take after the last fault."""
 QUIET_SECONDS: Final = 2.0
 """How long nothing more may come before the verdict."""
 POLL_SECONDS: Final = 0.1
@@ -45,6 +43,8 @@ class Options:
     seed: int = 1
     pieces_per_second: float = 20.0
     """Publications a second by all publishers together, of 1 to 40 triples each."""
+    rest_seconds: float = 60.0
+    """How long publications, and then answers, may take after the last fault."""
     give_up: float = 0.1
     """Share of broken publications that are given up."""
     proxy: bool = False
@@ -112,9 +112,10 @@ class _Story:
         late.cancel()
         self._report.seconds = time.monotonic() - begun
         self._stopped = True
-        await asyncio.wait([*publishing, asyncio.create_task(asyncio.sleep(GAP_AFTER_SECONDS))], timeout=REST_SECONDS)
+        last_gap = asyncio.create_task(asyncio.sleep(GAP_AFTER_SECONDS))
+        await asyncio.wait([*publishing, last_gap], timeout=self._options.rest_seconds)
         self._probes.stop()
-        await asyncio.wait([probing], timeout=REST_SECONDS)
+        await asyncio.wait([probing], timeout=self._options.rest_seconds)
         publishers.append(prober)
         publishing.append(probing)
         ledger = [piece for each in publishers for piece in each.pieces]
@@ -155,7 +156,7 @@ class _Story:
     async def _rest(self, judge: Judge) -> None:
         """Wait until everything owed is there and nothing more comes, but not for ever."""
         followed = [each for follower in self._followers for each in follower.followed if each.subscription is not None]
-        deadline = time.monotonic() + REST_SECONDS
+        deadline = time.monotonic() + self._options.rest_seconds
         count, since = -1, 0.0
         while time.monotonic() < deadline:
             now = sum(len(each.answers) + each.repeated for each in followed)
