@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "ANY", "BUCKETS", "BUCKET_KEYS", "CQC_ROLES", "CSBV_ROLES", "DEPTH_MAX", "EVENT_SHIFT", "Key", "MARK_SHIFT",
-    "O", "P", "PRIMARY_SHIFT", "ROLES", "ROLE_NAMES", "S", "SPLIT_ROLES", "SPO", "U64", "bucket_key",
-    "contribution", "contributions", "even_key", "event_id", "event_ids", "fmix", "fmix_array", "node_key",
-    "role_bit", "role_key", "role_keys", "role_name", "sub_key", "sub_keys", "term_hash", "text_key",
-    "triple_id", "triple_ids",
+    "ANY", "BUCKETS", "BUCKET_KEYS", "CQC_ROLES", "CSBV_ROLES", "DEPTH_MAX", "EVENT_SHIFT", "MARK_SHIFT", "O",
+    "P", "PRIMARY_SHIFT", "ROLES", "ROLE_NAMES", "S", "SPLIT_ROLES", "SPO", "U64", "Key", "bucket_key",
+    "contribution", "contributions", "even_key", "event_id", "event_ids", "fmix", "fmix_array",
+    "item_identities", "item_identity", "node_key", "role_bit", "role_key", "role_keys", "role_name", "sub_key",
+    "sub_keys", "term_hash", "text_key", "triple_id", "triple_ids",
 ]  # fmt: skip
 
 Key = NewType("Key", int)
@@ -214,6 +214,20 @@ def event_ids(publisher: int, first: int, count: int) -> U64:
     """Return the identities of ``count`` consecutive events of one publisher."""
     numbers = np.arange(first + 1, first + 1 + count, dtype=np.uint64)
     return fmix_array(np.uint64(publisher) ^ fmix_array(numbers))
+
+
+def item_identity(identity: int, *stamps: int) -> int:
+    """Return a name of a thing in one state, from the identity of the thing and the stamps of its state."""
+    for stamp in stamps:
+        identity = fmix(identity ^ stamp)
+    return identity
+
+
+def item_identities(identities: U64, *stamps: U64) -> U64:
+    """Return :func:`item_identity` of columns."""
+    for stamp in stamps:
+        identities = fmix_array(identities ^ stamp)
+    return identities
 
 
 def contribution(identity: int, position: int) -> int:

@@ -37,7 +37,9 @@ from p2prdf.columns import Column, as_array
 from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
 from p2prdf.rdf.query import Plan
+from p2prdf.store.columnar_items import ColumnarItems
 from p2prdf.store.columnar_join import ColumnarJoin
+from p2prdf.store.items import remember
 from p2prdf.store.lanes import Lane, PlanTable, StepRows
 from p2prdf.store.postings import Postings
 from p2prdf.store.tables import NEVER, Derived
@@ -56,7 +58,7 @@ _PLAIN = (1 << keys.EVENT_SHIFT) - 1
 _COMPACT_MIN = 4096
 
 
-class ColumnarTables(ColumnarJoin):
+class ColumnarTables(ColumnarJoin, ColumnarItems):
     """:class:`p2prdf.store.tables.Tables` on numpy columns."""
 
     # --- triples ---------------------------------------------------------------------------------
@@ -114,11 +116,12 @@ class ColumnarTables(ColumnarJoin):
             self._store_only(table, rows, fresh & ~probed)
             fresh &= probed
         self._each_role(table, rows, fresh, None, out)
-        if not table.per_event and held.any():
+        if held.any():
             again = np.where(later, held, np.uint16(0))
+            self._changes += bool(again.any())
             if probed is not None:
                 again &= probed
-            if again.any():
+            if again.any() and not table.per_event:
                 self._each_role(table, rows, again, prior, out)
 
     def _each_role(
@@ -157,7 +160,10 @@ class ColumnarTables(ColumnarJoin):
         table = self._plan_table(plan)
         numbers = as_array(group, np.int64)
         if step > 0:
-            table.steps[step].links.update(numbers.tolist())
+            links = table.steps[step].links
+            before = len(links)
+            links.update(numbers.tolist())
+            self._changes += len(links) - before
             return []
         count = len(numbers)
         identity = keys.fmix_array(table.groups.index.keys[numbers])
@@ -255,6 +261,7 @@ class ColumnarTables(ColumnarJoin):
         since = np.full(len(numbers), refresh or NEVER, np.uint64)
         counts = later & (step.plan.groups.since_max.values[step.group.values[numbers]] > held)
         since[counts] = np.minimum(since[counts], held[counts] + np.uint64(1))
+        self._changes += bool(later.any())
         np.maximum.at(step.oldest.values, numbers, oldest)
         np.maximum.at(step.born.values, numbers[later], born[later])
         probe = since != _NEVER
@@ -268,19 +275,26 @@ class ColumnarTables(ColumnarJoin):
 
     def end_groups(self, ids: Sequence[int]) -> None:
         """Forget groups and what waits for them."""
-        wanted = np.array(list(ids), np.uint64)
+        wanted = np.array(list(dict.fromkeys(ids)), np.uint64)
+        unknown = np.ones(len(wanted), np.bool_)
         for table in self._plans.values():
             numbers = table.groups.index.find(wanted)
+            unknown &= numbers < 0
             numbers = numbers[numbers >= 0]
             since_min = table.groups.since_min.values
             numbers = numbers[since_min[numbers] != _NEVER]
             if not len(numbers):
                 continue
             since_min[numbers] = _NEVER
+            self._changes += 1
             table.groups.ended += len(numbers)
             for step in table.steps:
                 step.links.difference_update(numbers.tolist())
             self._compact(table)
+        for identity in wanted[unknown].tolist():
+            if identity not in self._ended:
+                remember(self._ended, identity)
+                self._changes += 1
 
     def _compact(self, table: PlanTable) -> None:
         """Drop the rows of ended groups once they are the larger part."""
@@ -294,6 +308,7 @@ class ColumnarTables(ColumnarJoin):
     def _drop_rows(self, step: StepRows, kept: I64) -> None:
         """Rebuild a step and the waiting rows of its lane with only ``kept`` of its rows."""
         dropped = len(step) - len(kept)
+        self._changes += dropped  # lest the version fall
         if step.number:
             self._sizes.rows -= dropped
         else:

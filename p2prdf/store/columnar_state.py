@@ -14,7 +14,6 @@ from p2prdf.columns import ARRAYS, Column, as_array
 from p2prdf.grow import GrowingColumn
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
-from p2prdf.store.backlog import part_of
 from p2prdf.store.compiled import GROUP, CompiledStep, Source, compile_step
 from p2prdf.store.group_table import GroupTable
 from p2prdf.store.lanes import Lane, PlanTable, StepRows
@@ -44,6 +43,10 @@ class ColumnarState:
         self._lanes: dict[tuple[bool, int], list[Lane]] = {}
         self._hashed: tuple[Any, ...] = (None,) * 6
         self._sizes = Sizes()
+        self._changes = 0
+        """Changes of items that the numbers of what is held do not show."""
+        self._ended: dict[int, None] = {}
+        """Groups that have ended and were never held here, oldest first."""
 
     # --- plans and lanes -------------------------------------------------------------------------
 
@@ -77,7 +80,9 @@ class ColumnarState:
 
     def add_groups(self, plan: Plan, groups: Groups) -> Column:
         """Take in groups, or widen known ones, and return this peer's numbers for them."""
-        return self._plan_table(plan).groups.add(groups)
+        numbers, widened = self._plan_table(plan).groups.add(groups, self._ended)
+        self._changes += widened
+        return numbers
 
     def extend_leases(self, ids: Sequence[int], leases: Sequence[int]) -> None:
         """Let groups live until the stamps given."""
@@ -116,16 +121,19 @@ class ColumnarState:
         for table in self._plans.values():
             for step in table.steps:
                 if step.compiled.step.role == role and len(step):
-                    group = step.group.values.astype(np.int64)
-                    derived = Derived(
-                        table.plan, step.number, group, step.index.keys.copy(), step.oldest.values.copy(),
-                        step.born.values.copy(), tuple(column.values.copy() for column in step.bindings),
-                    )  # fmt: skip
-                    wanted = as_array(self.row_keys(derived)) == np.uint64(key)
-                    wanted &= table.groups.since_min.values[group] != _NEVER
-                    if wanted.any():
-                        found.append(part_of(derived, np.flatnonzero(wanted), ARRAYS))
+                    rows = np.flatnonzero(table.groups.since_min.values[step.group.values] != _NEVER)
+                    rows = rows[self._keys_of_rows(step, rows) == np.uint64(key)]
+                    if len(rows):
+                        found.append(self._rows_at(step, rows))
         return found
+
+    @staticmethod
+    def _rows_at(step: StepRows, rows: I64) -> Derived:
+        """Return rows held, by number, as columns of their own."""
+        return Derived(
+            step.plan.plan, step.number, step.group.values[rows].astype(np.int64), step.index.keys[rows],
+            step.oldest.values[rows], step.born.values[rows], tuple(column.values[rows] for column in step.bindings),
+        )  # fmt: skip
 
     def group_ids(self, plan: Plan, group: Column) -> Column:
         """Return the identities of groups by this peer's numbers."""
@@ -180,7 +188,10 @@ class ColumnarState:
         if not (self._hashed[0] is s and self._hashed[1] is p and self._hashed[2] is o):
             hashes = self._dictionary.hash_array()
             self._hashed = (s, p, o, *(hashes[as_array(column, np.uint32)] for column in (s, p, o)))
-        parts = self._hashed[3:]
+        return self._triple_keys(role, *self._hashed[3:])
+
+    def _triple_keys(self, role: int, *parts: U64) -> U64:
+        """Return the ring keys of triples by the hashes of their terms."""
         if role == keys.ANY:
             bucket = keys.triple_ids(*parts) % np.uint64(keys.BUCKETS)
             table = np.array(keys.BUCKET_KEYS, np.uint64)

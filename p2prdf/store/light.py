@@ -13,7 +13,9 @@ from p2prdf import keys
 from p2prdf.columns import Column
 from p2prdf.rdf.query import Plan
 from p2prdf.store.compiled import GROUP, ROW
-from p2prdf.store.light_state import IDENTITY, PLAIN, ROLES, TERMS, TIME, LightState, Row, StepTable, Terms, Triple
+from p2prdf.store.items import remember
+from p2prdf.store.light_items import LightItems
+from p2prdf.store.light_state import IDENTITY, PLAIN, ROLES, TERMS, TIME, Row, StepTable, Terms, Triple
 from p2prdf.store.rejoin import in_pieces, part_max
 from p2prdf.store.tables import NEVER, REJOIN_PAIRS_MAX, Chosen, Derived, identity_of_group
 
@@ -27,7 +29,7 @@ _ALL = (1 << 2 * keys.EVENT_SHIFT) - 1
 """The set of all roles of both kinds."""
 
 
-class LightTables(LightState):
+class LightTables(LightItems):
     """:class:`p2prdf.store.tables.Tables` on dictionaries."""
 
     # --- triples ---------------------------------------------------------------------------------
@@ -91,8 +93,10 @@ class LightTables(LightState):
         held[TIME] = max(time, prior)
         held[ROLES] = before | bits
         if bits & ~before:
+            self._changes += 1
             self._store(held, bits & ~before, probed, out)
         if time > prior:
+            self._changes += 1
             before &= probed
             self._sizes.processing_load += before.bit_count()
             for lane in self._lanes_in(before):
@@ -106,6 +110,8 @@ class LightTables(LightState):
         if held is None:
             held = self._events[event] = [terms, time, 0, event]
         fresh = bits >> keys.EVENT_SHIFT & ~held[ROLES]
+        self._changes += fresh != 0 or time > held[TIME]
+        held[TIME] = max(time, held[TIME])  # an event has one time; whatever is sent, copies shall agree
         held[ROLES] |= fresh
         self._store(held, fresh << keys.EVENT_SHIFT, probed, out)
 
@@ -128,7 +134,10 @@ class LightTables(LightState):
         """Let groups wait for their first pattern (step 0), or mark what a later link must keep."""
         table = self._plan_table(plan)
         if step > 0:
-            table.steps[step].links.update(group)
+            links = table.steps[step].links
+            before = len(links)
+            links.update(group)
+            self._changes += len(links) - before
             return []
         out: _Output = {}
         for number, joined in zip(group, [1] * len(group) if probed is None else probed, strict=True):
@@ -174,6 +183,7 @@ class LightTables(LightState):
         else:
             since = refresh or NEVER
             if row.oldest > known.oldest:
+                self._changes += 1
                 if row.group.since_max > known.oldest:
                     since = min(since, known.oldest + 1)
                 known.oldest, known.born = row.oldest, max(known.born, row.born)
@@ -189,7 +199,11 @@ class LightTables(LightState):
         for identity in ids:
             table = self._owners.pop(identity, None)
             if table is None:
+                if identity not in self._ended and not any(identity in plan.by_id for plan in self._plans.values()):
+                    remember(self._ended, identity)
+                    self._changes += 1
                 continue
+            self._changes += 1
             group = table.by_id[identity]  # stays, so that what still arrives for it finds it ended
             group.since_min, group.since_max = NEVER, 0
             for step in table.steps:
@@ -197,6 +211,7 @@ class LightTables(LightState):
                 for identity_of_row in [row.identity for row in step.rows.values() if row.group is group]:
                     del step.rows[identity_of_row]
                     self._row_count -= 1
+                    self._changes += 1  # lest the version fall
                 for key, waiting in list(step.lane.waiting.items()):
                     left = [entry for entry in waiting if entry[1].group is not group]
                     if not left:
@@ -228,9 +243,7 @@ class LightTables(LightState):
         self._sizes.joined += 1
         identity = triple[IDENTITY]
         if identity < 0:
-            hashes = self._dictionary.hashes
-            s, p, o = terms
-            identity = triple[IDENTITY] = keys.triple_id(hashes[s], hashes[p], hashes[o])
+            identity = self._identity_of(triple)
         place = (table, refresh)
         derived = out.get(place)
         if derived is None:

@@ -11,7 +11,6 @@ from p2prdf import keys
 from p2prdf.columns import LISTS, Column, as_list
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
-from p2prdf.store.backlog import part_of
 from p2prdf.store.compiled import GROUP, CompiledStep, compile_step
 from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes
 from p2prdf.wire.messages import Groups
@@ -124,6 +123,12 @@ class LightState:
         self._owners: dict[int, PlanTable] = {}
         self._sizes = Sizes()
         self._row_count = 0
+        self._in_order: tuple[list[Triple], list[Triple]] = ([], [])
+        """Triples and events in order of insertion, as far as somebody has asked for it."""
+        self._changes = 0
+        """Changes of items that the numbers of what is held do not show."""
+        self._ended: dict[int, None] = {}
+        """Groups that have ended and were never held here, oldest first."""
 
     # --- plans and lanes -------------------------------------------------------------------------
 
@@ -178,8 +183,13 @@ class LightState:
                 group = Group(len(table.groups), identity, since_min, since_max, lease, constants)
                 table.groups.append(group)
                 table.by_id[identity] = group
-                self._owners[identity] = table
+                if identity in self._ended:
+                    del self._ended[identity]
+                    group.since_min, group.since_max = NEVER, 0
+                else:
+                    self._owners[identity] = table
             elif group.since_min != NEVER:
+                self._changes += since_min < group.since_min or since_max > group.since_max
                 group.since_min = min(group.since_min, since_min)
                 group.since_max = max(group.since_max, since_max)
                 group.lease = max(group.lease, lease)
@@ -229,15 +239,29 @@ class LightState:
             for step in table.steps:
                 if step.compiled.step.role == role and step.rows:
                     rows = list(step.rows.values())
-                    bindings = tuple(map(list, zip(*(row.bindings for row in rows), strict=True)))
-                    derived = Derived(
-                        table.plan, step.number, [row.group.number for row in rows], [row.identity for row in rows],
-                        [row.oldest for row in rows], [row.born for row in rows], bindings,
-                    )  # fmt: skip
-                    index = [at for at, each in enumerate(self.row_keys(derived)) if each == key]
-                    if index:
-                        found.append(part_of(derived, index, LISTS))
+                    rows = [row for row, each in zip(rows, self._keys_of_rows(step, rows), strict=True) if each == key]
+                    if rows:
+                        found.append(self._rows_at(step, rows))
         return found
+
+    @staticmethod
+    def _rows_at(step: StepTable, rows: list[Row]) -> Derived:
+        """Return rows held as columns."""
+        places = range(len(step.compiled.step.bound))
+        return Derived(
+            step.plan.plan, step.number, [row.group.number for row in rows], [row.identity for row in rows],
+            [row.oldest for row in rows], [row.born for row in rows],
+            tuple([row.bindings[place] for row in rows] for place in places),
+        )  # fmt: skip
+
+    def _identity_of(self, triple: Triple) -> int:
+        """Return the identity of a triple, computed once, or of a publication event."""
+        identity: int = triple[IDENTITY]
+        if identity < 0:
+            hashes = self._dictionary.hashes
+            s, p, o = triple[TERMS]
+            identity = triple[IDENTITY] = keys.triple_id(hashes[s], hashes[p], hashes[o])
+        return identity
 
     def group_ids(self, plan: Plan, group: Column) -> Column:
         """Return the identities of groups by this peer's numbers."""

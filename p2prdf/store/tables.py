@@ -42,6 +42,7 @@ from p2prdf import keys
 from p2prdf.columns import Column, Columns
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
+from p2prdf.store.items import LinkItems, RowItems, TripleColumns, TripleItems
 from p2prdf.wire.messages import Groups
 
 __all__ = [
@@ -196,7 +197,10 @@ class Tables(Protocol):
         ...
 
     def end_groups(self, ids: Sequence[int]) -> None:
-        """Forget groups and what waits for them."""
+        """Forget groups and what waits for them, for good: also of a group that comes only later.
+
+        Of groups unknown here ``ENDED_MAX`` are remembered (:mod:`p2prdf.store.items`).
+        """
         ...
 
     def extend_leases(self, ids: Sequence[int], leases: Sequence[int]) -> None:
@@ -205,6 +209,47 @@ class Tables(Protocol):
 
     def expired_groups(self, now: int, limit: int) -> list[int]:
         """Return up to ``limit`` identities of groups whose lease ended before stamp ``now``."""
+        ...
+
+    def triple_items(self, role: int, per_event: bool) -> TripleItems:
+        """Return all triples (or publication events) held under a role, as items.
+
+        The identity of an item is made of the triple's (or the event's) and of its time.
+        """
+        ...
+
+    def export_triples(self, role: int, per_event: bool, handle: Column) -> TripleColumns:
+        """Return triples by handle (some of those of :meth:`triple_items`), with the bit of that role alone."""
+        ...
+
+    def triples_since(self, stamp: int) -> TripleColumns:
+        """Return all triples and publication events with a time from ``stamp`` on, with all their roles."""
+        ...
+
+    def row_items(self) -> Iterator[RowItems]:
+        """Yield all rows that wait (queries at step 0), of groups that live, at most a step of a plan at a time.
+
+        The identity of an item is made of the row's and its ``oldest``; at step 0 also of the group's
+        ``since_min`` and ``since_max``.  Rows that wait under the keys of all buckets come once for each.
+        In between the tables may be changed in any way.
+        """
+        ...
+
+    def export_rows(self, plan: Plan, step: int, handle: Column) -> Derived:
+        """Return rows by handle (some of those of :meth:`row_items`); those that have ended are left out."""
+        ...
+
+    def link_items(self) -> Iterator[LinkItems]:
+        """Yield all later links held (:meth:`add_queries` with a step above 0), as :meth:`row_items` does rows."""
+        ...
+
+    def ended_groups(self) -> list[int]:
+        """Return the identities of groups known to have ended; whatever arrives for them does not bring them back."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """A number that grows whenever an item is added, changed or ended; cheap to ask."""
         ...
 
     @property

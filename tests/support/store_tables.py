@@ -16,10 +16,11 @@ from p2prdf.store.light import LightTables
 from p2prdf.store.tables import Derived, Tables
 from p2prdf.wire.messages import Groups
 
-__all__ = ["EVERY_ROLE", "TERMS", "Harness", "bindings", "brute_force", "canonical", "new_tables", "path"]
+__all__ = ["BOTH_KINDS", "EVERY_ROLE", "TERMS", "Harness", "bindings", "brute_force", "canonical", "new_tables", "path"]
 
 TERMS = ("<a>", "<b>", "<c>", '"a"', '""')
 EVERY_ROLE = keys.CSBV_ROLES | 1 << keys.ANY
+BOTH_KINDS = EVERY_ROLE | EVERY_ROLE << keys.EVENT_SHIFT
 
 
 def compile_filter(each: Filter):
