@@ -17,10 +17,13 @@ SMOKE = Options(
     faults=FaultOptions(kill_seconds=(1.0, 3.0), down_seconds=(0.0, 1.0), all_every=5),
 )  # fmt: skip
 
+ALONE = {"replicas": 1, "copies_min": 1, "durability": "memory"}
+"""Settings of nodes that keep nothing."""
+
 
 async def test_without_faults_nothing_is_wrong():
     """Through the proxy, so that it is known to change nothing by itself."""
-    report = await play(replace(SMOKE, seconds=3.0, kills_max=0, proxy=True))
+    report = await play(replace(SMOKE, seconds=3.0, kills_max=0, proxy=True, settings=ALONE))
     assert report.good, report.as_json()
     assert report.verdict.delivered > 0
     assert report.proxy["bytes"] > 0
@@ -30,7 +33,7 @@ async def test_nodes_that_keep_nothing_lose_answers_and_the_tool_says_so():
     """One kill of all nodes: whatever was not kept is gone, subscriptions first."""
     report = await play(
         replace(
-            SMOKE, kills_max=1, rest_seconds=3.0, settings={"durability": "memory"},
+            SMOKE, kills_max=1, rest_seconds=3.0, settings=ALONE,
             faults=replace(SMOKE.faults, all_every=1),
         )
     )  # fmt: skip
@@ -50,7 +53,7 @@ async def test_five_kills_one_of_them_of_all_nodes_lose_duplicate_and_invent_not
 
 
 async def test_a_subscriber_killed_over_and_over_has_every_answer_once():
-    report = await play_subscriber_kills(SubscriberOptions(kills=8, life_seconds=(0.0, 1.0), nodes=3))
+    report = await play_subscriber_kills(SubscriberOptions(kills=8, life_seconds=(0.0, 1.0), nodes=3, settings=ALONE))
     assert report.good, report.as_json()
     assert report.faults["subscribers_killed"] == 8
     assert report.verdict.delivered > 0
