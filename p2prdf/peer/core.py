@@ -85,8 +85,9 @@ class Peer:
         self._exchange = Exchange(contact, config, columns, first_transfer)
         self._engine = Engine(self._exchange, self._tables, dictionary, self._answers_here)
         self._roles = Roles(self._exchange, self._engine, self._tables)
+        draw = entropy.getrandbits if entropy is not None else self._exchange.draw
         self._host = Host(
-            self._exchange, self._engine, self._tables, dictionary, self._to_self, self._roles.add
+            self._exchange, self._engine, self._tables, dictionary, self._to_self, self._roles.add, draw
         )
         self._entry = Entry(self._exchange, self._engine, self._host, lambda: self._roles.used)
         self._engine.missing_roles = self._roles.missing
@@ -309,6 +310,7 @@ class Peer:
             messages.NotOwner: self._not_owner,
             messages.Deliver: lambda _, message: entry.deliver(message),
             messages.Delivered: host.delivered,
+            messages.SettledAnswers: lambda _, message: entry.settled(message),
             messages.OpenSubscription: host.open,
             messages.SubscriptionOpened: lambda _, message: entry.opened(message),
             messages.SubscriptionRefused: lambda _, message: entry.refused(message),

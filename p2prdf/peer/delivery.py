@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from p2prdf.columns import Column, as_list
 from p2prdf.continuous.home import Home, Subscription, subscription_home
-from p2prdf.errors import LocalProtocolError
+from p2prdf.errors import SubscriptionGone
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
@@ -20,6 +21,7 @@ from p2prdf.wire.messages import (
     GroupsGone,
     RenewSubscriptions,
     Rows,
+    SettledAnswers,
     SubscriptionClosed,
     SubscriptionRefused,
 )
@@ -32,7 +34,11 @@ _CHUNK_ROWS_MAX = 4096
 class Delivery:
     """What the subscriptions of a home are told."""
 
-    def __init__(self, exchange: Exchange, by_key: ByKey, home: Home, engine: Engine):
+    def __init__(
+        self, exchange: Exchange, by_key: ByKey, home: Home, engine: Engine, draw: Callable[[int], int]
+    ):
+        """``draw`` returns so many random bits."""
+        self._draw = draw
         self._exchange = exchange
         self._by_key = by_key
         self._home = home
@@ -98,8 +104,17 @@ class Delivery:
                 part = chunk.part(start, stop)
                 self._by_key.reply(
                     subscription.subscriber,
-                    Deliver(subscription.number, part.first, part.lost, part.identity, part.born, part.bindings),
-                )
+                    Deliver(
+                        subscription.number, part.first, part.lost, part.identity, part.born, part.bindings,
+                        subscription.epoch,
+                    ),
+                )  # fmt: skip
+
+    def begin(self, subscription: Subscription) -> None:
+        """Begin another epoch of a subscription: tell all that is not acknowledged, numbered from 1."""
+        subscription.epoch = self._draw(64)
+        subscription.log.restart()
+        self.pump(subscription)
 
     def contact_lost(self, contact: Contact) -> None:
         """Keep what a peer that is gone was to be told, until it is there again or the lease is over."""
@@ -117,17 +132,19 @@ class Delivery:
         """Send anew what was on its way to a subscriber that was cut off."""
         if subscription.cut_off:
             subscription.cut_off = False
-            subscription.log.rewind(subscription.log.acknowledged)
-            self.pump(subscription)
+            self.begin(subscription)
 
     def delivered(self, sender: Contact, message: Delivered) -> None:
         """Forget what a subscriber acknowledged and send it more."""
         if not self._by_key.at_owner(subscription_home(message.subscription), message, sender):
             return
         subscription = self._home.subscriptions.get(message.subscription)
-        if subscription is not None:
-            subscription.log.acknowledge(message.sequence)
-            self.pump(subscription)
+        if subscription is None:
+            self._by_key.reply(message.subscriber, _unknown(message.request, message.subscription))
+            return
+        subscription.log.acknowledge(message.identity)
+        self._by_key.reply(message.subscriber, SettledAnswers(message.request, message.subscription))
+        self.pump(subscription)
 
     # --- attaching and renewing ------------------------------------------------------------------
 
@@ -139,14 +156,19 @@ class Delivery:
         if subscription is None or subscription.opening:
             self._by_key.reply(message.subscriber, _unknown(message.request, message.subscription))
             return
-        if subscription.subscriber.key != message.subscriber.key:  # it is delivered there no longer
-            self._by_key.reply(subscription.subscriber, SubscriptionClosed(0, subscription.number))
-        subscription.subscriber = message.subscriber
+        subscription.log.acknowledge(message.have)
+        here = subscription.subscriber.key == message.subscriber.key
+        if here and subscription.request == message.request:  # it came before
+            self._by_key.reply(message.subscriber, opened_message(subscription, message.request))
+            return
+        if not here:  # it is delivered there no longer
+            closed = SubscriptionClosed(subscription.request, subscription.number, elsewhere=True)
+            self._by_key.reply(subscription.subscriber, closed)
+        subscription.subscriber, subscription.request = message.subscriber, message.request
         subscription.cut_off = False
         subscription.lease_until = self._exchange.now + subscription.lease_seconds
-        subscription.log.rewind(message.after)
         self._by_key.reply(message.subscriber, opened_message(subscription, message.request))
-        self.pump(subscription)
+        self.begin(subscription)
 
     def renew(self, sender: Contact, message: RenewSubscriptions) -> None:
         """Let subscriptions live for another lease."""
@@ -162,5 +184,5 @@ class Delivery:
 
 def _unknown(request: int, subscription: int) -> SubscriptionRefused:
     return SubscriptionRefused(
-        request, LocalProtocolError.code, f"no subscription {subscription:016x}: it was ended, or its lease ran out"
+        request, SubscriptionGone.code, f"no subscription {subscription:016x}: it was ended, or its lease ran out"
     )

@@ -85,6 +85,10 @@ class Exchange:
         self.clock = hlc.tick(self.clock, self.now)
         return self.clock
 
+    def draw(self, bits: int) -> int:
+        """Return bits that differ each time, for a peer that was given no source of randomness."""
+        return keys.fmix(self.tick() ^ keys.fmix(self.own.key)) >> 64 - bits
+
     def merge(self, remote: int) -> None:
         """Follow a clock that came with a parcel."""
         self.clock = hlc.merge(

@@ -46,16 +46,18 @@ class Host:
         dictionary: TermDictionary,
         to_self: Callable[[Message], None],
         add_roles: Callable[[int, int], None],
+        draw: Callable[[int], int],
     ):
+        """``draw`` returns so many random bits."""
         self._exchange = exchange
         self._engine = engine
         self._tables = tables
         self._columns = tables.columns
         self.home = Home(tables.columns, log_rows_max=exchange.config.answers_pending_max)
         self._by_key = ByKey(exchange, to_self)
-        self._delivery = Delivery(exchange, self._by_key, self.home, engine)
+        self._delivery = Delivery(exchange, self._by_key, self.home, engine, draw)
         self._opening = Opening(
-            exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, pump=self._delivery.pump
+            exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, begin=self._delivery.begin
         )
         self.at_owner, self.to_owner, self.reply = self._by_key.at_owner, self._by_key.to_owner, self._by_key.reply
         self.open = self._opening.open

@@ -39,7 +39,7 @@ __all__ = ["Opening", "opened_message"]
 
 
 class Opening:
-    """Openings under way at a home; ``pump`` begins to deliver a subscription that is live."""
+    """Openings under way at a home; ``begin`` begins to deliver a subscription that is live."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Opening:
         dictionary: TermDictionary,
         *,
         add_roles: Callable[[int, int], None],
-        pump: Callable[[Subscription], None],
+        begin: Callable[[Subscription], None],
     ):
         self._exchange = exchange
         self._by_key = by_key
@@ -59,7 +59,7 @@ class Opening:
         self._columns = tables.columns
         self._dictionary = dictionary
         self._add_roles = add_roles
-        self._pump = pump
+        self._begin = begin
         self._confirmed = exchange.config.fixed_roles
         self._confirmed_at = 0
         """Stamp of the last time that roles were confirmed by all peers."""
@@ -75,7 +75,7 @@ class Opening:
         known = self._home.opened(message.subscriber, message.request)
         if known is not None:
             if known.group.plan is not None and not known.opening:
-                self._tell_opened(known)
+                self._by_key.reply(message.subscriber, opened_message(known, message.request))
             return
         group, new = self._home.open_group(message, self._exchange.tick())
         if any(each.request == message.request and each.subscriber == message.subscriber for each in group.waiting):
@@ -233,7 +233,7 @@ class Opening:
 
     def _tell_opened(self, subscription: Subscription) -> None:
         self._by_key.reply(subscription.subscriber, opened_message(subscription, subscription.request))
-        self._pump(subscription)
+        self._begin(subscription)
 
     # --- time ------------------------------------------------------------------------------------
 

@@ -22,8 +22,8 @@ from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Pattern, Plan
 from p2prdf.wire import messages as m
 
 __all__ = [
-    "CONTACTS_MAX", "KINDS_MAX", "PATTERNS_MAX", "U32_MAX", "U64_MAX", "check_lengths", "check_message", "check_term",
-    "check_terms", "contact_of", "contacts_of", "exactly", "flag", "integer", "permutation", "plan_of", "query_of",
+    "CONTACTS_MAX", "KINDS_MAX", "KNOWN_MAX", "PATTERNS_MAX", "U32_MAX", "U64_MAX", "check_lengths", "check_message",
+    "check_term", "check_terms", "contact_of", "contacts_of", "exactly", "flag", "integer", "permutation", "plan_of", "query_of",
     "seconds", "shown", "strings", "text", "tuple_of",
 ]  # fmt: skip
 
@@ -33,6 +33,8 @@ CONTACTS_MAX: Final = 1024
 """Contacts of one message."""
 KINDS_MAX: Final = 32
 """Kinds of items that replicas compare."""
+KNOWN_MAX: Final = 3
+"""Largest number for what a replica knows of a group."""
 PATTERNS_MAX: Final = 256
 """Patterns of one query; a parser's bound is lower."""
 
@@ -316,6 +318,15 @@ def _check_kind(message: m.Summary | m.Offer | m.Want | m.Given, dictionary: Ter
         raise RemoteProtocolError(f"{len(message.sums)} sums; a power of two is needed")
 
 
+def _check_keep_subscription(message: m.KeepSubscription, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    _algorithm(message.algorithm)
+    permutation(message.order, len(message.query.patterns))
+
+
+def _check_tell_groups(message: m.TellGroups, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    _below(message.known, KNOWN_MAX + 1, "a knowledge of")
+
+
 def _check_algorithm(message: m.OpenSubscription | m.ClientSubscribe, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _algorithm(message.algorithm)
 
@@ -327,4 +338,5 @@ _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = 
     m.HoldSubKeys: _check_depth, m.KeyDepth: _check_depth,
     m.Summary: _check_kind, m.Offer: _check_kind, m.Want: _check_kind, m.Given: _check_kind,
     m.OpenSubscription: _check_algorithm, m.ClientSubscribe: _check_algorithm,
+    m.KeepSubscription: _check_keep_subscription, m.TellGroups: _check_tell_groups,
 }  # fmt: skip

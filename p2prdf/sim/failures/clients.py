@@ -19,6 +19,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from p2prdf import keys
+from p2prdf.columns import as_list
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.oracle import Publication, Triple
 from p2prdf.wire import contract
@@ -290,7 +291,31 @@ class SubscriberClient(_AtSomePeer):
             return
         self.record.store(notify, rows, self._world.now)
         if self._world.machines[node.index].life == life:
-            self.record.acknowledge(self._world, node, notify)
+            identities = as_list(notify.identity)
+            self._world.request(node, self.record.acknowledging(notify), _Acknowledging(self, identities))
+
+    def settled(self, identities: Sequence[int]) -> None:
+        """Hear that answers never come again; whoever is absent hears nothing."""
+        if not self.absent:
+            self.record.settled(identities)
+
+
+class _Acknowledging:
+    """One acknowledgement on its way; if it is lost, the token still has what it was about."""
+
+    def __init__(self, client: SubscriberClient, identities: Sequence[int]):
+        self._client = client
+        self._identities = identities
+
+    def completed(self, _: Node, __: int, outcome: Outcome) -> None:
+        if isinstance(outcome, contract.Settled):
+            self._client.settled(self._identities)
+
+    def notified(self, _: Node, __: Notify) -> None:
+        """Nothing is delivered to it."""
+
+    def cut_off(self, _: Node) -> None:
+        """The peer crashed; the answers are acknowledged with the next attachment."""
 
 
 class _Connection:

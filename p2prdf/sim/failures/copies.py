@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from p2prdf.sim.failures.clients import RepeatedPublishing
-    from p2prdf.sim.failures.disk import Disk
     from p2prdf.sim.failures.world import FailingWorld
     from p2prdf.sim.oracle import Triple
     from p2prdf.sim.world import Node
@@ -35,23 +34,38 @@ if TYPE_CHECKING:
 __all__ = ["Copies"]
 
 _ROLE_BITS = keys.MARK_SHIFT
+_SET_ROLES = (1 << keys.EVENT_SHIFT) - 1
+_EVENT_ROLES = _SET_ROLES << keys.EVENT_SHIFT
 _SHOWN_MAX = 3
 
-Item = tuple["Triple | int", int]
-"""A triple (as a set has it) or the identity of a publication event, and the bit number of a role."""
+Thing = tuple[str, str, str] | int
+"""A triple (as a set has it) or the identity of a publication event."""
+
+Item = tuple[Thing, int]
+"""A thing, and the bit number of a role."""
 
 
 @dataclass(slots=True)
 class _Holdings:
-    """What the durable records of one disk hold: each item, and the latest stamp it has there."""
+    """What the durable records of one disk hold: of each triple and event its roles and the latest stamp.
+
+    As in a peer's tables, a triple has one stamp, whatever roles it came under with it.
+    """
 
     losses: int
     compactions: int
     read: int = 0
-    items: dict[Item, int] = field(default_factory=dict)
+    things: dict[Thing, tuple[int, int]] = field(default_factory=dict)
+
+    def stamp(self, item: Item) -> int:
+        """Return the stamp that an item is held with, -1 if it is not held."""
+        thing, bit = item
+        roles, stamp = self.things.get(thing, (0, -1))
+        return stamp if roles >> bit & 1 else -1
 
 
 def _items(triple: Triple, event: int, roles: int) -> Iterator[Item]:
+    """Yield the items of a publication."""
     for bit in range(_ROLE_BITS):
         if roles >> bit & 1:
             yield (triple if bit < keys.EVENT_SHIFT else event), bit
@@ -72,34 +86,23 @@ class Copies:
 
     # --- what is held ----------------------------------------------------------------------------
 
-    def _held(self, node: Node) -> dict[Item, int]:
+    def _held(self, node: Node) -> _Holdings:
         """Return what a disk holds."""
         disk = self._world.machines[node.index].disk
         holdings = self._holdings.get(node.index)
         if holdings is None or (holdings.losses, holdings.compactions) != (disk.losses, disk.compactions):
             holdings = self._holdings[node.index] = _Holdings(disk.losses, disk.compactions)
-        self._read_on(node, holdings, disk)
-        return holdings.items
-
-    def _read_on(self, node: Node, holdings: _Holdings, disk: Disk) -> None:
         for record in disk.durable[holdings.read :]:
             for message in self._world.read(node, record):
                 if isinstance(message, IndexTriples):
-                    self._take(node, message, holdings.items)
+                    _take(node, message, holdings.things)
         holdings.read = len(disk.durable)
-
-    def _take(self, node: Node, message: IndexTriples, items: dict[Item, int]) -> None:
-        texts = (node.dictionary.texts(as_list(column)) for column in (message.s, message.p, message.o))
-        triples: Iterable[Triple] = zip(*texts, strict=True)
-        columns = (as_list(column) for column in (message.time, message.event, message.roles))
-        for triple, time, event, roles in zip(triples, *columns, strict=True):
-            for item in _items(triple, event, roles):
-                items[item] = max(time, items.get(item, 0))
+        return holdings
 
     def count(self, item: Item, stamp: int) -> int:
         """Return how many disks hold an item; of a triple, published at that stamp or later."""
-        least = stamp if item[1] < keys.EVENT_SHIFT else 0
-        return sum(self._held(node).get(item, -1) >= least for node in self._world.members())
+        least = _least(item, stamp)
+        return sum(self._held(node).stamp(item) >= least for node in self._world.members())
 
     # --- what must be held -----------------------------------------------------------------------
 
@@ -143,7 +146,7 @@ class Copies:
         self.look("before a disk is lost")
         held = self._held(node)
         return all(
-            item not in held or (self._lacking.get(item, 0) < self._copies_min - 1 and self.count(item, stamp) > 1)
+            held.stamp(item) < 0 or (self._lacking.get(item, 0) < self._copies_min - 1 and self.count(item, stamp) > 1)
             for item, stamp in self._due.items()
         )
 
@@ -151,7 +154,7 @@ class Copies:
         """Note that a disk is lost on purpose: until repair, its items may lack one more."""
         held = self._held(node)
         for item in self._due:
-            if item in held:
+            if held.stamp(item) >= 0:
                 self._lacking[item] = self._lacking.get(item, 0) + 1
 
     # --- at the end ------------------------------------------------------------------------------
@@ -163,22 +166,37 @@ class Copies:
             for triple, event in zip(publishing.triples, publishing.events, strict=True):
                 for stamp, roles in self._world.stamps.get(event, {}).items():
                     items = list(_items(triple, event, roles))
-                    left = [item for item in items if any(each.get(item) == stamp for each in held.values())]
+                    left = [item for item in items if any(each.stamp(item) == stamp for each in held.values())]
                     if left or stamp in publishing.stamps:
                         for item in items:
                             self._check_kept(triple, item, stamp, held)
 
-    def _check_kept(self, triple: Triple, item: Item, stamp: int, held: dict[int, dict[Item, int]]) -> None:
+    def _check_kept(self, triple: Triple, item: Item, stamp: int, held: dict[int, _Holdings]) -> None:
         role = item[1] % keys.EVENT_SHIFT
         hashes = [keys.term_hash(term) for term in triple]
         key = keys.role_key(role, *hashes)
         if role == keys.ANY:
             return  # one of eight buckets, which the tables choose
-        least = stamp if item[1] < keys.EVENT_SHIFT else 0
         for contact in self._world.ring.closest(key, self._replicas):
             node = self._world.by_key[contact.key]
-            if held[node.index].get(item, -1) < least:
+            if held[node.index].stamp(item) < _least(item, stamp):
                 self._complain("part", f"{_name(item)}, stamp {stamp:#x}, is not on peer {node.index}'s disk")
+
+
+def _least(item: Item, stamp: int) -> int:
+    """Return the stamp with which an item must be held: an event is the same whenever it came."""
+    return stamp if item[1] < keys.EVENT_SHIFT else 0
+
+
+def _take(node: Node, message: IndexTriples, things: dict[Thing, tuple[int, int]]) -> None:
+    """Note what a record holds."""
+    texts = (node.dictionary.texts(as_list(column)) for column in (message.s, message.p, message.o))
+    columns = (as_list(column) for column in (message.time, message.event, message.roles))
+    for triple, time, event, roles in zip(zip(*texts, strict=True), *columns, strict=True):
+        for thing, part in ((triple, roles & _SET_ROLES), (event, roles & _EVENT_ROLES)):
+            if part:
+                before, stamp = things.get(thing, (0, 0))
+                things[thing] = (before | part, max(stamp, time))
 
 
 def _name(item: Item) -> str:

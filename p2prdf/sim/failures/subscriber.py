@@ -10,12 +10,11 @@ from p2prdf.columns import as_list
 from p2prdf.wire import contract
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from p2prdf.rdf.dictionary import TermDictionary
     from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
     from p2prdf.sim.oracle import Row
-    from p2prdf.sim.world import Node, World
     from p2prdf.wire.contract import Failed, Notify, Request, Subscribed
 
 __all__ = ["ResumingSubscriber"]
@@ -25,9 +24,9 @@ __all__ = ["ResumingSubscriber"]
 class ResumingSubscriber:
     """What survives a subscriber's crashes, its output and token, and the requests that follow from them.
 
-    ``rows``, ``born`` and ``identities`` are the output; ``number`` of the subscription and ``last`` are
-    the token.  ``complaints`` are what a subscriber can see by itself: an answer that it had before,
-    and a loss that was told.
+    ``rows``, ``born`` and ``identities`` are the output; ``number`` of the subscription and ``unsettled`` are
+    the token: the identities of answers that may come again.  ``complaints`` are what a subscriber can see by
+    itself: an answer that it had before and that the token did not drop, and a loss that was told.
     """
 
     name: str
@@ -40,7 +39,7 @@ class ResumingSubscriber:
     opened_at: float | None = None
     closing_at: float | None = None
     closed_at: float | None = None
-    last: int = 0
+    unsettled: dict[int, None] = field(default_factory=dict)
     repeats: int = 0
     """Answers that came again and were dropped by the token."""
     rows: list[Row] = field(default_factory=list)
@@ -66,7 +65,7 @@ class ResumingSubscriber:
         """Return what takes the subscription up again, with the token."""
         assert self.subscription is not None
         subscription = self.subscription
-        return lambda request: contract.Attach(request, subscription, self.last)
+        return lambda request: contract.Attach(request, subscription, list(self.unsettled))
 
     def closing(self) -> Callable[[int], Request]:
         """Return what ends the subscription."""
@@ -93,16 +92,22 @@ class ResumingSubscriber:
             self.complaints.append(f"told that {notify.lost} answers before {notify.first} are lost")
         born = as_list(notify.born)
         for place, (identity, row) in enumerate(zip(as_list(notify.identity), rows, strict=True)):
-            if notify.first + place <= self.last:
+            if identity in self.unsettled:
                 self.repeats += 1
                 continue
             if identity in self.identities:
                 self.complaints.append(f"answer {identity:#018x} {row} was handed over twice")
             self.identities[identity] = len(self.rows)
+            self.unsettled[identity] = None
             self.rows.append(row)
             self.born.append(born[place])
-        self.last = max(self.last, notify.first + len(rows) - 1)
 
-    def acknowledge(self, world: World, node: Node, notify: Notify) -> None:
-        """Tell a peer that a delivery is stored."""
-        world.submit(node, contract.AcknowledgeAnswers(notify.subscription, self.last))
+    def settled(self, identities: Sequence[int]) -> None:
+        """Forget what never comes again; the token is stored without it."""
+        for identity in identities:
+            self.unsettled.pop(identity, None)
+
+    @staticmethod
+    def acknowledging(notify: Notify) -> Callable[[int], Request]:
+        """Return what tells that a delivery is stored."""
+        return lambda request: contract.AcknowledgeAnswers(request, notify.subscription, notify.identity)

@@ -326,6 +326,14 @@ class FailingWorld(World):
         self.submit(node, make(number))
         return number
 
+    def _ended(self, node: Node, subscription: int, why: str) -> None:
+        """Tell a client that its subscription is not delivered here any more."""
+        listener = self.machines[node.index].listeners.pop(subscription, None)
+        if listener is not None:
+            if self.trace is not None:
+                self._say(node, f"no longer delivers {subscription:016x}: {why}")
+            listener.cut_off(node)
+
     def _wake(self, node: Node) -> None:
         if self.alive(node):
             super()._wake(node)
