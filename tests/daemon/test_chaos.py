@@ -13,7 +13,7 @@ from chaos.story import Options, play
 from chaos.subscriber_kills import SubscriberOptions, play_subscriber_kills
 
 SMOKE = Options(
-    seconds=40.0, kills_max=5, pieces_per_second=10.0,
+    seconds=40.0, kills_max=5, publications_per_second=10.0,
     faults=FaultOptions(kill_seconds=(1.0, 3.0), down_seconds=(0.0, 1.0), all_every=5),
 )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """``python -m chaos.appending``: a subscriber that writes its answers to a file, once, however often it is killed.
 
-What it has is in two files.  The output holds one JSON object a line.  The state says which subscription it is of, how
-far it was acknowledged, and how long the output was then; it is replaced as a whole, after the output is on the disk.
+What it has is in two files.  The output holds one JSON object a line.  The state holds the resume token and how long
+the output was then; it is replaced as a whole, after the output is on the disk.
 On start the output is cut to the length that the state tells: what was written after it comes again.
 """
 
@@ -29,34 +29,32 @@ class Output:
 
     def __init__(self, output: Path, state: Path):
         self._state = state
-        self.subscription: int | None = None
-        self.after = 0
+        self.token: bytes | None = None
         length = 0
         if state.exists():
             kept: dict[str, Any] = json.loads(state.read_text())
-            self.subscription, self.after, length = kept["subscription"], kept["after"], kept["length"]
+            self.token, length = bytes.fromhex(kept["token"]), kept["length"]
         self._file = output.open("ab")
         self._file.truncate(length)
 
     def write(self, names: tuple[str, ...], batch: Batch) -> None:
-        """Write answers; when this returns, they and the state are on the disk."""
+        """Write answers."""
         for solution in batch:
             bindings = {name: to_json(term) for name, term in zip(names, solution.terms, strict=True)}
             line = json.dumps({"identity": f"{solution.identity:016x}", "bindings": bindings})
             self._file.write(line.encode() + b"\n")
-        self.after = batch.last
-        self.save()
 
-    def save(self) -> None:
+    def save(self, token: bytes) -> None:
         """Put both on the disk, the output first."""
         self._file.flush()
         os.fsync(self._file.fileno())
         fresh = self._state.with_suffix(".new")
         with fresh.open("w") as file:
-            json.dump({"subscription": self.subscription, "after": self.after, "length": self._file.tell()}, file)
+            json.dump({"token": token.hex(), "length": self._file.tell()}, file)
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(self._state)
+        self.token = token
 
 
 async def follow(peers: str, query: str, output: Output) -> None:
@@ -68,17 +66,18 @@ async def follow(peers: str, query: str, output: Output) -> None:
                 print(f"subscription {subscription.id:016x}", file=sys.stderr, flush=True)
                 async for batch in subscription.batches():
                     output.write(subscription.names, batch)
+                    output.save(subscription.token())
+                    subscription.acknowledge()
         except Unavailable as error:
             print(error, file=sys.stderr, flush=True)
             await asyncio.sleep(AGAIN_SECONDS)
 
 
 async def _begin(client: Client, query: str, output: Output) -> Subscription:
-    if output.subscription is not None:
-        return await client.attach(output.subscription, output.after)
-    subscription = await client.subscribe(query, lease_seconds=LEASE_SECONDS)
-    output.subscription = subscription.id
-    output.save()
+    if output.token is not None:
+        return await client.attach(output.token, auto_acknowledge=False)
+    subscription = await client.subscribe(query, lease_seconds=LEASE_SECONDS, auto_acknowledge=False)
+    output.save(subscription.token())
     return subscription
 
 

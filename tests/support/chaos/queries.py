@@ -1,7 +1,7 @@
 """Standing queries and their answers by an independent evaluator (pyoxigraph).
 
-A *window* is a query that shows every triple of one predicate: by what windows show, the judge knows what the cluster
-holds.
+An *inventory* is a query that shows every triple of one predicate: by what inventories show, the judge knows what the
+cluster holds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Query:
         return tuple(dict.fromkeys(part for pattern in self.patterns for part in pattern if part.startswith("?")))
 
     @property
-    def window(self) -> str | None:
+    def inventory(self) -> str | None:
         """The predicate whose triples this query shows, all of them and whole."""
         if len(self.patterns) != 1 or self.distinct or self.per_event:
             return None

@@ -23,7 +23,7 @@ from chaos.cluster import Cluster, NodeFailed
 from chaos.faults import FaultOptions, Faults
 from chaos.following import Followed
 from chaos.judge import Judge
-from chaos.publishing import Piece, Publisher
+from chaos.publishing import Publication, Publisher
 from chaos.queries import NS, Query
 from chaos.report import Report
 from p2prdf.rdf.terms import to_json
@@ -49,7 +49,7 @@ class SubscriberOptions:
     """From a start to the next kill."""
     nodes: int = 5
     seed: int = 1
-    pieces_per_second: float = 20.0
+    publications_per_second: float = 20.0
     faults: FaultOptions | None = None
     """What happens to the nodes meanwhile."""
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -134,7 +134,7 @@ async def _play(cluster: Cluster, options: SubscriberOptions) -> Report:
     ]
     report = Report({**asdict(options), "folder": str(cluster.folder)})
     source = _Source(options, rng)
-    publisher = Publisher(addresses, source.next_piece, random.Random(rng.getrandbits(64)))
+    publisher = Publisher(addresses, source.next_publication, random.Random(rng.getrandbits(64)))
     faults = Faults(cluster, options.faults or FaultOptions(), options.seed)
     try:
         for subscriber in subscribers:
@@ -156,7 +156,7 @@ async def _play(cluster: Cluster, options: SubscriberOptions) -> Report:
         report.seconds = time.monotonic() - begun
         source.stopped = True
         await asyncio.wait([publishing], timeout=REST_SECONDS)
-        judge = Judge(publisher.pieces, started_at=begun)
+        judge = Judge(publisher.publications, started_at=begun)
         await _rest(judge, subscribers)
         publishing.cancel()
     finally:
@@ -171,14 +171,14 @@ class _Source:
 
     def __init__(self, options: SubscriberOptions, rng: random.Random):
         self.stopped = False
-        self._pieces = workload.pieces(options.seed, real_share=0.0)
-        self._rate = options.pieces_per_second
+        self._publications = workload.publications(options.seed, real_share=0.0)
+        self._rate = options.publications_per_second
         self._rng = rng
 
-    async def next_piece(self) -> Piece | None:
+    async def next_publication(self) -> Publication | None:
         due = time.monotonic() + self._rng.expovariate(self._rate)
         await asyncio.sleep(due - time.monotonic())
-        return None if self.stopped else Piece(next(self._pieces), due)
+        return None if self.stopped else Publication(next(self._publications), due)
 
 
 async def _kill_again_and_again(
@@ -208,7 +208,7 @@ async def _rest(judge: Judge, subscribers: list[Subscriber]) -> None:
 def _tell(
     report: Report, judge: Judge, publisher: Publisher, subscribers: list[Subscriber], faults: Faults
 ) -> None:
-    terms = {term for piece in publisher.pieces for triple in piece.triples for term in triple}
+    terms = {term for publication in publisher.publications for triple in publication.triples for term in triple}
     known = {json.dumps(to_json(term), sort_keys=True): term for term in terms}
     for subscriber in subscribers:
         try:
@@ -220,9 +220,9 @@ def _tell(
     report.losses = judge.losses(followed)
     report.faults = {"subscribers_killed": sum(each.lives - 1 for each in subscribers), **faults.counts}
     report.publications = {
-        "publications_attempted": len(publisher.pieces),
-        "publications_acknowledged": sum(1 for piece in publisher.pieces if piece.acknowledged_at),
-        "triples_attempted": sum(len(piece.triples) for piece in publisher.pieces),
+        "publications_attempted": len(publisher.publications),
+        "publications_acknowledged": sum(1 for publication in publisher.publications if publication.acknowledged_at),
+        "triples_attempted": sum(len(publication.triples) for publication in publisher.publications),
         "unfinished": publisher.unfinished,
     }
     report.failures = {"publishers": dict(Counter(publisher.failures))}
