@@ -90,7 +90,7 @@ class Peer:
             self._exchange, self._engine, self._tables, dictionary, self._to_self, self._roles.add, draw
         )
         self._entry = Entry(self._exchange, self._engine, self._host, lambda: self._roles.used)
-        self._engine.missing_roles = self._roles.missing
+        self._engine.roles = self._roles
         self._kinds = table_kinds(self._tables, self._engine)
         self._repair = Repair(self._exchange, self._kinds, (), lambda: self._engine.strays)
         self._repair.view_changed(gained=True)

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -50,6 +50,18 @@ __all__ = ["Engine"]
 
 
 
+class PublishedRoles(Protocol):
+    """What is told of triples that are stored with the roles they were published under."""
+
+    def stored(self, batch: TripleBatch) -> None:
+        """See that no role is missing, now or later."""
+        ...
+
+    def remember(self, batch: TripleBatch) -> None:
+        """Take note, for roles that come later."""
+        ...
+
+
 class Engine:
     """Joins what this peer owns and sends on the rest."""
 
@@ -80,8 +92,8 @@ class Engine:
         self.cutter = Cutter(exchange, dictionary, tables.columns)
         self._out = Outgoing(exchange, tables, self.cutter, self.roll_forward.complete)
         self.forwards = self._out.forwards
-        self.missing_roles: Callable[[int, int], int] = _none_missing
-        """Which roles something lacks that was published under some at a stamp (:mod:`p2prdf.peer.roles`)."""
+        self.roles: PublishedRoles | None = None
+        """What looks after roles that came late; set by whoever makes both."""
         self.strays = 0
         """How much was kept here that may belong elsewhere."""
         self.has_queries = False
@@ -180,9 +192,8 @@ class Engine:
         """Have triples kept, remember who is to finish their publication, and see that no role is missing."""
         self.roll_forward.note(batch)
         self._exchange.persist(batch.message())
-        if batch.published and len(batch) and (missing := self.missing_roles(batch.published, youngest(batch))):
-            roles = self._columns.full(len(batch), missing, "uint32")
-            self.route_triples(TripleBatch(batch.s, batch.p, batch.o, batch.time, batch.event, roles))
+        if self.roles is not None and batch.published:
+            self.roles.stored(batch)
 
     def _store_rows(self) -> None:
         if self._kept:
@@ -213,6 +224,8 @@ class Engine:
                     message.origin, message.published, message.began, message.complete,
                 )  # fmt: skip
                 self.roll_forward.note(batch)
+                if self.roles is not None and batch.published:
+                    self.roles.remember(batch)
                 self._exchange.clock = max(self._exchange.clock, youngest(batch))
                 tables.add_triples(
                     batch.s, batch.p, batch.o, batch.time, batch.event, unmarked(batch.roles),
@@ -706,6 +719,3 @@ def _all_joined(roles: Column) -> Column:
     every = 0xFF << keys.PRIMARY_SHIFT
     return [each | every for each in roles] if isinstance(roles, list) else roles | roles.dtype.type(every)
 
-
-def _none_missing(_published: int, _time: int) -> int:
-    return 0

@@ -7,19 +7,28 @@ under all roles until a neighbour has told it which are in use.
 A peer that was cut off meanwhile was not waited for: it counted as lost.  What it published in the other part
 of the network lacks the new role.  So an advertisement says from when on (``since``) the role matters, and whoever
 keeps triples published since then under fewer roles sends them to the keepers of the missing ones: those it holds
-when it hears of the role, and those that come later from somebody who has not heard.
+when it hears of the role, and those that come later from somebody who has not heard.  A table of triples does not
+say in which events one was published, so for roles of events the last ``REMEMBERED_ROWS_MAX`` rows are remembered
+as they came.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from typing import Final
+
 from p2prdf import keys
-from p2prdf.peer.batches import TripleBatch
+from p2prdf.peer.batches import TripleBatch, youngest
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import Advertise, AskRoles, Contact, TellRoles
 
-__all__ = ["Roles"]
+__all__ = ["REMEMBERED_ROWS_MAX", "Roles"]
+
+REMEMBERED_ROWS_MAX: Final = 262_144
+
+_PLAIN: Final = (1 << keys.EVENT_SHIFT) - 1
 
 
 class Roles:
@@ -32,6 +41,8 @@ class Roles:
         self.advertised = exchange.config.fixed_roles
         self.settled = exchange.config.roles != "advertised"
         self._settle_at: float | None = None
+        self._remembered: deque[TripleBatch] = deque()
+        self._remembered_rows = 0
         self._since: dict[int, int] = {}  # roles that were new at a stamp, by that stamp
 
     @property
@@ -68,21 +79,39 @@ class Roles:
         self._since[since] = self._since.get(since, 0) | new
         if not self._exchange.restoring:
             held = TripleBatch(*self._tables.triples_since(since))
-            if len(held):
-                self._route(held, new)
+            if len(held) and new & _PLAIN:
+                self._route(held, new & _PLAIN)
+            for batch in list(self._remembered):
+                lacking = new & ~_PLAIN & ~batch.published
+                if lacking and youngest(batch) >= since:
+                    self._route(batch, lacking)
 
-    def missing(self, published: int, time: int) -> int:
-        """Return the roles that something published at ``time`` under ``published`` lacks."""
-        lacking = 0
+    def remember(self, batch: TripleBatch) -> None:
+        """Take note of triples that are stored here, as they came."""
+        if len(batch):
+            self._remembered.append(batch)
+            self._remembered_rows += len(batch)
+        while self._remembered_rows > REMEMBERED_ROWS_MAX:
+            self._remembered_rows -= len(self._remembered.popleft())
+
+    def stored(self, batch: TripleBatch) -> None:
+        """Send on what lacks roles that its publisher had not heard of, and remember it for roles that come later."""
+        if not self._exchange.replicated or not len(batch):
+            return
+        self.remember(batch)
+        lacking, time = 0, youngest(batch)
         for since, roles in self._since.items():
             if time >= since:
-                lacking |= roles & ~published
-        return lacking
+                lacking |= roles & ~batch.published
+        if lacking:
+            self._route(batch, lacking)
 
     def _route(self, batch: TripleBatch, roles: int) -> None:
         self._exchange.trace("roles-added-late", triples=len(batch), roles=keys.role_name(roles))
-        batch.roles = self._exchange.columns.full(len(batch), roles, "uint32")
-        self._engine.route_triples(batch)
+        missing = self._exchange.columns.full(len(batch), roles, "uint32")
+        late = TripleBatch(batch.s, batch.p, batch.o, batch.time, batch.event, missing)
+        late.published = batch.published | roles
+        self._engine.route_triples(late)
 
     def met(self, contact: Contact) -> None:
         """Tell a peer that came, perhaps again: it may have been away when roles were advertised."""
