@@ -179,7 +179,7 @@ class Judge:
     def _explained(self, query: Query, lost: Counter[Row], first: dict[Triple, Publication]) -> Iterable[Loss]:
         variables = query.variables
         explained = 0
-        for solution in store_of(first).query(query.full_text):  # type: ignore[union-attr]
+        for solution in store_of(first).query(query.full_text):
             bound = dict(zip(variables, map(str, solution), strict=True))
             row = tuple(bound[name] for name in query.select)
             if row not in lost:

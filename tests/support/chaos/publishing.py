@@ -21,7 +21,7 @@ from p2prdf.client import Progress
 from p2prdf.errors import Busy, P2PRDFError, Unavailable
 from p2prdf.rdf.ntriples import TripleBatch
 
-__all__ = ["Attempt", "Publication", "Publisher"]
+__all__ = ["Attempt", "Publication", "Publisher", "Source"]
 
 CONNECT_SECONDS: Final = 2.0
 SILENCE_SECONDS: Final = 15.0
@@ -49,8 +49,12 @@ class Publication:
     acknowledged_at: float = 0.0
 
 
+Source = Callable[[], Awaitable[Publication | None]]
+"""Gives the next publication when it is due, None at the end."""
+
+
 class Publisher:
-    """One stream.  ``source`` returns the next publication when it is due, None at the end.
+    """One stream.
 
     ``give_up``: the share of broken connections after which publications under way are given up.
     """
@@ -58,7 +62,7 @@ class Publisher:
     def __init__(
         self,
         addresses: Sequence[str],
-        source: Callable[[], Awaitable[Publication | None]],
+        source: Source,
         rng: random.Random,
         *,
         give_up: float = 0.0,
@@ -113,15 +117,15 @@ class Publisher:
         for publication in list(self._pending):
             yield self._attempt(publication, node)
         while not self._ended:
-            publication = await self._source()
-            if publication is None:
+            fresh = await self._source()
+            if fresh is None:
                 self._ended = True
                 return
-            publication.publisher, publication.first_event = self.number, self._next_event
-            self._next_event += len(publication.triples)
-            self._pending.append(publication)
-            self.publications.append(publication)
-            yield self._attempt(publication, node)
+            fresh.publisher, fresh.first_event = self.number, self._next_event
+            self._next_event += len(fresh.triples)
+            self._pending.append(fresh)
+            self.publications.append(fresh)
+            yield self._attempt(fresh, node)
 
     @staticmethod
     def _attempt(publication: Publication, node: str) -> TripleBatch:

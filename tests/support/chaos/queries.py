@@ -79,10 +79,10 @@ def evaluate(query: Query, store: ox.Store, events: Counter[Triple]) -> Counter[
     """Return the bag of a query's answers; ``events``: how often each triple was published."""
     rows: Counter[Row] = Counter()
     if not query.per_event:
-        rows.update(tuple(str(term) for term in solution) for solution in store.query(query.text))  # type: ignore[union-attr]
+        rows.update(tuple(str(term) for term in solution) for solution in store.query(query.text))
         return rows
     variables = query.variables
-    for solution in store.query(query.full_text):  # type: ignore[union-attr]
+    for solution in store.query(query.full_text):
         bound = dict(zip(variables, map(str, solution), strict=True))
         times = 1
         for s, p, o in query.patterns:

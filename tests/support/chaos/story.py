@@ -17,7 +17,7 @@ from chaos.faults import FaultOptions, Faults
 from chaos.following import Follower
 from chaos.judge import Judge
 from chaos.probes import Probes
-from chaos.publishing import Publication, Publisher
+from chaos.publishing import Publication, Publisher, Source
 from chaos.queries import Query
 from chaos.report import GAP_AFTER_SECONDS, Report, gaps
 
@@ -143,9 +143,9 @@ class _Story:
             await asyncio.sleep(self._options.seconds / (LATE_FOLLOWERS + 1))
             self._follow(queries[number :: len(queries) // 4])
 
-    def _publisher(self, source: object) -> Publisher:
+    def _publisher(self, source: Source) -> Publisher:
         rng = random.Random(self._rng.getrandbits(64))
-        return Publisher(self._addresses, source, rng, give_up=self._options.give_up)  # type: ignore[arg-type]
+        return Publisher(self._addresses, source, rng, give_up=self._options.give_up)
 
     async def _next_publication(self) -> Publication | None:
         """Return a publisher's next publication after a while that makes up the rate wanted."""

@@ -30,11 +30,13 @@ PUBLICATION_TRIPLES_MAX: Final = 40
 _NUMBERS: Final = (f"<{airports.VOCABULARY}elevation>", f"<{airports.GEO}lat>", f"<{airports.GEO}long>")
 
 
-def _query(where: str, select: str, **options: str | bool) -> Query:
+def _query(
+    where: str, select: str, *, algorithm: str = "csbv", distinct: bool = False, per_event: bool = False
+) -> Query:
     """Read patterns: ``:name`` is a term of the generated stream, the rest stands as it is."""
     patterns = [pattern.split() for pattern in where.split(" . ")]
-    terms = [tuple(f"<{NS}{part[1:]}>" if part.startswith(":") else part for part in each) for each in patterns]
-    return Query(tuple(terms), tuple(select.split()), **options)  # type: ignore[arg-type]
+    terms = [[f"<{NS}{part[1:]}>" if part.startswith(":") else part for part in each] for each in patterns]
+    return Query(tuple((s, p, o) for s, p, o in terms), tuple(select.split()), algorithm, distinct, per_event)
 
 
 def generated_queries() -> list[Query]:
