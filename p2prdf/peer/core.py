@@ -480,6 +480,7 @@ class Peer:
             "copies": exchange.copies,
             "copies_needed": exchange.copies_needed,
             "in_step": self._repair.in_step,
+            "comparing": self._repair.comparing,
             "rejoining": self._engine.rejoining,
             "repair_passes": self._repair.passes,
             "items_given": self._repair.given,

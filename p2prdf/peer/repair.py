@@ -167,6 +167,14 @@ class Repair:
         return bool(self._queue or self._open or self._due is not None)
 
     @property
+    def comparing(self) -> bool:
+        """Whether comparisons are under way, or not all were begun since the view changed.
+
+        While this is false at all peers, and nothing new comes in, all copies are where they belong.
+        """
+        return self._exchange.replicated and bool(self._queue or self._open or self._compared is None)
+
+    @property
     def deadline(self) -> float | None:
         """When something is due."""
         due = [each.again_at for each in self._open.values()]

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 
 import daemons
+import durability
 import hops
 import matching
 import reexecution
@@ -24,6 +25,7 @@ SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "hops": hops.run,
     "skew": skew.run,
     "daemons": daemons.run,
+    "durability": durability.run,
 }
 
 
