@@ -366,6 +366,7 @@ class Storage:
             writer,
             adopt=lambda size: self._adopt(fresh, number, size),
             refused=lambda error: self._replacement_refused(fresh, error),
+            remove=lambda: self._files.remove(fresh),
         )
 
     def _adopt(self, fresh: Path, number: int, size: int) -> None:
@@ -382,7 +383,7 @@ class Storage:
         self.log_bytes = sum(self._size(LOG, each) for each in self._logs)
 
     def _replacement_refused(self, fresh: Path, error: OSError) -> DiskRefused:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it goes at the next start
             self._files.remove(fresh)
         refusal = DiskRefused(fresh, error)
         if not refusal.full:
@@ -397,11 +398,15 @@ class Replacement:
     """
 
     def __init__(
-        self, writer: SegmentWriter, *, adopt: Callable[[int], None], refused: Callable[[OSError], DiskRefused]
+        self,
+        writer: SegmentWriter,
+        *,
+        adopt: Callable[[int], None],
+        refused: Callable[[OSError], DiskRefused],
+        remove: Callable[[], None],
     ):
         self._writer = writer
-        self._adopt = adopt
-        self._refused = refused
+        self._adopt, self._refused, self._remove = adopt, refused, remove
         self._synced = 0
 
     @property
@@ -432,8 +437,10 @@ class Replacement:
             self._writer.close()
 
     def abandon(self) -> None:
-        """Leave everything as it was; the file goes at the next start."""
+        """Leave everything as it was.  Nothing happens if the snapshot is finished or was refused."""
         self._writer.close()
+        with contextlib.suppress(OSError):
+            self._remove()
 
 
 def _check_line(lines: Sequence[str]) -> str:
