@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-.PHONY: help install demo test check lint types floors bench simulate experiments wheel wheel-test clean
+.PHONY: help install demo test check lint types floors bench simulate faults experiments wheel wheel-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | \
@@ -53,8 +53,16 @@ SEEDS ?= 2000
 simulate: $(STAMP) ## seeded faulty overlays against the oracle; SEEDS=2000, or SEED=7 for exactly one
 	@$(BIN)/python -m p2prdf.sim $(if $(SEED),--start $(SEED) --seeds 1,--seeds $(SEEDS)) $(ARGS)
 
+faults: $(STAMP) ## seeded crashes, lost disks and partitions against the oracle; SEEDS=500, or SEED=7 for exactly one
+	@$(BIN)/python -m p2prdf.sim --faults $(if $(SEED),--start $(SEED) --seeds 1,--seeds $(SEEDS)) $(ARGS)
+
 bench: $(STAMP) ## triples and answers per second, bytes per row, side by side with re-execution
 	@$(BIN)/python tests/benchmarks/run.py $(ARGS)
+
+MINUTES ?= 1
+.PHONY: chaos
+chaos: $(STAMP) ## real nodes killed while clients publish and subscribe; MINUTES=10 ARGS='--network'
+	@PYTHONPATH=tests/support $(BIN)/python -m chaos --minutes $(MINUTES) $(ARGS)
 
 experiments: $(STAMP) ## the seed paper's experiments at full size, figures into docs/figures; ten minutes
 	@for name in load-distribution address-cache triple-rate query-count network-size hot-keys agreement; do \

@@ -22,6 +22,8 @@ from p2prdf.errors import (
     P2PRDFError,
     QueryRefused,
     RemoteProtocolError,
+    SubscriptionGone,
+    TokenRefused,
     Unavailable,
 )
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Busy", "DataRefused", "LocalProtocolError", "P2PRDFError", "QueryRefused", "RemoteProtocolError",
-    "Unavailable", "connect",
+    "SubscriptionGone", "TokenRefused", "Unavailable", "connect",
 ]  # fmt: skip
 
 

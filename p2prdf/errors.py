@@ -5,7 +5,9 @@
     P2PRDFError
     ├── LocalProtocolError        the caller used this library or peer wrongly
     │   ├── QueryRefused          a query that is malformed or not supported (position and construct)
-    │   └── DataRefused           RDF that cannot be taken (line number and reason)
+    │   ├── DataRefused           RDF that cannot be taken (line number and reason)
+    │   ├── SubscriptionGone      a subscription that was ended, or whose lease ran out
+    │   └── TokenRefused          a resume token that is damaged, forged or made for something else
     ├── RemoteProtocolError       a peer or client sent what the protocol forbids
     ├── Busy                      a bound is reached; try again after ``retry_after`` seconds
     └── Unavailable               a node cannot be reached or left the conversation
@@ -25,6 +27,8 @@ __all__ = [
     "P2PRDFError",
     "QueryRefused",
     "RemoteProtocolError",
+    "SubscriptionGone",
+    "TokenRefused",
     "Unavailable",
     "error_from_code",
 ]
@@ -74,6 +78,18 @@ class DataRefused(LocalProtocolError):
         super().__init__(f"{place}: {reason}" if place else reason)
 
 
+class SubscriptionGone(LocalProtocolError):
+    """There is no such subscription: it was ended, or nobody renewed its lease.  Its answers are lost."""
+
+    code = "subscription-gone"
+
+
+class TokenRefused(LocalProtocolError):
+    """A resume token is damaged, of a version not known here, or made for another query."""
+
+    code = "token-refused"
+
+
 class RemoteProtocolError(P2PRDFError):
     """The other side sent what the protocol forbids; the connection is closed."""
 
@@ -98,7 +114,7 @@ class Unavailable(P2PRDFError):
 
 _BY_CODE: dict[str, type[P2PRDFError]] = {
     kind.code: kind
-    for kind in (P2PRDFError, LocalProtocolError, RemoteProtocolError, Unavailable)
+    for kind in (P2PRDFError, LocalProtocolError, SubscriptionGone, TokenRefused, RemoteProtocolError, Unavailable)
 }
 
 

@@ -21,10 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "ANY", "BUCKETS", "CQC_ROLES", "CSBV_ROLES", "DEPTH_MAX", "EVENT_SHIFT", "MARK_SHIFT", "O", "P", "ROLES",
-    "ROLE_NAMES", "S", "SPLIT_ROLES", "SPO", "U64", "Key", "bucket_key", "contribution", "contributions", "even_key",
-    "event_id", "event_ids", "fmix", "fmix_array", "node_key", "role_bit", "role_key", "role_keys", "role_name",
-    "sub_key", "sub_keys", "term_hash", "text_key", "triple_id", "triple_ids",
+    "ANY", "BUCKETS", "BUCKET_KEYS", "CQC_ROLES", "CSBV_ROLES", "DEPTH_MAX", "EVENT_SHIFT", "MARK_SHIFT", "O",
+    "P", "PRIMARY_SHIFT", "ROLES", "ROLE_NAMES", "S", "SPLIT_ROLES", "SPO", "U64", "Key", "bucket_key",
+    "contribution", "contributions", "even_key", "event_id", "event_ids", "fmix", "fmix_array",
+    "item_identities", "item_identity", "node_key", "role_bit", "role_key", "role_keys", "role_name", "sub_key",
+    "sub_keys", "term_hash", "text_key", "triple_id", "triple_ids",
 ]  # fmt: skip
 
 Key = NewType("Key", int)
@@ -49,6 +50,9 @@ EVENT_SHIFT: Final = 8
 
 MARK_SHIFT: Final = 16
 """On its way a set of roles may have bit ``role + 16`` too: the triple goes to a sub-key under that role."""
+
+PRIMARY_SHIFT: Final = 24
+"""On its way a set of roles has bit ``role + 24`` where the receiver is the primary of a replica set."""
 
 SPLIT_ROLES: Final = (1, 2, 4, 3, 5, 6)
 """Roles whose keys can be hot: all but spo, under which a triple is alone, and the wildcard, which has its buckets."""
@@ -85,6 +89,7 @@ def role_name(bits: int) -> str:
     plain = [ROLE_NAMES[role] for role in ROLES if bits >> role & 1]
     events = ["events:" + ROLE_NAMES[role] for role in ROLES if bits >> (role + EVENT_SHIFT) & 1]
     marks = ["sub:" + ROLE_NAMES[role] for role in ROLES if bits >> (role + MARK_SHIFT) & 1]
+    marks += ["primary:" + ROLE_NAMES[role] for role in ROLES if bits >> (role + PRIMARY_SHIFT) & 1]
     return ",".join(plain + events + marks)
 
 
@@ -177,6 +182,10 @@ def bucket_key(bucket: int) -> Key:
     return Key(fmix(_SEEDS[ANY] ^ fmix(bucket + 1)))
 
 
+BUCKET_KEYS: Final = tuple(bucket_key(each) for each in range(BUCKETS))
+"""The keys of all wildcard buckets."""
+
+
 def triple_id(s: int, p: int, o: int) -> int:
     """Return the identity of a triple from the hashes of its terms."""
     x = _SEEDS[SPO] ^ s  # role_key() and fmix() written out: this is done for every triple that is joined
@@ -205,6 +214,20 @@ def event_ids(publisher: int, first: int, count: int) -> U64:
     """Return the identities of ``count`` consecutive events of one publisher."""
     numbers = np.arange(first + 1, first + 1 + count, dtype=np.uint64)
     return fmix_array(np.uint64(publisher) ^ fmix_array(numbers))
+
+
+def item_identity(identity: int, *stamps: int) -> int:
+    """Return a name of a thing in one state, from the identity of the thing and the stamps of its state."""
+    for stamp in stamps:
+        identity = fmix(identity ^ stamp)
+    return identity
+
+
+def item_identities(identities: U64, *stamps: U64) -> U64:
+    """Return :func:`item_identity` of columns."""
+    for stamp in stamps:
+        identities = fmix_array(identities ^ stamp)
+    return identities
 
 
 def contribution(identity: int, position: int) -> int:

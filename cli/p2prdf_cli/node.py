@@ -38,6 +38,12 @@ def node(
             help="Acknowledge what is on the disk, do not wait for it, or keep nothing. [fsync if --data is given]",
         ),
     ] = None,
+    replicas: Annotated[
+        int | None, typer.Option(min=1, max=16, help="Nodes that keep a copy of everything under a key. [3]")
+    ] = None,
+    copies_min: Annotated[
+        int | None, typer.Option(min=1, max=16, help="Copies that are safe before anything is acknowledged. [2]")
+    ] = None,
     ordinal: Annotated[
         int | None,
         typer.Option(min=0, max=65_535, help="Even place on the ring; give each node another. [by the identifier]"),
@@ -85,6 +91,8 @@ def node(
         "bootstrap": ",".join(bootstrap) if bootstrap else None,
         "data": data,
         "durability": durability,
+        "replicas": replicas,
+        "copies_min": copies_min,
         "ordinal": ordinal,
         "advertise": advertise,
         "secret_file": secret_file,

@@ -108,7 +108,7 @@ async def _subscribe(wanted: _Wanted, peer: str) -> None:
     prefixes = given | declared_prefixes(query)
     async with p2prdf.connect(peer) as client:
         if wanted.attach is not None:
-            subscription = await client.attach(wanted.attach, wanted.after, auto_acknowledge=False)
+            subscription = await client.attach(wanted.attach, auto_acknowledge=False)
         else:
             subscription = await client.subscribe(
                 with_prefixes(query, given),

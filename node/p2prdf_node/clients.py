@@ -11,7 +11,8 @@ within ``admission_seconds`` is refused as busy.  Nothing is refused after it wa
 *Solutions.*  The credit runs from end to end.  The home of a subscription keeps a log of what its
 client has not acknowledged, and lets ``answers_window`` solutions out at a time; this node passes them
 on, and keeps them (as columns of integers) while the client's socket is full.  It acknowledges nothing
-by itself.  A subscriber that does not read therefore costs this node one window and one socket buffer,
+by itself: acknowledgements, by identity, are requests of the client to the home, which answers when all its
+replicas know.  A subscriber that does not read therefore costs this node one window and one socket buffer,
 its home the log's bound, and others nothing.  When the log's bound is reached, the oldest solutions go,
 and the subscriber is told how many (``lost``).
 
@@ -163,11 +164,17 @@ class Clients:
         if session is not None:
             session.notify(effect)
 
+    def ended(self, effect: contract.Ended) -> None:
+        """Tell the client that it was about that nothing more comes of a subscription."""
+        session = self._deliveries.pop(effect.subscription, None)
+        if session is not None:
+            session.ended(effect.subscription, effect.code, effect.text)
+
     def deliver_to(self, subscription: int, session: ClientSession) -> None:
         """Note that a session takes a subscription over, from another one perhaps."""
         before = self._deliveries.get(subscription)
         if before is not None and before is not session:
-            before.taken_over(subscription)
+            before.ended(subscription, Unavailable.code, "it was attached by another client")
         self._deliveries[subscription] = session
 
     def forget(self, subscription: int, session: ClientSession) -> None:

@@ -49,6 +49,10 @@ class NodeConfig:
     durability: str = "auto"
     """``fsync``: acknowledge what is on the disk; ``async``: do not wait for it; ``memory``: keep nothing.
     ``auto``: fsync with a data directory, memory without."""
+    replicas: int = 3
+    """Nodes that keep a copy of what lies under a key; 1: nothing is copied."""
+    copies_min: int = 2
+    """Copies that are safe before anything is acknowledged (all there can be, where nodes are fewer)."""
     ordinal: int | None = None
     """Place on the ring among evenly placed nodes, 0 to 65,535, each given once (a StatefulSet's pod index)."""
     secret_file: Path | None = None
@@ -161,6 +165,8 @@ class NodeConfig:
         self._choice("hot_keys", ("on", "off"))
         self._choice("log_format", ("auto", "json", "console"))
         self._choice("log_level", ("debug", "info", "warning", "error"))
+        if self.copies_min > self.replicas:
+            raise LocalProtocolError(f"setting copies_min: {self.copies_min} is more than {self.replicas} replicas")
         if self.ordinal is not None and not 0 <= self.ordinal < ORDINALS:
             raise LocalProtocolError(f"setting ordinal: {self.ordinal} is not between 0 and {ORDINALS - 1}")
         for field in dataclasses.fields(self):

@@ -174,6 +174,9 @@ class Daemon:
         entropy = random.Random(secrets.randbits(128))  # noqa: S311 - the peer's choices guard nothing
         settings = PeerConfig(
             overlay=config.overlay,
+            replicas=config.replicas,
+            copies_min=config.copies_min,
+            durable=config.durability_in_force != "memory",
             roles=config.roles,
             answers_window=config.answers_window,
             answers_pending_max=config.answers_pending_max,

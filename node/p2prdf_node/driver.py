@@ -189,6 +189,8 @@ class Driver:
                 self.schedule()
             case contract.Notify():
                 self._clients.notify(effect)
+            case contract.Ended():
+                self._clients.ended(effect)
             case contract.Completed():
                 self._clients.completed(effect)
             case contract.FindOwner(key):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientSession", "Pending"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 EVENTS_MAX: Final = (1 << 63) - 1
 """Largest number of a publication's first event."""
 FRAME_ANSWERS: Final = 4096
@@ -44,9 +44,6 @@ class _Delivery:
     """Solutions of one subscription on their way to one client."""
 
     subscription: int
-    sent: int
-    """Last sequence number written."""
-    acknowledged: int
     live: bool
     """Whether the client has been told of it; what comes in before waits."""
     waiting: deque[contract.Notify] = field(default_factory=deque)
@@ -204,10 +201,10 @@ class ClientSession:
         self._refuse_new_work()
         self._refuse_when_full()
         # Solutions may come in before the confirmation: they wait.
-        self._begin(message.subscription, message.after, live=False)
+        self._begin(message.subscription, live=False)
         self._clients.ask(
             Pending(self, message.request, "attach", subscription=message.subscription),
-            lambda number: contract.Attach(number, message.subscription, message.after),
+            lambda number: contract.Attach(number, message.subscription, message.have),
         )
 
     def _unsubscribe(self, message: messages.ClientUnsubscribe) -> None:
@@ -217,16 +214,10 @@ class ClientSession:
         )
 
     def _acknowledge(self, message: messages.ClientAcknowledge) -> None:
-        delivery = self._deliveries.get(message.subscription)
-        if delivery is None:
-            return  # it was taken over or ended while the acknowledgement was under way
-        if message.sequence > delivery.sent:
-            raise RemoteProtocolError(
-                f"solution {message.sequence} was acknowledged, {delivery.sent} is the last one sent"
-            )
-        if message.sequence > delivery.acknowledged:
-            delivery.acknowledged = message.sequence
-            self._clients.submit(contract.AcknowledgeAnswers(message.subscription, message.sequence))
+        self._clients.ask(
+            Pending(self, message.request, "acknowledge"),
+            lambda number: contract.AcknowledgeAnswers(number, message.subscription, message.identity),
+        )
 
     def notify(self, effect: contract.Notify) -> None:
         """Write solutions, or keep them until the client takes some."""
@@ -241,24 +232,23 @@ class ClientSession:
     def _write_rows(self, delivery: _Delivery, effect: contract.Notify) -> None:
         """Write solutions in frames of moderate size; what the socket has no room for waits again."""
         rows = len(effect.identity)
-        count = min(rows, FRAME_ANSWERS)
+        count = min(rows, FRAME_ANSWERS)  # none if there is only a loss to tell
         while True:
             try:
                 self.connection.send([_rows_of(effect, count)])
                 break
             except LocalProtocolError:  # long terms: not so many fit a frame
-                if count == 1:
+                if count <= 1:
                     raise
                 count = (count + 1) // 2
-        delivery.sent = max(delivery.sent, effect.first + count - 1)
         self._clients.counts["answers"] += count
         if count < rows:
             delivery.waiting.appendleft(_rest_of(effect, count))
 
-    def taken_over(self, subscription: int) -> None:
-        """Tell the client that another one takes this subscription from now on."""
+    def ended(self, subscription: int, code: str, text: str) -> None:
+        """Tell the client that it gets nothing more of a subscription."""
         self._deliveries.pop(subscription, None)
-        self.connection.send([messages.ClientUnsubscribed(0, subscription)])
+        self.connection.send([messages.ClientEnded(subscription, code, text)])
 
     # --- outcomes --------------------------------------------------------------------------------
 
@@ -272,7 +262,7 @@ class ClientSession:
                 self._credit()
             case contract.Subscribed(subscription, since, order):
                 self._subscribing -= 1
-                self._begin(subscription, 0, live=True)
+                self._begin(subscription, live=True)
                 self.connection.send(
                     [messages.ClientSubscribed(request, subscription, since, pending.names, order)]
                 )
@@ -284,6 +274,8 @@ class ClientSession:
                         [messages.ClientSubscribed(request, subscription, since, names, order)]
                     )
                     self._pump(delivery)
+            case contract.Settled(subscription):
+                self.connection.send([messages.ClientSettled(request, subscription)])
             case contract.Unsubscribed(subscription):
                 self._end(subscription)
                 self.connection.send([messages.ClientUnsubscribed(request, subscription)])
@@ -302,9 +294,9 @@ class ClientSession:
             self.error(pending.request, code, text)
             self._credit()
 
-    def _begin(self, subscription: int, after: int, *, live: bool) -> None:
+    def _begin(self, subscription: int, *, live: bool) -> None:
         self._clients.deliver_to(subscription, self)
-        self._deliveries[subscription] = _Delivery(subscription, sent=after, acknowledged=after, live=live)
+        self._deliveries[subscription] = _Delivery(subscription, live)
 
     def _end(self, subscription: int) -> None:
         self._deliveries.pop(subscription, None)
@@ -334,7 +326,7 @@ def _rows_of(effect: contract.Notify, count: int) -> messages.ClientRows:
     """Return the first ``count`` solutions as a client is told them."""
     return messages.ClientRows(
         effect.subscription, effect.first, effect.lost, effect.identity[:count], effect.born[:count],
-        tuple(column[:count] for column in effect.bindings),
+        tuple(column[:count] for column in effect.bindings), effect.epoch,
     )  # fmt: skip
 
 
@@ -342,7 +334,7 @@ def _rest_of(effect: contract.Notify, count: int) -> contract.Notify:
     """Return the solutions after the first ``count``."""
     return contract.Notify(
         effect.subscription, effect.first + count, 0, effect.identity[count:], effect.born[count:],
-        tuple(column[count:] for column in effect.bindings),
+        tuple(column[count:] for column in effect.bindings), effect.epoch,
     )  # fmt: skip
 
 

@@ -12,8 +12,9 @@
 
 from __future__ import annotations
 
-from p2prdf.client.client import Client, Subscription, connect
+from p2prdf.client.client import Client, connect
 from p2prdf.client.publishing import Progress
 from p2prdf.client.solutions import Batch, Solution
+from p2prdf.client.subscription import Subscription
 
 __all__ = ["Batch", "Client", "Progress", "Solution", "Subscription", "connect"]

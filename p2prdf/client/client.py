@@ -5,27 +5,30 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from p2prdf import hlc
+from p2prdf.client.ledger import Ledger
 from p2prdf.client.publishing import Progress, Publisher, Source
 from p2prdf.client.session import Session, open_session
-from p2prdf.client.solutions import Batch, Solution
-from p2prdf.columns import as_list
-from p2prdf.errors import LocalProtocolError, P2PRDFError, Unavailable
+from p2prdf.client.subscription import Subscription
+from p2prdf.client.token import Token, query_mark
+from p2prdf.errors import LocalProtocolError, P2PRDFError, Unavailable, error_from_code
 from p2prdf.wire import messages
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator
+    from collections.abc import Callable, Generator
     from types import TracebackType
 
     from p2prdf.rdf.dictionary import TermNames
 
 __all__ = ["Client", "Subscription", "connect"]
 
-ACKNOWLEDGE_EVERY: Final = 256
-"""Solutions taken one by one are acknowledged in steps of so many, and when none is waiting."""
+ACKNOWLEDGED_MAX: Final = 16_384
+"""Identities in one message."""
+ACKNOWLEDGE_AGAIN_SECONDS: Final = 1.0
+"""After an acknowledgement that the home did not confirm it is sent again."""
 EARLY_ROWS_MAX: Final = 100_000
 """Solutions kept for subscriptions whose confirmation is still on its way."""
 
@@ -89,7 +92,7 @@ class Client:
         self._early: dict[int, list[tuple[messages.ClientRows, TermNames]]] = {}
         self._early_rows = 0
         session.on_rows = self._rows
-        session.on_ended = self._taken_over
+        session.on_ended = self._sub_ended
         session.on_lost = self._lost
 
     async def __aenter__(self) -> Self:
@@ -166,26 +169,39 @@ class Client:
             raise LocalProtocolError(f"algorithm {algorithm!r} is neither csbv nor cqc")
         if not 0 < lease_seconds < float("inf"):
             raise LocalProtocolError(f"a lease of {lease_seconds} s is not a positive number of seconds")
+        mark = query_mark(query, algorithm, per_event=per_event)
         answer = await self._session.ask(
             lambda request: messages.ClientSubscribe(
                 request, query, algorithm, per_event, float(lease_seconds)
             ),
             timeout_seconds=self.timeout_seconds,
         )
-        return self._begin(answer, 0, auto_acknowledge=auto_acknowledge)
+        return self._begin(answer, Ledger(), mark, auto_acknowledge=auto_acknowledge)
 
-    async def attach(
-        self, subscription: int, after: int = 0, *, auto_acknowledge: bool = True
-    ) -> Subscription:
-        """Take up an earlier subscription, at any node, from the solution after ``after`` on.
+    async def attach(self, token: bytes | int, *, auto_acknowledge: bool = True) -> Subscription:
+        """Take up an earlier subscription, at any node.
 
-        Raises LocalProtocolError if there is no such subscription, Unavailable.
+        ``token``: from :meth:`Subscription.token`; its solutions do not come again.  With the subscription's number
+        alone all solutions come that were not acknowledged.
+
+        Raises TokenRefused, SubscriptionGone if the subscription was ended or its lease ran out, Unavailable.
         """
+        known = Token(0, token, 0, 0, ()) if isinstance(token, int) else Token.decode(token)
+        ledger = Ledger(given=known.given, lost=known.lost, unsettled=known.unsettled)
+        have = list(known.unsettled)
+        while len(have) > ACKNOWLEDGED_MAX:
+            some, have = have[:ACKNOWLEDGED_MAX], have[ACKNOWLEDGED_MAX:]
+            await self._session.ask(
+                lambda request, some=some: messages.ClientAcknowledge(request, known.subscription, some),  # type: ignore[misc]
+                timeout_seconds=self.timeout_seconds,
+            )
         answer = await self._session.ask(
-            lambda request: messages.ClientAttach(request, subscription, after),
+            lambda request: messages.ClientAttach(request, known.subscription, have),
             timeout_seconds=self.timeout_seconds,
         )
-        return self._begin(answer, after, auto_acknowledge=auto_acknowledge)
+        subscription = self._begin(answer, ledger, known.query, auto_acknowledge=auto_acknowledge)
+        self.acknowledge(subscription, ledger.dealt_with)
+        return subscription
 
     async def unsubscribe(self, subscription: int) -> None:
         """End a subscription.  Raises LocalProtocolError if there is none, Unavailable."""
@@ -206,11 +222,11 @@ class Client:
     # --- solutions -------------------------------------------------------------------------------
 
     def _begin(
-        self, answer: messages.ClientSubscribed, after: int, *, auto_acknowledge: bool
+        self, answer: messages.ClientSubscribed, ledger: Ledger, mark: int, *, auto_acknowledge: bool
     ) -> Subscription:
         subscription = Subscription(
-            self, answer.subscription, answer.names, hlc.seconds(answer.since), answer.order, after,
-            auto_acknowledge=auto_acknowledge,
+            self, answer.subscription, answer.names, hlc.seconds(answer.since), answer.order, ledger,
+            query_mark=mark, auto_acknowledge=auto_acknowledge,
         )  # fmt: skip
         before = self._subscriptions.pop(answer.subscription, None)
         if before is not None:
@@ -232,131 +248,39 @@ class Client:
             self._early.setdefault(rows.subscription, []).append((rows, terms))
             self._early_rows += len(rows)
 
-    def _taken_over(self, subscription: int) -> None:
-        held = self._subscriptions.pop(subscription, None)
+    def _sub_ended(self, message: messages.ClientEnded) -> None:
+        held = self._subscriptions.pop(message.subscription, None)
         if held is not None:
-            held.end(Unavailable(f"subscription {subscription} was attached by another client"))
+            reason = f"subscription {message.subscription:016x}: {message.text}"
+            held.end(error_from_code(message.code, reason))
 
     def _lost(self, error: P2PRDFError) -> None:
         for subscription in self._subscriptions.values():
             subscription.end(error)
         self._subscriptions.clear()
 
-    def acknowledge(self, subscription: int, sequence: int) -> None:
-        """Tell the node that everything up to ``sequence`` is dealt with."""
-        self._session.tell(messages.ClientAcknowledge(subscription, sequence))
+    def acknowledge(self, subscription: Subscription, identities: list[int]) -> None:
+        """Tell the node that solutions are dealt with, and note when all replicas know.
 
-
-class Subscription:
-    """Solutions of a standing query: ``async for solution in subscription``.
-
-    ``id``: its number, for attaching again.  ``names``: projected names.  ``since``: publications from
-    this time on count (seconds since the epoch).  ``order``: the patterns in order of evaluation.
-    ``acknowledged``: the sequence number acknowledged last; store it with what was made of the
-    solutions, and attach after it.  ``lost``: solutions dropped so far because this subscriber was slow.
-
-    At most some 16,000 solutions are on their way unacknowledged; further ones wait at the home.
-    """
-
-    def __init__(
-        self, client: Client, number: int, names: tuple[str, ...], since: float, order: tuple[int, ...],
-        after: int, *, auto_acknowledge: bool,
-    ):  # fmt: skip
-        self.id = number
-        self.names = names
-        self.since = since
-        self.order = order
-        self.acknowledged = after
-        self.lost = 0
-        self._client = client
-        self._auto = auto_acknowledge
-        self._taken = after
-        self._given = after
-        self._batches: deque[Batch] = deque()
-        self._current: Batch | None = None
-        self._row = 0
-        self._changed = asyncio.Event()
-        self._ended = False
-        self._error: P2PRDFError | None = None
-
-    def acknowledge(self, sequence: int | None = None) -> None:
-        """Acknowledge every solution up to ``sequence``, by default up to the last one given out."""
-        upto = self._given if sequence is None else sequence
-        if upto > self._given:
-            raise LocalProtocolError(f"solution {upto} is not given out yet, {self._given} is the last one")
-        if upto > self.acknowledged:
-            self.acknowledged = upto
-            self._client.acknowledge(self.id, upto)
-
-    async def unsubscribe(self) -> None:
-        """End the subscription."""
-        await self._client.unsubscribe(self.id)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Solution:
-        if self._auto and self._given - self.acknowledged >= ACKNOWLEDGE_EVERY:
-            self.acknowledge()
-        while self._current is None or self._row >= len(self._current):
-            if self._auto and not self._batches:
-                self.acknowledge()
-            self._current, self._row = await self._next_batch(), 0
-        solution = self._current.solution(self._row)
-        self._row += 1
-        self._given = solution.sequence
-        return solution
-
-    async def batches(self) -> AsyncIterator[Batch]:
-        """Yield solutions as they came in, many at a time; acknowledged when the next batch is asked for."""
-        while True:
-            batch: Batch | None
-            if self._current is not None and (batch := self._current.since(self._given)) is not None:
-                self._current = None
-            else:
-                try:
-                    batch = await self._next_batch()
-                except StopAsyncIteration:
-                    return
-            self._given = batch.last
-            yield batch
-            if self._auto:
-                self.acknowledge(batch.last)
-
-    async def _next_batch(self) -> Batch:
-        while not self._batches:
-            if self._error is not None:
-                raise self._error
-            if self._ended:
-                raise StopAsyncIteration
-            self._changed.clear()
-            await self._changed.wait()
-        return self._batches.popleft()
-
-    # --- called by the client --------------------------------------------------------------------
-
-    def take(self, rows: messages.ClientRows, terms: TermNames) -> None:
-        """Take in solutions; those that were here before are left out."""
-        batch = Batch(
-            self.names,
-            rows.first,
-            rows.lost,
-            as_list(rows.identity),
-            as_list(rows.born),
-            tuple(terms.texts(as_list(column)) for column in rows.bindings),
-        ).since(self._taken)
-        if batch is None or len(batch) == 0:
+        If that cannot be said now they stay unsettled, and are acknowledged again with the next attachment.
+        """
+        if self._session.lost is not None:
             return
-        self.lost += batch.lost
-        self._taken = batch.last
-        self._batches.append(batch)
-        self._changed.set()
+        for start in range(0, len(identities), ACKNOWLEDGED_MAX):
+            some = identities[start : start + ACKNOWLEDGED_MAX]
+            answer = self._session.start(
+                lambda request, some=some: messages.ClientAcknowledge(request, subscription.id, some)  # type: ignore[misc]
+            )
+            answer.add_done_callback(partial(self._settled, subscription, some))
 
-    def end(self, error: P2PRDFError | None) -> None:
-        """End the iteration after what is already here, with an error or without."""
-        self._ended = True
-        self._error = error
-        self._changed.set()
+    def _settled(self, subscription: Subscription, identities: list[int], answer: asyncio.Future[Any]) -> None:
+        if answer.cancelled():
+            return
+        if answer.exception() is None:
+            subscription.ledger.settle(identities)
+        elif self._session.lost is None and self._subscriptions.get(subscription.id) is subscription:
+            again = partial(self.acknowledge, subscription, identities)
+            asyncio.get_running_loop().call_later(ACKNOWLEDGE_AGAIN_SECONDS, again)
 
 
 def _split(address: str) -> tuple[str, int]:

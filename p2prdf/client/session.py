@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
 __all__ = ["Session", "open_session"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 AGENT: Final = "p2prdf-python"
 LINGER_SECONDS: Final = 2.0
 
 _ANSWERS: Final = (
-    messages.ClientPublished, messages.ClientSubscribed, messages.ClientUnsubscribed,
+    messages.ClientPublished, messages.ClientSettled, messages.ClientSubscribed, messages.ClientUnsubscribed,
     messages.ClientStatusReply,
 )  # fmt: skip
 
 
 class Session(asyncio.Protocol):
     """One connection.  ``on_rows`` is called with solutions and the dictionary of their terms,
-    ``on_ended`` with a subscription that another client took over, ``on_lost`` when all is over.
+    ``on_ended`` with a subscription of which nothing more comes, ``on_lost`` when all is over.
     """
 
     def __init__(self) -> None:
         self.welcome: asyncio.Future[messages.ClientWelcome] = asyncio.get_running_loop().create_future()
         self.on_rows: Callable[[messages.ClientRows, TermNames], None] = lambda _rows, _terms: None
-        self.on_ended: Callable[[int], None] = lambda _subscription: None
+        self.on_ended: Callable[[messages.ClientEnded], None] = lambda _message: None
         self.on_lost: Callable[[P2PRDFError], None] = lambda _error: None
         self.lost: P2PRDFError | None = None
         self._reader = FrameReader()
@@ -129,8 +129,8 @@ class Session(asyncio.Protocol):
     def _take(self, message: Any, terms: TermNames) -> None:
         if isinstance(message, messages.ClientRows):
             self.on_rows(message, terms)
-        elif isinstance(message, messages.ClientUnsubscribed) and message.request == 0:
-            self.on_ended(message.subscription)
+        elif isinstance(message, messages.ClientEnded):
+            self.on_ended(message)
         elif isinstance(message, _ANSWERS):
             answer = self._requests.pop(message.request, None)
             if answer is not None and not answer.done():

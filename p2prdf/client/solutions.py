@@ -13,7 +13,7 @@ __all__ = ["Batch", "Solution"]
 class Solution(Mapping[str, str]):
     """One solution: variable name to canonical N-Triples term.
 
-    ``sequence``: its number within the subscription, for acknowledging and resuming.
+    ``sequence``: its number among those given out (and lost), over the whole life of the subscription.
     ``identity``: 64-bit name, equal for equal derivations wherever and however often they are made.
     ``born``: publication time of the newest triple it is made of, seconds since the epoch.
     ``lost``: solutions right before this one that were dropped because the subscriber was too slow.

@@ -7,7 +7,8 @@ which subscriptions an answer is owed to, and keeps each one's log until it is a
 
 Which subscriptions are owed an answer?  Those whose ``since`` is not after the oldest of its
 triples (``oldest``).  An answer that comes again with a later ``oldest``, because one of its
-triples was published again, is new just to the subscriptions in between.
+triples was published again, is new just to the subscriptions in between: each subscription's log
+knows what it has had, so the order in which answers come does not matter.
 
 The stamp.  A subscription counts triples published in the millisecond of its stamp, as the
 paper's pubT >= subscrT does; but if an answer is already recorded with such a young ``oldest``
@@ -18,7 +19,7 @@ led to what is recorded, so no answer owed to the newcomer has gone by.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from p2prdf import keys
@@ -71,6 +72,10 @@ class Subscription:
     lease_seconds: float
     lease_until: float
     log: ResultLog
+    opened_by: tuple[int, int]
+    """The peer and the number of the request that opened it."""
+    epoch: int = 0
+    """Names the numbering of what is handed out now."""
     opening: bool = True
     """Not yet known to be installed at all its owners."""
     cut_off: bool = False
@@ -82,7 +87,7 @@ class Group:
     """A canonical query with at least one subscription.
 
     ``plan`` is None while rates are being asked for; ``waiting`` are the openings that came
-    meanwhile.  ``seen`` maps each answer's identity to the largest ``oldest`` it came with.
+    meanwhile.  ``youngest`` is the largest ``oldest`` that an answer came with.
     """
 
     key: int
@@ -93,7 +98,6 @@ class Group:
     plan: Plan | None = None
     waiting: list[OpenSubscription] = field(default_factory=list)
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
-    seen: dict[int, int] = field(default_factory=dict)
     youngest: int = 0
     since_min: int = 0
     since_max: int = 0
@@ -105,9 +109,15 @@ class Group:
 class Home:
     """Groups and subscriptions that live at one peer.  Pure bookkeeping: the peer does the sending."""
 
-    def __init__(self, columns: Columns, *, log_rows_max: int):
+    def __init__(
+        self, columns: Columns, *, log_rows_max: int, log_characters_max: int = 1 << 62,
+        characters_of: Callable[[tuple[Column, ...]], int] = lambda _: 0,
+    ):  # fmt: skip
+        """``characters_of`` estimates the text of the rows of some columns of terms."""
         self._columns = columns
         self._log_rows_max = log_rows_max
+        self._log_characters_max = log_characters_max
+        self._characters_of = characters_of
         self.groups: dict[int, Group] = {}
         self._by_identity: dict[int, Group] = {}
         self.subscriptions: dict[int, Subscription] = {}
@@ -156,13 +166,14 @@ class Home:
             identity = subscription_home(opening.key) | self._name(since, SUBSCRIPTION_BITS)
         subscription = Subscription(
             identity, group, opening.subscriber, opening.request, opening.query.names, since, opening.lease_seconds,
-            now + opening.lease_seconds, ResultLog(self._log_rows_max),
+            now + opening.lease_seconds, ResultLog(self._columns, self._log_rows_max, self._log_characters_max),
+            (opening.subscriber.key, opening.request),
         )  # fmt: skip
         group.since_min = min(group.since_min, since) if group.subscriptions else since
         group.since_max = max(group.since_max, since)
         group.subscriptions[identity] = subscription
         self.subscriptions[identity] = subscription
-        self._opened[opening.subscriber.key, opening.request] = identity
+        self._opened[subscription.opened_by] = identity
         heapq.heappush(self._leases, (subscription.lease_until, identity))
         return subscription
 
@@ -171,7 +182,7 @@ class Home:
         subscription = self.subscriptions.pop(number, None)
         if subscription is None:
             return None
-        self._opened.pop((subscription.subscriber.key, subscription.request), None)
+        self._opened.pop(subscription.opened_by, None)
         group = subscription.group
         del group.subscriptions[number]
         if group.subscriptions or group.waiting:
@@ -207,30 +218,30 @@ class Home:
         self, group: Group, identity: Column, oldest: Column, born: Column, bindings: tuple[Column, ...]
     ) -> list[Subscription]:
         """Take answers in; return the subscriptions that got something new in their logs."""
-        self.answers += len(identity)
-        identities = as_list(identity)
-        oldests = as_list(oldest)
-        seen = group.seen
-        news: list[tuple[int, int, int]] = []  # place, oldest before, oldest now
-        for place, (each, since) in enumerate(zip(identities, oldests, strict=True)):
-            before = seen.get(each, -1)
-            if since > before:
-                seen[each] = since
-                news.append((place, before, since))
-        self.repeated += len(identities) - len(news)
-        if not news:
+        count = len(identity)
+        if not count:
             return []
-        group.youngest = max(group.youngest, max(now for _, _, now in news))
+        self.answers += count
+        oldests = as_list(oldest)
+        group.youngest = max(group.youngest, max(oldests))
+        last = min(oldests)
+        characters = self._characters_of(bindings)
         touched = []
+        most = 0
         for subscription in group.subscriptions.values():
-            owed = [at for at, before, now in news if now >= subscription.since > before]
-            if owed:
-                index = self._columns.column(owed, "int64")
+            if last >= subscription.since:
+                new = subscription.log.append(identity, born, bindings, characters)
+            else:
+                index = self._columns.column([at for at in range(count) if oldests[at] >= subscription.since], "int64")
                 take = self._columns.take
-                subscription.log.append(
-                    take(identity, index), take(born, index), tuple(take(column, index) for column in bindings)
-                )
+                new = subscription.log.append(
+                    take(identity, index), take(born, index), tuple(take(column, index) for column in bindings),
+                    characters * len(index) // count,
+                )  # fmt: skip
+            if new:
                 touched.append(subscription)
+                most = max(most, new)
+        self.repeated += count - most
         return touched
 
     def chunks(self, subscription: Subscription, *, window: int, chunk_max: int) -> Iterable[Chunk]:

@@ -41,10 +41,16 @@ KEYS_MAX: Final = 256
 class Arrivals:
     """Transfers of other peers that are being worked on, and those to acknowledge."""
 
-    def __init__(self, tokens: Tokens, tell: Callable[[Contact, Sequence[int]], None]):
-        """``tell`` is called with sender and noted keys when a transfer is done."""
+    def __init__(
+        self, tokens: Tokens, tell: Callable[[Contact, Sequence[int]], None], spare: Callable[[], int] = lambda: 0
+    ):
+        """``tell`` is called with sender and noted keys when a transfer is done.
+
+        ``spare`` tells how many of the peers that something was passed on to may be outstanding then.
+        """
         self._tokens = tokens
         self._tell = tell
+        self._spare = spare
         self._keys: dict[int, dict[int, None]] = {}
         self._open: dict[Arrival, int] = {}  # the token of each that waits for something
         self._done: dict[Contact, dict[int, None]] = {}  # no sender without a transfer
@@ -87,7 +93,8 @@ class Arrivals:
         done = self._done.get(sender)
         if done is not None and done.pop(transfer, 0) is None and not done:
             del self._done[sender]
-        token = self._open[arrival] = self._tokens.token(partial(self._finish, sender, transfer))
+        finish = partial(self._finish, sender, transfer)
+        token = self._open[arrival] = self._tokens.token(finish, self._spare())
         return (token,)
 
     def note(self, tokens: Sequence[int], keys: Sequence[int]) -> None:

@@ -10,11 +10,14 @@ import numpy as np
 
 from p2prdf import keys
 from p2prdf.columns import Column, Columns, Index, as_array, as_list
-from p2prdf.wire.messages import Contact
+from p2prdf.wire.messages import Contact, IndexTriples
 
 __all__ = [
-    "TripleBatch", "joined_batches", "part_of_batch", "roles_by_owner", "rows_with", "union", "unmarked", "unresolved",
+    "TripleBatch", "joined_batches", "part_of_batch", "probed_roles", "roles_by_owner", "rows_with", "union",
+    "unmarked", "unresolved", "youngest",
 ]  # fmt: skip
+
+_BOTH_KINDS = 1 | 1 << keys.EVENT_SHIFT
 
 _FEW = 4
 """Rows up to which a loop costs less than vector operations."""
@@ -34,6 +37,11 @@ class TripleBatch:
     tokens: tuple[int, ...] = ()
     sender: Contact | None = None
     """The peer it came from; None: this one."""
+    origin: int = 0
+    published: int = 0
+    began: int = 0
+    complete: int = 0
+    """As in IndexTriples."""
 
     def __len__(self) -> int:
         return len(self.s)
@@ -42,6 +50,10 @@ class TripleBatch:
         """Return the six columns."""
         return (self.s, self.p, self.o, self.time, self.event, self.roles)
 
+    def message(self, *, hops: int = 0, view: int = 0) -> IndexTriples:
+        """Return it as a message."""
+        return IndexTriples(*self.columns(), hops, view, self.origin, self.published, self.began, self.complete)
+
     @classmethod
     def of(cls, columns: Iterable[Column], hops: int, tokens: tuple[int, ...]) -> TripleBatch:
         """Make a batch of six columns."""
@@ -49,14 +61,23 @@ class TripleBatch:
         return cls(s, p, o, time, event, roles, hops, tokens)
 
 
+def _as_of(batch: TripleBatch, other: TripleBatch) -> None:
+    """Let a batch say of its origin what another says."""
+    batch.origin, batch.published, batch.began, batch.complete = (
+        other.origin, other.published, other.began, other.complete,
+    )  # fmt: skip
+
+
 def joined_batches(columns: Columns, batches: list[TripleBatch]) -> TripleBatch:
-    """Return several batches as one, which nobody sent."""
+    """Return several batches as one, which nobody sent; what it says of its origin is that of the first."""
     if len(batches) == 1:
         return batches[0]
     concat = columns.concat
     joined = zip(*(batch.columns() for batch in batches), strict=True)
     tokens = tuple(chain.from_iterable(batch.tokens for batch in batches))
-    return TripleBatch.of((concat(column) for column in joined), batches[0].hops, tokens)
+    whole = TripleBatch.of((concat(column) for column in joined), batches[0].hops, tokens)
+    _as_of(whole, batches[0])
+    return whole
 
 
 def part_of_batch(columns: Columns, batch: TripleBatch, index: Index) -> TripleBatch:
@@ -66,11 +87,26 @@ def part_of_batch(columns: Columns, batch: TripleBatch, index: Index) -> TripleB
     take = columns.take
     part = TripleBatch.of((take(column, index) for column in batch.columns()), batch.hops, batch.tokens)
     part.sender = batch.sender
+    _as_of(part, batch)
     return part
 
 
+def probed_roles(roles: Column) -> Column:
+    """Return per triple the roles under which its receiver joins it: those it is the primary of.
+
+    A triple has one time for all its roles, so what was published again is joined under all roles that it is
+    held under when it first comes.  Roles that are not named may be the primary's, too: they are in.
+    """
+    plain = (1 << keys.MARK_SHIFT) - 1
+    if isinstance(roles, list):
+        return [(each >> keys.PRIMARY_SHIFT) * _BOTH_KINDS | ~each & plain for each in roles]
+    primary = roles >> np.uint32(keys.PRIMARY_SHIFT)
+    found: Column = primary * np.uint32(_BOTH_KINDS) | ~roles & np.uint32(plain)
+    return found
+
+
 def unmarked(roles: Column) -> Column:
-    """Return sets of roles without saying which went to sub-keys."""
+    """Return sets of roles without saying which went to sub-keys, and of which the receiver is the primary."""
     plain = (1 << keys.MARK_SHIFT) - 1
     return [each & plain for each in roles] if isinstance(roles, list) else roles & roles.dtype.type(plain)
 
@@ -131,3 +167,8 @@ def roles_by_owner(
         rank = np.searchsorted(found, owners) if len(found) > 1 else 0
         table[rank, at] |= roles[at] & np.uint32(bits) if marks is None else roles[at] & np.uint32(bits) | marks
     return [(int(owner), table[rank]) for rank, owner in enumerate(found)]
+
+
+def youngest(batch: TripleBatch) -> int:
+    """Return the latest stamp in a batch that is not empty."""
+    return max(batch.time) if isinstance(batch.time, list) else int(batch.time.max())

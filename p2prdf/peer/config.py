@@ -35,6 +35,16 @@ class PeerConfig:
     overlay: str = "kademlia"
     """What the owner of a key is: ``kademlia``, the XOR-closest peer, or ``chord``, the first at or after it."""
 
+    replicas: int = 1
+    """Peers that keep a copy of what lies under a key: its *replica set*.  More than one needs a complete view of
+    the ring: all peers know all."""
+
+    copies_min: int = 1
+    """Copies that must be safe before anything counts as done; never more than there are peers for them."""
+
+    durable: bool = False
+    """Ask the driver to keep what this peer takes in (``Persist``); off: nothing outlives the process."""
+
     address_cache: bool = True
     """Off: each key is looked up each time (to show what the cache is worth)."""
 
@@ -63,6 +73,9 @@ class PeerConfig:
     request_seconds: float = 60.0
     """How long a home may take to answer before a request of the application fails."""
 
+    repair_seconds: float = 5.0
+    """How long after something has changed replicas compare what they hold; at once when peers come or go."""
+
     rates_seconds: float = 0.5
     """How long a home waits for counted rates before it orders a query's patterns without."""
 
@@ -85,7 +98,8 @@ class PeerConfig:
     """How far apart the peers' clocks may be; `subscribe` waits as long, so that later publications count."""
 
     hot_keys: bool = True
-    """Split keys under which too much arrives; off: this peer splits none, but goes along with others."""
+    """Split keys under which too much arrives; off: this peer splits none, but goes along with others.  With
+    several replicas no key is split."""
 
     hot_interval_seconds: float = 30.0
     """How often conclusions are drawn from what has arrived."""
@@ -116,6 +130,10 @@ class PeerConfig:
             raise LocalProtocolError(f"overlay must be {' or '.join(OVERLAYS)}, not {self.overlay!r}")
         if self.multisend not in ("direct", "recursive"):
             raise LocalProtocolError(f"multisend must be direct or recursive, not {self.multisend!r}")
+        if not 1 <= self.copies_min <= self.replicas:
+            raise LocalProtocolError(f"copies_min must be from 1 to {self.replicas} replicas, not {self.copies_min}")
+        if self.replicas > 1 and (self.multisend == "recursive" or not self.address_cache):
+            raise LocalProtocolError("replicas above 1 need multisend=direct and an address cache")
         for name in (
             "batch_rows_max", "window_transfers", "answers_window", "answers_pending_max", "lookups_max", "hot_sample",
         ):  # fmt: skip
@@ -129,7 +147,13 @@ class PeerConfig:
 
     @property
     def hops_allowed(self) -> int:
-        """Hops of triples and rows: where they find their own way, one more for each bit of a key."""
+        """Hops of triples and rows: where they find their own way, one more for each bit of a key.
+
+        With replicas one: whoever is asked to keep what others should keep by its view sends it to all of them.
+        If these see it otherwise again, they keep it, and offer it to others later.
+        """
+        if self.replicas > 1:
+            return 1
         return self.hops_max + (_KEY_BITS if self.multisend == "recursive" else 0)
 
     @property

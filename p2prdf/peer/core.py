@@ -21,7 +21,7 @@ A bad message never raises out of ``receive``: it is traced and dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Protocol
 
@@ -34,6 +34,10 @@ from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.host import Host
+from p2prdf.peer.items import table_kinds
+from p2prdf.peer.repair import Kind, Repair
+from p2prdf.peer.roles import Roles
+from p2prdf.peer.takeover import Takeover
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.sparql import compile_filter
 from p2prdf.store.columnar import ColumnarTables
@@ -80,13 +84,21 @@ class Peer:
         first_transfer = entropy.getrandbits(48) if entropy is not None else 0
         self._exchange = Exchange(contact, config, columns, first_transfer)
         self._engine = Engine(self._exchange, self._tables, dictionary, self._answers_here)
+        self._roles = Roles(self._exchange, self._engine, self._tables)
+        draw = entropy.getrandbits if entropy is not None else self._exchange.draw
         self._host = Host(
-            self._exchange, self._engine, self._tables, dictionary, self._to_self, self._add_roles
+            self._exchange, self._engine, self._tables, dictionary, self._to_self, self._roles.add, draw
         )
-        self._entry = Entry(self._exchange, self._engine, self._host, lambda: self.roles)
-        self._advertised = config.fixed_roles
-        self._settled = config.roles != "advertised"
-        self._settle_at: float | None = None
+        self._entry = Entry(self._exchange, self._engine, self._host, lambda: self._roles.used)
+        self._engine.roles = self._roles
+        self._kinds = table_kinds(self._tables, self._engine)
+        self._repair = Repair(self._exchange, self._kinds, (), lambda: self._engine.strays)
+        self._repair.view_changed(gained=True)
+        self._takeover = Takeover(self._exchange, self._engine)
+        self._view = 0
+        self._members: set[int] = set()
+        self._unfinished = False
+        """Whether publications kept in a former life may have to be finished."""
         self._check_leases_at: float | None = None
         self._to_handle: list[tuple[Contact, Message]] = []
         self.refused = 0
@@ -116,9 +128,11 @@ class Peer:
             case contract.OwnersFound():
                 self._exchange.owners_found(request)
             case contract.ContactSeen():
-                self._meet(request.contact)
+                self._meet(request.contact, request.zone)
             case contract.ContactLost():
                 self._contact_lost(request.contact)
+            case contract.Leave():
+                self._leave(request)
         return self._end()
 
     def receive(self, parcel: Parcel, *, sender: Contact, now: float) -> list[Effect]:
@@ -133,29 +147,39 @@ class Peer:
     def wake(self, *, now: float) -> list[Effect]:
         """Work off what has arrived, and do what is due."""
         self._begin(now)
-        self._settle()
+        self._follow_view()
+        self._roles.settle()
         self._engine.turn()
+        self._engine.rejoin_some()
         for contact in self._exchange.resend():
             self._contact_lost(contact)
         self._host.wake()
         self._entry.wake()
+        self._repair.wake()
+        self._engine.roll_forward.wake()
         self._check_leases()
-        while self._to_handle or not self._engine.idle:
+        exchange = self._exchange
+        while self._to_handle or not self._engine.idle or exchange.after_turn:
             self._handle_own()
             self._engine.turn()
-        self._exchange.flush_acknowledgements()
+            done, exchange.after_turn = exchange.after_turn, []
+            for each in done:
+                each()
+        exchange.flush_acknowledgements()
         return self._end()
 
     @property
     def deadline(self) -> float | None:
         """When to call ``wake``: not after now if there is work to do."""
         exchange = self._exchange
-        if self._to_handle or not self._engine.idle or exchange.owes_acknowledgements:
+        engine = self._engine
+        if self._to_handle or not engine.idle or engine.rejoining or exchange.owes_acknowledgements:
             return exchange.now
         due = [
             at
             for at in (
-                exchange.deadline, self._host.deadline, self._entry.deadline, self._settle_at, self._check_leases_at,
+                exchange.deadline, self._host.deadline, self._entry.deadline, self._roles.deadline,
+                self._check_leases_at, self._repair.deadline, self._engine.roll_forward.deadline,
             )
             if at is not None
         ]  # fmt: skip
@@ -171,13 +195,50 @@ class Peer:
     @property
     def roles(self) -> int:
         """The set of roles this peer indexes its publications under."""
-        return self._advertised if self._settled else self.config.cautious_roles | self._advertised
+        return self._roles.used
 
     @property
     def quiet(self) -> bool:
         """Whether nothing is under way from here: no unacknowledged message, nothing parked."""
         exchange = self._exchange
         return self._engine.idle and not self._to_handle and not len(exchange.outbox) and not exchange.parked
+
+    # --- after a restart -------------------------------------------------------------------------
+
+    def restore(self, kept: Iterable[Message], *, now: float) -> None:
+        """Take back what a former life had kept (``Persist``, in that order), before anything else is done.
+
+        Nothing is joined and nothing sent for it: that follows, once others are known.
+        """
+        self._begin(now)
+        self._exchange.restoring = True
+        for message in kept:
+            match message:
+                case messages.IndexTriples() | messages.Forward() | messages.IndexQuery():
+                    self._engine.restore(message)
+                case messages.GroupsGone():
+                    self._engine.end_groups(as_list(message.groups))
+                case messages.Advertise():
+                    self._roles.add(message.roles, message.since)
+                case _:
+                    self._exchange.trace("not-restorable", kind=type(message).__name__)
+        self._exchange.restoring = False
+        self._exchange.effects.clear()
+        self._unfinished = True
+
+    def snapshot(self) -> Iterator[Message]:
+        """Return what, restored, gives the same state: what is kept may be replaced by it.
+
+        The peer may go on between two messages; what it keeps meanwhile belongs after the snapshot.
+        """
+        if self._roles.advertised != self.config.fixed_roles:
+            yield messages.Advertise(self._roles.advertised)
+        for kind in self._kinds:
+            yield from kind.messages(kind.items().places)  # handles stay true while the peer goes on
+        ended = self._tables.ended_groups()
+        if ended:
+            yield messages.GroupsGone(self._exchange.columns.column(ended))
+        yield from self._engine.roll_forward.messages()
 
     # --- for whoever looks on: checkers and tests ------------------------------------------------
 
@@ -194,6 +255,11 @@ class Peer:
             found += [(group, rows.step, each) for group, each in zip(groups, as_list(rows.identity), strict=True)]
         return sorted(found)
 
+    @property
+    def kinds(self) -> Sequence[Kind]:
+        """Everything that is kept here, by kind (:mod:`p2prdf.peer.items`)."""
+        return self._kinds
+
     def is_home(self, group: int) -> bool:
         """Return whether this peer is home of a group that lives."""
         return self._host.home.find(group) is not None
@@ -202,8 +268,7 @@ class Peer:
 
     def _begin(self, now: float) -> None:
         self._exchange.observe(now)
-        if self._settle_at is None and not self._settled:
-            self._settle_at = now + self.config.settle_seconds
+        self._roles.begin()
 
     def _end(self) -> list[Effect]:
         effects = self._exchange.effects
@@ -245,6 +310,7 @@ class Peer:
             messages.NotOwner: self._not_owner,
             messages.Deliver: lambda _, message: entry.deliver(message),
             messages.Delivered: host.delivered,
+            messages.SettledAnswers: lambda _, message: entry.settled(message),
             messages.OpenSubscription: host.open,
             messages.SubscriptionOpened: lambda _, message: entry.opened(message),
             messages.SubscriptionRefused: lambda _, message: entry.refused(message),
@@ -254,14 +320,19 @@ class Peer:
             messages.RenewSubscriptions: host.renew,
             messages.GetRates: self._get_rates,
             messages.Rates: lambda _, message: host.rates(message),
-            messages.Advertise: lambda _, message: self._add_roles(message.roles),
+            messages.Advertise: lambda _, message: self._roles.add(message.roles, message.since),
             messages.AskRoles: self._ask_roles,
-            messages.TellRoles: self._tell_roles,
+            messages.TellRoles: lambda _, message: self._roles.told(message),
             messages.GroupsGone: lambda _, message: engine.end_groups(as_list(message.groups)),
             messages.KeepGroups: host.keep,
             messages.GroupLeases: lambda _, message: self._tables.extend_leases(
                 as_list(message.groups), as_list(message.lease)
             ),
+            messages.PublicationsComplete: engine.roll_forward.complete_told,
+            messages.Summary: self._repair.summary,
+            messages.Offer: self._repair.offer,
+            messages.Want: self._repair.want,
+            messages.Given: self._repair.given_all,
             messages.AskLoad: engine.hot.ask_load,
             messages.TellLoad: engine.hot.load.told,
             messages.HoldSubKeys: engine.hot.hold,
@@ -275,14 +346,13 @@ class Peer:
         for contact, before in zip_longest(message.contacts, message.before):
             self._exchange.told(contact, before)
 
-    def _meet(self, contact: Contact) -> None:
+    def _meet(self, contact: Contact, zone: str) -> None:
         """Take in a peer, and tell it the roles: it may have been away when they were advertised."""
-        if not self._exchange.seen(contact):
+        if not self._exchange.seen(contact, zone):
             return
         self._host.contact_back(contact)
         self._engine.hot.met()
-        if self._advertised != self.config.fixed_roles:
-            self._exchange.send(contact, messages.Advertise(self._advertised))
+        self._roles.met(contact)
 
     def _contact_lost(self, contact: Contact) -> None:
         """Route anew what was on its way to a peer that is gone."""
@@ -292,32 +362,34 @@ class Peer:
             if not self._engine.reroute(transfer.message, transfer.tokens):
                 for key in _keys_of(transfer.message, self.dictionary.hashes):
                     self._host.to_owner(key, transfer.message, transfer.tokens)
-            self._exchange.release(transfer.tokens)
+            self._exchange.release(transfer.tokens, contact.key)
         self._exchange.retry_parked()
+        self._engine.roll_forward.finish(contact.key)
 
-    # --- roles -----------------------------------------------------------------------------------
+    def _follow_view(self) -> None:
+        """Do what a change of the ring calls for, once all of it is known again."""
+        exchange = self._exchange
+        kept = exchange.replicated or self.config.durable
+        if kept and exchange.view != self._view and exchange.replica_map is not None:
+            self._view = exchange.view
+            members = {each.key for each in exchange.cache.contacts()}
+            gained = not members <= self._members
+            self._members = members
+            self._takeover.view_changed()
+            self._repair.view_changed(gained=gained)
+            if self._unfinished:
+                self._unfinished = False
+                self._engine.roll_forward.finish_all()
 
-    def _add_roles(self, roles: int) -> None:
-        self._advertised |= roles
+    def _leave(self, request: contract.Leave) -> None:
+        """Give others what they are to keep when this peer is gone."""
+        completed = contract.Completed(request.request, contract.Left())
+        self._repair.leave(lambda: self._exchange.effects.append(completed))
 
-    def _settle(self) -> None:
-        """Ask others which roles are waited on, once this peer has had time to meet them."""
-        if self._settled or self._settle_at is None or self._exchange.now < self._settle_at:
-            return
-        others = [each for each in self._exchange.cache.contacts() if each.key != self.contact.key]
-        if not others:
-            self._settled, self._settle_at = True, None
-            return
-        self._settle_at = self._exchange.now + max(self.config.settle_seconds, 0.5)
-        for contact in others[:3]:
-            self._exchange.send(contact, messages.AskRoles())
+    # --- rates -----------------------------------------------------------------------------------
 
     def _ask_roles(self, sender: Contact, _: messages.AskRoles) -> None:
-        self._host.reply(sender, messages.TellRoles(self._advertised))
-
-    def _tell_roles(self, _: Contact, message: messages.TellRoles) -> None:
-        self._advertised |= message.roles
-        self._settled, self._settle_at = True, None
+        self._host.reply(sender, messages.TellRoles(self._roles.advertised))
 
     def _get_rates(self, sender: Contact, message: messages.GetRates) -> None:
         if len(message) != 1 or as_list(message.roles)[0] not in keys.ROLES:
@@ -327,8 +399,7 @@ class Peer:
         terms = [hashes[as_list(column)[0]] for column in (message.s, message.p, message.o)]
         key = keys.role_key(role, *terms)
         if self._host.at_owner(key, message, sender):
-            indexed = self._advertised if self._settled else 0
-            self._host.count_rates(message, indexed, sub_keys=1 << self._engine.hot.depth(role, key))
+            self._host.count_rates(message, self._roles.counted, sub_keys=1 << self._engine.hot.depth(role, key))
 
     # --- leases ----------------------------------------------------------------------------------
 
@@ -363,7 +434,7 @@ class Peer:
             "overlay": self.config.overlay,
             "contacts": [str(each) for each in exchange.cache.contacts()],
             "roles": keys.role_name(self.roles),
-            "settled": self._settled,
+            "settled": self._roles.settled,
             "quiet": self.quiet,
             "busy": self.busy,
             "terms": len(self.dictionary),
@@ -399,6 +470,13 @@ class Peer:
             "address_cache_hits": exchange.cache.hits,
             "address_cache_misses": exchange.cache.misses,
             "refused": self.refused,
+            "replicas": self.config.replicas,
+            "in_step": self._repair.in_step,
+            "rejoining": self._engine.rejoining,
+            "repair_passes": self._repair.passes,
+            "items_given": self._repair.given,
+            "items_wanted": self._repair.taken,
+            "publications_kept": self._engine.roll_forward.kept,
         }
 
 

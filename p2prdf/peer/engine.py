@@ -11,10 +11,11 @@ The way of a triple:  publish -> route_triples -> (owner) take_triples -> turn: 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,23 +28,39 @@ from p2prdf.peer.batches import (
     TripleBatch,
     joined_batches,
     part_of_batch,
+    probed_roles,
     roles_by_owner,
     rows_with,
     union,
     unmarked,
     unresolved,
+    youngest,
 )
 from p2prdf.peer.cutting import Cutter
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.hot_keys import HotKeys
 from p2prdf.peer.outgoing import Outgoing
+from p2prdf.peer.roll_forward import RollForward
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.store.backlog import Backlog, part_of
-from p2prdf.store.tables import NEVER, Derived, Tables, identity_of_group
-from p2prdf.wire.contract import Persist
-from p2prdf.wire.messages import Answers, Contact, Forward, IndexQuery, IndexTriples, Message, Rows
+from p2prdf.store.tables import NEVER, Chosen, Derived, Tables, identity_of_group
+from p2prdf.wire.messages import Answers, Contact, Forward, GroupsGone, IndexQuery, IndexTriples, Message, Rows
 
 __all__ = ["Engine"]
+
+
+
+class PublishedRoles(Protocol):
+    """What is told of triples that are stored with the roles they were published under."""
+
+    def stored(self, batch: TripleBatch) -> None:
+        """See that no role is missing, now or later."""
+        ...
+
+    def remember(self, batch: TripleBatch) -> None:
+        """Take note, for roles that come later."""
+        ...
+
 
 class Engine:
     """Joins what this peer owns and sends on the rest."""
@@ -66,9 +83,19 @@ class Engine:
         self._mine: list[TripleBatch] = []
         self._todo = Backlog(tables.columns)
         self._copied = Backlog(tables.columns)
+        self._kept = Backlog(tables.columns)
+        """Rows to store and not to join: another peer is their primary."""
+        self._rejoins: deque[Chosen] = deque()
+        self._rejoining: Iterator[list[Derived]] | None = None
+        self.roll_forward = RollForward(exchange, self.route_triples)
         self.hot = HotKeys(exchange, tables, dictionary, self._copy)
         self.cutter = Cutter(exchange, dictionary, tables.columns)
-        self._out = Outgoing(exchange, tables, self.cutter)
+        self._out = Outgoing(exchange, tables, self.cutter, self.roll_forward.complete)
+        self.forwards = self._out.forwards
+        self.roles: PublishedRoles | None = None
+        """What looks after roles that came late; set by whoever makes both."""
+        self.strays = 0
+        """How much was kept here that may belong elsewhere."""
         self.has_queries = False
         """Whether any query ever waited here."""
 
@@ -91,8 +118,13 @@ class Engine:
         """Whether nothing waits to be worked off or sent."""
         return not (
             self._triples_in or self._rows_in or self._queries_in or self._mine or self._todo
-            or self._copied or self._out or self.hot.restless
+            or self._copied or self._kept or self._out or self.hot.restless
         )  # fmt: skip
+
+    @property
+    def rejoining(self) -> bool:
+        """Whether rows are to be joined again, a piece per turn."""
+        return self._rejoining is not None or bool(self._rejoins)
 
     # --- a turn ----------------------------------------------------------------------------------
 
@@ -107,12 +139,29 @@ class Engine:
         self._accept_triples(triples)
         for sender, forward, arrival in forwards:
             self._guarded(self._accept_rows, sender, forward, arrival)
-        while self._mine or self._todo or self._copied:
+        while self._mine or self._todo or self._copied or self._kept:
             if self._mine:
                 self._store_mine()
             else:
                 self._store_rows()
         self._out.send()
+
+    def rejoin(self, chosen: Chosen) -> None:
+        """Join all rows under chosen keys again with all triples held, a piece per call of :meth:`rejoin_some`."""
+        self._rejoins.append(chosen)
+
+    def rejoin_some(self) -> None:
+        """Join the next piece of what is to be joined again."""
+        if self._rejoining is None:
+            if not self._rejoins:
+                return
+            self._rejoining = self._tables.rejoin(self._rejoins.popleft())
+        piece = next(self._rejoining, None)
+        if piece is None:
+            self._rejoining = None
+            return
+        for derived in piece:
+            self.route(derived)
 
     def _guarded(
         self, accept: Callable[[Contact, Any, Arrival | None], None], sender: Contact, message: Any,
@@ -126,23 +175,71 @@ class Engine:
 
     def _store_mine(self) -> None:
         mine, self._mine = self._mine, []
+        replicated = self._exchange.replicated
         for each in mine:
             self.hot.count_triples(each)
+            if self._exchange.config.durable or replicated:
+                self._note(each)
         batch = joined_batches(self._columns, mine)
+        probed = probed_roles(batch.roles) if replicated else None
         batch.roles = unmarked(batch.roles)
-        self._exchange.effects.append(Persist(IndexTriples(*batch.columns())))
-        for derived in self._tables.add_triples(*batch.columns()):
+        for derived in self._tables.add_triples(*batch.columns(), probed):
             self.route(derived)
         for each in mine:
             self._exchange.release(each.tokens)
 
+    def _note(self, batch: TripleBatch) -> None:
+        """Have triples kept, remember who is to finish their publication, and see that no role is missing."""
+        self.roll_forward.note(batch)
+        self._exchange.persist(batch.message())
+        if self.roles is not None and batch.published:
+            self.roles.stored(batch)
+
     def _store_rows(self) -> None:
+        if self._kept:
+            rows = self._kept.take()
+            self._keep_rows(rows)
+            self._tables.add_rows(rows, self._columns.full(len(rows), 0, "bool"))
+            return
         rows, copied = (self._todo.take(), False) if self._todo else (self._copied.take(), True)
         self.hot.count_rows(rows, copied=copied)
         if not copied:
             self.hot.copy_rows(rows)
+        self._keep_rows(rows)
         for derived in self._tables.add_rows(rows):
             self.route(derived)
+
+    def _keep_rows(self, rows: Derived) -> None:
+        if self._exchange.config.durable:
+            for message in self._out.forwards(rows):
+                self._exchange.persist(message)
+
+    def restore(self, message: IndexTriples | Forward | IndexQuery) -> None:
+        """Take in what was kept by a former life, without joining it."""
+        tables, full = self._tables, self._columns.full
+        match message:
+            case IndexTriples():
+                batch = TripleBatch(
+                    message.s, message.p, message.o, message.time, message.event, message.roles, 0, (), None,
+                    message.origin, message.published, message.began, message.complete,
+                )  # fmt: skip
+                self.roll_forward.note(batch)
+                if self.roles is not None and batch.published:
+                    self.roles.remember(batch)
+                self._exchange.clock = max(self._exchange.clock, youngest(batch))
+                tables.add_triples(
+                    batch.s, batch.p, batch.o, batch.time, batch.event, unmarked(batch.roles),
+                    full(len(batch), 0, "uint32"),
+                )  # fmt: skip
+            case Forward():
+                self.has_queries = True
+                rows = self._rows_of(message)
+                tables.add_rows(rows, full(len(rows), 0, "bool"))
+            case IndexQuery():
+                self.has_queries = True
+                group = tables.add_groups(message.plan, message.groups)
+                probed = full(len(group), 0, "bool")
+                tables.add_queries(message.plan, message.step, group, message.refresh, probed)
 
     # --- triples ---------------------------------------------------------------------------------
 
@@ -150,25 +247,63 @@ class Engine:
         """Keep what this peer owns; pass on the rest and tell the sender."""
         for sender, message, arrival in arrived:
             batch = TripleBatch(
-                message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, (), sender
-            )
+                message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, (), sender,
+                message.origin, message.published, message.began, message.complete,
+            )  # fmt: skip
             if message.view and message.view == self._exchange.view:
                 roles = union(message.roles)
-                if roles >> keys.MARK_SHIFT == 0 or self.hot.keeps_all(batch, roles):
+                if roles >> keys.MARK_SHIFT & 0xFF == 0 or self.hot.keeps_all(batch, roles):
                     self._mine.append(batch)
                     continue
             if message.hops >= self._exchange.config.hops_allowed:
-                self._exchange.trace("hops-exhausted", what="triples", rows=len(batch), sender=str(sender))
+                self._stray("triples", len(batch), sender)
+                batch.roles = _all_joined(batch.roles)
                 self._mine.append(batch)
                 continue
             batch.tokens = self._exchange.arrivals.keep(arrival)
-            self._spread(batch, self.hot.accept)
+            if self._exchange.replicated:
+                self._spread_copies(batch, keep_own=True)
+            else:
+                self._spread(batch, self.hot.accept)
             self._exchange.release(batch.tokens)
 
+    def _stray(self, what: str, rows: int, sender: Contact) -> None:
+        """Note that something stays here that may belong elsewhere: views of the ring disagree."""
+        self._exchange.trace("hops-exhausted", what=what, rows=rows, sender=str(sender))
+        self.strays += rows
+
     def route_triples(self, batch: TripleBatch) -> None:
-        """Send each triple to the owner of its key under each of its roles."""
+        """Send each triple to those who keep it under each of its roles."""
         batch.sender = None
-        self._spread(batch, self.hot.place)
+        if self._exchange.replicated:
+            self._spread_copies(batch, keep_own=False)
+        else:
+            self._spread(batch, self.hot.place)
+
+    def _spread_copies(self, batch: TripleBatch, *, keep_own: bool) -> None:
+        """Split a batch by who keeps it, every role at several peers; the first of each joins it.
+
+        ``keep_own``: what is this peer's to keep goes to nobody else.
+        """
+        columns, exchange = self._columns, self._exchange
+        batch.roles = unmarked(batch.roles)
+        if exchange.replica_map is None:
+            self._hand_over(-1, batch, [exchange.cache.gap() or 0])
+            return
+        roles_met = union(batch.roles)
+        places: list[tuple[int, Index | None, Column, Column | None]] = []
+        for role in range(8):
+            bits = roles_met & (1 << role | 1 << (role + keys.EVENT_SHIFT))
+            if not bits:
+                continue
+            index = rows_with(batch.roles, bits)
+            part = batch if index is None else part_of_batch(columns, batch, index)
+            ring = self._tables.triple_keys(role, part.s, part.p, part.o)
+            marks: Column | None = columns.full(len(part), 1 << (role + keys.PRIMARY_SHIFT), "uint32")
+            for owners in exchange.replicas(ring, keep_own=keep_own) or ():
+                places.append((bits, index, owners, marks))
+                marks = None
+        self._hand_over_parts(batch, places, [])
 
     def _spread(
         self, batch: TripleBatch, place: Callable[[int, TripleBatch, Column], tuple[Column, Column, Column | None]]
@@ -191,7 +326,15 @@ class Engine:
             for key, owner in unresolved(ring, owners):
                 if owner < 0:
                     unknown[key] = None
+        self._hand_over_parts(batch, places, list(unknown))
+
+    def _hand_over_parts(
+        self, batch: TripleBatch, places: list[tuple[int, Index | None, Column, Column | None]], unknown: list[int]
+    ) -> None:
+        columns = self._columns
         for owner, roles in roles_by_owner(len(batch), places, batch.roles):
+            if owner < 0 and self._exchange.replicated:
+                continue  # nobody
             if isinstance(roles, list):
                 index = columns.column([at for at, bits in enumerate(roles) if bits], "int64")
                 roles = columns.column(roles, "uint32")
@@ -199,7 +342,7 @@ class Engine:
                 index = np.flatnonzero(roles)
             part = part_of_batch(columns, batch, index)
             part.roles = columns.take(roles, index)
-            self._hand_over(owner, part, list(unknown))
+            self._hand_over(owner, part, unknown)
 
     def _hand_over(self, owner: int, part: TripleBatch, unknown: list[int]) -> None:
         exchange = self._exchange
@@ -225,6 +368,9 @@ class Engine:
     def _accept_queries(self, sender: Contact, message: IndexQuery, arrival: Arrival | None) -> None:
         plan, step = message.plan, message.step
         group = self._tables.add_groups(plan, message.groups)
+        if self._exchange.replicated:
+            self._accept_copies(sender, message, group, arrival)
+            return
         if plan.steps[step].role == keys.ANY or message.hops >= self._exchange.config.hops_max:
             self._install(message, group)
             return
@@ -233,23 +379,59 @@ class Engine:
             part = self._columns.take(group, index)
             if owner == 0:
                 self._install(message, part)
-                continue
-            contact = self._exchange.contact(owner)
-            self._exchange.not_mine(sender, contact)
-            groups, _ = self._tables.export_groups(plan, part)
-            tokens = self._exchange.arrivals.keep(arrival)
-            self._exchange.send(contact, replace(message, groups=groups, hops=message.hops + 1), tokens)
-            self._exchange.release(tokens)
+            else:
+                self._exchange.not_mine(sender, self._exchange.contact(owner))
+                self._pass_on_queries(message, part, [owner], arrival)
 
-    def _install(self, message: IndexQuery, group: Column) -> None:
+    def _accept_copies(self, sender: Contact, message: IndexQuery, group: Column, arrival: Arrival | None) -> None:
+        """Let queries wait here that this peer keeps; join them if it is their primary."""
+        exchange = self._exchange
+        found = exchange.replica_map
+        if message.plan.steps[message.step].role == keys.ANY:
+            self._install(message, group, joined=self._joins_any())
+            return
+        if found is None or message.hops >= exchange.config.hops_allowed:
+            self._stray("queries", len(group), sender)
+            self._install(message, group)
+            return
+        ring = self._tables.query_keys(message.plan, message.step, group)
+        for place, key in enumerate(as_list(ring)):
+            part = group[place : place + 1]
+            ranks = found.ranks(key)
+            if 0 in ranks:
+                self._install(message, part, joined=ranks[0] == 0)
+                continue
+            exchange.not_mine(sender, exchange.contact(ranks[0]))
+            self._pass_on_queries(message, part, ranks, arrival)
+
+    def _pass_on_queries(
+        self, message: IndexQuery, group: Column, owners: Sequence[int], arrival: Arrival | None
+    ) -> None:
+        exchange = self._exchange
+        groups, _ = self._tables.export_groups(message.plan, group)
+        tokens = exchange.arrivals.keep(arrival)
+        for owner in owners:
+            passed = replace(message, groups=groups, hops=message.hops + 1)
+            exchange.send(exchange.contact(owner), passed, tokens)
+        exchange.release(tokens)
+
+    def _joins_any(self) -> bool:
+        """Return whether this peer joins rows that wait for any triple: it is the primary of one of their buckets."""
+        found = self._exchange.replica_map
+        return found is None or any(found.ranks(key)[0] == 0 for key in keys.BUCKET_KEYS)
+
+    def _install(self, message: IndexQuery, group: Column, *, joined: bool = True) -> None:
         """Let groups wait here for a step's pattern."""
         self.has_queries = True
-        self._exchange.effects.append(Persist(message))
+        if self._exchange.config.durable:
+            groups, _ = self._tables.export_groups(message.plan, group)
+            self._exchange.persist(replace(message, groups=groups, hops=0))
         if message.step == 0:
             rows = self._as_rows(message, group)
             self.hot.count_rows(rows, copied=False)
             self.hot.copy_rows(rows)
-        for derived in self._tables.add_queries(message.plan, message.step, group, message.refresh):
+        probed = None if joined else self._columns.full(len(group), 0, "bool")
+        for derived in self._tables.add_queries(message.plan, message.step, group, message.refresh, probed):
             self.route(derived)
 
     def _as_rows(self, message: IndexQuery, group: Column) -> Derived:
@@ -261,6 +443,7 @@ class Engine:
 
     def end_groups(self, ids: list[int]) -> None:
         """Forget groups and what waits for them, here and at the holders of split keys."""
+        self._exchange.persist(GroupsGone(self._columns.column(ids)))
         self.hot.end_groups(ids)
         self._tables.end_groups(ids)
 
@@ -278,9 +461,12 @@ class Engine:
     def _accept_rows(self, sender: Contact, message: Forward, arrival: Arrival | None) -> None:
         """Keep the rows whose key this peer owns; pass on the rest."""
         derived = self._rows_of(message)
+        self.has_queries = True
         if message.copied:
-            self.has_queries = True
             self._copied.add(derived)
+            return
+        if self._exchange.replicated:
+            self._accept_row_copies(sender, message, derived, arrival)
             return
         agreed = message.view and message.view == self._exchange.view
         if (
@@ -297,6 +483,29 @@ class Engine:
         for owner in self._split_rows(derived, ring, owners, message.hops + 1, tokens):
             self._exchange.passed(sender, self._exchange.contact(owner))
         self._exchange.release(tokens)
+
+    def _accept_row_copies(
+        self, sender: Contact, message: Forward, rows: Derived, arrival: Arrival | None
+    ) -> None:
+        """Keep the rows of this peer; pass on the rest to all who keep them."""
+        exchange = self._exchange
+        if message.view and message.view == exchange.view:
+            (self._kept if message.kept else self._todo).add(rows)
+            return
+        if message.plan.steps[message.step].role == keys.ANY:
+            (self._todo if self._joins_any() else self._kept).add(rows)
+            return
+        ring = self._tables.row_keys(rows)
+        ranks = exchange.replicas(ring, keep_own=True)
+        if ranks is None or message.hops >= exchange.config.hops_allowed:
+            self._stray("rows", len(rows), sender)
+            self._todo.add(rows)
+            return
+        tokens = exchange.arrivals.keep(arrival)
+        for rank, owners in enumerate(ranks):
+            for owner in self._split_rows(rows, ring, owners, message.hops + 1, tokens, kept=rank > 0):
+                exchange.passed(sender, exchange.contact(owner))
+        exchange.release(tokens)
 
     def _index(self, column: Column) -> Index:
         index: Index = column if isinstance(column, list) else column.astype(np.int64)
@@ -317,24 +526,36 @@ class Engine:
 
     def _route_by_key(self, rows: Derived, hops: int, tokens: tuple[int, ...]) -> None:
         ring = self._tables.row_keys(rows)
-        self._split_rows(rows, ring, self._exchange.first_hops(ring), hops, tokens)
+        if not self._exchange.replicated:
+            self._split_rows(rows, ring, self._exchange.first_hops(ring), hops, tokens)
+            return
+        ranks = self._exchange.replicas(ring)
+        if ranks is None:
+            self._exchange.hold(tokens)
+            gap = self._exchange.cache.gap() or 0
+            self._exchange.park([gap], partial(self._unparked, rows, hops, tokens))
+            return
+        for rank, owners in enumerate(ranks):
+            self._split_rows(rows, ring, owners, hops, tokens, kept=rank > 0)
 
     def _split_rows(
-        self, rows: Derived, ring: Column, owners: Column, hops: int, tokens: tuple[int, ...]
+        self, rows: Derived, ring: Column, owners: Column, hops: int, tokens: tuple[int, ...], *, kept: bool = False
     ) -> list[int]:
         """Split rows by where they go to; return to which other peers."""
         away = []
         for owner, index in self._columns.split(owners):
             part = part_of(rows, index, self._columns)
             if owner == 0:
-                self._todo.add(part)
+                (self._kept if kept else self._todo).add(part)
             elif owner < 0:
+                if self._exchange.replicated:
+                    continue  # nobody
                 self._exchange.hold(tokens)
                 self._exchange.park(
                     as_list(self._columns.take(ring, index)), partial(self._unparked, part, hops, tokens)
                 )
             else:
-                self._out.add_rows(owner, part, hops, tokens)
+                self._out.add_rows(owner, part, hops, tokens, kept=kept)
                 away.append(owner)
         return away
 
@@ -344,10 +565,13 @@ class Engine:
 
     def _route_to_buckets(self, rows: Derived) -> None:
         """A row that waits for any triple waits at every bucket."""
-        self._route_to_keys(rows, [int(keys.bucket_key(bucket)) for bucket in range(keys.BUCKETS)])
+        self._route_to_keys(rows, list(keys.BUCKET_KEYS))
 
     def _route_to_keys(self, rows: Derived, ring: list[int]) -> None:
         """Let rows wait at the owners of all these keys; those not known yet are parked key by key."""
+        if self._exchange.replicated:
+            self._route_copies_to_keys(rows, ring)
+            return
         owners = as_list(self._exchange.owners(self._columns.column(ring)))
         for owner in sorted(set(owners)):
             if owner == 0:
@@ -357,6 +581,21 @@ class Engine:
         for key, owner in zip(ring, owners, strict=True):
             if owner < 0:
                 self._exchange.park([key], partial(self._route_to_keys, rows, [key]))
+
+    def _route_copies_to_keys(self, rows: Derived, ring: list[int]) -> None:
+        """Let rows wait at all who keep these keys."""
+        found = self._exchange.replica_map
+        if found is None:
+            self._exchange.park([self._exchange.cache.gap() or 0], partial(self._route_to_keys, rows, ring))
+            return
+        sets = found.list(ring)
+        first = {ranks[0] for ranks in sets}
+        for owner in sorted({number for ranks in sets for number in ranks}):
+            kept = owner not in first
+            if owner == 0:
+                (self._kept if kept else self._todo).add(rows)
+            else:
+                self._out.add_rows(owner, rows, 0, kept=kept)
 
     def _copy(self, holder: Contact, rows: Derived, tokens: tuple[int, ...]) -> None:
         """Send rows to a holder of sub-keys: with the others of the turn, or now if somebody waits for it."""
@@ -379,7 +618,17 @@ class Engine:
         else:
             shift = np.uint64(GROUP_BITS)
             homes = ids >> shift << shift
-        owners = self._exchange.owners(homes)
+        if self._exchange.replicated:
+            ranks = self._exchange.replicas(homes)
+            if ranks is None:
+                self._exchange.park([self._exchange.cache.gap() or 0], self._again(rows))
+                return
+        else:
+            ranks = [self._exchange.owners(homes)]
+        for owners in ranks:
+            self._split_answers(rows, homes, owners)
+
+    def _split_answers(self, rows: Derived, homes: Column, owners: Column) -> None:
         for owner, index in self._columns.split(owners):
             part = part_of(rows, index, self._columns)
             if owner == 0:
@@ -416,8 +665,9 @@ class Engine:
         """
         if isinstance(message, IndexTriples):
             batch = TripleBatch(
-                message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, tokens
-            )
+                message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, tokens,
+                None, message.origin, message.published, message.began, message.complete,
+            )  # fmt: skip
             self.route_triples(batch)
             return True
         if isinstance(message, Forward):
@@ -440,24 +690,32 @@ class Engine:
         Each group for itself: without address cache never more than one home is known at a time.
         """
         ids = as_list(message.groups)
-        homes = [each >> GROUP_BITS << GROUP_BITS for each in ids]
-        owners = as_list(self._exchange.owners(homes))
         take, rows = self._columns.take, message.rows
         for place, index in self._columns.split(rows.group):
             part = Rows(
                 self._columns.full(len(index), 0, np.uint32), take(rows.identity, index), take(rows.oldest, index),
                 take(rows.born, index), tuple(take(column, index) for column in rows.bindings),
             )  # fmt: skip
-            groups, owner = self._columns.column([ids[place]]), owners[place]
-            if owner == 0:
-                self._on_answers(groups, part)
-            elif owner < 0:
+            groups, home = self._columns.column([ids[place]]), ids[place] >> GROUP_BITS << GROUP_BITS
+            owners = self._exchange.replica_set(home)
+            if owners is None:
                 self._exchange.hold(tokens)
                 waiting = Answers(groups, part, message.hops)
-                self._exchange.park([homes[place]], partial(self._pass_on_again, waiting, tokens))
-            else:
-                self._exchange.send(self._exchange.contact(owner), Answers(groups, part, message.hops + 1), tokens)
+                self._exchange.park([home], partial(self._pass_on_again, waiting, tokens))
+                continue
+            for owner in owners:
+                if owner.key == self._exchange.own.key:
+                    self._on_answers(groups, part)
+                else:
+                    self._exchange.send(owner, Answers(groups, part, message.hops + 1), tokens)
 
     def _pass_on_again(self, message: Answers, tokens: tuple[int, ...]) -> None:
         self.pass_on_answers(message, tokens)
         self._exchange.release(tokens)
+
+
+def _all_joined(roles: Column) -> Column:
+    """Return sets of roles as those of who is the primary under all of them."""
+    every = 0xFF << keys.PRIMARY_SHIFT
+    return [each | every for each in roles] if isinstance(roles, list) else roles | roles.dtype.type(every)
+

@@ -2,7 +2,14 @@
 
 A publication is stamped here, once, and indexed at the owners of its keys; it is complete when
 all of them have taken it in.  A subscription is opened at its home and its solutions come back
-here, perhaps out of order or twice; they are put in order and handed on once.
+here, perhaps out of order or twice; within an epoch of its home they are put in order and handed on once.
+
+Epochs do not end each other here: whoever is home now may not be the one whose messages come last, and
+there is no telling which of two random numbers is the later one.  Each of the last few has a numbering of its
+own, so whichever is alive gets on; what comes in two of them is told apart by identity, by the subscriber.
+
+What a home is asked and does not answer is asked again, wherever the home is then: it may have been
+taken over, or have forgotten what it was about to answer.  All these requests may come twice.
 """
 
 from __future__ import annotations
@@ -14,6 +21,7 @@ from dataclasses import dataclass, field
 from p2prdf import keys
 from p2prdf.columns import Column
 from p2prdf.continuous.home import home_key, subscription_home
+from p2prdf.errors import SubscriptionGone, Unavailable
 from p2prdf.peer.batches import TripleBatch
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
@@ -24,10 +32,13 @@ from p2prdf.wire.contract import (
     Attached,
     Completed,
     Detach,
+    Ended,
     Failed,
     Notify,
+    Outcome,
     Publish,
     Published,
+    Settled,
     Subscribe,
     Subscribed,
     Unsubscribe,
@@ -38,8 +49,10 @@ from p2prdf.wire.messages import (
     CloseSubscription,
     Deliver,
     Delivered,
+    Message,
     OpenSubscription,
     RenewSubscriptions,
+    SettledAnswers,
     SubscriptionClosed,
     SubscriptionOpened,
     SubscriptionRefused,
@@ -47,15 +60,40 @@ from p2prdf.wire.messages import (
 
 __all__ = ["Entry"]
 
+_EPOCHS_MAX = 4
+"""Epochs of a subscription that are told apart; the one heard of longest ago is forgotten."""
+_ORPHANS_MAX = 4096
+"""Deliveries that came before the answer to their opening."""
+_REPEAT_SECONDS = 2.0
+"""First wait for a home's answer; doubles each time."""
+
+
+@dataclass(slots=True)
+class _Epoch:
+    """A numbering of answers: how far they were told, and what came too early."""
+
+    told: int = 0
+    early: dict[int, Deliver] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class _Local:
     """A subscription whose subscriber is here."""
 
     number: int
+    request: int
+    """By which it was opened or attached here."""
     lease_seconds: float
-    told: int = 0
     renew_at: float = 0.0
-    early: dict[int, Deliver] = field(default_factory=dict)
+    epochs: dict[int, _Epoch] = field(default_factory=dict)
+
+    def epoch(self, number: int) -> _Epoch:
+        """Return an epoch, as the one heard of last."""
+        found = self.epochs.pop(number, None) or _Epoch()
+        self.epochs[number] = found
+        if len(self.epochs) > _EPOCHS_MAX:
+            del self.epochs[next(iter(self.epochs))]
+        return found
 
 
 @dataclass(slots=True)
@@ -64,9 +102,12 @@ class _Pending:
 
     request: int
     kind: type
-    lease_seconds: float
+    key: int
+    message: Message
     due: float
     subscription: int = 0
+    lease_seconds: float = 0.0
+    repeat_seconds: float = _REPEAT_SECONDS
 
 
 class Entry:
@@ -83,6 +124,7 @@ class Entry:
         self._pending: dict[int, _Pending] = {}
         self._renewals: list[tuple[float, int]] = []
         self._deadlines: list[tuple[float, int]] = []
+        self._repeats: list[tuple[float, int]] = []
         self.published = 0
         self.publications_open = 0
         self.rows_open = 0
@@ -99,13 +141,15 @@ class Entry:
         stamp = self._exchange.tick()
         self.publications_open += 1
         self.rows_open += count
+        self._engine.roll_forward.begin(stamp)
 
         def done() -> None:
+            self._engine.roll_forward.end(stamp)
             self.publications_open -= 1
             self.rows_open -= count
             self._complete(message.request, Published(stamp))
 
-        token = self._exchange.token(done)
+        token = self._exchange.token(done, self._exchange.spare)
         roles = self._roles()
         self.published += count
         if roles and count:
@@ -119,20 +163,29 @@ class Entry:
             batch = TripleBatch(
                 adopt(message.s, "uint32"), adopt(message.p, "uint32"), adopt(message.o, "uint32"),
                 self._columns.full(count, stamp), make(events) if isinstance(events, list) else events,
-                self._columns.full(count, roles, "uint32"), 0, (token,),
+                self._columns.full(count, roles, "uint32"), 0, (token,), None,
+                self._exchange.own.key, roles, self._engine.roll_forward.began,
             )  # fmt: skip
             self._engine.route_triples(batch)
         self._exchange.release((token,))
 
-    def _complete(self, request: int, outcome: Published | Subscribed | Attached | Unsubscribed | Failed) -> None:
+    def _complete(self, request: int, outcome: Outcome) -> None:
         self._exchange.effects.append(Completed(request, outcome))
 
     # --- subscribing -----------------------------------------------------------------------------
 
-    def _expect(self, request: int, kind: type, lease_seconds: float = 0.0, subscription: int = 0) -> None:
-        due = self._exchange.now + self._exchange.config.request_seconds
-        self._pending[request] = _Pending(request, kind, lease_seconds, due, subscription)
-        heapq.heappush(self._deadlines, (due, request))
+    def _ask(
+        self, request: Subscribe | Attach | Unsubscribe | AcknowledgeAnswers, key: int, message: Message,
+        lease_seconds: float = 0.0,
+    ) -> None:  # fmt: skip
+        """Send a request to the home of ``key``, and again until it is answered or given up."""
+        number, now = request.request, self._exchange.now
+        subscription = 0 if isinstance(request, Subscribe) else request.subscription
+        due = now + self._exchange.config.request_seconds
+        self._pending[number] = _Pending(number, type(request), key, message, due, subscription, lease_seconds)
+        heapq.heappush(self._deadlines, (due, number))
+        heapq.heappush(self._repeats, (now + _REPEAT_SECONDS, number))
+        self._host.to_owner(key, message)
 
     def _keep(self, local: _Local) -> None:
         """Deliver a subscription here, and renew its lease three times as often as needed."""
@@ -145,20 +198,19 @@ class Entry:
 
     def subscribe(self, request: Subscribe) -> None:
         """Open a subscription at its home."""
-        self._expect(request.request, Subscribe, request.lease_seconds)
         key = home_key(request.query, request.algorithm, per_event=request.per_event)
         message = OpenSubscription(
             request.request, key, request.query, request.algorithm.value, request.per_event,
             self._exchange.own, request.lease_seconds,
         )  # fmt: skip
-        self._host.to_owner(key, message)
+        self._ask(request, key, message, request.lease_seconds)
 
     def attach(self, request: Attach) -> None:
         """Take up a subscription again."""
-        self._expect(request.request, Attach, subscription=request.subscription)
-        self._keep(_Local(request.subscription, self._exchange.config.request_seconds, request.after))
-        message = AttachSubscription(request.request, request.subscription, request.after, self._exchange.own)
-        self._host.to_owner(subscription_home(request.subscription), message)
+        self._keep(_Local(request.subscription, request.request, self._exchange.config.request_seconds))
+        have = self._columns.adopt(request.have)
+        message = AttachSubscription(request.request, request.subscription, self._exchange.own, have)
+        self._ask(request, subscription_home(request.subscription), message)
 
     def detach(self, request: Detach) -> None:
         """The subscriber left; its lease runs on."""
@@ -166,14 +218,19 @@ class Entry:
 
     def unsubscribe(self, request: Unsubscribe) -> None:
         """End a subscription."""
-        self._expect(request.request, Unsubscribe)
         message = CloseSubscription(request.request, request.subscription, self._exchange.own)
-        self._host.to_owner(subscription_home(request.subscription), message)
+        self._ask(request, subscription_home(request.subscription), message)
 
     def acknowledge(self, request: AcknowledgeAnswers) -> None:
-        """Tell the home how far the subscriber is."""
-        message = Delivered(request.subscription, request.sequence)
-        self._host.to_owner(subscription_home(request.subscription), message)
+        """Tell the home what the subscriber has dealt with."""
+        identity = self._columns.adopt(request.identity)
+        message = Delivered(self._exchange.own, request.request, request.subscription, identity)
+        self._ask(request, subscription_home(request.subscription), message)
+
+    def settled(self, message: SettledAnswers) -> None:
+        """What was acknowledged will not come again."""
+        if self._pending.pop(message.request, None) is not None:
+            self._complete(message.request, Settled(message.subscription))
 
     def opened(self, message: SubscriptionOpened) -> None:
         """A subscription is live, or delivered here again."""
@@ -187,7 +244,7 @@ class Entry:
                 self._renew_later(local)
             self._complete(message.request, Attached(message.subscription, message.since, message.names, message.order))
             return
-        self._keep(_Local(message.subscription, pending.lease_seconds))
+        self._keep(_Local(message.subscription, message.request, pending.lease_seconds))
         self._complete(message.request, Subscribed(message.subscription, message.since, message.order))
         for early in self._orphans.pop(message.subscription, []):
             self.deliver(early)
@@ -204,10 +261,21 @@ class Entry:
         self._complete(pending.request, failed)
 
     def closed(self, message: SubscriptionClosed) -> None:
-        """A subscription is ended."""
-        self._locals.pop(message.subscription, None)
+        """A subscription is ended, or delivered elsewhere."""
+        local = self._locals.get(message.subscription)
+        if message.elsewhere:
+            if local is not None and local.request == message.request:  # else it is back here already
+                self._end(local, Unavailable.code, "it was attached by another client")
+            return
         if self._pending.pop(message.request, None) is not None:
+            self._locals.pop(message.subscription, None)
             self._complete(message.request, Unsubscribed(message.subscription))
+        elif local is not None:
+            self._end(local, SubscriptionGone.code, "it was ended, or its lease ran out")
+
+    def _end(self, local: _Local, code: str, text: str) -> None:
+        del self._locals[local.number]
+        self._exchange.effects.append(Ended(local.number, code, text))
 
     # --- solutions -------------------------------------------------------------------------------
 
@@ -216,26 +284,27 @@ class Entry:
         local = self._locals.get(message.subscription)
         if local is None:
             opening = any(each.kind is Subscribe for each in self._pending.values())
-            if opening and len(self._orphans) < 4096:  # told before the opening was: messages overtake
+            if opening and len(self._orphans) < _ORPHANS_MAX:  # told before the opening was: messages overtake
                 self._orphans.setdefault(message.subscription, []).append(message)
             return
-        held = local.early.get(message.first)
-        if message.first + len(message) - 1 > local.told and (held is None or len(held) < len(message)):
-            local.early[message.first] = message
-        while local.early:
-            first = min(local.early)
-            following = local.early[first]
-            if first - following.lost > local.told + 1:
+        epoch = local.epoch(message.epoch)
+        held = epoch.early.get(message.first)
+        if message.first + len(message) - 1 > epoch.told and (held is None or len(held) < len(message)):
+            epoch.early[message.first] = message
+        while epoch.early:
+            first = min(epoch.early)
+            following = epoch.early[first]
+            if first - following.lost > epoch.told + 1:
                 return  # one before it is still on its way
-            del local.early[first]
-            known = max(0, local.told + 1 - first)  # told already: it was cut otherwise the last time
-            if known >= len(following):
+            del epoch.early[first]
+            known = max(0, epoch.told + 1 - first)  # told already: it was cut otherwise the last time
+            if known and known >= len(following):
                 continue
-            local.told = first + len(following) - 1
+            epoch.told = first + len(following) - 1
             self._exchange.effects.append(
                 Notify(
                     following.subscription, first + known, 0 if known else following.lost, following.identity[known:],
-                    following.born[known:], tuple(column[known:] for column in following.bindings),
+                    following.born[known:], tuple(column[known:] for column in following.bindings), following.epoch,
                 )
             )  # fmt: skip
 
@@ -258,17 +327,25 @@ class Entry:
             if pending is not None and pending.due == due:
                 del self._pending[request]
                 self._fail(pending, Failed("unavailable", "the home of the query did not answer in time"))
+        while self._repeats and self._repeats[0][0] <= now:
+            _, request = heapq.heappop(self._repeats)
+            pending = self._pending.get(request)
+            if pending is not None:
+                pending.repeat_seconds *= 2
+                heapq.heappush(self._repeats, (now + pending.repeat_seconds, request))
+                self._host.to_owner(pending.key, pending.message)
         if not self._pending and self._orphans:
             self._orphans.clear()
 
     @property
     def deadline(self) -> float | None:
         """When something is due."""
-        while self._deadlines and self._deadlines[0][1] not in self._pending:
-            heapq.heappop(self._deadlines)
+        for timers in (self._deadlines, self._repeats):
+            while timers and timers[0][1] not in self._pending:
+                heapq.heappop(timers)
         while self._renewals and self._renewals[0][1] not in self._locals:
             heapq.heappop(self._renewals)
-        due = [timers[0][0] for timers in (self._renewals, self._deadlines) if timers]
+        due = [timers[0][0] for timers in (self._renewals, self._deadlines, self._repeats) if timers]
         return min(due, default=None)
 
     @property

@@ -21,10 +21,11 @@ from p2prdf.columns import Column, Columns, as_array, as_list
 from p2prdf.overlay import multisend
 from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.overlay.outbox import Outbox, Transfer
+from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.arrivals import Arrivals
 from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.tokens import Tokens
-from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Send, Trace
+from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Persist, Send, Trace
 from p2prdf.wire.messages import Acknowledge, AskLoad, Contact, KeyDepth, Message, NotOwner, Parcel, TellLoad
 
 __all__ = ["Exchange"]
@@ -45,6 +46,9 @@ class Exchange:
         self.now = 0.0
         self.clock = 0
         self.effects: list[Effect] = []
+        self.after_turn: list[Callable[[], None]] = []
+        """To be called when all that is taken in has been stored."""
+        self.restoring = False
         self.cache = AddressCache(own, config.overlay)
         self.outbox = Outbox(
             window=config.window_transfers,
@@ -54,7 +58,7 @@ class Exchange:
         )
         self._tokens = tokens = Tokens()
         self.token, self.hold, self.release = tokens.token, tokens.hold, tokens.release
-        self.arrivals = Arrivals(tokens, self._tell_owners)
+        self.arrivals = Arrivals(tokens, self._tell_owners, lambda: self.spare)
         self._recursive = config.multisend == "recursive"
         self._parked: list[Callable[[], None]] = []
         self._lookups: set[int] = set()
@@ -62,6 +66,9 @@ class Exchange:
         self._found: dict[int, int] = {}
         self._retry_lookups_at: float | None = None
         self._view: int | None = None
+        self._map: ReplicaMap | None = None
+        self.zones: dict[int, str] = {}
+        """The failure zone of each peer that has one, by its key."""
         self._corrections: dict[Contact, dict[int, Contact]] = {}
         self.sent = 0
         self.lookups = 0
@@ -78,6 +85,10 @@ class Exchange:
         self.clock = hlc.tick(self.clock, self.now)
         return self.clock
 
+    def draw(self, bits: int) -> int:
+        """Return bits that differ each time, for a peer that was given no source of randomness."""
+        return keys.fmix(self.tick() ^ keys.fmix(self.own.key)) >> 64 - bits
+
     def merge(self, remote: int) -> None:
         """Follow a clock that came with a parcel."""
         self.clock = hlc.merge(
@@ -87,6 +98,11 @@ class Exchange:
     def trace(self, event: str, **fields: object) -> None:
         """Tell the driver something worth a log line or a counter."""
         self.effects.append(Trace(event, fields))
+
+    def persist(self, message: Message) -> None:
+        """Have the driver keep a message, to be given back to :meth:`Peer.restore` after a restart."""
+        if self.config.durable and not self.restoring:
+            self.effects.append(Persist(message))
 
     # --- who owns a key --------------------------------------------------------------------------
 
@@ -143,17 +159,29 @@ class Exchange:
             self._view = 0
             by_table = self._recursive and not self.config.address_cache  # what is known is not used then
             if not by_table and self.cache.gap() is None:
-                self._view = sum(keys.fmix(contact.key) for contact in self.cache.contacts()) & (1 << 64) - 1
+                self._view = sum(self._mark(contact) for contact in self.cache.contacts()) & (1 << 64) - 1
         return self._view
 
-    def seen(self, contact: Contact) -> bool:
-        """Take in a peer that was heard of; return whether it was not known."""
-        self._view = None
+    def _mark(self, contact: Contact) -> int:
+        """Return what a peer adds to the name of a view: its position, and where it stands if that matters."""
+        zone = self.zones.get(contact.key)
+        return keys.fmix(contact.key ^ keys.text_key(zone)) if zone and self.replicated else keys.fmix(contact.key)
+
+    def _ring_changed(self) -> None:
+        self._view = self._map = None
+
+    def seen(self, contact: Contact, zone: str = "") -> bool:
+        """Take in a peer that was heard of, and its failure zone; return whether it was not known."""
+        self._ring_changed()
+        if zone:
+            self.zones[contact.key] = zone
+        else:
+            self.zones.pop(contact.key, None)
         return self.cache.seen(contact)
 
     def told(self, owner: Contact, before: Contact | None) -> None:
         """Take in who owns what was sent elsewhere: all keys after ``before``, if that is known."""
-        self._view = None
+        self._ring_changed()
         if before is None:
             self.cache.seen(owner)
         else:
@@ -203,7 +231,7 @@ class Exchange:
             self._retry_lookups_at = self.now + _LOOKUP_RETRY_SECONDS
             return
         self.cache.learn(found.key, found.contacts, found.complete, found.before)
-        self._view = None
+        self._ring_changed()
         self._found[found.key] = self.cache.nearest_known_list([found.contacts[0].key])[0]
         self.retry_parked()
         self._found.clear()
@@ -225,6 +253,74 @@ class Exchange:
         """Number of batches that wait for a lookup."""
         return len(self._parked)
 
+    # --- replica sets ----------------------------------------------------------------------------
+
+    @property
+    def replicated(self) -> bool:
+        """Whether items are kept by more than one peer."""
+        return self.config.replicas > 1
+
+    @property
+    def replica_map(self) -> ReplicaMap | None:
+        """Who keeps what, or None: not all of the ring is known yet."""
+        if self._map is None and self.cache.gap() is None:
+            self._map = self.map_of(self.cache.contacts())
+        return self._map
+
+    def map_of(self, contacts: Sequence[Contact]) -> ReplicaMap:
+        """Return who would keep what if these were all peers."""
+        members = [(each.key, self.cache.number(each), self.zones.get(each.key, "")) for each in contacts]
+        return ReplicaMap(members, self.config.overlay, self.config.replicas)
+
+    def replicas(self, ring_keys: Column, *, keep_own: bool = False) -> list[Column] | None:
+        """Return per rank the contact number of each key's replica: 0 is this peer.  None: not known yet.
+
+        As many ranks as there are replicas or, if they are fewer, peers.  With ``keep_own`` a key that this
+        peer keeps has nobody else (-1): what came here for it goes no further.
+        """
+        found = self.replica_map
+        if found is None:
+            return None
+        ranks = min(found.replicas, found.size)
+        if isinstance(ring_keys, list):
+            rows = found.list(ring_keys)
+            if keep_own:
+                rows = [tuple(-1 if number else 0 for number in row) if 0 in row else row for row in rows]
+            return [[row[rank] for row in rows] for rank in range(ranks)]
+        matrix = found.column(ring_keys)
+        if keep_own:
+            mine = (matrix == 0).any(axis=1)
+            matrix = np.where(mine[:, None] & (matrix != 0), -1, matrix)
+        return [matrix[:, rank] for rank in range(ranks)]
+
+    def replica_set(self, key: int) -> list[Contact] | None:
+        """Return the peers that keep what lies under a key, the primary first, or None: not known yet.
+
+        This peer may be one of them.  With one replica that is the owner.
+        """
+        if not self.replicated:
+            owner = self.owner(key)
+            return None if owner is None else [owner]
+        found = self.replica_map
+        return None if found is None else [self.contact(number) for number in found.ranks(key)]
+
+    def fellows(self, key: int) -> list[Contact]:
+        """Return the other members of a key's replica set, as far as known."""
+        return [each for each in self.replica_set(key) or () if each.key != self.own.key]
+
+    def rank(self, key: int) -> int:
+        """Return this peer's rank in a key's replica set: 0 for the primary, -1 if it is none of them."""
+        for rank, contact in enumerate(self.replica_set(key) or ()):
+            if contact.key == self.own.key:
+                return rank
+        return -1
+
+    @property
+    def spare(self) -> int:
+        """How many peers may be outstanding while every item has its ``copies_min`` copies."""
+        copies = min(self.config.replicas, self.cache.size)
+        return copies - min(self.config.copies_min, copies)
+
     # --- sending ---------------------------------------------------------------------------------
 
     def send(self, to: Contact, message: Message, tokens: tuple[int, ...] = ()) -> None:
@@ -233,13 +329,16 @@ class Exchange:
         if isinstance(message, _UNRELIABLE):
             self._out(to, message, 0)
             return
-        self.hold(tokens)
+        self.hold(tokens, to.key)
         transfer = self.outbox.put(to, message, tokens, self.now)
         if transfer is not None:
             self._out(to, message, transfer.number)
 
     def _out(self, to: Contact, message: Message, number: int) -> None:
         self.sent += 1
+        known = self.cache.number(to)
+        if known > 0:  # it may have moved since this was first sent
+            to = self.contact(known)
         self.clock = max(self.clock, hlc.from_seconds(self.now))
         self.effects.append(Send(to, Parcel(number, self.clock, message)))
 
@@ -308,7 +407,7 @@ class Exchange:
         for transfer in started:
             self._out(transfer.to, transfer.message, transfer.number)
         for transfer in closed:
-            self.release(transfer.tokens)
+            self.release(transfer.tokens, transfer.to.key)
 
     def resend(self) -> list[Contact]:
         """Send again what is overdue, and look up again what failed.
@@ -329,7 +428,7 @@ class Exchange:
     def give_up(self, contact: Contact) -> list[Transfer]:
         """Forget a peer; return what was on its way there, with the tokens still held."""
         self.cache.lost(contact)
-        self._view = None
+        self._ring_changed()
         return self.outbox.lost(contact)
 
     @property

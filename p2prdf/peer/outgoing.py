@@ -6,6 +6,7 @@ the tokens of who waits for it until all messages that carry some of them are ac
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 
@@ -26,16 +27,18 @@ __all__ = ["Outgoing"]
 class Outgoing:
     """Triples, rows and answers for others, by contact number; sent by :meth:`send`."""
 
-    def __init__(self, exchange: Exchange, tables: Tables, cutter: Cutter):
+    def __init__(self, exchange: Exchange, tables: Tables, cutter: Cutter, complete: Callable[[], int]):
+        """``complete`` tells up to which stamp all that was published here is at its owners."""
         self._exchange = exchange
         self._tables = tables
         self._columns = tables.columns
         self._cutter = cutter
+        self.complete = complete
         self._clear()
 
     def _clear(self) -> None:
-        self._triples: dict[tuple[int, int], list[TripleBatch]] = {}
-        self._rows: dict[tuple[int, int, bool, Plan, int, int], list[tuple[Derived, tuple[int, ...]]]] = {}
+        self._triples: dict[tuple[int, int, int, int], list[TripleBatch]] = {}
+        self._rows: dict[tuple[int, int, bool, bool, Plan, int, int], list[tuple[Derived, tuple[int, ...]]]] = {}
         self._answers: dict[tuple[int, int], list[Derived]] = {}
         self._view: int | None = None  # what was known of the ring while all was routed; 0 if that changed meanwhile
 
@@ -47,17 +50,20 @@ class Outgoing:
     def add_triples(self, owner: int, part: TripleBatch) -> None:
         """Send triples to another peer, whose tokens are held already."""
         self._routed()
-        self._triples.setdefault((owner, part.hops), []).append(part)
+        self._triples.setdefault((owner, part.hops, part.origin, part.published), []).append(part)
 
-    def add_rows(self, owner: int, rows: Derived, hops: int, tokens: tuple[int, ...] = ()) -> None:
-        """Send rows to another peer, on behalf of some tokens."""
+    def add_rows(
+        self, owner: int, rows: Derived, hops: int, tokens: tuple[int, ...] = (), *, kept: bool = False
+    ) -> None:
+        """Send rows to another peer, on behalf of some tokens; ``kept`` as in Forward."""
         self._exchange.hold(tokens)
         self._routed()
-        self._rows.setdefault((owner, hops, False, rows.plan, rows.step, rows.refresh), []).append((rows, tokens))
+        place = (owner, hops, False, kept, rows.plan, rows.step, rows.refresh)
+        self._rows.setdefault(place, []).append((rows, tokens))
 
     def add_copies(self, holder: int, rows: Derived) -> None:
         """Send copies of rows to a holder; what is known of the ring does not matter there."""
-        self._rows.setdefault((holder, 0, True, rows.plan, rows.step, rows.refresh), []).append((rows, ()))
+        self._rows.setdefault((holder, 0, True, False, rows.plan, rows.step, rows.refresh), []).append((rows, ()))
 
     def add_answers(self, home: int, answers: Derived) -> None:
         """Send answers to the home of their groups."""
@@ -74,12 +80,12 @@ class Outgoing:
         """Send all that was gathered."""
         triples, rows, answers, view = self._triples, self._rows, self._answers, self._view or 0
         self._clear()
-        for (owner, hops), batches in triples.items():
+        for (owner, hops, *_), batches in triples.items():
             self._send_triples(owner, hops, view, batches)
-        for (owner, hops, copied, *_), gathered in rows.items():
+        for (owner, hops, copied, kept, *_), gathered in rows.items():
             tokens = tuple(chain.from_iterable(held for _, held in gathered))
             whole = joined([each for each, _ in gathered], self._columns)
-            self.send_rows(owner, hops, view, whole, tokens, copied=copied)
+            self.send_rows(owner, hops, view, whole, tokens, copied=copied, kept=kept)
         for (owner, _), parts in answers.items():
             self._send_answers(owner, parts)
 
@@ -92,26 +98,39 @@ class Outgoing:
     def _send_triples(self, owner: int, hops: int, view: int, batches: list[TripleBatch]) -> None:
         exchange = self._exchange
         tokens = tuple(chain.from_iterable(batch.tokens for batch in batches))
-        columns = joined_batches(self._columns, batches).columns()
+        whole = joined_batches(self._columns, batches)
+        columns = whole.columns()
+        if whole.origin == exchange.own.key:
+            whole.complete = self.complete()
         for start, stop in self._cutter.slices(len(columns[0]), columns[:3]):
             s, p, o, time, event, roles = (column[start:stop] for column in columns)
-            message = IndexTriples(s, p, o, time, event, roles, hops, view)
+            message = IndexTriples(
+                s, p, o, time, event, roles, hops, view,
+                whole.origin, whole.published, whole.began, whole.complete,
+            )  # fmt: skip
             exchange.send(exchange.contact(owner), message, tokens)
         exchange.release(tokens)
 
     def send_rows(
-        self, owner: int, hops: int, view: int, whole: Derived, tokens: tuple[int, ...], *, copied: bool = False
-    ) -> None:
+        self, owner: int, hops: int, view: int, whole: Derived, tokens: tuple[int, ...],
+        *, copied: bool = False, kept: bool = False,
+    ) -> None:  # fmt: skip
         """Send rows now, and release the tokens held for them."""
+        for message in self.forwards(whole, hops, view, copied=copied, kept=kept):
+            self._exchange.send(self._exchange.contact(owner), message, tokens)
+        self._exchange.release(tokens)
+
+    def forwards(
+        self, whole: Derived, hops: int = 0, view: int = 0, *, copied: bool = False, kept: bool = False
+    ) -> Iterator[Forward]:
+        """Return rows as messages, none of them too large."""
         rows = Rows(whole.group, whole.identity, whole.oldest, whole.born, whole.bindings)
         for start, stop in self._cutter.slices(len(rows), rows.bindings):
             piece = _slice_rows(rows, start, stop)
             groups, places = self._tables.export_groups(whole.plan, piece.group)
-            message = Forward(
-                whole.plan, whole.step, groups, replace(piece, group=places), whole.refresh, hops, view, copied
+            yield Forward(
+                whole.plan, whole.step, groups, replace(piece, group=places), whole.refresh, hops, view, copied, kept
             )
-            self._exchange.send(self._exchange.contact(owner), message, tokens)
-        self._exchange.release(tokens)
 
     def answer_columns(self, parts: list[Derived]) -> tuple[Column, Rows]:
         """Return the groups and rows of answers of several plans of one width."""

@@ -1,11 +1,23 @@
-"""Tokens: what an undertaking waits for, counted."""
+"""Tokens: what an undertaking waits for, counted.
+
+An undertaking waits for *things*, each of which must come to pass, and for *peers* that are to acknowledge
+what was sent to them.  Of the peers a few may be outstanding: with ``r`` copies under way per item, each at
+another peer, and ``spare`` peers outstanding, every item has at least ``r - spare`` copies.  That asks for more
+than needed where many peers are concerned (two slow ones may hold copies of different items), and never for
+less; and it costs one number per peer, not one per item.  A peer that is lost is outstanding no more: what was
+sent there has been sent to others then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 __all__ = ["Tokens"]
+
+NOBODY: Final = -1
+"""No peer's key."""
 
 
 @dataclass(slots=True)
@@ -13,7 +25,11 @@ class _Token:
     """How much an undertaking still waits for, and what to do then."""
 
     left: int
-    done: Callable[[], None]
+    done: Callable[[], None] | None
+    """None: it is done, and what is outstanding is only waited for to be forgotten."""
+    spare: int
+    peers: dict[int, int] = field(default_factory=dict)
+    """Messages outstanding per peer."""
 
 
 class Tokens:
@@ -26,22 +42,40 @@ class Tokens:
     def __len__(self) -> int:
         return len(self._open)
 
-    def token(self, done: Callable[[], None]) -> int:
-        """Return a new token, held once; ``done`` runs when it is released as often as held."""
+    def token(self, done: Callable[[], None], spare: int = 0) -> int:
+        """Return a new token, held once.
+
+        ``done`` runs when it is released as often as held, and at most ``spare`` peers have not acknowledged.
+        """
         self._last += 1
-        self._open[self._last] = _Token(1, done)
+        self._open[self._last] = _Token(1, done, spare)
         return self._last
 
-    def hold(self, tokens: Sequence[int]) -> None:
-        """Count one more to wait for on behalf of each token."""
-        for token in tokens:
-            self._open[token].left += 1
+    def hold(self, tokens: Sequence[int], peer: int = NOBODY) -> None:
+        """Count one more to wait for on behalf of each token: a message to a peer (by its key), or else a thing."""
+        for number in tokens:
+            token = self._open[number]
+            if peer != NOBODY:
+                token.peers[peer] = token.peers.get(peer, 0) + 1
+            else:
+                token.left += 1
 
-    def release(self, tokens: Sequence[int]) -> None:
+    def release(self, tokens: Sequence[int], peer: int = NOBODY) -> None:
         """Count one less, and finish what is complete."""
         for number in tokens:
             token = self._open[number]
-            token.left -= 1
-            if token.left == 0:
-                del self._open[number]
-                token.done()
+            if peer == NOBODY:
+                token.left -= 1
+            elif token.peers[peer] > 1:
+                token.peers[peer] -= 1
+            else:
+                del token.peers[peer]
+            if token.left == 0 and len(token.peers) <= token.spare:
+                self._finish(number, token)
+
+    def _finish(self, number: int, token: _Token) -> None:
+        if not token.peers:
+            del self._open[number]
+        done, token.done = token.done, None
+        if done is not None:
+            done()

@@ -9,6 +9,8 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING
 
+from p2prdf.sim.failures.command import run_faults
+from p2prdf.sim.mutants import MUTANTS, run_mutants
 from p2prdf.sim.scenario import Outcome, run_seed
 
 if TYPE_CHECKING:
@@ -21,6 +23,10 @@ _EVERY_SECONDS = 5.0
 def main(arguments: list[str] | None = None) -> int:
     """Run the seeds asked for; return 1 if any answer differs."""
     parser = argparse.ArgumentParser(prog="python -m p2prdf.sim", description=__doc__)
+    parser.add_argument("--faults", action="store_true", help="crashes, lost disks, cut links: see docs/reliability.md")
+    parser.add_argument(
+        "--mutants", nargs="*", metavar="NAME", help="remove a rule (default: each in turn) and see it caught"
+    )
     parser.add_argument("--seeds", type=int, default=2000, help="how many seeds to run (default 2000)")
     parser.add_argument("--start", type=int, default=0, help="first seed (default 0)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
@@ -33,6 +39,13 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--seeds and --jobs must be at least 1")
     trace = options.seeds == 1 if options.trace is None else options.trace
     seeds = range(options.start, options.start + options.seeds)
+    if options.mutants is not None:
+        unknown = [name for name in options.mutants if name not in MUTANTS]
+        if unknown:
+            parser.error(f"there is no mutant {unknown[0]}; there are {', '.join(MUTANTS)}")
+        return run_mutants(options.mutants or list(MUTANTS), seeds_max=options.seeds, jobs=options.jobs)
+    if options.faults:
+        return run_faults(seeds, jobs=options.jobs, failures_max=options.failures_max, trace=trace)
     outcomes: Iterator[Outcome]
     if trace or options.jobs == 1:
         outcomes = (run_seed(seed, trace=print if trace else None) for seed in seeds)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from p2prdf import keys
-from p2prdf.columns import ARRAYS
+from p2prdf.columns import ARRAYS, Column
 from p2prdf.grow import GrowingColumn
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.sparql import compile_filter
@@ -67,20 +67,20 @@ class FleetTables(ColumnarTables):
     def _role_keys(self, role: int, s: U64, p: U64, o: U64) -> U64:  # type: ignore[override]
         return self._encode(role, s, p, o)
 
-    def add_rows(self, rows: Derived) -> list[Derived]:
+    def add_rows(self, rows: Derived, probed: Column | None = None) -> list[Derived]:
         """Store partial results that all are new, and join them with the triples held."""
         step = self._plan_table(rows.plan).steps[rows.step]
         held = len(step)
         if isinstance(rows, Travelling):
             self._arriving = (held, rows.cause)
-        derived = super().add_rows(rows)
+        derived = super().add_rows(rows, probed)
         self._arriving = None
         assert len(step) - held in (0, len(rows)), "each pair is joined once, so every row is new"
         return derived
 
-    def _add_alive_rows(self, step: Any, columns: Any, refresh: int, out: list[Derived]) -> None:
+    def _add_alive_rows(self, step: Any, columns: Any, probed: Any, refresh: int, out: list[Derived]) -> None:
         if self._list_answers or not step.compiled.last or not step.number:
-            super()._add_alive_rows(step, columns, refresh, out)
+            super()._add_alive_rows(step, columns, probed, refresh, out)
             return
         group, _, _, _, *bindings = columns
         ordinals, _ = step.lane.index.insert(self._row_lane_keys(step, group, bindings))

@@ -68,8 +68,10 @@ class Subscriber:
     opened_at: float | None = None
     closed_at: float | None = None
     failed: Failed | None = None
+    epoch: int = 0
     last: int = 0
     acknowledged: int = 0
+    """Answers of :attr:`rows` that were acknowledged."""
     rows: list[Row] = field(default_factory=list)
     born: list[int] = field(default_factory=list)
     delivered_at: list[float] = field(default_factory=list)
@@ -81,10 +83,18 @@ class Subscriber:
         """The rows held, as a bag."""
         return Counter(self.rows)
 
+    def unacknowledged(self) -> list[int]:
+        """Return the identities of the answers that were not acknowledged, as acknowledged from now on."""
+        found = list(self.identities)[self.acknowledged :]
+        self.acknowledged += len(found)
+        return found
+
     def take(self, notify: Notify, dictionary: TermDictionary, now: float) -> None:
         """Write down a delivery."""
         if self.closed_at is not None:
             self.complaints.append(f"answers {notify.first}.. came after the subscription's end")
+        if notify.epoch != self.epoch:
+            self.epoch, self.last = notify.epoch, 0
         if notify.lost:
             self.complaints.append(f"told that {notify.lost} answers before {notify.first} are lost")
         elif notify.first != self.last + 1:

@@ -42,7 +42,7 @@ from p2prdf.sim.subscriber import Publishing, Subscriber
 from p2prdf.sim.virtual_time import Restless, Timer, VirtualTime
 from p2prdf.wire import contract
 from p2prdf.wire.codec import FrameCodec
-from p2prdf.wire.contract import Completed, Effect, FindOwner, Notify, Persist, Request, Send, Trace
+from p2prdf.wire.contract import Completed, Effect, Ended, FindOwner, Notify, Persist, Request, Send, Trace
 from p2prdf.wire.describe import describe
 from p2prdf.wire.messages import Contact, FindNode, Nodes, Parcel
 
@@ -311,22 +311,27 @@ class World(VirtualTime):
 
     def _carry_out(self, node: Node, effects: Sequence[Effect]) -> None:
         for effect in effects:
-            match effect:
-                case Send():
-                    self.send(node, effect.to, effect.parcel)
-                case Completed():
-                    self._completed(node, effect)
-                case Notify():
-                    self._notify(node, effect)
-                case FindOwner():
-                    self.lookups.start(node, effect.key)
-                case Trace():
-                    self._traced(node, effect)
-                case Persist():
-                    pass  # nothing outlives a simulation
-                case _:
-                    assert_never(effect)
+            self._perform(node, effect)
         self._arm(node)
+
+    def _perform(self, node: Node, effect: Effect) -> None:
+        match effect:
+            case Send():
+                self.send(node, effect.to, effect.parcel)
+            case Completed():
+                self._completed(node, effect)
+            case Notify():
+                self._notify(node, effect)
+            case FindOwner():
+                self.lookups.start(node, effect.key)
+            case Ended(subscription, code, text):
+                self._ended(node, subscription, f"{code}: {text}")
+            case Trace():
+                self._traced(node, effect)
+            case Persist():
+                pass  # nothing outlives a simulation
+            case _:
+                assert_never(effect)
 
     def _arm(self, node: Node) -> None:
         deadline = node.peer.deadline
@@ -402,7 +407,7 @@ class World(VirtualTime):
             case contract.Unsubscribed():
                 assert isinstance(handle, Subscriber)
                 handle.closed_at = self.now
-            case contract.Attached():
+            case contract.Attached() | contract.Settled():
                 pass
 
     def _notify(self, node: Node, notify: Notify) -> None:
@@ -417,9 +422,16 @@ class World(VirtualTime):
         self.schedule(self._random.uniform(0.0, wait) if wait else 0.0, self._acknowledge, node, subscriber)
 
     def _acknowledge(self, node: Node, subscriber: Subscriber) -> None:
-        if subscriber.acknowledged < subscriber.last and subscriber.subscription is not None:
-            subscriber.acknowledged = subscriber.last
-            self.submit(node, contract.AcknowledgeAnswers(subscriber.subscription, subscriber.last))
+        identity = subscriber.unacknowledged()
+        if identity and subscriber.subscription is not None:
+            request = self._new_request(node, subscriber)
+            column = node.columns.column(identity)
+            self.submit(node, contract.AcknowledgeAnswers(request, subscriber.subscription, column))
+
+    def _ended(self, node: Node, subscription: int, why: str) -> None:
+        subscriber = node.subscribers.pop(subscription, None)
+        if subscriber is not None:
+            subscriber.complaints.append(f"its subscription ended by itself: {why}")
 
     # --- trace -----------------------------------------------------------------------------------
 

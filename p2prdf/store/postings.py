@@ -101,6 +101,14 @@ class Postings:
         counts = self._length[held]
         return np.repeat(asking, counts), self._pool.take(_spread(self._start[held], counts))
 
+    def at(self, ordinals: Ints, places: Ints) -> Ints:
+        """Return the value at one place (from 0) of the list of each ordinal; both must be held.
+
+        A value keeps its place in its list for good.
+        """
+        values: Ints = self._pool.take(self._start[ordinals] + places)
+        return values
+
     def counts(self, ordinals: Ints) -> I64:
         """Return the number of values of each ordinal, 0 for -1."""
         found = np.zeros(len(ordinals), np.int64)

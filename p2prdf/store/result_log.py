@@ -1,8 +1,30 @@
-"""What a subscription still has to be told: its solutions in order, until they are acknowledged.
+"""What a subscription still has to be told: its answers, until they are acknowledged.
 
-Solutions are numbered from 1 in the order in which they came true at the home.  The log keeps
-chunks of columns, not objects per row.  It holds at most ``rows_max`` unacknowledged solutions;
-beyond that the oldest are dropped and the next chunk says how many were lost right before it.
+The problem
+-----------
+Each replica of a home keeps a log of its own for each subscription.  Answers reach the replicas in different
+orders, more than once, and perhaps after they were acknowledged (the acknowledgement of an answer that one
+replica delivered may reach another before the answer does).  A replica that becomes home hands out what it
+holds, and nobody has told it how far its predecessor was.
+
+The idea
+--------
+The log is a set by identity, and a mark per answer (:mod:`p2prdf.store.answer_marks`) says how far it is; no
+order is agreed on.  Adding what is known changes nothing, acknowledging what is not known yet makes it known
+as done.  So the log comes out the same whatever the order, and logs of different replicas grow together.
+
+Handing out is the business of one replica and of one *epoch*.  In an epoch answers are handed out in order of
+arrival, numbered from 1, at most a window of them unacknowledged.  :meth:`ResultLog.restart` begins another:
+everything not acknowledged is to be handed out, from 1.
+
+What is dropped
+---------------
+A log holds at most ``rows_max`` unacknowledged answers and about ``characters_max`` of their text, and drops the
+oldest beyond; :meth:`ResultLog.expire` drops what is older than wanted.  A loss is told with the next answers
+(``lost``), and counts as told when one of these is acknowledged: until then another epoch tells it again.
+
+Contents are kept as the chunks of columns they came in, without an object per row.  Acknowledged rows leave
+with their chunk; if a few that stay hold up many, what is left is copied together.
 """
 
 from __future__ import annotations
@@ -10,15 +32,26 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
-from p2prdf.columns import Column
+from p2prdf.columns import Column, Columns, as_list
+from p2prdf.store.answer_marks import Mark, Ordinals, make_marks
 
-__all__ = ["Chunk", "ResultLog"]
+__all__ = ["EARLY_MAX", "Chunk", "ResultLog"]
+
+EARLY_MAX: Final = 65_536
+"""Acknowledgements that a log takes before their answers."""
+_WAITING: Final = (Mark.PENDING, Mark.SENT)
+_SLACK_ROWS: Final = 4096
+"""Rows that need not be held any more and are not worth copying the others."""
 
 
 @dataclass(slots=True)
 class Chunk:
-    """Consecutive solutions, the first numbered ``first``; ``lost`` were dropped right before it."""
+    """Answers handed out, the first numbered ``first``; ``lost`` were dropped right before it.
+
+    Without any answer if there is only a loss to tell; it has no columns of bindings then.
+    """
 
     first: int
     lost: int
@@ -30,7 +63,7 @@ class Chunk:
         return len(self.identity)
 
     def part(self, start: int, stop: int) -> Chunk:
-        """Return the solutions at places start..stop-1."""
+        """Return the answers at places start..stop-1."""
         return Chunk(
             self.first + start,
             self.lost if start == 0 else 0,
@@ -40,92 +73,245 @@ class Chunk:
         )
 
 
+@dataclass(slots=True)
+class _Stretch:
+    """Contents of answers by ordinal."""
+
+    ordinals: Ordinals
+    identity: Column
+    born: Column
+    bindings: tuple[Column, ...]
+    characters: int
+
+
 class ResultLog:
-    """The unacknowledged solutions of one subscription."""
+    """The answers of one subscription, those not acknowledged with their contents."""
 
-    __slots__ = ("_chunks", "_next", "_out", "_under_way", "acknowledged", "last", "lost_total", "rows_max", "sent")
-
-    def __init__(self, rows_max: int):
+    def __init__(
+        self, columns: Columns, rows_max: int, characters_max: int = 1 << 62, *, early_max: int = EARLY_MAX
+    ):
         self.rows_max = rows_max
-        self._chunks: deque[Chunk] = deque()
-        self._next = 0  # place of the first chunk that is not wholly handed out
-        self._out: deque[tuple[int, int]] = deque()  # first and last of what is handed out, not acknowledged
-        self._under_way = 0
-        self.last = 0
-        """Number of the newest solution."""
+        self.characters_max = characters_max
+        self.early_max = early_max
         self.sent = 0
-        """Number of the newest solution handed out, or of which it was told that it is lost."""
-        self.acknowledged = 0
+        """Number of the answer handed out last in this epoch, or told to be lost."""
         self.lost_total = 0
+        """Answers told to be lost, in all epochs."""
+        self._columns = columns
+        self._marks = make_marks(columns)
+        self._stretches: deque[_Stretch] = deque()
+        self._next = 0  # place of the first stretch that may have something to hand out
+        self._rows = 0  # of all stretches
+        self._held = 0
+        self._characters = 0
+        self._under_way = 0
+        self._early = 0
+        self._to_tell: list[int] = []
+        self._unanchored: list[int] = []
+        self._gaps: dict[int, list[int]] = {}  # told with the answer of this ordinal: these are lost
 
     def __len__(self) -> int:
-        return sum(len(chunk) for chunk in self._chunks)
+        """Return the number of answers held and not acknowledged."""
+        return self._held
 
-    def append(self, identity: Column, born: Column, bindings: tuple[Column, ...]) -> None:
-        """Add solutions, dropping the oldest if the log is full."""
-        self._chunks.append(Chunk(self.last + 1, 0, identity, born, bindings))
-        self.last += len(identity)
-        surplus = self.last - max(self.acknowledged, self._chunks[0].first - 1) - self.rows_max
-        if surplus > 0:
-            self._drop(surplus)
+    @property
+    def known(self) -> int:
+        """Number of identities known, acknowledged ones among them."""
+        return len(self._marks)
 
-    def _drop(self, count: int) -> None:
-        """Drop the oldest; whether that is a gap shows when the next is handed out."""
-        while count > 0 and self._chunks:
-            chunk = self._chunks[0]
-            gone = min(count, len(chunk))
-            count -= gone
-            if gone == len(chunk):
-                self._shift()
-            else:
-                self._chunks[0] = chunk.part(gone, len(chunk))
+    @property
+    def characters(self) -> int:
+        """Characters of text held, as estimated."""
+        return self._characters
+
+    # --- in --------------------------------------------------------------------------------------
+
+    def append(self, identity: Column, born: Column, bindings: tuple[Column, ...], characters: int = 0) -> int:
+        """Add those answers that are new; return their number.  ``characters``: the text of all, about."""
+        first = len(self._marks)
+        places = self._marks.insert(identity, Mark.PENDING)
+        fresh = len(places)
+        if fresh == 0:
+            return 0
+        if fresh < len(identity):
+            index = self._columns.column(places, "int64")
+            take = self._columns.take
+            characters = characters * fresh // len(identity)
+            identity, born = take(identity, index), take(born, index)
+            bindings = tuple(take(column, index) for column in bindings)
+        self._stretches.append(_Stretch(range(first, first + fresh), identity, born, bindings, characters))
+        self._rows += fresh
+        self._held += fresh
+        self._characters += characters
+        self._drop_surplus()
+        return fresh
+
+    def acknowledge(self, identity: Column) -> Column:
+        """Note that the subscriber is done with some; return the identities of which that is news.
+
+        With an answer the loss is acknowledged that was told with it.  Those that are not known yet will not
+        be handed out when they come; of these some ``early_max`` are remembered.
+        """
+        marks = self._marks
+        known = marks.find(identity)
+        done: list[int] = []
+        if len(known) < len(identity) and self._early < self.early_max:
+            first = len(marks)
+            self._early += len(marks.insert(identity, Mark.DONE))
+            done += range(first, len(marks))
+        sent = marks.move(known, (Mark.SENT,), Mark.DONE)
+        dropped = marks.move(known, (Mark.DROPPED,), Mark.DONE)
+        self._under_way -= len(sent) + len(dropped)
+        pending = marks.move(known, (Mark.PENDING,), Mark.DONE)
+        self._held -= len(sent) + len(pending)
+        done += sent + dropped + pending + marks.move(known, (Mark.LOST, Mark.TOLD), Mark.DONE)
+        if self._gaps:
+            for each in sent + dropped:
+                done += marks.move(self._gaps.pop(each, []), (Mark.LOST, Mark.TOLD), Mark.DONE)
+        self._tidy()
+        return marks.identities(done)
+
+    def lose(self, identity: Column) -> None:
+        """Note that some were dropped elsewhere: if they are not known here either, the subscriber is to be told."""
+        first = len(self._marks)
+        self._marks.insert(identity, Mark.LOST)
+        self._to_tell += range(first, len(self._marks))
+
+    # --- dropping --------------------------------------------------------------------------------
+
+    def expire(self, before: int) -> None:
+        """Drop the answers born before a stamp, in order, up to the first chunk with a younger one."""
+        while self._stretches and max(as_list(self._stretches[0].born)) < before:
+            self._drop(self._stretches[0], len(self._stretches[0].identity))
+            self._shift()
+
+    def _drop_surplus(self) -> None:
+        while self._characters > self.characters_max and len(self._stretches) > 1:
+            self._drop(self._stretches[0], len(self._stretches[0].identity))
+            self._shift()
+        while self._held > self.rows_max:
+            self._drop(self._stretches[0], self._held - self.rows_max)
+            self._tidy()
+
+    def _drop(self, stretch: _Stretch, count: int) -> None:
+        """Drop the first ``count`` of a stretch that are not acknowledged."""
+        places = self._marks.places(stretch.ordinals, _WAITING)[:count]
+        ordinals = [stretch.ordinals[place] for place in places]
+        self._held -= len(ordinals)
+        self._to_tell += self._marks.move(ordinals, (Mark.PENDING,), Mark.LOST)
+        self._marks.move(ordinals, (Mark.SENT,), Mark.DROPPED)
 
     def _shift(self) -> None:
-        self._chunks.popleft()
+        stretch = self._stretches.popleft()
         self._next = max(0, self._next - 1)
+        self._rows -= len(stretch.identity)
+        self._characters -= stretch.characters
 
-    def acknowledge(self, sequence: int) -> None:
-        """Forget everything up to ``sequence``."""
-        sequence = min(sequence, self.last)
-        if sequence <= self.acknowledged:
-            return
-        self.acknowledged = sequence
-        self.sent = max(self.sent, sequence)
-        while self._out and self._out[0][0] <= sequence:
-            first, last = self._out.popleft()
-            self._under_way -= min(last, sequence) - first + 1
-            if last > sequence:
-                self._out.appendleft((sequence + 1, last))
-        while self._chunks and self._chunks[0].first <= sequence:
-            chunk = self._chunks[0]
-            if chunk.first + len(chunk) - 1 <= sequence:
-                self._shift()
-            else:
-                self._chunks[0] = chunk.part(sequence - chunk.first + 1, len(chunk))
+    def _tidy(self) -> None:
+        """Forget contents that nobody needs."""
+        while self._stretches and not self._marks.places(self._stretches[0].ordinals, _WAITING):
+            self._shift()
+        if self._rows > 2 * self._held + _SLACK_ROWS:
+            self._stretches = deque(part for each in self._stretches if (part := self._waiting_part(each)))
+            self._next = 0
+            self._rows = sum(len(each.identity) for each in self._stretches)
+            self._characters = sum(each.characters for each in self._stretches)
 
-    def rewind(self, after: int) -> None:
-        """Hand out again from the solution after ``after`` on."""
-        self.acknowledge(after)
-        self.sent = min(after, self.last)  # what was acknowledged and is asked for again is a gap, and told
-        self._out.clear()
-        self._under_way = 0
-        self._next = 0
+    def _waiting_part(self, stretch: _Stretch) -> _Stretch | None:
+        places = self._marks.places(stretch.ordinals, _WAITING)
+        if len(places) == len(stretch.identity):
+            return stretch
+        return self._part(stretch, places) if places else None
+
+    def _part(self, stretch: _Stretch, places: list[int]) -> _Stretch:
+        """Return some rows of a stretch."""
+        first, count = places[0], len(places)
+        characters = stretch.characters * count // len(stretch.identity)
+        if places[-1] - first + 1 == count:  # they follow each other
+            rows = slice(first, first + count)
+            bindings = tuple(column[rows] for column in stretch.bindings)
+            return _Stretch(stretch.ordinals[rows], stretch.identity[rows], stretch.born[rows], bindings, characters)
+        index = self._columns.column(places, "int64")
+        take = self._columns.take
+        return _Stretch(
+            [stretch.ordinals[place] for place in places], take(stretch.identity, index), take(stretch.born, index),
+            tuple(take(column, index) for column in stretch.bindings), characters,
+        )  # fmt: skip
+
+    # --- out -------------------------------------------------------------------------------------
+
+    def restart(self) -> None:
+        """Begin another epoch: number from 1 again, and hand out all that is not acknowledged."""
+        marks = self._marks
+        if self._under_way:
+            marks.move_all(Mark.SENT, Mark.PENDING)
+            marks.move_all(Mark.DROPPED, Mark.LOST)
+        marks.move_all(Mark.TOLD, Mark.LOST)
+        self._to_tell = marks.having((Mark.LOST,))
+        self._unanchored = []
+        self._gaps.clear()
+        self.sent = self._under_way = self._next = 0
 
     def take(self, window: int, chunk_max: int) -> Iterator[Chunk]:
-        """Hand out what was not handed out, while at most ``window`` solutions are unacknowledged."""
-        while self.sent < self.last and self._chunks:
-            # Counted, not subtracted: what was dropped before it was handed out is not under way.
-            room = min(window - self._under_way, chunk_max)
-            if room <= 0:
-                return
-            while self._chunks[self._next].first + len(self._chunks[self._next]) - 1 <= self.sent:
+        """Hand out what was not handed out, while at most ``window`` answers are unacknowledged."""
+        while (room := min(window - self._under_way, chunk_max)) > 0:
+            part = self._next_part(room)
+            if part is None:
+                break
+            lost = self._tell_lost()
+            if self._unanchored:
+                self._gaps[part.ordinals[0]], self._unanchored = self._unanchored, []
+            count = len(part.identity)
+            first = self.sent + lost + 1
+            self.sent = first + count - 1
+            self._under_way += count
+            yield Chunk(first, lost, part.identity, part.born, part.bindings)
+        if self._to_tell and self._under_way < window:
+            lost = self._tell_lost()
+            self.sent += lost
+            nothing = self._columns.column(())
+            yield Chunk(self.sent + 1, lost, nothing, nothing, ())
+
+    def _tell_lost(self) -> int:
+        """Count what is lost and not told; it is told with what is handed out next."""
+        told = self._marks.move(self._to_tell, (Mark.LOST,), Mark.TOLD)
+        self._to_tell = []
+        self._unanchored += told
+        self.lost_total += len(told)
+        return len(told)
+
+    def _next_part(self, room: int) -> _Stretch | None:
+        """Return what is to be handed out next, at most ``room`` rows, as sent."""
+        while self._next < len(self._stretches):
+            stretch = self._stretches[self._next]
+            places = self._marks.places(stretch.ordinals, (Mark.PENDING,))
+            if len(places) <= room:
                 self._next += 1
-            chunk = self._chunks[self._next]
-            start = max(0, self.sent + 1 - chunk.first)
-            part = chunk.part(start, min(len(chunk), start + room))
-            part.lost = part.first - 1 - self.sent  # dropped before it was ever handed out
-            self.lost_total += part.lost
-            self.sent = part.first + len(part) - 1
-            self._out.append((part.first, self.sent))
-            self._under_way += len(part)
-            yield part
+            if places:
+                part = self._part(stretch, places[:room])
+                self._marks.move(list(part.ordinals), (Mark.PENDING,), Mark.SENT)
+                return part
+        return None
+
+    # --- for the other replicas ------------------------------------------------------------------
+
+    def state(self) -> tuple[Column, Column]:
+        """Return the identities of all answers known, by ordinal, and for each 1 if it is acknowledged, else 0."""
+        return self._marks.state()
+
+    def export(self, ordinals: list[int]) -> tuple[Column, Column, list[Chunk]]:
+        """Return what is known of some answers (ordinals ascending).
+
+        The identities of those acknowledged, of those lost, and the contents of the others.
+        """
+        marks = self._marks
+        done = [ordinals[place] for place in marks.places(ordinals, (Mark.DONE,))]
+        lost = [ordinals[place] for place in marks.places(ordinals, (Mark.LOST, Mark.TOLD, Mark.DROPPED))]
+        wanted = dict.fromkeys(ordinals[place] for place in marks.places(ordinals, _WAITING))
+        chunks = []
+        for stretch in self._stretches if wanted else ():
+            places = [place for place, each in enumerate(stretch.ordinals) if each in wanted]
+            if places:
+                part = self._part(stretch, places)
+                chunks.append(Chunk(0, 0, part.identity, part.born, part.bindings))
+        return marks.identities(done), marks.identities(lost), chunks

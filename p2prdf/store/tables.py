@@ -22,24 +22,33 @@ Inside a peer rows and triples are joined on the *mask*, all constant and bound 
 that is the role itself; in CQC the role is one constant part, and one role may serve several
 masks.  A (kind, role, mask) is a *lane*.
 
+Where an item has several copies only one of its holders joins it.  The others are told to store it
+without probing (``probed``).  A peer that becomes the one to join *rejoins* what it holds
+(:mod:`p2prdf.store.rejoin`).
+
 Two implementations keep this contract: :mod:`p2prdf.store.light` (dictionaries, the readable
 reference) and :mod:`p2prdf.store.columnar` (numpy, for batches).  One suite tests both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
+
+import numpy.typing as npt
 
 from p2prdf import keys
 from p2prdf.columns import Column, Columns
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
+from p2prdf.store.items import LinkItems, RowItems, TripleColumns, TripleItems
 from p2prdf.wire.messages import Groups
 
 __all__ = [
     "NEVER",
+    "REJOIN_PAIRS_MAX",
+    "Chosen",
     "Derived",
     "FilterFunction",
     "PlanFilters",
@@ -51,7 +60,13 @@ __all__ = [
 NEVER = (1 << 64) - 1
 """A stamp after all others: ``since_min`` of a group that has ended, ``oldest`` of an empty row."""
 
+REJOIN_PAIRS_MAX = 50_000
+"""Pairs per piece of a rejoin: some tens of milliseconds."""
+
 FilterFunction = Callable[[Sequence[str]], bool]
+
+Chosen: TypeAlias = "Callable[[int, Column], Sequence[bool] | npt.NDArray[Any]]"
+"""Tells of ring keys under a role which are chosen."""
 
 
 @dataclass(slots=True)
@@ -80,8 +95,8 @@ class Sizes:
     """What a peer holds and has done.  Loads are those of seed 004 (section 3.6 of its notes).
 
     ``processing_load``: triples received to be checked against waiting rows, once per role, plus
-    partial results received to be checked against triples.  ``storage_load``: patterns held, triples stored
-    (once per role) and intermediate results.
+    partial results received to be checked against triples; not what is only stored.  ``storage_load``: patterns
+    held, triples stored (once per role) and intermediate results.
     """
 
     triples: int = 0
@@ -106,21 +121,51 @@ class Tables(Protocol):
     columns: Columns
 
     def add_triples(
-        self, s: Column, p: Column, o: Column, time: Column, event: Column, roles: Column
-    ) -> list[Derived]:
-        """Store triples under their roles and join them with the rows that wait."""
+        self, s: Column, p: Column, o: Column, time: Column, event: Column, roles: Column,
+        probed: Column | None = None,
+    ) -> list[Derived]:  # fmt: skip
+        """Store triples under their roles and join them with the rows that wait.
+
+        ``probed`` (default: all): per triple the roles under which it is joined, laid out as
+        ``roles``; under the others it is only stored.  Under a role it is held under it is joined
+        again if it was published again since, and only then.
+
+        A triple has one time for all its roles.  So a later publication is joined under *all* roles
+        of ``probed`` that it is held under, also those that ``roles`` does not name: if its roles
+        come in several messages, those after the first bring nothing new.  Whoever wants no answer
+        missed sets the bits outside ``roles``, too; whoever wants nothing joined sets none.
+        """
         ...
 
     def add_groups(self, plan: Plan, groups: Groups) -> Column:
         """Take in groups, or widen known ones, and return this peer's numbers for them."""
         ...
 
-    def add_queries(self, plan: Plan, step: int, group: Column, refresh: int) -> list[Derived]:
-        """Let groups wait for their first pattern (step 0), or mark what a later link must keep."""
+    def add_queries(
+        self, plan: Plan, step: int, group: Column, refresh: int, probed: Column | None = None
+    ) -> list[Derived]:
+        """Let groups wait for their first pattern (step 0), or mark what a later link must keep.
+
+        ``probed`` as in :meth:`add_rows`, per group.
+        """
         ...
 
-    def add_rows(self, rows: Derived) -> list[Derived]:
-        """Store partial results and join them with the triples held."""
+    def add_rows(self, rows: Derived, probed: Column | None = None) -> list[Derived]:
+        """Store partial results and join them with the triples held.
+
+        ``probed`` (default: all): per row whether it is joined (true, 1) or only stored.  A row that is held is
+        joined again with what is new about it alone: a later ``oldest``, or a refresh.
+        """
+        ...
+
+    def rejoin(self, chosen: Chosen, pairs_max: int = REJOIN_PAIRS_MAX) -> Iterator[list[Derived]]:
+        """Join all rows that wait under chosen ring keys with all triples held, in pieces of bounded work.
+
+        ``chosen`` is asked with a role and a column of ring keys, and answers with a column of bools.
+        Rows that wait for a pattern without constants wait under the keys of all buckets: they are
+        rejoined if one of those is chosen.  Between pieces the tables may be changed in any way.
+        For a piece at most ``pairs_max`` pairs are joined and rows looked at; it may be empty.
+        """
         ...
 
     def export_groups(self, plan: Plan, group: Column) -> tuple[Groups, Column]:
@@ -152,7 +197,10 @@ class Tables(Protocol):
         ...
 
     def end_groups(self, ids: Sequence[int]) -> None:
-        """Forget groups and what waits for them."""
+        """Forget groups and what waits for them, for good: also of a group that comes only later.
+
+        Of groups unknown here ``ENDED_MAX`` are remembered (:mod:`p2prdf.store.items`).
+        """
         ...
 
     def extend_leases(self, ids: Sequence[int], leases: Sequence[int]) -> None:
@@ -161,6 +209,47 @@ class Tables(Protocol):
 
     def expired_groups(self, now: int, limit: int) -> list[int]:
         """Return up to ``limit`` identities of groups whose lease ended before stamp ``now``."""
+        ...
+
+    def triple_items(self, role: int, per_event: bool) -> TripleItems:
+        """Return all triples (or publication events) held under a role, as items.
+
+        The identity of an item is made of the triple's (or the event's) and of its time.
+        """
+        ...
+
+    def export_triples(self, role: int, per_event: bool, handle: Column) -> TripleColumns:
+        """Return triples by handle (some of those of :meth:`triple_items`), with the bit of that role alone."""
+        ...
+
+    def triples_since(self, stamp: int) -> TripleColumns:
+        """Return all triples and publication events with a time from ``stamp`` on, with all their roles."""
+        ...
+
+    def row_items(self) -> Iterator[RowItems]:
+        """Yield all rows that wait (queries at step 0), of groups that live, at most a step of a plan at a time.
+
+        The identity of an item is made of the row's and its ``oldest``; at step 0 also of the group's
+        ``since_min`` and ``since_max``.  Rows that wait under the keys of all buckets come once for each.
+        In between the tables may be changed in any way.
+        """
+        ...
+
+    def export_rows(self, plan: Plan, step: int, handle: Column) -> Derived:
+        """Return rows by handle (some of those of :meth:`row_items`); those that have ended are left out."""
+        ...
+
+    def link_items(self) -> Iterator[LinkItems]:
+        """Yield all later links held (:meth:`add_queries` with a step above 0), as :meth:`row_items` does rows."""
+        ...
+
+    def ended_groups(self) -> list[int]:
+        """Return the identities of groups known to have ended; whatever arrives for them does not bring them back."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """A number that grows whenever an item is added, changed or ended; cheap to ask."""
         ...
 
     @property

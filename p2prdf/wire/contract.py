@@ -14,8 +14,9 @@ from p2prdf.wire.messages import Contact, Message, Parcel
 
 __all__ = [
     "AcknowledgeAnswers", "Attach", "Attached", "Completed", "ContactLost", "ContactSeen", "Detach", "Effect",
-    "Failed", "FindOwner", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published", "Request",
-    "Send", "Subscribe", "Subscribed", "Trace", "Unsubscribe", "Unsubscribed",
+    "Ended", "Failed", "FindOwner", "Leave", "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish",
+    "Published", "Request", "Send", "Settled", "Subscribe", "Subscribed", "Trace", "Unsubscribe",
+    "Unsubscribed",
 ]  # fmt: skip
 
 
@@ -53,11 +54,14 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """Deliver an existing subscription at this peer, from the solution after ``after`` on."""
+    """Deliver an existing subscription at this peer, but none of ``have``.
+
+    ``have``: identities of answers that the subscriber is done with, as in AcknowledgeAnswers.
+    """
 
     request: int
     subscription: int
-    after: int
+    have: Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +81,15 @@ class Unsubscribe:
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeAnswers:
-    """The local subscriber has dealt with every solution up to ``sequence``."""
+    """The local subscriber has dealt with the answers of these identities.
 
+    Completed with Settled when all replicas of the home know: until then they may come again, after a failover.
+    To acknowledge again is harmless.
+    """
+
+    request: int
     subscription: int
-    sequence: int
+    identity: Column
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +109,10 @@ class OwnersFound:
 
 @dataclass(frozen=True, slots=True)
 class ContactSeen:
-    """The overlay knows of this live peer."""
+    """The overlay knows of this live peer; ``zone``: peers that may fail together with it ("": none)."""
 
     contact: Contact
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +122,15 @@ class ContactLost:
     contact: Contact
 
 
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """This peer is to stop for good: give others what they are to keep then."""
+
+    request: int
+
+
 Request = (
-    Publish | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers | OwnersFound | ContactSeen
+    Leave | Publish | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers | OwnersFound | ContactSeen
     | ContactLost
 )  # fmt: skip
 
@@ -162,7 +179,19 @@ class Failed:
     text: str
 
 
-Outcome = Published | Subscribed | Attached | Unsubscribed | Failed
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Everything kept here is kept by others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What was acknowledged never comes again."""
+
+    subscription: int
+
+
+Outcome = Left | Published | Subscribed | Attached | Unsubscribed | Settled | Failed
 
 
 # --- effects: from the peer to its driver, in the order to be carried out ------------------------
@@ -178,7 +207,11 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Hand solutions to a local subscriber (fields as in Deliver)."""
+    """Hand solutions to a local subscriber (fields as in Deliver).
+
+    Within an epoch in order and once.  What the subscriber has not acknowledged may come again in another
+    epoch, also in one that began earlier: it is known by its identity.
+    """
 
     subscription: int
     first: int
@@ -186,6 +219,16 @@ class Notify:
     identity: Column
     born: Column
     bindings: tuple[Column, ...]
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Nothing more comes of a local subscription: it is ended, or somebody attached it elsewhere."""
+
+    subscription: int
+    code: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +248,9 @@ class FindOwner:
 
 @dataclass(frozen=True, slots=True)
 class Persist:
-    """What the peer has just taken in and will acknowledge: the one place where durability goes.
+    """Keep what the peer has just taken in and will acknowledge; it is given back to ``Peer.restore``.
 
-    Carried out before any later Send of the same list.  Today's drivers keep nothing.
+    Carried out, and safe on the disk, before any later effect of the same list.
     """
 
     message: Message
@@ -221,4 +264,4 @@ class Trace:
     fields: dict[str, object] = field(default_factory=dict)
 
 
-Effect = Send | Notify | Completed | FindOwner | Persist | Trace
+Effect = Send | Notify | Ended | Completed | FindOwner | Persist | Trace

@@ -133,11 +133,16 @@ def _query(query: ConjunctiveQuery) -> str:
 
 
 _SILENT: Final = frozenset({"born", "event", "oldest"})
-_ZERO_IS_THE_RULE: Final = frozenset({"hops", "lost", "refresh", "view"})
+_ZERO_IS_THE_RULE: Final = frozenset(
+    {"began", "complete", "hops", "lost", "origin", "published", "refresh", "since", "view"}
+)
 _SPELLINGS: Final[dict[str, Callable[[Any], str]]] = {
-    **dict.fromkeys(("groups", "identity", "key", "keys", "publisher", "receiver_key"), _hexadecimal),
+    **dict.fromkeys(
+        ("groups", "identities", "identity", "key", "keys", "origin", "publisher", "receiver_key", "sums"), _hexadecimal
+    ),
     **dict.fromkeys(("subscription", "subscriptions"), _hexadecimal),
-    **dict.fromkeys(("lease", "refresh", "since", "time"), _stamp),
+    **dict.fromkeys(("began", "complete", "lease", "refresh", "since", "time"), _stamp),
     "role": _role,
+    "published": _roles,
     "roles": _roles,
 }

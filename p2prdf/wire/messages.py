@@ -21,14 +21,16 @@ from p2prdf.columns import Column
 from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 __all__ = [
-    "Acknowledge", "Advertise", "Answers", "AskLoad", "AskRoles", "AttachSubscription", "ClientAcknowledge",
-    "ClientAttach", "ClientError", "ClientHello", "ClientMessage", "ClientPublish", "ClientPublished",
-    "ClientRows", "ClientStatus", "ClientStatusReply", "ClientSubscribe", "ClientSubscribed",
-    "ClientUnsubscribe", "ClientUnsubscribed", "ClientWelcome", "CloseSubscription", "Contact",
-    "Deliver", "Delivered", "FindNode", "Forward", "GetRates", "GroupLeases", "Groups", "GroupsGone",
-    "HoldSubKeys", "IndexQuery", "IndexTriples", "KeepGroups", "KeyDepth", "Message", "Nodes", "NotOwner",
-    "OpenSubscription", "Parcel", "PeerHello", "Rates", "RenewSubscriptions", "Rows", "SubscriptionClosed",
-    "SubscriptionOpened", "SubscriptionRefused", "TellLoad", "TellRoles",
+    "Acknowledge", "Advertise", "Answers", "AskGroups", "AskLoad", "AskRoles", "AttachSubscription",
+    "ClientAcknowledge", "ClientAttach", "ClientEnded", "ClientError", "ClientHello", "ClientMessage", "ClientPublish",
+    "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus", "ClientStatusReply", "ClientSubscribe",
+    "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed", "ClientWelcome", "CloseSubscription", "Contact",
+    "Deliver", "Delivered", "EndSubscription", "FindNode", "Forward", "GetRates", "Given", "GroupLeases", "Groups",
+    "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples", "KeepAcknowledged", "KeepAnswers", "KeepGroups",
+    "KeepSubscription", "KeyDepth", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel",
+    "PeerHello", "PublicationsComplete", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers",
+    "SubscriptionClosed", "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellGroups", "TellLoad",
+    "TellRoles", "Want",
 ]  # fmt: skip
 
 
@@ -119,7 +121,13 @@ class IndexTriples:
     ``roles`` the set of roles (:func:`p2prdf.keys.role_bit`) meant for this receiver; a role whose
     bit ``role + 16`` is set as well goes to a sub-key of a hot key (:mod:`p2prdf.peer.hot_keys`).
     Seed 004, section 3.3: NewTriple; one row stands for one logical message per role.
-    ``view`` names what the sender knows of the ring (0: not all of it).
+    ``view`` names what the sender knows of the ring (0: not all of it).  The bit ``role + 24`` says that by
+    this view the receiver is the primary of the replica set under that role, and so joins what it stores.
+
+    ``origin`` is the key of the peer where they were published (0: nobody waits for it any more, as when
+    triples come by repair), ``published`` all roles they were published under; all that the origin published from
+    the stamp ``began``, when its present life began, to ``complete`` is at its owners
+    (:mod:`p2prdf.peer.roll_forward`).
     """
 
     s: Column = _terms()
@@ -130,9 +138,21 @@ class IndexTriples:
     roles: Column = _u32()
     hops: int = 0
     view: int = 0
+    origin: int = 0
+    published: int = 0
+    began: int = 0
+    complete: int = 0
 
     def __len__(self) -> int:
         return len(self.s)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationsComplete:
+    """Peer to all others: all that was published here between these stamps is at its owners (as in IndexTriples)."""
+
+    began: int
+    complete: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +178,7 @@ class Forward:
     triples not older than it even for rows already known.  ``view`` as in IndexTriples.
     ``copied``: from the owner of a hot key to a holder of its sub-keys, who keeps the rows and copies
     them no further; a query that waits for its first pattern is copied as the row that it is (step 0).
+    ``kept``: by the sender's view the receiver is not the primary of the rows' replica set; it stores them only.
     """
 
     plan: Plan
@@ -168,6 +189,7 @@ class Forward:
     hops: int = 0
     view: int = 0
     copied: bool = False
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +257,14 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Advertise:
-    """Home to every peer: somebody waits on these roles now; index triples under them."""
+    """Home to every peer: somebody waits on these roles now; index triples under them.
+
+    ``since``: what was published from this stamp on under fewer roles is to be indexed under these too
+    (0: nothing is; nobody can wait for it).
+    """
 
     roles: int
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +317,58 @@ class KeyDepth:
     depth: int
 
 
+# --- peer to peer: repair ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A replica to another: fingerprints of what I hold of one kind that you should hold too.
+
+    ``kind``: :mod:`p2prdf.peer.repair`.  ``sums``: one per bucket of identities, as many as a power of two.
+    ``view`` as in IndexTriples: only equal views agree on what both should hold.
+    """
+
+    request: int
+    kind: int
+    view: int
+    sums: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What I hold of a kind that you should hold too: identities.
+
+    ``asked``: answer to the Summary of that number: what is in the buckets (of so many as the Summary had) that
+    differ, identity 0 if nothing is; no row if all are equal.  ``more``: further buckets differ, ask again.
+    Otherwise on its own account: what is kept here and may not be where it belongs.
+    """
+
+    request: int
+    kind: int
+    asked: bool
+    more: bool
+    buckets: Column = _u32()
+    identities: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """Answer to an Offer, of which it says the same: send me these; none: I have them all."""
+
+    request: int
+    kind: int
+    asked: bool
+    identities: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Answer to a Want, after all that was wanted has been taken in."""
+
+    request: int
+    kind: int
+
+
 # --- peer to peer: subscriptions -----------------------------------------------------------------
 
 
@@ -330,12 +409,15 @@ class SubscriptionRefused:
 
 @dataclass(frozen=True, slots=True)
 class AttachSubscription:
-    """Entry peer to home: deliver this subscription here, from ``after`` on (the last sequence seen)."""
+    """Entry peer to home: deliver this subscription here, but not ``have``: the subscriber is done with these.
+
+    ``have`` are identities of answers, as in Delivered.
+    """
 
     request: int
     subscription: int
-    after: int
     subscriber: Contact
+    have: Column = _u64()
     hops: int = 0
 
 
@@ -351,10 +433,14 @@ class CloseSubscription:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionClosed:
-    """Home to entry peer: it is ended, or (request 0) delivered elsewhere from now on."""
+    """Home to entry peer: the subscription is ended, as ``request`` asked for or (0) by itself.
+
+    ``elsewhere``: it lives, but what ``request`` opened or attached is delivered to another peer from now on.
+    """
 
     request: int
     subscription: int
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,13 +455,90 @@ class RenewSubscriptions:
 class Deliver:
     """Home to entry peer: solutions of one subscription, numbered from ``first`` on.
 
-    ``lost`` counts solutions that were dropped right before ``first`` because the subscriber's
-    log was full: a gap is always told.
+    Numbers count from 1 without a hole within an ``epoch``: a random number of one run of deliveries, which
+    begins when a peer becomes home or a subscriber comes (back) to one.  What was not acknowledged
+    comes again in the next.  ``lost`` counts solutions that were dropped right before ``first`` because the
+    subscriber's log was full or they were too old: a gap is always told, if need be without any solution.
     """
 
     subscription: int
     first: int
     lost: int
+    identity: Column = _u64()
+    born: Column = _u64()
+    bindings: tuple[Column, ...] = _term_columns()
+    epoch: int = 0
+
+    def __len__(self) -> int:
+        return len(self.identity)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Entry peer to home: the subscriber has dealt with the answers of these identities; send more."""
+
+    subscriber: Contact
+    request: int
+    subscription: int
+    identity: Column = _u64()
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SettledAnswers:
+    """Home to entry peer: every replica knows what ``request`` (Delivered) acknowledged; it never comes again."""
+
+    request: int
+    subscription: int
+
+
+# --- peer to peer: between the replicas of a home ------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KeepSubscription:
+    """A replica of a home to another: the record of a subscription, with that of its group.
+
+    ``opener`` and ``opening`` name the request that opened it: asked again, it leads to the same subscription.
+    ``order``: that of the group's plan; ``since_min``, ``since_max`` and ``youngest`` (the latest ``oldest`` of any
+    answer) only grow apart, so records of one group may be taken in in any order.  ``changed`` stamps the part
+    that changes, which is where the subscription is delivered: of two records the later one counts.
+    """
+
+    group: int
+    query: ConjunctiveQuery = field(metadata={"kind": "object"})
+    algorithm: str
+    per_event: bool
+    order: tuple[int, ...]
+    opener: int
+    opening: int
+    since_min: int
+    since_max: int
+    youngest: int
+    subscription: int
+    since: int
+    lease_seconds: float
+    subscriber: Contact
+    request: int
+    changed: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndSubscription:
+    """A replica of a home to another: these subscriptions are ended, and stay so.
+
+    ``groups``: for each, the group that ended with it, or 0; a subscription of 0 says nothing but that the group ended.
+    """
+
+    subscriptions: Column = _u64()
+    groups: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class KeepAnswers:
+    """A replica of a home to another: answers that are owed to this subscription and not acknowledged."""
+
+    subscription: int
     identity: Column = _u64()
     born: Column = _u64()
     bindings: tuple[Column, ...] = _term_columns()
@@ -385,12 +548,30 @@ class Deliver:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
-    """Entry peer to home: the subscriber acknowledged everything up to ``sequence``; send more."""
+class KeepAcknowledged:
+    """A replica of a home to another: the subscriber is done with these answers, recorded here or not.
+
+    ``lost``: not so, but they were dropped, and nobody has told the subscriber yet.
+    """
 
     subscription: int
-    sequence: int
-    hops: int = 0
+    identity: Column = _u64()
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AskGroups:
+    """A replica of a home to another: answers came for groups that I do not know; do you?"""
+
+    groups: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class TellGroups:
+    """Answer to AskGroups: for each a :class:`p2prdf.continuous.home.Known`; of those that live, records follow."""
+
+    groups: Column = _u64()
+    known: Column = _u32()
 
 
 # --- peer to peer: overlay -----------------------------------------------------------------------
@@ -437,14 +618,16 @@ class PeerHello:
 
     sender: Contact
     receiver_key: int
-    version: int = 1
+    version: int = 2
 
 
 Message = (
     IndexTriples | IndexQuery | Forward | Answers | GroupsGone | KeepGroups | GroupLeases | GetRates | Rates
     | Advertise | AskRoles | TellRoles | AskLoad | TellLoad | HoldSubKeys | KeyDepth | OpenSubscription
     | SubscriptionOpened | SubscriptionRefused | AttachSubscription | CloseSubscription | SubscriptionClosed
-    | RenewSubscriptions | Deliver | Delivered | Acknowledge | NotOwner | FindNode | Nodes
+    | RenewSubscriptions | Deliver | Delivered | SettledAnswers | KeepSubscription | EndSubscription | KeepAnswers
+    | KeepAcknowledged | AskGroups | TellGroups | Acknowledge | NotOwner | FindNode | Nodes
+    | PublicationsComplete | Summary | Offer | Want | Given
 )  # fmt: skip
 
 
@@ -468,17 +651,18 @@ class Parcel:
 class ClientHello:
     """First frame of a client."""
 
-    version: int = 1
+    version: int = 2
     agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientWelcome:
-    """Node to client: who answers, and how many publications may be under way at once."""
+    """Node to client: who answers, how many publications may be under way at once, and other nodes to turn to."""
 
     peer: Contact
     publications_max: int
-    version: int = 1
+    version: int = 2
+    others: tuple[Contact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,11 +712,11 @@ class ClientSubscribed:
 
 @dataclass(frozen=True, slots=True)
 class ClientAttach:
-    """Take up an earlier subscription again, from the solution after ``after`` on."""
+    """Take up an earlier subscription again.  ``have``: identities of answers that the client is done with."""
 
     request: int
     subscription: int
-    after: int
+    have: Column = _u64()
 
 
 @dataclass(frozen=True, slots=True)
@@ -545,6 +729,7 @@ class ClientRows:
     identity: Column = _u64()
     born: Column = _u64()
     bindings: tuple[Column, ...] = _term_columns()
+    epoch: int = 0
 
     def __len__(self) -> int:
         return len(self.identity)
@@ -552,10 +737,28 @@ class ClientRows:
 
 @dataclass(frozen=True, slots=True)
 class ClientAcknowledge:
-    """The subscriber has dealt with everything up to ``sequence``."""
+    """The subscriber has dealt with the answers of these identities."""
+
+    request: int
+    subscription: int
+    identity: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettled:
+    """What ``request`` (ClientAcknowledge) acknowledged never comes again, from whichever node."""
+
+    request: int
+    subscription: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientEnded:
+    """A subscription is not delivered to this client any more; ``code`` is that of :mod:`p2prdf.errors`."""
 
     subscription: int
-    sequence: int
+    code: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -600,6 +803,6 @@ class ClientError:
 
 ClientMessage = (
     ClientHello | ClientWelcome | ClientPublish | ClientPublished | ClientSubscribe | ClientSubscribed
-    | ClientAttach | ClientRows | ClientAcknowledge | ClientUnsubscribe | ClientUnsubscribed | ClientStatus
-    | ClientStatusReply | ClientError
+    | ClientAttach | ClientRows | ClientAcknowledge | ClientSettled | ClientEnded | ClientUnsubscribe
+    | ClientUnsubscribed | ClientStatus | ClientStatusReply | ClientError
 )  # fmt: skip

@@ -22,7 +22,7 @@ __all__ = [
     "ROWS", "ROWS_MAX", "SHAPES", "TERMS_MAX", "TERM_BYTES_MAX", "VERSION", "WIDTHS", "Memo", "Shape",
 ]  # fmt: skip
 
-VERSION: Final = 1
+VERSION: Final = 2
 FRAME_BYTES_MAX: Final = 8 << 20
 TERM_BYTES_MAX: Final = 4 << 20
 """One term may fill half a frame."""
@@ -59,11 +59,14 @@ NUMBERS: Final[dict[type, int]] = {
     m.OpenSubscription: 16, m.SubscriptionOpened: 17, m.SubscriptionRefused: 18, m.AttachSubscription: 19,
     m.CloseSubscription: 20, m.SubscriptionClosed: 21, m.RenewSubscriptions: 22, m.Deliver: 23,
     m.Delivered: 24, m.Acknowledge: 32, m.NotOwner: 33, m.FindNode: 34, m.Nodes: 35,
+    m.KeepSubscription: 26, m.EndSubscription: 27, m.KeepAnswers: 28, m.KeepAcknowledged: 29,
+    m.SettledAnswers: 30, m.AskGroups: 31, m.TellGroups: 41,
+    m.PublicationsComplete: 36, m.Summary: 37, m.Offer: 38, m.Want: 39, m.Given: 40,
     m.PeerHello: 48, m.Parcel: 49,
     m.ClientHello: 64, m.ClientWelcome: 65, m.ClientPublish: 66, m.ClientPublished: 67,
     m.ClientSubscribe: 68, m.ClientSubscribed: 69, m.ClientAttach: 70, m.ClientRows: 71,
     m.ClientAcknowledge: 72, m.ClientUnsubscribe: 73, m.ClientUnsubscribed: 74, m.ClientStatus: 75,
-    m.ClientStatusReply: 76, m.ClientError: 77,
+    m.ClientStatusReply: 76, m.ClientError: 77, m.ClientSettled: 78, m.ClientEnded: 79,
 }  # fmt: skip
 """The number of each message type on the wire.  Those below 48 travel in a Parcel."""
 

@@ -22,8 +22,8 @@ from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Pattern, Plan
 from p2prdf.wire import messages as m
 
 __all__ = [
-    "CONTACTS_MAX", "PATTERNS_MAX", "U32_MAX", "U64_MAX", "check_lengths", "check_message", "check_term",
-    "check_terms", "contact_of", "contacts_of", "exactly", "flag", "integer", "permutation", "plan_of", "query_of",
+    "CONTACTS_MAX", "KINDS_MAX", "KNOWN_MAX", "PATTERNS_MAX", "U32_MAX", "U64_MAX", "check_lengths", "check_message",
+    "check_term", "check_terms", "contact_of", "contacts_of", "exactly", "flag", "integer", "permutation", "plan_of", "query_of",
     "seconds", "shown", "strings", "text", "tuple_of",
 ]  # fmt: skip
 
@@ -31,13 +31,17 @@ U32_MAX: Final = (1 << 32) - 1
 U64_MAX: Final = (1 << 64) - 1
 CONTACTS_MAX: Final = 1024
 """Contacts of one message."""
+KINDS_MAX: Final = 32
+"""Kinds of items that replicas compare."""
+KNOWN_MAX: Final = 3
+"""Largest number for what a replica knows of a group."""
 PATTERNS_MAX: Final = 256
 """Patterns of one query; a parser's bound is lower."""
 
 _HOST_CHARACTERS_MAX: Final = 255
 _FEW: Final = 32  # rows for which a loop is faster than a numpy call
 _ROLES_MAX: Final = (1 << keys.MARK_SHIFT) - 1
-_MARKED_ROLES_MAX: Final = (1 << keys.MARK_SHIFT + 8) - 1
+_MARKED_ROLES_MAX: Final = (1 << keys.PRIMARY_SHIFT + 8) - 1
 _ALGORITHMS: Final = {algorithm.value: algorithm for algorithm in Algorithm}
 
 
@@ -261,6 +265,7 @@ def _check_triples(message: m.IndexTriples | m.ClientPublish, dictionary: TermDi
 def _check_index_triples(message: m.IndexTriples, dictionary: TermDictionary | TermNames) -> None:
     _check_triples(message, dictionary)
     _below(message.roles, _MARKED_ROLES_MAX + 1, "a set of roles")
+    integer(message.published, _ROLES_MAX)
 
 
 def _check_step(message: m.IndexQuery | m.Forward, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
@@ -307,6 +312,21 @@ def _check_depth(message: m.HoldSubKeys | m.KeyDepth, dictionary: TermDictionary
     integer(message.depth, keys.DEPTH_MAX)
 
 
+def _check_kind(message: m.Summary | m.Offer | m.Want | m.Given, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    integer(message.kind, KINDS_MAX - 1)
+    if isinstance(message, m.Summary) and (not len(message.sums) or len(message.sums) & len(message.sums) - 1):
+        raise RemoteProtocolError(f"{len(message.sums)} sums; a power of two is needed")
+
+
+def _check_keep_subscription(message: m.KeepSubscription, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    _algorithm(message.algorithm)
+    permutation(message.order, len(message.query.patterns))
+
+
+def _check_tell_groups(message: m.TellGroups, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    _below(message.known, KNOWN_MAX + 1, "a knowledge of")
+
+
 def _check_algorithm(message: m.OpenSubscription | m.ClientSubscribe, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _algorithm(message.algorithm)
 
@@ -316,5 +336,7 @@ _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = 
     m.Forward: _check_forward, m.Answers: _check_answers, m.GetRates: _check_get_rates,
     m.Rates: _check_rates, m.NotOwner: _check_not_owner, m.Advertise: _check_roles, m.TellRoles: _check_roles,
     m.HoldSubKeys: _check_depth, m.KeyDepth: _check_depth,
+    m.Summary: _check_kind, m.Offer: _check_kind, m.Want: _check_kind, m.Given: _check_kind,
     m.OpenSubscription: _check_algorithm, m.ClientSubscribe: _check_algorithm,
+    m.KeepSubscription: _check_keep_subscription, m.TellGroups: _check_tell_groups,
 }  # fmt: skip

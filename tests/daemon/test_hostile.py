@@ -97,7 +97,7 @@ async def test_what_is_no_frame_ends_the_connection_with_a_typed_reason(overlay,
     node = overlay[0]
     async with Stranger(node) as stranger:
         if after_hello:
-            stranger.writer.write(frame(ClientHello(1, "hostile")))
+            stranger.writer.write(frame(ClientHello(2, "hostile")))
         stranger.writer.write(HOSTILE[name])
         said = await stranger.last_words()
     assert said
@@ -114,7 +114,7 @@ async def test_what_is_no_frame_ends_the_connection_with_a_typed_reason(overlay,
         (messages.ClientStatus(1), "the first frame is ClientStatus, not a hello"),
         (messages.Acknowledge([1]), "not a hello"),
         (ClientHello(7, "from the future"), "version 7 of the client protocol"),
-        (PeerHello(Contact(1, "127.0.0.1", 9), 0, 1), "this is peer"),
+        (PeerHello(Contact(1, "127.0.0.1", 9), 0), "this is peer"),
     ],
 )
 async def test_the_first_frame_must_be_a_hello(overlay, first, complaint):
@@ -131,13 +131,13 @@ async def test_the_first_frame_must_be_a_hello(overlay, first, complaint):
         messages.ClientRows(1, 1, 0, [1], [1], ()),
         messages.Parcel(1, 0, messages.Acknowledge([1])),
         PeerHello(Contact(1, "127.0.0.1", 9), 0),
-        ClientHello(1, "again"),
+        ClientHello(2, "again"),
     ],
     ids=lambda message: type(message).__name__,
 )
 async def test_what_only_nodes_say_ends_a_client(overlay, message):
     async with Stranger(overlay[0]) as stranger:
-        stranger.writer.write(frame(ClientHello(1, "")) + frame(message))
+        stranger.writer.write(frame(ClientHello(2, "")) + frame(message))
         said = await stranger.last_words()
     assert said[-1].code == "remote-protocol"
     assert type(message).__name__ in said[-1].text
@@ -160,7 +160,7 @@ async def test_a_peer_nobody_can_confirm_gives_no_parcels(overlay, status):
 async def test_who_connects_and_says_nothing_is_closed(overlay):
     began = time.monotonic()
     async with Stranger(overlay[0]) as silent, Stranger(overlay[0]) as slow:
-        slow.writer.write(frame(ClientHello(1, ""))[:-1])
+        slow.writer.write(frame(ClientHello(2, ""))[:-1])
         assert "said nothing valid" in (await silent.last_words())[-1].text
         assert "said nothing valid" in (await slow.last_words())[-1].text
     assert 0.9 < time.monotonic() - began < 5
@@ -169,14 +169,14 @@ async def test_who_connects_and_says_nothing_is_closed(overlay):
 async def test_frames_that_never_end_and_connections_beyond_the_bound_are_closed(launcher, status, until):
     node = launcher.start(frame_seconds=0.5, connections_max=5)
     async with Stranger(node) as stranger:
-        stranger.writer.write(frame(ClientHello(1, "")) + struct.pack(">I", 1000) + b"begun")
+        stranger.writer.write(frame(ClientHello(2, "")) + struct.pack(">I", 1000) + b"begun")
         said = await stranger.last_words()
     assert isinstance(said[0], messages.ClientWelcome)
     assert "was not complete" in said[-1].text
     strangers = [Stranger(node) for _ in range(5)]
     for stranger in strangers:
         await stranger.__aenter__()
-        stranger.writer.write(frame(ClientHello(1, "")))
+        stranger.writer.write(frame(ClientHello(2, "")))
         await stranger.reader.readexactly(4)
     async with Stranger(node) as one_too_many:
         assert await one_too_many.last_words() == []
@@ -192,13 +192,18 @@ async def test_frames_that_never_end_and_connections_beyond_the_bound_are_closed
     assert (await until(recovered))["connections"]["refused"]["busy"] >= 1
 
 
-async def test_acknowledging_what_was_never_sent_ends_the_client(overlay):
-    async with p2prdf.connect(overlay[0].address) as client:
-        subscription = await client.subscribe("SELECT ?s { ?s <urn:never> ?o }")
-        client.acknowledge(subscription.id, 10**6)
-        with pytest.raises(p2prdf.RemoteProtocolError, match="was acknowledged, 0 is the last"):
-            async with asyncio.timeout(5):
-                await anext(subscription)
+async def test_acknowledging_what_was_never_sent_changes_nothing_for_others(overlay):
+    query = "SELECT ?o { <urn:never> <urn:sent> ?o }"
+    async with p2prdf.connect(overlay[0].address) as client, p2prdf.connect(overlay[1].address) as liar:
+        subscription = await client.subscribe(query)
+        other = await liar.subscribe(query)
+        await client.publish([("<urn:never>", "<urn:sent>", f'"{n}"') for n in range(3)])
+        async with asyncio.timeout(10):
+            identities = [(await anext(other)).identity for _ in range(3)]
+        liar.acknowledge(other, [*identities, *range(1, 50_000)])
+        await liar.status()
+        async with asyncio.timeout(10):
+            assert {(await anext(subscription))["o"] for _ in range(3)} == {f'"{n}"' for n in range(3)}
 
 
 # --- datagrams -----------------------------------------------------------------------------------

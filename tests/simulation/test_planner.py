@@ -36,7 +36,7 @@ DATA = Path(__file__).parents[3] / "shared" / "data" / "conjunctive"
 SCHEMA = PathSchema(levels=4, branch=2, instances=3, values=4, domains=2)
 MESSAGES = {
     "index": "IndexTriples", "forward": "Forward", "answers": "Answers", "deliver": "Deliver",
-    "delivered": "Delivered", "acknowledge": "Acknowledge",
+    "delivered": "Delivered", "settled": "SettledAnswers", "acknowledge": "Acknowledge",
 }  # fmt: skip
 
 

@@ -39,11 +39,12 @@ _GROWN: Final = {
 }
 _SENT: Final = {
     "index": "triples to owners", "forward": "partial results to owners", "answers": "answers to homes",
-    "deliver": "answers to subscribers", "delivered": "receipts to homes", "acknowledge": "acknowledgements",
+    "deliver": "answers to subscribers", "delivered": "receipts to homes", "settled": "answers to receipts",
+    "acknowledge": "acknowledgements",
 }  # fmt: skip
 _BARS: Final = {
     "index": "triples", "forward": "partial results", "answers": "answers to homes", "deliver": "answers on",
-    "delivered": "receipts", "acknowledge": "acknowl- edgements",
+    "delivered": "receipts", "settled": "answers to receipts", "acknowledge": "acknowl- edgements",
 }  # fmt: skip
 _POINTS_MAX: Final = 400
 

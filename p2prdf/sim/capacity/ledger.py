@@ -22,6 +22,7 @@ KINDS: Final = {
     "answers": "answers, to the homes of their queries",
     "deliver": "answers, to the peers of their subscribers",
     "delivered": "subscribers' receipts, back to the homes",
+    "settled": "answers to these receipts",
     "acknowledge": "acknowledgements of all these",
 }
 """Kinds of messages, in the order of a triple's way."""

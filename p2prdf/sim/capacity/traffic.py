@@ -41,6 +41,7 @@ from p2prdf.wire.codec import FrameCodec
 from p2prdf.wire.messages import (
     Acknowledge,
     Answers,
+    Contact,
     Deliver,
     Delivered,
     Forward,
@@ -49,6 +50,7 @@ from p2prdf.wire.messages import (
     Message,
     Parcel,
     Rows,
+    SettledAnswers,
 )
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ _BATCH_SECONDS: Final = 0.25
 """Stamps are as wide as today's; publications lie so far apart."""
 
 _LEASE_SECONDS: Final = 300.0
+_SUBSCRIBER: Final = Contact(keys.fmix(1), "127.0.0.1", 7400)
+"""Names a peer to which answers are told, as long as such names are."""
 
 
 @dataclass(slots=True)
@@ -340,14 +344,23 @@ class TracedFleet(Fleet):
         for at in self.kinds["deliver"].count(source, place, count[piece]):
             some = order[first[piece[at]] : first[piece[at]] + min(int(count[piece[at]]), ROWS_MAX)]
             solutions = tuple(each[some] for each in bindings)
-            message = Deliver(int(name[at]), self.delivered, 0, identity[some], self._now(len(some)), solutions)
+            message = Deliver(
+                int(name[at]), self.delivered, 0, identity[some], self._now(len(some)), solutions, keys.fmix(at)
+            )
             self._weigh("deliver", len(some), message)
-        once = np.unique(name, return_index=True)[1]  # a subscriber acknowledges all it got in a turn at once
+        # A subscriber acknowledges all it got in a turn at once.
+        _, once, which = np.unique(name, return_index=True, return_inverse=True)
+        told = np.bincount(which, weights=count[piece]).astype(np.int64)
         name, source, place = name[once], source[once], place[once]
-        for at in self.kinds["delivered"].count(place, source, np.ones(len(place), np.int64)):
-            self._weigh("delivered", 1, Delivered(int(name[at]), self.delivered))
+        for at in self.kinds["delivered"].count(place, source, told):
+            acknowledged = identity[order[: min(int(told[at]), ROWS_MAX)]]
+            receipt = Delivered(_SUBSCRIBER, int(name[at]) >> 2, int(name[at]), acknowledged)
+            self._weigh("delivered", len(acknowledged), receipt)
+        for at in self.kinds["settled"].count(source, place, np.ones(len(place), np.int64)):
+            self._weigh("settled", 1, SettledAnswers(int(name[at]) >> 2, int(name[at])))
         self._acknowledge([(source, place)])
         self._acknowledge([(place, source)])
+        self._acknowledge([(source, place)])
 
     def _acknowledge(self, pairs: list[tuple[I64, I64]]) -> None:
         """Count the answers to what was sent in one turn: one for each pair, naming all messages between them."""

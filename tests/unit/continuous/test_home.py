@@ -77,7 +77,7 @@ def test_an_answer_that_comes_again_younger_goes_only_to_those_in_between():
     rows(home, early.group, (100, 22), (100, 30))
     assert told(early) == [100]
     assert told(late) == [100]
-    assert home.repeated == 2
+    assert home.repeated == 3
 
 
 def test_the_last_subscription_ends_the_group():

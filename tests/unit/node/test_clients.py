@@ -86,7 +86,7 @@ class World:
 
     def client(self):
         wire = Wire()
-        ClientSession(self.clients, wire, messages.ClientHello(1, "test"))
+        ClientSession(self.clients, wire, messages.ClientHello(2, "test"))
         return wire
 
     def publication(self, request, rows=1):
@@ -127,7 +127,7 @@ def rows(parts):
 
 def test_a_client_is_welcomed_with_its_credit():
     world = World(publications_max=5)
-    assert world.client().sent == [messages.ClientWelcome(OWN, 5, 1)]
+    assert world.client().sent == [messages.ClientWelcome(OWN, 5, 2)]
 
 
 def test_requests_of_clients_are_numbered_anew_and_answers_find_their_way_back():
@@ -237,17 +237,30 @@ def test_subscriptions_of_one_client_are_bounded():
     assert answer.code == "busy"
 
 
-def test_acknowledgements_go_on_to_the_home_once():
+def test_acknowledgements_go_on_to_the_home_and_its_answer_comes_back():
     world = World()
     wire = world.client()
     assert world.subscribed(wire).names == ("s",)
     world.notify(1, 10)
     assert rows(wire.sent) == list(range(1, 11))
-    for sequence in (6, 6, 3, 10):
-        assert wire.take(messages.ClientAcknowledge(50, sequence)) == []
-    assert world.taken(contract.AcknowledgeAnswers) == [
-        contract.AcknowledgeAnswers(50, 6), contract.AcknowledgeAnswers(50, 10)
+    assert wire.take(messages.ClientAcknowledge(8, 50, [6, 4])) == []
+    assert wire.take(messages.ClientAcknowledge(9, 50, [6])) == []
+    first, second = world.taken(contract.AcknowledgeAnswers)
+    assert (first.subscription, first.identity, second.identity) == (50, [6, 4], [6])
+    world.complete(second, contract.Settled(50))
+    world.complete(first, contract.Failed("unavailable", "the home does not answer"))
+    assert wire.sent[-2:] == [
+        messages.ClientSettled(9, 50), messages.ClientError(8, "unavailable", "the home does not answer")
     ]  # fmt: skip
+
+
+def test_the_epoch_of_solutions_and_a_loss_without_any_are_told():
+    world = World()
+    wire = world.client()
+    world.subscribed(wire)
+    nothing = np.empty(0, np.uint64)
+    world.clients.notify(contract.Notify(50, 4, 3, nothing, nothing, (), 77))
+    assert (wire.sent[-1].first, wire.sent[-1].lost, wire.sent[-1].epoch) == (4, 3, 77)
 
 
 def test_solutions_with_long_terms_are_cut_into_smaller_frames():
@@ -290,18 +303,21 @@ def test_long_notifications_are_cut_into_frames_and_a_gap_is_told_once():
     assert rows(parts) == list(range(8, 10_008))
 
 
-def test_acknowledging_what_was_not_sent_is_a_breach():
+def test_a_client_hears_of_the_end_of_its_subscription():
     world = World()
     wire = world.client()
     world.subscribed(wire)
-    with pytest.raises(RemoteProtocolError, match="solution 1 was acknowledged, 0 is the last one sent"):
-        wire.take(messages.ClientAcknowledge(50, 1))
+    world.clients.ended(contract.Ended(50, "subscription-gone", "its lease ran out"))
+    assert wire.sent[-1] == messages.ClientEnded(50, "subscription-gone", "its lease ran out")
+    world.notify(1, 2)
+    assert rows(wire.sent) == []
+    world.clients.ended(contract.Ended(51, "subscription-gone", "nobody has it"))
 
 
 def test_solutions_that_overtake_the_confirmation_of_an_attachment_wait_for_it():
     world = World()
     wire = world.client()
-    wire.take(messages.ClientAttach(9, 50, 3))
+    wire.take(messages.ClientAttach(9, 50, [3]))
     (request,) = world.taken(contract.Attach)
     world.notify(4, 2)
     assert rows(wire.sent) == []
@@ -313,7 +329,7 @@ def test_solutions_that_overtake_the_confirmation_of_an_attachment_wait_for_it()
 def test_an_attachment_that_fails_leaves_nothing_behind():
     world = World()
     wire = world.client()
-    wire.take(messages.ClientAttach(9, 50, 0))
+    wire.take(messages.ClientAttach(9, 50, []))
     (request,) = world.taken(contract.Attach)
     world.complete(request, contract.Failed("local-protocol", "no such subscription"))
     assert wire.sent[-1].code == "local-protocol"
@@ -326,9 +342,9 @@ def test_a_second_client_takes_a_subscription_over():
     world = World()
     first, second = world.client(), world.client()
     world.subscribed(first)
-    second.take(messages.ClientAttach(2, 50, 0))
+    second.take(messages.ClientAttach(2, 50, []))
     world.complete(world.taken(contract.Attach)[0], contract.Attached(50, 0, ("x",), (0,)))
-    assert first.sent[-1] == messages.ClientUnsubscribed(0, 50)
+    assert first.sent[-1] == messages.ClientEnded(50, "unavailable", "it was attached by another client")
     world.notify(1, 1)
     assert rows(second.sent) == [1]
     assert rows(first.sent) == []
@@ -366,7 +382,7 @@ def test_a_stopping_node_takes_no_new_requests_but_finishes_the_old():
     for message in (
         world.publication(2),
         messages.ClientSubscribe(2, "good", "csbv", False, 60.0),
-        messages.ClientAttach(2, 1, 0),
+        messages.ClientAttach(2, 1, []),
     ):
         (answer,) = wire.take(message)
         assert (answer.request, answer.code) == (2, "unavailable")

@@ -22,6 +22,7 @@ from p2prdf.wire.contract import (
     ContactLost,
     ContactSeen,
     Detach,
+    Ended,
     Failed,
     FindOwner,
     Notify,
@@ -29,6 +30,7 @@ from p2prdf.wire.contract import (
     Publish,
     Published,
     Send,
+    Settled,
     Subscribe,
     Subscribed,
     Trace,
@@ -65,6 +67,7 @@ class Pair:
             for contact in (LOW, HIGH)
         }
         self.completed: dict[int, object] = {}
+        self.ended: list[Ended] = []
         self.notified: list[Notify] = []
         self.traces: list[Trace] = []
         self.cut = False
@@ -96,6 +99,8 @@ class Pair:
                         self.completed[request] = outcome
                     case Notify():
                         self.notified.append(effect)
+                    case Ended():
+                        self.ended.append(effect)
                     case Trace():
                         self.traces.append(effect)
             if not todo:
@@ -136,6 +141,10 @@ class Pair:
     def sequences(self) -> list[int]:
         """Return the numbers of the solutions handed on so far."""
         return [each.first + at for each in self.notified for at in range(len(each.identity))]
+
+    def identities(self) -> list[int]:
+        """Return the identities of the solutions handed on so far."""
+        return [identity for each in self.notified for identity in as_list(each.identity)]
 
 
 @pytest.fixture(params=[LISTS, ARRAYS], ids=["light", "columnar"])
@@ -178,25 +187,54 @@ def test_what_is_published_at_one_is_told_at_the_other(pair):
     assert all(each.quiet for each in pair.peers.values())
 
 
-def test_a_subscriber_may_come_back_after_less_than_it_acknowledged(pair):
-    """What was acknowledged is forgotten: asked for again, it is a gap that is told, not silence."""
+def test_a_subscriber_that_comes_back_gets_what_it_has_not_acknowledged(pair):
+    """Wherever it comes back to, numbered from 1 in an epoch of its own; what it brings along counts as acknowledged."""
     outcome = pair.subscribe(LOW)
     pair.publish(HIGH, *some(10))
-    pair.submit(LOW, AcknowledgeAnswers(outcome.subscription, 8))
+    told = pair.identities()
+    assert len(told) == 10
+    make = pair.columns.column
+    pair.submit(LOW, AcknowledgeAnswers(40, outcome.subscription, make(told[:6])))
+    assert pair.completed[40] == Settled(outcome.subscription)
     pair.submit(LOW, Detach(outcome.subscription))
+    before = {each.epoch for each in pair.notified}
     pair.notified.clear()
-    pair.submit(HIGH, Attach(50, outcome.subscription, 3))
-    assert pair.sequences() == [9, 10]
-    assert [each.lost for each in pair.notified] == [5]
+    pair.submit(HIGH, Attach(50, outcome.subscription, make(told[4:8])))
+    assert pair.sequences() == [1, 2]
+    assert sorted(pair.identities()) == sorted(told[8:])
+    assert before.isdisjoint(each.epoch for each in pair.notified)
     pair.publish(LOW, *some(1, first=10))
-    assert pair.sequences() == [9, 10, 11]
+    assert pair.sequences() == [1, 2, 3]
+
+
+def test_acknowledging_again_or_too_early_is_harmless(pair):
+    """What is acknowledged before it was derived is not handed out when it is."""
+    outcome = pair.subscribe(LOW)
+    pair.publish(HIGH, *some(2))
+    told = pair.identities()
+    make = pair.columns.column
+    for request in (40, 41):
+        pair.submit(LOW, AcknowledgeAnswers(request, outcome.subscription, make(told)))
+        assert pair.completed[request] == Settled(outcome.subscription)
+    pair.submit(LOW, AcknowledgeAnswers(42, outcome.subscription + 1, make(told)))
+    assert pair.completed[42].code == "subscription-gone"
+
+
+def test_who_had_a_subscription_before_is_told_that_another_has_it_now(pair):
+    outcome = pair.subscribe(LOW)
+    pair.submit(HIGH, Attach(50, outcome.subscription, pair.columns.column([])))
+    assert [(each.subscription, each.code) for each in pair.ended] == [(outcome.subscription, "unavailable")]
+    pair.submit(LOW, Attach(51, outcome.subscription, pair.columns.column([])))
+    assert len(pair.ended) == 2
+    pair.publish(LOW, *some(3))
+    assert pair.sequences() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("lease", [3.0, 600.0])
 def test_attaching_keeps_the_lease_that_was_asked_for(pair, lease):
     """A short lease is renewed in time, a long one stays long after the subscriber left again."""
     outcome = pair.subscribe(LOW, lease_seconds=lease)
-    pair.submit(HIGH, Attach(50, outcome.subscription, 0))
+    pair.submit(HIGH, Attach(50, outcome.subscription, pair.columns.column([])))
     pair.pass_time(100.0)
     pair.publish(LOW, *some(1))
     assert pair.sequences() == [1]
@@ -210,7 +248,7 @@ def test_attaching_keeps_the_lease_that_was_asked_for(pair, lease):
 def test_attaching_to_nothing_leaves_nothing_behind(pair):
     """Whoever guesses numbers costs no memory."""
     for number in range(20):
-        pair.submit(LOW, Attach(100 + number, number << 40, 0))
+        pair.submit(LOW, Attach(100 + number, number << 40, pair.columns.column([])))
     assert all(isinstance(pair.completed[100 + number], Failed) for number in range(20))
     assert pair.peers[LOW.key].status()["subscriptions_here"] == 0
 
@@ -237,7 +275,7 @@ def test_a_peer_that_was_away_is_told_what_it_missed(pair):
     outcome = pair.subscribe(LOW)
     home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
     entry = HIGH if home is LOW else LOW
-    pair.submit(entry, Attach(50, outcome.subscription, 0))
+    pair.submit(entry, Attach(50, outcome.subscription, pair.columns.column([])))
     pair.cut = True
     pair.submit(home, ContactLost(entry))
     pair.publish(home, *some(5))
@@ -365,7 +403,7 @@ def test_a_flood_of_keys_fills_no_table_beyond_its_bound(pair, kind):
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_solutions_are_handed_on_in_order_and_once_however_they_were_cut(data):
-    """Chunks of one sequence, cut in several ways, repeated and shuffled."""
+    """Chunks of two epochs, cut in several ways, repeated and shuffled: each epoch is handed on for itself."""
     peer = Peer(LOW, PeerConfig(roles="all"), TermDictionary(), LISTS)
     effects = peer.submit(ContactSeen(HIGH), now=1.0)
     effects += peer.submit(OwnersFound(0, (LOW, HIGH), complete=True), now=1.0)
@@ -375,17 +413,17 @@ def test_solutions_are_handed_on_in_order_and_once_however_they_were_cut(data):
     peer.receive(Parcel(0, 0, opened), sender=HIGH, now=1.0)
     last = data.draw(st.integers(1, 25))
     chunks = []
-    for _ in range(data.draw(st.integers(1, 3))):
+    for epoch in [5, 6, *data.draw(st.lists(st.sampled_from([5, 6]), max_size=3))]:
         start = 1
         while start <= last:
             size = data.draw(st.integers(1, 8))
             numbers = list(range(start, min(start + size, last + 1)))
-            chunks.append(Deliver(subscription, start, 0, numbers, numbers, (numbers, numbers)))
+            chunks.append(Deliver(subscription, start, 0, numbers, numbers, (numbers, numbers), epoch))
             start += size
-    told: list[int] = []
+    told: dict[int, list[int]] = {5: [], 6: []}
     for chunk in data.draw(st.permutations(chunks)):
         for effect in peer.receive(Parcel(0, 0, chunk), sender=HIGH, now=1.0):
             if isinstance(effect, Notify):
-                assert effect.first == len(told) + 1
-                told.extend(as_list(effect.identity))
-    assert told == list(range(1, last + 1))
+                assert effect.first == len(told[effect.epoch]) + 1
+                told[effect.epoch].extend(as_list(effect.identity))
+    assert told == {5: list(range(1, last + 1)), 6: list(range(1, last + 1))}

@@ -20,6 +20,9 @@ def check_expand(postings: Postings, reference: dict[int, list[int]], asked: lis
     assert list(zip(needle.tolist(), values.tolist(), strict=True)) == expected
     counts = postings.counts(np.array(asked, np.int64))
     assert counts.tolist() == [len(reference.get(ordinal, [])) for ordinal in asked]
+    places = [(ordinal, place) for ordinal in asked for place in range(len(reference.get(ordinal, [])))]
+    held = postings.at(*np.array(places, np.int64).reshape(-1, 2).T)
+    assert held.tolist() == [reference[ordinal][place] for ordinal, place in places]
 
 
 @settings(max_examples=200, deadline=None)

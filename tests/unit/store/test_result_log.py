@@ -1,106 +1,266 @@
-"""A subscriber's log: numbered, windowed, bounded, and honest about what it dropped."""
+"""A subscriber's log: a set by identity, handed out in numbered epochs, bounded, and honest about what it dropped."""
 
 from __future__ import annotations
 
+from itertools import count
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.store.result_log import ResultLog
 
-
-def add(log: ResultLog, *values: int) -> None:
-    """Append solutions whose binding is their value."""
-    log.append(list(values), list(values), (list(values),))
+BOTH = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
 
 
-def taken(log: ResultLog, window: int = 100, chunk_max: int = 100) -> list[tuple[int, int, list[int]]]:
-    """Hand out chunks as (first, lost, values)."""
-    return [(chunk.first, chunk.lost, list(chunk.bindings[0])) for chunk in log.take(window, chunk_max)]
+class Log(ResultLog):
+    """A log of answers whose identity, time and binding are one number."""
+
+    def __init__(self, columns, rows_max=100, **bounds):
+        super().__init__(columns, rows_max, **bounds)
+        self.make = columns.column
+
+    def add(self, *values: int, characters: int = 0) -> int:
+        column = self.make(values)
+        return self.append(column, column, (column,), characters)
+
+    def done(self, *values: int) -> list[int]:
+        return as_list(self.acknowledge(self.make(values)))
+
+    def taken(self, window: int = 100, chunk_max: int = 100) -> list[tuple[int, int, list[int]]]:
+        """Hand out chunks as (first, lost, values)."""
+        chunks = list(self.take(window, chunk_max))
+        assert all(as_list(chunk.bindings[0]) == as_list(chunk.identity) for chunk in chunks if len(chunk))
+        return [(chunk.first, chunk.lost, as_list(chunk.identity)) for chunk in chunks]
 
 
-def test_solutions_are_numbered_from_one_and_handed_out_once():
-    """What was handed out is not handed out again."""
-    log = ResultLog(100)
-    add(log, 10, 11)
-    assert taken(log) == [(1, 0, [10, 11])]
-    add(log, 12)
-    assert taken(log) == [(3, 0, [12])]
-    assert taken(log) == []
+@BOTH
+def test_answers_are_numbered_from_one_and_handed_out_once(columns):
+    log = Log(columns)
+    assert log.add(10, 11) == 2
+    assert log.taken() == [(1, 0, [10, 11])]
+    assert log.add(11, 12, 10) == 1
+    assert log.taken() == [(3, 0, [12])]
+    assert log.taken() == []
 
 
-def test_the_window_counts_from_the_last_acknowledgement():
-    """Not more than the window is under way; acknowledging part of a chunk makes room for as much."""
-    log = ResultLog(100)
-    add(log, 1, 2, 3, 4, 5)
-    assert taken(log, window=2) == [(1, 0, [1, 2])]
-    assert taken(log, window=2) == []
-    log.acknowledge(1)
-    assert taken(log, window=2) == [(3, 0, [3])]
-    log.acknowledge(3)
-    assert taken(log, window=2, chunk_max=1) == [(4, 0, [4]), (5, 0, [5])]
+@BOTH
+def test_the_window_counts_what_is_not_acknowledged_in_whatever_order_it_is(columns):
+    log = Log(columns)
+    log.add(1, 2, 3, 4, 5, 6)
+    assert log.taken(window=2) == [(1, 0, [1, 2])]
+    assert log.taken(window=2) == []
+    assert log.done(2) == [2]
+    assert log.taken(window=2) == [(3, 0, [3])]
+    assert log.done(1, 2, 3) == [1, 3]
+    assert log.taken(window=2, chunk_max=1) == [(4, 0, [4]), (5, 0, [5])]
 
 
-def test_rewinding_hands_out_again_what_was_not_acknowledged():
-    """A subscriber that comes back after n gets n+1 next."""
-    log = ResultLog(100)
-    add(log, 1, 2, 3)
-    taken(log)
-    log.rewind(1)
-    assert taken(log) == [(2, 0, [2, 3])]
+@BOTH
+def test_another_epoch_hands_out_all_that_is_not_acknowledged_from_one(columns):
+    log = Log(columns)
+    log.add(1, 2, 3, 4)
+    log.taken(window=3)
+    log.done(2)
+    log.restart()
+    assert log.taken() == [(1, 0, [1, 3, 4])]
 
 
-def test_a_full_log_drops_the_oldest_and_says_how_many():
-    """The gap is told by the first chunk after it."""
-    log = ResultLog(3)
-    add(log, 1, 2)
-    add(log, 3, 4, 5)
-    assert taken(log) == [(3, 2, [3, 4, 5])]
+@BOTH
+def test_what_is_acknowledged_before_it_comes_is_never_handed_out(columns):
+    """Another replica delivered it; the acknowledgement was faster than the answer."""
+    log = Log(columns)
+    assert log.done(7, 8) == [7, 8]
+    assert log.add(6, 7, 8, 9) == 2
+    assert [each for _, _, values in log.taken() for each in values] == [6, 9]
+    assert log.done(7) == []
+
+
+@BOTH
+def test_what_is_remembered_of_acknowledgements_without_answers_is_bounded(columns):
+    log = Log(columns, early_max=10)
+    for at in range(100):
+        log.done(*range(5 * at, 5 * at + 5))
+    assert log.known <= 10 + 5
+
+
+@BOTH
+def test_a_full_log_drops_the_oldest_and_tells_how_many(columns):
+    log = Log(columns, rows_max=3)
+    log.add(1, 2)
+    log.add(3, 4, 5)
+    assert log.taken() == [(3, 2, [3, 4, 5])]
     assert log.lost_total == 2
 
 
-def test_what_was_handed_out_and_then_dropped_is_no_gap_unless_asked_for_again():
-    """Lost is what the subscriber never gets: not what is on its way to it."""
-    log = ResultLog(3)
-    add(log, 1, 2)
-    assert taken(log) == [(1, 0, [1, 2])]
-    add(log, 3, 4, 5, 6, 7)
-    assert taken(log) == [(5, 2, [5, 6, 7])]
-    log.rewind(1)
-    assert taken(log) == [(5, 3, [5, 6, 7])]
+@BOTH
+def test_what_was_handed_out_and_then_dropped_is_lost_only_in_another_epoch(columns):
+    """It is on its way to the subscriber, who may yet acknowledge it."""
+    log = Log(columns, rows_max=3)
+    log.add(1, 2)
+    assert log.taken() == [(1, 0, [1, 2])]
+    log.add(3, 4, 5, 6, 7)
+    assert log.taken() == [(5, 2, [5, 6, 7])]
+    log.done(1)
+    log.restart()
+    assert log.taken() == [(4, 3, [5, 6, 7])]
 
 
-def test_a_window_is_not_used_up_by_what_was_dropped():
-    """A subscriber that slept gets a window of the newest, not silence."""
-    log = ResultLog(5)
-    add(log, *range(1, 21))
-    assert taken(log, window=2) == [(16, 15, [16, 17])]
+@BOTH
+def test_a_loss_is_told_until_an_answer_that_came_with_it_is_acknowledged(columns):
+    log = Log(columns, rows_max=2)
+    log.add(1, 2, 3, 4)
+    assert log.taken() == [(3, 2, [3, 4])]
+    log.restart()
+    assert log.taken() == [(3, 2, [3, 4])]
+    assert sorted(log.done(3)) == [1, 2, 3]
+    log.restart()
+    assert log.taken() == [(1, 0, [4])]
 
 
-@given(st.lists(st.one_of(
-    st.tuples(st.just("add"), st.integers(1, 5)),
+@BOTH
+def test_a_loss_is_told_even_if_nothing_is_left(columns):
+    log = Log(columns)
+    log.add(1, 2, 3)
+    log.expire(before=10)
+    assert log.taken() == [(4, 3, [])]
+    assert log.taken() == []
+    log.add(20)
+    assert log.taken() == [(4, 0, [20])]
+    assert sorted(log.done(20)) == [1, 2, 3, 20]
+
+
+@BOTH
+def test_a_window_is_not_used_up_by_what_was_dropped_before_it_was_handed_out(columns):
+    """A subscriber that slept gets a window of the newest, not silence; what it has not read still counts."""
+    log = Log(columns, rows_max=5)
+    log.add(*range(1, 21))
+    assert log.taken(window=2) == [(16, 15, [16, 17])]
+    log.add(*range(21, 31))
+    assert log.taken(window=2) == []
+    log.done(16)
+    assert log.taken(window=2) == [(26, 8, [26])]
+
+
+@BOTH
+def test_text_is_bounded_too(columns):
+    log = Log(columns, characters_max=1000)
+    for at in range(1, 11):
+        log.add(at, characters=300)
+    assert log.characters <= 1000
+    assert log.taken() == [(8, 7, [8]), (9, 0, [9]), (10, 0, [10])]
+
+
+@BOTH
+def test_what_another_replica_dropped_is_lost_unless_it_is_held_or_acknowledged_here(columns):
+    log = Log(columns)
+    log.add(1)
+    log.done(2)
+    log.lose(log.make([1, 2, 3]))
+    assert log.taken() == [(2, 1, [1])]
+
+
+@BOTH
+def test_one_answer_that_is_never_acknowledged_does_not_keep_the_others(columns):
+    log = Log(columns, rows_max=100_000)
+    log.add(0)
+    log.taken()
+    for start in range(1, 50_000, 100):
+        log.add(*range(start, start + 100), characters=1000)
+        log.taken()
+        log.done(*range(start, start + 100))
+    assert len(log) == 1
+    assert log.characters < 100_000
+    log.restart()
+    assert log.taken() == [(1, 0, [0])]
+
+
+@BOTH
+def test_everything_known_is_exported_for_another_replica(columns):
+    log = Log(columns, rows_max=3)
+    log.add(1, 2)
+    log.add(3, 4, 5)
+    log.taken(window=1)
+    log.done(4, 9)
+    identities, acknowledged = log.state()
+    assert dict(zip(as_list(identities), as_list(acknowledged), strict=True)) == {1: 0, 2: 0, 3: 0, 4: 1, 5: 0, 9: 1}
+    done, lost, chunks = log.export(list(range(6)))
+    assert (as_list(done), as_list(lost)) == ([4, 9], [1, 2])
+    assert [each for chunk in chunks for each in as_list(chunk.bindings[0])] == [3, 5]
+    assert as_list(log.export([1, 2])[1]) == [2]
+
+
+OPERATION = st.one_of(
+    st.tuples(st.just("add"), st.lists(st.integers(1, 30), min_size=1, max_size=6)),
+    st.tuples(st.just("done"), st.lists(st.integers(1, 30), min_size=1, max_size=6)),
     st.tuples(st.just("take"), st.integers(1, 7)),
-    st.tuples(st.just("acknowledge"), st.integers(0, 60)),
-    st.tuples(st.just("rewind"), st.integers(0, 60)),
-), max_size=40), st.integers(1, 12))  # fmt: skip
-def test_every_solution_is_handed_out_or_told_to_be_lost(script, rows_max):
-    """In any order of calls the sequence has no unexplained hole and the log stays bounded."""
-    log = ResultLog(rows_max)
+    st.tuples(st.just("restart"), st.just(0)),
+    st.tuples(st.just("expire"), st.integers(1, 30)),
+)
+
+
+@BOTH
+@given(script=st.lists(OPERATION, max_size=40), rows_max=st.integers(1, 12))
+def test_every_answer_is_handed_out_or_told_to_be_lost_or_acknowledged(columns, script, rows_max):
+    """In any order of calls numbers have no unexplained hole, nothing comes twice in an epoch, and the log is bounded."""
+    log = Log(columns, rows_max)
+    added: set[int] = set()
+    acknowledged: set[int] = set()
+    epoch: list[int] = []
     expected = 1
-    for verb, number in script:
+
+    def take(window: int) -> int:
+        lost_in_all = 0
+        nonlocal expected
+        for first, lost, values in log.taken(window, 3):
+            assert first == expected + lost
+            assert not acknowledged & set(values)
+            assert not set(epoch) & set(values)
+            epoch.extend(values)
+            expected = first + len(values)
+            lost_in_all += lost
+        return lost_in_all
+
+    for verb, given_ in script:
         if verb == "add":
-            add(log, *range(log.last + 1, log.last + 1 + number))
+            added.update(given_)
+            log.add(*dict.fromkeys(given_))
+        elif verb == "done":
+            acknowledged.update(given_)
+            assert set(given_) <= set(log.done(*given_)) | acknowledged
         elif verb == "take":
-            for chunk in log.take(number, 3):
-                assert chunk.first - chunk.lost <= expected
-                assert list(chunk.bindings[0]) == list(range(chunk.first, chunk.first + len(chunk)))
-                expected = chunk.first + len(chunk)
-        elif verb == "acknowledge":
-            log.acknowledge(min(number, log.sent))
+            take(given_)
+        elif verb == "restart":
+            log.restart()
+            epoch, expected = [], 1
         else:
-            log.rewind(min(number, log.sent))
-            expected = min(expected, log.sent + 1)
+            log.expire(given_)
         assert len(log) <= rows_max
-    for chunk in log.take(1000, 1000):
-        assert chunk.first - chunk.lost <= expected
-        expected = chunk.first + len(chunk)
-    assert expected == log.last + 1
+    log.restart()
+    epoch, expected = [], 1
+    lost = take(1000)
+    assert set(epoch) <= added - acknowledged
+    assert len(epoch) + lost <= len(added - acknowledged)
+    if not any(verb in ("expire", "done") for verb, _ in script):
+        assert len(epoch) + lost == len(added)
+
+
+@given(st.data())
+def test_replicas_that_hear_the_same_in_any_order_hold_the_same(data):
+    """Answers and acknowledgements commute."""
+    heard = data.draw(st.lists(st.tuples(st.booleans(), st.integers(1, 12)), max_size=20))
+    states = []
+    for columns, number in zip((LISTS, ARRAYS, LISTS), count()):
+        log = Log(columns)
+        for is_answer, value in heard if number == 0 else data.draw(st.permutations(heard)):
+            if is_answer:
+                log.add(value)
+            else:
+                log.done(value)
+        log.restart()
+        states.append((
+            dict(zip(*map(as_list, log.state()), strict=True)),
+            sorted(each for _, _, values in log.taken() for each in values),
+        ))  # fmt: skip
+    assert states[0] == states[1] == states[2]

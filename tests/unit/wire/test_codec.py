@@ -108,7 +108,8 @@ class Maker:
             parts = [plan, step, groups]
             if kind is m.Forward:
                 parts.append(self.rows_of(len(groups), len(plan.steps[step].bound)))
-            more = {"copied": self.draw(st.booleans())} if kind is m.Forward else {}
+            flags = ("copied", "kept") if kind is m.Forward else ()
+            more = {name: self.draw(st.booleans()) for name in flags}
             return kind(*parts, refresh=self.draw(st.integers(0, TOP)), hops=self.draw(st.integers(0, 9)), **more)
         if kind is m.Answers:
             self.rows = self.draw(st.integers(0, 40))
@@ -118,14 +119,14 @@ class Maker:
             contacts = tuple(self.contact() for _ in range(self.draw(st.integers(0, 3))))
             before = tuple(self.contact() for _ in contacts)
             return m.NotOwner(contacts, self.draw(st.sampled_from([(), before])))
-        self.rows = self.draw(st.integers(0, 40))
+        self.rows = 1 << self.draw(st.integers(0, 5)) if kind is m.Summary else self.draw(st.integers(0, 40))
         return kind(*[self.field(kind, field) for field in dataclasses.fields(kind)])
 
     def field(self, kind: type, field: dataclasses.Field[Any]) -> Any:
         if field.name in ("role", "depth"):
             return self.draw(st.sampled_from(keys.SPLIT_ROLES if field.name == "role" else range(keys.DEPTH_MAX + 1)))
         simple = {
-            "int": st.integers(0, 65_535 if field.name == "roles" else TOP),
+            "int": st.integers(0, {"roles": 65_535, "published": 65_535, "kind": 31}.get(field.name, TOP)),
             "bool": st.booleans(),
             "float": st.floats(0, 1e9),
             "str": st.sampled_from(["csbv", "cqc"]) if field.name == "algorithm" else st.text(max_size=20),
@@ -140,7 +141,7 @@ class Maker:
             case "u64":
                 return self.numbers(TOP, np.uint64)
             case "u32":
-                roles = (1 << 24) - 1 if kind is m.IndexTriples else 65_535
+                roles = (1 << 32) - 1 if kind is m.IndexTriples else 65_535
                 top = {"roles": roles, "position": 200}.get(field.name, (1 << 32) - 1)
                 return self.numbers(top, np.uint32)
         if field.type == "Contact":
@@ -433,7 +434,8 @@ GROUPS = [ONE, ONE, ONE, ONE, [ONE]]
 
 
 def triples(**changes: Any) -> list[Any]:
-    fields = {"s": ONE, "p": ONE, "o": [1, 1], "time": ONE, "event": ONE, "roles": ONE, "hops": 0, "view": 0} | changes
+    fields = {"s": ONE, "p": ONE, "o": [1, 1], "time": ONE, "event": ONE, "roles": ONE, "hops": 0, "view": 0}
+    fields |= {"origin": 0, "published": 0, "began": 0, "complete": 0} | changes
     return [1, *fields.values()]
 
 
@@ -446,7 +448,7 @@ def planned(at: int, value: Any) -> list[Any]:
 
 
 def forward(rows: Any, step: int = 1) -> list[Any]:
-    return [3, msgpack.packb(PLAN), step, GROUPS, rows, 0, 0, 0, False]
+    return [3, msgpack.packb(PLAN), step, GROUPS, rows, 0, 0, 0, False, False]
 
 
 def query(**changes: Any) -> list[Any]:
@@ -484,7 +486,9 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(triples(o=[2, 0])), "columns of 1 and of 2 rows"),
         (frame_of(triples(s=[1, 1])), "a literal as subject"),
         (frame_of(triples(p=[1, 1])), "a literal as predicate"),
-        (frame_of(triples(roles=[1, 1 << 24])), "a set of roles 16777216"),
+        (frame_of(triples(published=1 << 16)), "65536 is not an integer from 0 to 65535"),
+        (frame_of([37, 1, 19, 0, [3, 0]]), "3 sums; a power of two"),
+        (frame_of([40, 1, 32]), "32 is not an integer from 0 to 31"),
         (frame_of(triples(roles=struct.pack("<QB", 1 << 32, 8))), "4294967296 is not an integer from 0 to"),
         (frame_of(triples(time=b"\x01\x02\x03")), "3 bytes are not a column of numbers of 3 bytes"),
         (frame_of(triples(time=b"\x01\x02\x02\x02")), "4 bytes are not a column of numbers of 2 bytes"),
@@ -535,7 +539,7 @@ def query(**changes: Any) -> list[Any]:
         (frame_of([25, 0, 1, 2]), "KeyDepth: sub-keys under role 0, which has none"),
         (frame_of([25, 2, 1, 9]), "9 is not an integer from 0 to 8"),
         (frame_of([14, 1, 2, float("inf")]), "inf is not a number of seconds"),
-        (frame_of([10, 65_536]), "65536 is not an integer from 0 to 65535"),
+        (frame_of([10, 65_536, 0]), "65536 is not an integer from 0 to 65535"),
         (frame_of([*query()[:-2], float("nan"), 0]), "nan is not a number of seconds"),
         (frame_of([*query()[:-2], float("inf"), 0]), "inf is not a number of seconds"),
         (frame_of([*query()[:-2], -1, 0]), "-1 is not a number of seconds"),

@@ -1,0 +1,75 @@
+"""Resume tokens: where a subscriber goes on, as bytes to be stored with what it has made of its answers.
+
+::
+
+    magic (8) | version (1) | query (8) | subscription (8) | given (8) | lost (8) | count (4)
+    | identities (8 each) | checksum (16)
+
+All numbers are big-endian.  ``query`` tells tokens of different queries apart (0: of an attachment by number).
+The checksum tells damage from truth; it is no secret, and whoever makes up a token names a subscription that
+a node knows, or is refused there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from p2prdf.errors import TokenRefused
+
+__all__ = ["IDENTITIES_MAX", "Token", "query_mark"]
+
+IDENTITIES_MAX: Final = 1 << 20
+"""Identities that a token is read with; a client lets fewer out unsettled."""
+
+_MAGIC: Final = b"p2prdf\r\n"
+_VERSION: Final = 1
+_HEAD: Final = struct.Struct(">8sBQQQQI")
+_CHECKSUM_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What a token says; fields as in :class:`p2prdf.client.ledger.Ledger`."""
+
+    query: int
+    subscription: int
+    given: int
+    lost: int
+    unsettled: tuple[int, ...]
+
+    def encode(self) -> bytes:
+        """Return the token as bytes: 61 and eight for each identity."""
+        head = _HEAD.pack(
+            _MAGIC, _VERSION, self.query, self.subscription, self.given, self.lost, len(self.unsettled)
+        )
+        body = head + struct.pack(f">{len(self.unsettled)}Q", *self.unsettled)
+        return body + _checksum(body)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Token:
+        """Read a token.  Raises TokenRefused for anything but what :meth:`encode` has made."""
+        if len(data) < _HEAD.size or not data.startswith(_MAGIC):
+            raise TokenRefused(f"{len(data)} bytes that do not begin like a resume token")
+        _, version, query, subscription, given, lost, count = _HEAD.unpack_from(data)
+        if version != _VERSION:
+            raise TokenRefused(f"a resume token of version {version}; version {_VERSION} is read here")
+        size = _HEAD.size + 8 * count + _CHECKSUM_BYTES
+        if count > IDENTITIES_MAX or len(data) != size:
+            raise TokenRefused(f"a resume token of {len(data)} bytes that should have {size}: it was cut or spliced")
+        body = data[:-_CHECKSUM_BYTES]
+        if _checksum(body) != data[-_CHECKSUM_BYTES:]:
+            raise TokenRefused("a resume token whose checksum is wrong: it was damaged")
+        return cls(query, subscription, given, lost, struct.unpack_from(f">{count}Q", data, _HEAD.size))
+
+
+def query_mark(query: str, algorithm: str, *, per_event: bool) -> int:
+    """Return a number, never 0, that tells a token of this query from others'."""
+    text = f"{algorithm}\n{per_event}\n{query}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") | 1
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=_CHECKSUM_BYTES, person=b"p2prdf-token").digest()

@@ -1,0 +1,301 @@
+"""Replica sets: the ``r`` peers that hold what lies under a key, for whole columns of keys at once.
+
+The problem
+-----------
+With complete knowledge of the ring every peer can say who holds a key: the peers in order of
+closeness, the first of each failure zone, ``r`` of them; where there are fewer zones than ``r``, the
+closest of those left over fill the row up.  Rank 0 is always the closest peer of all, the *primary*.
+This is asked for every triple under every role, and the view changes rarely.  So everything is computed once
+for a view, and a key then costs about what finding its owner costs.
+
+Clockwise
+---------
+The order is the same for all keys between two neighbours on the ring, so there are as many rows as peers and a
+binary search finds the row.  The rows come from one walk against the clock: the list of the ``r``
+nearest zones changes by moving the zone of the peer passed to the front.
+
+XOR
+---
+The order of two peers is decided by the highest bit in which they differ, and by nothing else of a key
+than this bit.  Think of all peers as one set.  At the highest bit in which its members differ it
+falls into two sets, and the key's bit says which comes first.  Going on like that there is always
+a list of sets in order of closeness, whatever the key's lower bits.  Two things keep it short.  It ends as soon
+as the sets before hold enough zones.  And of a set only those peers can matter whose zone
+no earlier set has, for an earlier set will have given its zone away (as long as fewer zones than ``r`` exist, the
+first ``r`` peers matter too).  When each set is one peer the row is decided.
+
+That is a tree of decisions: a node names a bit, a leaf a row.  Bits in which no set differs are never looked at, so
+peers crowded under one prefix cost nothing.  The first bits of a key are looked up in a
+table of nodes instead, which leaves few keys with a way to go: with random positions of N peers the sets of a
+node are single peers after little more than log2 N bits, and there are about 2 N nodes.  (Positions made
+for the purpose, each pair apart at another bit, can make that 64^r; members are trusted not to.)
+
+Rejected: a sorted table of boundaries.  Where a block of the ring has no peer, the order in it
+repeats the order of the block beside it, boundaries and all, and again for each empty block around
+them: two peers that share 40 bits would need 2^40 boundaries.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf.overlay.ownership import I64
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from p2prdf.keys import U64
+
+__all__ = ["ReplicaMap"]
+
+_BITS: Final = 64
+_TABLE_BITS_MAX: Final = 16
+
+Row: TypeAlias = tuple[int, ...]
+_Rows: TypeAlias = "list[Row]"
+_Bools: TypeAlias = npt.NDArray[np.bool_]
+
+
+class ReplicaMap:
+    """Who holds what, in a ring whose peers are all known.  It never changes: another view, another map."""
+
+    __slots__ = ("_finder", "_rows", "_table", "replicas", "size")
+
+    def __init__(self, contacts: Sequence[tuple[int, int, str]], metric: str, replicas: int):
+        """Make the map of all peers, each a (ring position, contact number, failure zone); at least one.
+
+        ``metric`` is "kademlia" (XOR) or "chord" (clockwise).  A peer whose zone is "" is a
+        zone of its own.  Positions and numbers must be distinct.
+        """
+        assert contacts
+        assert replicas >= 1
+        ranked = sorted(contacts)
+        positions = [key for key, _, _ in ranked]
+        assert len(set(positions)) == len(positions)
+        assert len({number for _, number, _ in ranked}) == len(ranked)
+        self.replicas = replicas
+        self.size = len(ranked)
+        choice = _Choice(_zone_numbers([zone for _, _, zone in ranked]), replicas)
+        self._finder: _Finder = _FINDERS[metric](positions, choice)
+        self._rows: _Rows = [tuple(ranked[place][1] for place in row) for row in self._finder.rows]
+        padding = (-1,) * replicas
+        self._table: I64 = np.array([(*row, *padding)[:replicas] for row in self._rows], np.int64)
+
+    def ranks(self, key: int) -> Row:
+        """Return the contact numbers of a key's replica set, the primary first; fewer where there are fewer peers."""
+        return self._rows[self._finder.find(key)]
+
+    def column(self, keys: U64) -> I64:
+        """Return :meth:`ranks` for a column of keys, as one row of ``replicas`` numbers each, filled up with -1."""
+        return self._table.take(self._finder.find_column(keys), axis=0)
+
+    def primaries(self, keys: U64) -> I64:
+        """Return the contact number of each key's primary."""
+        return self._table[:, 0].take(self._finder.find_column(keys))
+
+    def holds(self, keys: U64, number: int) -> _Bools:
+        """Return for each key whether a contact is in its replica set."""
+        return self._holding(number).take(self._finder.find_column(keys))
+
+    def both(self, keys: U64, number: int, other: int) -> _Bools:
+        """Return for each key whether two contacts are both in its replica set."""
+        return (self._holding(number) & self._holding(other)).take(self._finder.find_column(keys))
+
+    def shares(self, number: int, other: int) -> bool:
+        """Return whether there are keys that two contacts both hold."""
+        return bool((self._holding(number) & self._holding(other)).any())
+
+    def fellows(self, number: int) -> Row:
+        """Return the contacts that share keys with another, ascending, without itself."""
+        found = np.unique(self._table[self._holding(number)])
+        return tuple(each for each in found.tolist() if each not in (-1, number))
+
+    def _holding(self, number: int) -> _Bools:
+        holding: _Bools = (self._table == number).any(axis=1)
+        return holding
+
+    def list(self, keys: Iterable[int]) -> _Rows:
+        """Return :meth:`ranks` for a few keys in a plain list."""
+        rows, find = self._rows, self._finder.find
+        return [rows[find(key)] for key in keys]
+
+
+def _zone_numbers(zones: Sequence[str]) -> tuple[int, ...]:
+    """Number the zones; a peer without one gets a number of its own."""
+    numbers: dict[str, int] = {}
+    return tuple(
+        numbers.setdefault(zone, len(numbers)) if zone else len(zones) + place for place, zone in enumerate(zones)
+    )
+
+
+class _Choice:
+    """Who of the peers in order of closeness is taken."""
+
+    __slots__ = ("crowded", "replicas", "zone", "zones")
+
+    def __init__(self, zone: tuple[int, ...], replicas: int):
+        self.zone = zone
+        self.replicas = replicas
+        self.zones = min(len(set(zone)), replicas)
+        self.crowded = self.zones < replicas  # rows have to be filled up
+
+    def take(self, order: Iterable[int]) -> Row:
+        """Return the row of the peers in order; those left out must not matter."""
+        taken: list[int] = []
+        left: list[int] = []
+        zones: set[int] = set()
+        for place in order:
+            if len(zones) < self.zones and self.zone[place] not in zones:
+                zones.add(self.zone[place])
+                taken.append(place)
+            else:
+                left.append(place)
+        return tuple(taken + left)[: self.replicas]
+
+
+class _Finder(Protocol):
+    """Rows of places (indices into the sorted positions), and which of them is a key's."""
+
+    rows: _Rows
+
+    def find(self, key: int) -> int: ...
+
+    def find_column(self, keys: U64) -> I64: ...
+
+
+class _Clockwise:
+    """Row i belongs to the keys that end with the i-th position."""
+
+    __slots__ = ("_column", "_positions", "rows")
+
+    def __init__(self, positions: list[int], choice: _Choice):
+        self._positions = positions
+        self._column: U64 = np.array(positions, np.uint64)
+        size = len(positions)
+        found: dict[int, Row] = {}
+        nearest: list[int] = []  # the nearest peer of each of the nearest zones, nearest first
+        for step in range(2 * size, 0, -1):  # once around to know what follows, once more for the rows
+            place = step % size
+            others = [each for each in nearest if choice.zone[each] != choice.zone[place]]
+            nearest = [place, *others][: choice.replicas]
+            # What fills a row up is among the next peers, as many of them as a row has.
+            after = range(place, place + (min(size, choice.replicas) if choice.crowded else 0))
+            filling = (each % size for each in after)
+            found[place] = tuple(dict.fromkeys((*nearest, *filling)))[: choice.replicas]
+        self.rows = [found[place] for place in range(size)]
+
+    def find(self, key: int) -> int:
+        place = bisect_left(self._positions, key)
+        return place if place < len(self._positions) else 0
+
+    def find_column(self, keys: U64) -> I64:
+        places = np.searchsorted(self._column, keys)
+        places[places == len(self._column)] = 0
+        return places
+
+
+_Sets: TypeAlias = "list[list[int]]"
+
+
+class _Decisions:
+    """The tree of decisions; a node is (bit, node or row if it is 0, if it is 1), and row i is written ~i."""
+
+    __slots__ = (
+        "_below", "_bit", "_choice", "_positions", "_shift", "_sides", "_table", "_table_list", "_tree", "rows",
+    )  # fmt: skip
+
+    def __init__(self, positions: list[int], choice: _Choice):
+        self._positions = positions
+        self._choice = choice
+        self._tree: list[tuple[int, int, int]] = []
+        number: dict[Row, int] = {}
+        root = self._grow([list(range(len(positions)))], number)
+        self.rows = list(number)
+        self._bit: U64 = np.array([bit for bit, _, _ in self._tree], np.uint64)
+        self._sides: I64 = np.array([sides for _, *sides in self._tree], np.int64).reshape(-1, 2)
+        depth = min(len(positions).bit_length() + 5, _TABLE_BITS_MAX)
+        self._below = _BITS - depth
+        self._shift = np.uint64(self._below)
+        prefixes = np.arange(1 << depth, dtype=np.uint64) << self._shift
+        self._table: I64 = self._descend(prefixes, np.full(len(prefixes), root), self._below)
+        self._table_list: list[int] = self._table.tolist()
+
+    # --- growing ---------------------------------------------------------------------------------
+
+    def _grow(self, sets: _Sets, number: dict[Row, int]) -> int:
+        """Return the node that decides the order of these sets; at most 64 deep."""
+        positions = self._positions
+        spread = [positions[peers[0]] ^ positions[peers[-1]] for peers in sets]
+        bit = max(spread).bit_length() - 1
+        if bit < 0:
+            row = self._choice.take(peers[0] for peers in sets)
+            return ~number.setdefault(row, len(number))
+        halves = [
+            self._split(peers, bit) if differ >> bit else (peers, [])
+            for peers, differ in zip(sets, spread, strict=True)
+        ]
+        unset = self._grow(self._trim(half for low, high in halves for half in (low, high)), number)
+        put = self._grow(self._trim(half for low, high in halves for half in (high, low)), number)
+        if unset == put:
+            return unset
+        self._tree.append((bit, unset, put))
+        return len(self._tree) - 1
+
+    def _split(self, peers: list[int], bit: int) -> tuple[list[int], list[int]]:
+        """Part ascending places at the highest bit in which they differ."""
+        positions = self._positions
+        middle = positions[peers[-1]] >> bit << bit
+        cut = bisect_left(peers, middle, key=positions.__getitem__)
+        return peers[:cut], peers[cut:]
+
+    def _trim(self, sets: Iterable[list[int]]) -> _Sets:
+        """Leave out who cannot be in the row, whatever the key's bits below."""
+        zone, replicas, crowded = self._choice.zone, self._choice.replicas, self._choice.crowded
+        trimmed: _Sets = []
+        seen: set[int] = set()
+        count = 0
+        for peers in sets:
+            if not peers:
+                continue
+            fills = crowded and count < replicas
+            kept = peers if fills or not seen else [place for place in peers if zone[place] not in seen]
+            if kept:
+                trimmed.append(kept)
+                seen.update(zone[place] for place in kept)
+            count += len(peers)
+            if len(seen) >= self._choice.zones and not (crowded and count < replicas):
+                break
+        return trimmed
+
+    # --- finding ---------------------------------------------------------------------------------
+
+    def find(self, key: int) -> int:
+        tree = self._tree
+        node = self._table_list[key >> self._below]
+        while node >= 0:
+            bit, unset, put = tree[node]
+            node = put if key >> bit & 1 else unset
+        return ~node
+
+    def find_column(self, keys: U64) -> I64:
+        nodes = self._table.take((keys >> self._shift).view(np.int64))
+        return ~self._descend(keys, nodes, 0)
+
+    def _descend(self, keys: U64, nodes: I64, lowest: int) -> I64:
+        """Follow the keys' bits down to ``lowest``, or to leaves; ``nodes`` is changed."""
+        pending = np.flatnonzero(nodes >= 0)
+        at, wanted = nodes[pending], keys[pending]
+        while len(pending):
+            bit = self._bit[at]
+            at = np.where(bit >= lowest, self._sides[at, ((wanted >> bit) & np.uint64(1)).view(np.int64)], at)
+            nodes[pending] = at
+            on = np.flatnonzero((at >= 0) & (bit >= lowest))
+            pending, at, wanted = pending[on], at[on], wanted[on]
+        return nodes
+
+
+_FINDERS: Final[dict[str, Callable[[list[int], _Choice], _Finder]]] = {"kademlia": _Decisions, "chord": _Clockwise}

@@ -1,0 +1,159 @@
+"""How beliefs get around: rumours, comparisons, and the first comparison of a newcomer.
+
+*Rumours.*  A new belief is passed on with everything that is said, and as long as there are any, some others are told
+every ``gossip_seconds``; the first round follows at once.
+
+*Comparisons.*  Now and then two members compare one number for each part of the ring, and send each other all beliefs
+about the parts that differ.  One such comparison in four is with somebody believed dead, if there is any: it hears that
+it is believed dead and objects, if it lives, and both sides of a healed partition learn of each other.
+
+*Joining* is comparing.  A newcomer compares with members it was introduced to, and takes in what they send, until its
+numbers equal theirs.  Then it knows all there is, also what is believed of its own key, and only then it becomes a
+member and tells.  While others change all the time, numbers may never be equal at the right moment: after ``JOINS_MAX``
+answers what it was sent must do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from p2prdf.overlay.swim_messages import Compare, Gossip, Share, State
+from p2prdf.overlay.swim_probe import sample
+from p2prdf.overlay.swim_table import pages
+
+if TYPE_CHECKING:
+    from p2prdf.overlay.swim_config import Entropy, SwimConfig
+    from p2prdf.overlay.swim_messages import Record, SwimMessage
+    from p2prdf.overlay.swim_own import Own
+    from p2prdf.overlay.swim_table import News, Table
+    from p2prdf.overlay.timers import Timers
+    from p2prdf.wire.messages import Contact
+
+__all__ = ["Exchange", "Member"]
+
+DOORS_MAX: Final = 16
+JOINS_MAX: Final = 20
+DOORS_AT_ONCE: Final = 2
+JOIN_PAUSES_MAX: Final = 10
+"""The pause between two attempts to join grows up to so many times the first."""
+GONE_SHARE: Final = 0.25
+"""Part of the comparisons that are with somebody believed dead, if there is any."""
+
+
+class Member(Protocol):
+    """The member whose beliefs these are."""
+
+    now: float
+
+    def post(self, to: Contact, message: SwimMessage, news: tuple[Record, ...] | None = None) -> None:
+        """Send a message, with news, or with exactly these."""
+        ...
+
+    def some(self, count: int) -> list[Contact]:
+        """Return some living others, in random order."""
+        ...
+
+    def tidy(self) -> None:
+        """Do what is to be done now and then."""
+        ...
+
+
+class Exchange:
+    """Rumours and comparisons of one member."""
+
+    def __init__(
+        self, member: Member, own: Own, table: Table, news: News, timers: Timers, config: SwimConfig, entropy: Entropy
+    ):
+        self._member, self._own, self._table, self._news = member, own, table, news
+        self._timers, self._config, self._entropy = timers, config, entropy
+        self._doors: dict[Contact, None] = {}
+        self._joins = 0
+        self._answers = 0
+        self._comparing = False
+        self._telling = False
+        self._told_at = 0.0
+
+    # --- rumours ---------------------------------------------------------------------------------
+
+    def pass_on(self, record: Record) -> None:
+        """Tell others of a belief, beginning at once."""
+        self._news.add(record)
+        self._tell_soon()
+
+    def _tell_soon(self) -> None:
+        if not self._telling:
+            self._telling = True
+            self._timers.at(max(self._member.now, self._told_at + self._config.gossip_seconds), self._tell)
+
+    def _tell(self) -> None:
+        self._telling = False
+        self._told_at = self._member.now
+        if not self._table.living:
+            self._news.clear()
+        for contact in self._member.some(self._config.gossip_peers):
+            if len(self._news):
+                self._member.post(contact, Gossip())
+        if len(self._news):
+            self._tell_soon()
+
+    # --- joining ---------------------------------------------------------------------------------
+
+    def introduced(self, contact: Contact) -> None:
+        """Compare with somebody who has just answered: to join, or because it may know others."""
+        if self._own.member:
+            self._member.post(contact, self._comparison())
+            return
+        self._doors[contact] = None
+        while len(self._doors) > DOORS_MAX:
+            del self._doors[next(iter(self._doors))]
+        if not self._comparing:
+            self._comparing = True
+            self._compare()
+
+    def joined(self) -> None:
+        """Compare as a member from now on."""
+        self._doors.clear()
+        if not self._comparing:
+            self._comparing = True
+            self._timers.at(self._member.now + self._config.exchange_seconds, self._compare)
+
+    def left_out(self) -> None:
+        """Join again, later, by whoever is known."""
+        self._doors = dict.fromkeys(self._member.some(DOORS_MAX)) or self._doors
+
+    # --- comparisons -----------------------------------------------------------------------------
+
+    def _comparison(self, *, reply: bool = False) -> Compare:
+        return Compare(self._table.digests(self._own.known_as), reply)
+
+    def _compare(self) -> None:
+        """Compare with somebody: while joining with whoever was introduced, later with anyone, also the dead."""
+        if self._own.member:
+            dead = [record.contact for record in self._table.gone if record.state is State.DEAD]
+            lost = dead and (not self._table.living or self._entropy.random() < GONE_SHARE)
+            whom = sample(dead, 1, self._entropy) if lost else self._member.some(1)
+            pause = self._config.exchange_seconds * (0.75 + self._entropy.random() / 2)
+        else:
+            self._joins += 1
+            whom = sample(list(self._doors), DOORS_AT_ONCE, self._entropy)
+            pause = self._config.join_seconds * min(self._joins, JOIN_PAUSES_MAX)
+        for contact in whom:
+            self._member.post(contact, self._comparison())
+        self._member.tidy()
+        self._timers.at(self._member.now + pause, self._compare)
+
+    def compared(self, sender: Contact, theirs: Compare) -> None:
+        """Send what differs, and the own side of it.  Who is no member yet has nothing to tell."""
+        ours = self._comparison()
+        differ = [one != other for one, other in zip(ours.digests, theirs.digests, strict=True)]
+        if self._own.member:
+            if any(differ):
+                for page in pages(self._table.of_buckets(differ, self._own.record)):
+                    self._member.post(sender, Share(), page)
+            if not theirs.reply:
+                self._member.post(sender, replace(ours, reply=True))
+        elif theirs.reply:
+            self._answers += 1
+            if not any(differ) or self._answers >= JOINS_MAX:
+                self._own.apply()

@@ -1,0 +1,276 @@
+"""Finding out who lives: probes in turn, examinations, and probes on behalf of others.
+
+*In turn* (SWIM, section 4.3).  Once a period the next of all others, in an order shuffled for each round, is probed.
+If it does not answer in time, some others are asked to probe it (section 3.1), a connection with it is tried, and it
+is probed once more.  If no answer has come by the end of the period either, it is *silent*.
+
+*Examination.*  When a connection with a member broke, nobody waits for its turn: it is probed three times within
+``examine_seconds``, and all else happens at once.
+
+What is made of silence is decided in :mod:`p2prdf.overlay.swim`.  One thing is found out here: whether a connection was
+*refused*.  The kernel accepts connections for a process, however busy that is; so a refusal
+together with silence tells a process that is gone from one that is held up.
+
+*Local health* (Lifeguard, section IV.A).  ``score`` goes up when this peer seems to be the one with the problem: it
+wakes late, nobody whom it asked for help reports anything, it is itself suspected.  Answers bring it down.  Periods
+and timeouts of probes in turn grow with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from p2prdf.overlay.swim_messages import Answer, AskProbe, Probe, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from p2prdf.overlay.swim_config import Entropy, SwimConfig
+    from p2prdf.overlay.swim_messages import Record, SwimMessage
+    from p2prdf.overlay.timers import Timers
+    from p2prdf.wire.messages import Contact
+
+__all__ = ["Hub", "Prober", "sample"]
+
+SCORE_MAX: Final = 3
+EXCUSES_MAX: Final = 3
+"""So often is an end put off because this peer was late itself."""
+PROBINGS_MAX: Final = 256
+RELAYS_MAX: Final = 256
+_EXAMINE_PROBES: Final = 3
+
+_T = TypeVar("_T")
+
+
+class Hub(Protocol):
+    """What probing needs of the member it belongs to."""
+
+    now: float
+    living: dict[int, Record]
+
+    def post(self, to: Contact, message: SwimMessage) -> None:
+        """Send a message, with news."""
+        ...
+
+    def knock(self, contact: Contact) -> None:
+        """Have a connection tried."""
+        ...
+
+    def silent(self, contact: Contact, *, refused: bool) -> None:
+        """Draw a conclusion: a member has not answered, and perhaps refuses connections."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Probing:
+    """One member that is being probed."""
+
+    contact: Contact
+    examined: bool
+    numbers: list[int] = field(default_factory=list)
+    refused: bool = False
+    helpers: int = 0
+    reports: int = 0
+    excuses: int = 0
+
+
+class Prober:
+    """The probes of one peer, and those it carries out for others."""
+
+    def __init__(self, hub: Hub, timers: Timers, config: SwimConfig, entropy: Entropy):
+        self._hub, self._timers, self._config, self._entropy = hub, timers, config, entropy
+        self._number = entropy.getrandbits(62)
+        self._probing: dict[int, _Probing] = {}
+        self._asked: dict[int, tuple[_Probing, float]] = {}
+        self._relays: dict[int, tuple[Contact, AskProbe]] = {}
+        self._turns: list[int] = []
+        self._started = False
+        self.score = 0
+
+    @property
+    def under_way(self) -> int:
+        """Number of members that are being probed."""
+        return len(self._probing)
+
+    def start(self) -> None:
+        """Begin to probe in turn."""
+        if not self._started:
+            self._started = True
+            self._timers.at(self._hub.now + self._config.probe_seconds * self._entropy.random(), self._turn)
+
+    def trouble(self) -> None:
+        """Note that this peer seems to be the one with the problem."""
+        self.score = min(self.score + 1, SCORE_MAX)
+
+    # --- whom ------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        self._timers.at(self._hub.now + self._config.probe_seconds * (1 + self.score), self._turn)
+        living = self._hub.living
+        for refilled in (False, True):
+            if refilled:
+                self._turns = sample(list(living), len(living), self._entropy)
+            while self._turns:
+                record = living.get(self._turns.pop())
+                if record is not None:
+                    self.probe(record.contact)
+                    return
+
+    def probe(self, contact: Contact) -> None:
+        """Probe a member, if that is not being done."""
+        if contact.key in self._probing or len(self._probing) >= PROBINGS_MAX:
+            return
+        probing = self._probing[contact.key] = _Probing(contact, examined=False)
+        self._ask(probing)
+        self._timers.at(self._hub.now + self._timeout, lambda: self._seek_help(probing))
+
+    def examine(self, contact: Contact, *, refused: bool = False) -> None:
+        """Find out within ``examine_seconds`` whether a member lives.  ``refused``: a connection with it was."""
+        probing = self._probing.get(contact.key)
+        if probing is None or not probing.examined or probing.contact != contact:
+            if probing is not None:
+                self._end(probing)
+            elif len(self._probing) >= PROBINGS_MAX:
+                return
+            probing = self._probing[contact.key] = _Probing(contact, examined=True)
+            self._examine_again(probing, _EXAMINE_PROBES)
+            self._hub.knock(contact)
+            self._ask_helpers(probing)
+        probing.refused |= refused
+
+    def refused(self, contact: Contact) -> None:
+        """Take note that a connection to a member was refused."""
+        probing = self._probing.get(contact.key)
+        if probing is not None and probing.contact == contact:
+            probing.refused = True
+        elif (record := self._hub.living.get(contact.key)) is not None and record.contact == contact:
+            self.examine(contact, refused=True)
+
+    def heard(self, contact: Contact, *, answered: bool = False) -> None:
+        """Take note that a member has said something; ``answered``: to a question that is waiting.
+
+        In an examination only an answer counts: anything else may have been on its way since before.
+        """
+        probing = self._probing.get(contact.key)
+        if probing is not None and probing.contact == contact and (answered or not probing.examined):
+            self._end(probing)
+            self.score = max(self.score - 1, 0)
+
+    def gone(self, key: int) -> None:
+        """Stop probing a member that is known to be gone."""
+        if key in self._probing:
+            self._end(self._probing[key])
+
+    # --- probing ---------------------------------------------------------------------------------
+
+    @property
+    def _timeout(self) -> float:
+        return self._config.probe_timeout_seconds * (1 + self.score)
+
+    def _next(self) -> int:
+        self._number = (self._number + 1) % (1 << 62)
+        return self._number
+
+    def _ask(self, probing: _Probing) -> None:
+        number = self._next()
+        probing.numbers.append(number)
+        self._asked[number] = probing, self._hub.now
+        self._hub.post(probing.contact, Probe(number))
+
+    def _examine_again(self, probing: _Probing, times: int) -> None:
+        if self._probing.get(probing.contact.key) is not probing:
+            return
+        if times:
+            self._ask(probing)
+            pause = self._config.examine_seconds / _EXAMINE_PROBES
+            self._timers.at(self._hub.now + pause, lambda: self._examine_again(probing, times - 1))
+        else:
+            self._conclude(probing)
+
+    def _seek_help(self, probing: _Probing) -> None:
+        if self._probing.get(probing.contact.key) is not probing:
+            return
+        self._ask(probing)
+        self._hub.knock(probing.contact)
+        self._ask_helpers(probing)
+        self._timers.at(self._hub.now + self._timeout, lambda: self._conclude(probing))
+
+    def _ask_helpers(self, probing: _Probing) -> None:
+        others = [record.contact for record in self._hub.living.values() if record.contact != probing.contact]
+        helpers = sample(others, self._config.helpers, self._entropy)
+        probing.helpers = len(helpers)
+        for helper in helpers:
+            number = self._next()
+            probing.numbers.append(number)
+            self._asked[number] = probing, self._hub.now
+            self._hub.post(helper, AskProbe(number, probing.contact))
+
+    def _conclude(self, probing: _Probing) -> None:
+        """Say that a member is silent, unless that may be this peer's own fault."""
+        if self._probing.get(probing.contact.key) is not probing:
+            return
+        if self._hub.now < self._timers.grace_until and probing.excuses < EXCUSES_MAX:
+            probing.excuses += 1
+            self._ask(probing)
+            self._timers.at(self._timers.grace_until, lambda: self._conclude(probing))
+            return
+        self._end(probing)
+        if probing.helpers and not probing.reports:
+            self.trouble()
+        self._hub.silent(probing.contact, refused=probing.refused)
+
+    def _end(self, probing: _Probing) -> None:
+        if self._probing.get(probing.contact.key) is probing:
+            del self._probing[probing.contact.key]
+        for number in probing.numbers:
+            self._asked.pop(number, None)
+
+    # --- messages --------------------------------------------------------------------------------
+
+    def answered(self, sender: Contact, answer: Answer) -> float | None:
+        """Take in an answer; return when it was asked for, or None if it answers no question of this peer."""
+        relay = self._relays.get(answer.request)
+        if relay is not None and relay[1].target == sender:
+            self._report(answer.request, heard=True)
+            return None
+        probing, asked_at = self._asked.get(answer.request, (None, 0.0))
+        if probing is None or probing.contact != sender:
+            return None
+        self.heard(sender, answered=True)
+        return asked_at
+
+    def help(self, sender: Contact, question: AskProbe) -> None:
+        """Probe a peer on behalf of another."""
+        if len(self._relays) >= RELAYS_MAX:
+            return
+        number = self._next()
+        self._relays[number] = sender, question
+        self._hub.post(question.target, Probe(number))
+        until = self._hub.now + 0.8 * self._config.probe_timeout_seconds
+        self._timers.at(until, lambda: self._report(number, heard=False))
+
+    def _report(self, number: int, *, heard: bool) -> None:
+        relay = self._relays.pop(number, None)
+        if relay is not None:
+            self._hub.post(relay[0], Report(relay[1].request, heard))
+
+    def reported(self, report: Report) -> None:
+        """Take in what somebody asked for help has found."""
+        probing, _ = self._asked.get(report.request, (None, 0.0))
+        if probing is None:
+            return
+        probing.reports += 1
+        if report.heard:
+            self.heard(probing.contact, answered=True)
+
+
+def sample(of: Sequence[_T], count: int, entropy: Entropy) -> list[_T]:
+    """Return some of a sequence in random order, all of it if there are no more."""
+    rest = list(of)
+    taken = []
+    for place in range(min(count, len(rest))):
+        other = place + int(entropy.random() * (len(rest) - place))
+        rest[place], rest[other] = rest[other], rest[place]
+        taken.append(rest[place])
+    return taken

@@ -1,0 +1,150 @@
+"""The kinds of items that peers keep, as repair and snapshots see them: keys, identities, and messages to make of them.
+
+Sixteen kinds are triples under a role, eight for triples and eight for publication events; one is all rows that
+wait, queries among them; one is the later links of CQC chains, that say which triples to keep.  Records of
+subscriptions are a kind of their own, kept by the home.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf import keys
+from p2prdf.columns import ARRAYS, Column, as_array
+from p2prdf.peer.repair import Items
+from p2prdf.store.items import LinkItems, RowItems
+from p2prdf.store.tables import Tables
+from p2prdf.wire.messages import IndexQuery, IndexTriples, Message
+
+if TYPE_CHECKING:
+    from p2prdf.peer.engine import Engine
+    from p2prdf.peer.repair import Kind
+    from p2prdf.rdf.query import Plan
+
+__all__ = ["HOME", "table_kinds"]
+
+ROWS: Final = 16
+LINKS: Final = 17
+HOME: Final = 18
+
+
+def table_kinds(tables: Tables, engine: Engine) -> list[Kind]:
+    """Return the kinds that the tables hold: what is waited for first."""
+    triples = [_Triples(tables, engine, role, per_event) for per_event in (False, True) for role in range(8)]
+    return [_Rows(tables, engine), _Links(tables), *triples]
+
+
+def _handles(tables: Tables, handles: npt.NDArray[Any]) -> Column:
+    return handles if tables.columns is ARRAYS else handles.tolist()
+
+
+class _Triples:
+    """Triples, or publication events, under one role."""
+
+    def __init__(self, tables: Tables, engine: Engine, role: int, per_event: bool):
+        self.number = role + (keys.EVENT_SHIFT if per_event else 0)
+        self._tables, self._engine, self._role, self._per_event = tables, engine, role, per_event
+
+    @property
+    def version(self) -> int:
+        """What changes when anything held does."""
+        return self._tables.version
+
+    def items(self) -> Items:
+        """Return all triples under the role."""
+        held = self._tables.triple_items(self._role, self._per_event)
+        return Items(as_array(held.ring_keys), as_array(held.identities), as_array(held.handle, np.int64))
+
+    def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
+        """Return triples, as they are indexed."""
+        if not len(places):
+            return
+        index = _handles(self._tables, places)
+        columns = self._tables.export_triples(self._role, self._per_event, index)
+        for start, stop in self._engine.cutter.slices(len(places), columns[:3]):
+            s, p, o, time, event, roles = (column[start:stop] for column in columns)
+            yield IndexTriples(s, p, o, time, event, roles)
+
+
+class _Parts:
+    """Items that come in parts, each of a plan and step; a place counts through all of them."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[int, Plan, int, npt.NDArray[Any]]] = []
+
+    def gather(self, parts: Iterable[RowItems | LinkItems]) -> Items:
+        """Take in all parts."""
+        self._parts = []
+        found_keys, found_ids, count = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)], 0
+        for plan, step, handles, ring, identities in parts:
+            self._parts.append((count, plan, step, np.asarray(handles)))
+            found_keys.append(as_array(ring))
+            found_ids.append(as_array(identities))
+            count += len(identities)
+        return Items(np.concatenate(found_keys), np.concatenate(found_ids), np.arange(count, dtype=np.int64))
+
+    def chosen(self, places: npt.NDArray[np.int64]) -> list[tuple[Plan, int, npt.NDArray[Any]]]:
+        """Return plan, step and handles of what is at some places, a part at a time.
+
+        What waits under several keys has several places, and is there once.
+        """
+        found = []
+        for first, plan, step, handles in self._parts:
+            here = places[(places >= first) & (places < first + len(handles))] - first
+            if len(here):
+                found.append((plan, step, np.unique(handles[here])))
+        return found
+
+
+class _Rows:
+    """Rows that wait, queries among them."""
+
+    number = ROWS
+
+    def __init__(self, tables: Tables, engine: Engine):
+        self._tables, self._engine = tables, engine
+        self._parts = _Parts()
+
+    @property
+    def version(self) -> int:
+        """What changes when anything held does."""
+        return self._tables.version
+
+    def items(self) -> Items:
+        """Return all rows of groups that live."""
+        return self._parts.gather(self._tables.row_items())
+
+    def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
+        """Return rows, as they are forwarded."""
+        for plan, step, handles in self._parts.chosen(places):
+            rows = self._tables.export_rows(plan, step, _handles(self._tables, handles))
+            yield from self._engine.forwards(rows)
+
+
+class _Links:
+    """What later links of CQC chains wait for."""
+
+    number = LINKS
+
+    def __init__(self, tables: Tables):
+        self._tables = tables
+        self._parts = _Parts()
+
+    @property
+    def version(self) -> int:
+        """What changes when anything held does."""
+        return self._tables.version
+
+    def items(self) -> Items:
+        """Return all links of groups that live."""
+        return self._parts.gather(self._tables.link_items())
+
+    def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
+        """Return links, as they are installed."""
+        for plan, step, numbers in self._parts.chosen(places):
+            groups, _ = self._tables.export_groups(plan, _handles(self._tables, numbers))
+            yield IndexQuery(plan, step, groups)

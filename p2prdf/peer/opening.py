@@ -1,0 +1,262 @@
+"""Subscriptions are opened, planned and installed here, at the home of their query.
+
+Opening a query that nobody waits for yet goes through four stages, each of which may need other
+peers: *rates* are asked for, so that the rarest pattern comes first; the roles of the plan are
+*advertised* to every peer, so that triples are indexed where the plan will look; the query is
+*stamped* and *installed* at the owners of its first pattern (CQC: of all its patterns); then the
+subscriber is told that it is live.  Equal queries join the group at the third stage.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from functools import partial
+
+from p2prdf import hlc, keys
+from p2prdf.columns import as_list
+from p2prdf.continuous.home import Group, Home, Subscription
+from p2prdf.continuous.order import evaluation_order
+from p2prdf.errors import Busy
+from p2prdf.peer.by_key import ByKey
+from p2prdf.peer.exchange import Exchange
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Algorithm, Plan, constant_mask, make_plan
+from p2prdf.store.tables import Tables
+from p2prdf.wire.messages import (
+    Advertise,
+    Contact,
+    GetRates,
+    Groups,
+    IndexQuery,
+    OpenSubscription,
+    Rates,
+    SubscriptionOpened,
+    SubscriptionRefused,
+)
+
+__all__ = ["Opening", "opened_message"]
+
+
+class Opening:
+    """Openings under way at a home; ``begin`` begins to deliver a subscription that is live."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        by_key: ByKey,
+        home: Home,
+        tables: Tables,
+        dictionary: TermDictionary,
+        *,
+        add_roles: Callable[[int, int], None],
+        begin: Callable[[Subscription], None],
+    ):
+        self._exchange = exchange
+        self._by_key = by_key
+        self._home = home
+        self._tables = tables
+        self._columns = tables.columns
+        self._dictionary = dictionary
+        self._add_roles = add_roles
+        self._begin = begin
+        self._confirmed = exchange.config.fixed_roles
+        self._confirmed_at = 0
+        """Stamp of the last time that roles were confirmed by all peers."""
+        self._planning: dict[int, tuple[Group, float]] = {}
+        self._settling: list[tuple[float, int]] = []
+
+    # --- opening ---------------------------------------------------------------------------------
+
+    def open(self, sender: Contact, message: OpenSubscription) -> None:
+        """Open a subscription."""
+        if not self._by_key.at_owner(message.key, message, sender):
+            return
+        known = self._home.opened(message.subscriber, message.request)
+        if known is not None:
+            if known.group.plan is not None and not known.opening:
+                self._by_key.reply(message.subscriber, opened_message(known, message.request))
+            return
+        group, new = self._home.open_group(message, self._exchange.tick())
+        if any(each.request == message.request and each.subscriber == message.subscriber for each in group.waiting):
+            return
+        group.waiting.append(message)
+        if new:
+            self._ask_rates(group)
+        elif group.plan is not None:
+            self._advertise(group)
+
+    def _ask_rates(self, group: Group) -> None:
+        """Ask the owners of the patterns' keys how many triples came under them."""
+        query = group.query
+        try:
+            terms = self._dictionary.intern_all(query.constants)
+        except Busy as error:
+            self._refuse(group, error)
+            return
+        self._planning[group.identity] = (group, self._exchange.now + self._exchange.config.rates_seconds)
+        wanted = [
+            (at, constant_mask(pattern)) for at, pattern in enumerate(query.patterns) if constant_mask(pattern)
+        ]
+        if len(query.patterns) == 1 or not wanted:
+            self._plan(group)
+            return
+        group.unanswered = len(wanted)
+        hashes = self._dictionary.hashes
+        for at, role in wanted:
+            triple = [terms[~slot] if slot < 0 else terms[0] for slot in query.patterns[at]]
+            key = keys.role_key(role, *(hashes[term] for term in triple))
+            position, roles, s, p, o = (self._columns.column([each], "uint32") for each in (at, role, *triple))
+            message = GetRates(group.identity, self._exchange.own, position, roles, s, p, o)
+            self._by_key.to_owner(key, message)
+
+    def _refuse(self, group: Group, error: Busy) -> None:
+        for opening in group.waiting:
+            self._by_key.reply(opening.subscriber, SubscriptionRefused(opening.request, error.code, str(error)))
+        group.waiting.clear()
+        self._home.drop(group)
+
+    def rates(self, message: Rates) -> None:
+        """Note what an owner counted; plan when all have answered."""
+        entry = self._planning.get(message.request)
+        if entry is None:
+            return
+        group = entry[0]
+        for position, count in zip(as_list(message.position), as_list(message.counts), strict=True):
+            group.unanswered -= 1
+            if count and 0 <= position < len(group.query.patterns):
+                group.counts[position] = count - 1
+        if group.unanswered <= 0:
+            self._plan(group)
+
+    def _plan(self, group: Group) -> None:
+        del self._planning[group.identity]
+        order = evaluation_order(group.query, group.counts)
+        group.plan = make_plan(group.query, order, group.algorithm, per_event=group.per_event)
+        self._advertise(group)
+
+    # --- advertising -----------------------------------------------------------------------------
+
+    def _advertise(self, group: Group) -> None:
+        """See to it that every peer indexes under the roles of a plan, then install."""
+        assert group.plan is not None
+        missing = group.plan.roles & ~self._confirmed
+        if not missing:
+            self._install(group, exact=False)
+            return
+        gap = self._exchange.cache.gap()
+        if gap is not None:  # not all peers are known yet
+            self._exchange.park([gap], partial(self._advertise, group))
+            return
+        since = self._exchange.tick()
+        self._add_roles(missing, since)
+
+        def done() -> None:
+            self._confirmed |= missing
+            self._confirmed_at = self._exchange.tick()
+            self._install(group, exact=True)
+
+        token = self._exchange.token(done)
+        for contact in self._exchange.cache.contacts():
+            if contact.key != self._exchange.own.key:
+                self._exchange.send(contact, Advertise(missing, since), (token,))
+        self._exchange.release((token,))
+
+    # --- installing ------------------------------------------------------------------------------
+
+    def _install(self, group: Group, *, exact: bool) -> None:
+        """Stamp the subscriptions that wait and let the query wait at its owners."""
+        if not group.waiting:
+            return
+        exchange = self._exchange
+        plan = group.plan
+        assert plan is not None
+        stamp = exchange.tick()
+        since = hlc.floor(stamp)
+        if exact or group.youngest >= since or self._confirmed_at >= since:
+            since = hlc.Stamp(stamp)
+        refresh = since if group.subscriptions else 0
+        opened = [
+            self._home.subscribe(group, opening, since, exchange.now) for opening in group.waiting
+        ]
+        group.waiting.clear()
+
+        def live() -> None:
+            for subscription in opened:
+                self._tell_when_past(subscription)
+
+        token = exchange.token(live, exchange.spare)
+        groups = self._columns_of(group)
+        last = len(plan.steps) if plan.algorithm is Algorithm.CQC else 1
+        for step in range(last):
+            message = IndexQuery(plan, step, groups, refresh)
+            for key in self.install_keys(plan, step, group):
+                self._by_key.to_all(key, message, (token,))
+        exchange.release((token,))
+
+    def _columns_of(self, group: Group) -> Groups:
+        make = self._columns.column
+        lease = hlc.from_seconds(self._exchange.now + self._exchange.config.group_lease_seconds)
+        params = self._dictionary.intern_all(group.query.constants)
+        return Groups(
+            make([group.identity]), make([group.since_min]), make([group.since_max]), make([lease]),
+            tuple(make([term], "uint32") for term in params),
+        )  # fmt: skip
+
+    def install_keys(self, plan: Plan, step: int, group: Group) -> list[int]:
+        """Return the ring keys at which a step's pattern waits."""
+        at = plan.steps[step]
+        if at.role == keys.ANY:
+            return [int(keys.bucket_key(bucket)) for bucket in range(keys.BUCKETS)]
+        hashes = [self._dictionary.hashes[term] for term in self._dictionary.intern_all(group.query.constants)]
+        parts = [hashes[~slot] if slot < 0 else 0 for slot in at.pattern]
+        return [int(keys.role_key(at.role, *parts))]
+
+    def _tell_when_past(self, subscription: Subscription) -> None:
+        """Tell that a subscription is live once every peer's clock is past its stamp.
+
+        Whoever publishes after having been told must get a later stamp, also at a peer that has
+        heard nothing of it: commit-wait, with the skew that clocks are allowed.
+        """
+        since = subscription.since
+        past = hlc.seconds(since) + (0.0 if since == hlc.floor(since) else 0.001)
+        heapq.heappush(self._settling, (past + self._exchange.config.clock_skew_seconds, subscription.number))
+        self._tell_settled()
+
+    def _tell_settled(self) -> None:
+        while self._settling and self._settling[0][0] <= self._exchange.now:
+            _, number = heapq.heappop(self._settling)
+            subscription = self._home.subscriptions.get(number)
+            if subscription is not None and subscription.opening:
+                subscription.opening = False
+                self._tell_opened(subscription)
+
+    def _tell_opened(self, subscription: Subscription) -> None:
+        self._by_key.reply(subscription.subscriber, opened_message(subscription, subscription.request))
+        self._begin(subscription)
+
+    # --- time ------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Do what is due: plan without missing rates, tell what is live."""
+        self._tell_settled()
+        for group, due in list(self._planning.values()):
+            if due <= self._exchange.now:
+                self._plan(group)
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is due."""
+        due = [at for _, at in self._planning.values()]
+        if self._settling:
+            due.append(self._settling[0][0])
+        return min(due, default=None)
+
+
+def opened_message(subscription: Subscription, request: int) -> SubscriptionOpened:
+    """Return what a subscriber is told of its subscription."""
+    plan = subscription.group.plan
+    assert plan is not None
+    return SubscriptionOpened(
+        request, subscription.number, subscription.since, subscription.lease_seconds, subscription.names, plan.order
+    )

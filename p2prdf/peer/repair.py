@@ -1,0 +1,416 @@
+"""Repair: replicas compare what they hold, and give each other what is missing.
+
+The problem.  An item is sent to all who keep its key, and sent again until it arrives.  But its sender may fail on
+the way; who keeps a key changes when peers come and go; a peer comes back with what it had, or with an empty
+disk; two halves of a parted network find together again.  Each of these has a mechanism of its own in many systems:
+hints, hand-off, anti-entropy, catching up.
+
+The idea.  They are one: *of two peers that both keep a key, each gets what it lacks from the other*.  What is
+held is a set of items, each with a 64-bit identity that changes when what matters of it changes.  Two peers compare
+the sums of identities per bucket, then the identities in the buckets that differ, then the items that one of them lacks
+change hands, as the very messages by which they would have come otherwise.  So they are stored, joined and
+acknowledged like everything else, and if they come twice it does no harm.
+
+    Summary ->          sums per bucket, of what both keep by the sender's view
+            <- Offer    identities in the buckets that differ
+    Want    ->          of these, what is missing here; and what is missing there is sent at once
+            <- items, then Given
+
+Nothing is remembered of other peers, so nothing can be wrong about it.  Only peers with equal views of the ring
+compare, for only they agree on what both should keep; views become equal, so it is tried again.
+
+What a peer holds but does not keep any more (it was displaced, or an item came when views differed) it *offers* to
+those who keep it, after each change of the view.
+
+When.  After each change of the view everything is compared with every peer that shares keys, kind by kind; after that,
+``repair_seconds`` after something has changed here.  At rest nothing happens.  Until the homes' records have been
+compared once after it started, and after peers came, a peer is not *in step* (``in_step``): it does not yet speak
+for subscriptions.
+
+Bounds: one comparison of a kind at a time, 65,536 identities a message, as much work as a pass over what is held per
+comparison.  Rejected: trees of hashes, which must be kept up to date by every insertion, and change shape with every
+change of who keeps what.  (Range-based set reconciliation: A. Meyer, SRDS 2023.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf import keys
+from p2prdf.columns import as_array
+from p2prdf.overlay.replicas import ReplicaMap
+from p2prdf.peer.exchange import Exchange
+from p2prdf.wire.messages import Contact, Given, Message, Offer, Summary, Want
+
+__all__ = ["IDENTITIES_MAX", "Items", "Kind", "Repair"]
+
+IDENTITIES_MAX: Final = 65_536
+"""Identities per message."""
+BUCKETS_MAX: Final = 4096
+BUCKET_ITEMS: Final = 32
+"""Items per bucket, about."""
+ANSWER_SECONDS: Final = 0.25
+"""How long to wait for an answer before asking again, at first: doubled each time, up to 16 times as long."""
+GIVEN_SECONDS: Final = 10.0
+"""How long to wait for items that were asked for."""
+SETTLE_SECONDS: Final = 0.05
+"""Changes of the view mostly come several at once."""
+
+_NOTHING: Final = np.uint64(0)
+
+U64 = npt.NDArray[np.uint64]
+
+
+@dataclass(slots=True)
+class Items:
+    """What is held of one kind: ring key and identity of each, and its place for :meth:`Kind.messages`."""
+
+    keys: U64
+    identities: U64
+    places: npt.NDArray[np.int64]
+
+    def only(self, chosen: npt.NDArray[Any]) -> Items:
+        """Return some of them."""
+        return Items(self.keys[chosen], self.identities[chosen], self.places[chosen])
+
+
+class Kind(Protocol):
+    """One kind of items."""
+
+    number: int
+
+    @property
+    def version(self) -> int:
+        """Return a number that changes when anything of this kind does."""
+        ...
+
+    def items(self) -> Items:
+        """Return all items of the kind."""
+        ...
+
+    def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
+        """Return some items as messages; ``places`` are those of the last :meth:`items`."""
+        ...
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """A kind being compared with a fellow."""
+
+    kind: int
+    fellow: Contact
+    request: int = 0
+    again_at: float = 0.0
+    wait: float = ANSWER_SECONDS
+    buckets: int = 0
+    more: bool = False
+
+
+class Repair:
+    """What a peer does so that replicas become equal."""
+
+    def __init__(
+        self, exchange: Exchange, kinds: Sequence[Kind], first_kinds: Sequence[int], strays: Callable[[], int]
+    ):
+        """``first_kinds`` are compared first; when they have been, this peer is in step.
+
+        ``strays`` counts what was kept here although it may belong elsewhere.
+        """
+        self._exchange = exchange
+        self._kinds = {kind.number: kind for kind in kinds}
+        self._order = [*first_kinds, *(number for number in self._kinds if number not in first_kinds)]
+        self._first = set(first_kinds)
+        self._held: dict[int, tuple[int, Items]] = {}
+        self._queue: list[_Comparison] = []
+        self._open: dict[int, _Comparison] = {}
+        self._offers: dict[int, None] = {}
+        self._request = 0
+        self._due: float | None = None
+        self._offer_due = False
+        self._strays, self._strays_offered = strays, 0
+        self._compared: dict[int, int] | None = None
+        self._on_left: Callable[[], None] | None = None
+        self.in_step = not exchange.replicated
+        self.on_in_step: Callable[[], None] = lambda: None
+        self.given = 0
+        """Items given to others."""
+        self.taken = 0
+        """Items asked for."""
+        self.passes = 0
+
+    # --- when ------------------------------------------------------------------------------------
+
+    def view_changed(self, *, gained: bool) -> None:
+        """Compare everything with everybody soon: peers came (``gained``) or went, or this one has just started.
+
+        Whoever has come may know what this peer does not, above all if it was this peer that was cut off.  When
+        peers only go, nobody knows more than before.
+        """
+        if not self._exchange.replicated:
+            return
+        if gained:
+            self.in_step = False
+        self._queue.clear()
+        self._open.clear()
+        self._compared = None
+        self._offer_due = True
+        self._due = self._exchange.now + SETTLE_SECONDS
+
+    @property
+    def restless(self) -> bool:
+        """Whether comparisons are under way or to come."""
+        return bool(self._queue or self._open or self._due is not None)
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is due."""
+        due = [each.again_at for each in self._open.values()]
+        if self._due is not None:
+            due.append(self._due)
+        return min(due, default=None)
+
+    def wake(self) -> None:
+        """Do what is due."""
+        exchange = self._exchange
+        if not exchange.replicated:
+            return
+        if self._due is not None and exchange.now >= self._due:
+            self._due = None
+            self._begin()
+        for request in [each.request for each in self._open.values() if exchange.now >= each.again_at]:
+            self._queue.append(self._open.pop(request))
+        self._go_on()
+        if not self._queue and not self._open and self._due is None and self._changed():
+            self._due = exchange.now + exchange.config.repair_seconds
+
+    def _changed(self) -> bool:
+        return self._compared != {number: kind.version for number, kind in self._kinds.items()}
+
+    def _begin(self) -> None:
+        """Begin a pass: every kind with every fellow."""
+        found = self._exchange.replica_map
+        if found is None:  # who keeps what is not known yet
+            self._due = self._exchange.now + ANSWER_SECONDS
+            return
+        self._compared = {number: kind.version for number, kind in self._kinds.items()}
+        self.passes += 1
+        fellows = [self._exchange.contact(number) for number in found.fellows(0)]
+        self._queue = [_Comparison(kind, fellow) for kind in self._order for fellow in fellows]
+        self._open.clear()
+        if self._offer_due or self._strays() != self._strays_offered:
+            self._offer_due, self._strays_offered = False, self._strays()
+            self._offer_others(found)
+
+    def _go_on(self) -> None:
+        """Start comparisons: one of a kind at a time, those that matter most first."""
+        busy = {each.kind for each in self._open.values()}
+        waiting: list[_Comparison] = []
+        for each in self._queue:
+            if each.kind in busy:
+                waiting.append(each)
+            else:
+                busy.add(each.kind)
+                self._ask(each)
+        self._queue = waiting
+        if not self.in_step and self._due is None and not self._first & busy:
+            self.in_step = True
+            self.on_in_step()
+
+    def _ask(self, comparison: _Comparison) -> None:
+        exchange = self._exchange
+        self._request += 1
+        comparison.request = self._request
+        comparison.again_at = exchange.now + comparison.wait
+        comparison.wait = min(2 * comparison.wait, 16 * ANSWER_SECONDS)
+        self._open[comparison.request] = comparison
+        shared = self._shared(comparison.kind, comparison.fellow)
+        count = 1 if shared is None else len(shared.keys) // BUCKET_ITEMS
+        comparison.buckets = min(1 << count.bit_length() if count else 1, BUCKETS_MAX)
+        if shared is None:
+            return
+        sums = _sums(shared.identities, comparison.buckets)
+        make = exchange.columns.adopt
+        exchange.send(
+            comparison.fellow, Summary(comparison.request, comparison.kind, exchange.view, make(sums, "uint64"))
+        )
+
+    # --- what is held ----------------------------------------------------------------------------
+
+    def _items(self, kind: int) -> Items:
+        version, held = self._kinds[kind].version, self._held.get(kind)
+        if held is None or held[0] != version:
+            held = self._held[kind] = version, self._kinds[kind].items()
+        return held[1]
+
+    def _shared(self, kind: int, fellow: Contact) -> Items | None:
+        """Return what is held of a kind that a fellow keeps as well, or None: who keeps what is not known."""
+        found, number = self._exchange.replica_map, self._exchange.cache.number(fellow)
+        if found is None or number < 0:
+            return None
+        items = self._items(kind)
+        return items.only(found.both(items.keys, 0, number))
+
+    # --- comparing -------------------------------------------------------------------------------
+
+    def summary(self, sender: Contact, message: Summary) -> None:
+        """Answer what differs; nothing if views do."""
+        exchange = self._exchange
+        shared = self._shared(message.kind, sender) if message.kind in self._kinds else None
+        if shared is None or not message.view or message.view != exchange.view:
+            return
+        theirs = as_array(message.sums)
+        buckets = len(theirs)
+        differing = np.flatnonzero(_sums(shared.identities, buckets) != theirs)
+        chosen = _in_buckets(shared.identities, buckets, differing)
+        more = False
+        while np.count_nonzero(chosen) > IDENTITIES_MAX and len(differing) > 1:
+            more, differing = True, differing[: len(differing) // 2]
+            chosen = _in_buckets(shared.identities, buckets, differing)
+        found = shared.identities[chosen][:IDENTITIES_MAX]
+        empty = np.setdiff1d(differing, _buckets_of(found, buckets))
+        self._send_offer(sender, message.kind, found, buckets, empty, request=message.request, asked=True, more=more)
+
+    def offer(self, sender: Contact, message: Offer) -> None:
+        """Ask for what is missing here, and give what is missing there."""
+        if message.kind not in self._kinds:
+            return
+        offered = as_array(message.identities)
+        if not message.asked:
+            self._want(sender, message, offered, self._items(message.kind).identities)
+            return
+        comparison = self._open.get(message.request)
+        shared = self._shared(message.kind, sender)
+        if comparison is None or comparison.fellow.key != sender.key or shared is None:
+            return
+        mine = shared.only(_in_buckets(shared.identities, comparison.buckets, as_array(message.buckets)))
+        offered = offered[offered != _NOTHING]
+        self._give(sender, message.kind, mine.only(~np.isin(mine.identities, offered)))
+        comparison.more = message.more
+        if np.isin(offered, mine.identities).all():
+            self._compared_with(comparison)
+        else:
+            comparison.again_at = self._exchange.now + GIVEN_SECONDS
+            self._want(sender, message, offered, mine.identities)
+
+    def _want(self, sender: Contact, message: Offer, offered: U64, held: U64) -> None:
+        missing = offered[~np.isin(offered, held)]
+        self.taken += len(missing)
+        column = self._exchange.columns.adopt(missing, "uint64")
+        self._exchange.send(sender, Want(message.request, message.kind, message.asked, column))
+
+    def want(self, sender: Contact, message: Want) -> None:
+        """Give what another wants, and say so when it has been taken in."""
+        if message.kind not in self._kinds:
+            return
+        items = self._items(message.kind)
+        wanted = np.isin(items.identities, as_array(message.identities))
+        exchange = self._exchange
+
+        def done() -> None:
+            if not message.asked:
+                self._offer_closed(message.request)
+            else:
+                exchange.send(sender, Given(message.request, message.kind))
+
+        token = exchange.token(done)
+        self._give(sender, message.kind, items.only(wanted), (token,))
+        exchange.release((token,))
+
+    def _give(self, to: Contact, kind: int, items: Items, tokens: tuple[int, ...] = ()) -> None:
+        if not len(items.places):
+            return
+        self.given += len(items.places)
+        for message in self._kinds[kind].messages(np.unique(items.places)):
+            self._exchange.send(to, message, tokens)
+
+    def given_all(self, sender: Contact, message: Given) -> None:
+        """Note that what was wanted is here."""
+        comparison = self._open.get(message.request)
+        if comparison is not None and comparison.fellow.key == sender.key:
+            self._compared_with(comparison)
+
+    def _compared_with(self, comparison: _Comparison) -> None:
+        del self._open[comparison.request]
+        if comparison.more:
+            self._queue.insert(0, comparison)
+        self._go_on()
+
+    # --- offering --------------------------------------------------------------------------------
+
+    def _offer_others(self, found: ReplicaMap) -> None:
+        """Offer what is held and not kept any more to those who keep it."""
+        for kind in self._order:
+            items = self._items(kind)
+            items = items.only(~found.holds(items.keys, 0))
+            if len(items.keys):
+                for contact in self._others():
+                    chosen = found.holds(items.keys, self._exchange.cache.number(contact))
+                    self._send_offers(contact, kind, items.only(chosen))
+
+    def leave(self, done: Callable[[], None]) -> None:
+        """Give others what they are to keep when this peer is gone, then call ``done``."""
+        others = self._others()
+        found = self._exchange.replica_map
+        if not self._exchange.replicated or not others or found is None:
+            done()
+            return
+        after = self._exchange.map_of(others)
+        self._on_left = done
+        for kind in self._order:
+            items = self._items(kind)
+            for contact in others:
+                number = self._exchange.cache.number(contact)
+                news = after.holds(items.keys, number) & ~found.holds(items.keys, number)
+                self._send_offers(contact, kind, items.only(news), waited_for=True)
+        self._offer_closed(0)
+
+    def _others(self) -> list[Contact]:
+        exchange = self._exchange
+        return [contact for contact in exchange.cache.contacts() if contact.key != exchange.own.key]
+
+    def _send_offers(self, to: Contact, kind: int, items: Items, *, waited_for: bool = False) -> None:
+        identities = np.unique(items.identities)
+        for start in range(0, len(identities), IDENTITIES_MAX):
+            self._request += 1
+            if waited_for:
+                self._offers[self._request] = None
+            part = identities[start : start + IDENTITIES_MAX]
+            self._send_offer(to, kind, part, 1, np.zeros(0, np.int64), request=self._request)
+
+    def _send_offer(
+        self, to: Contact, kind: int, identities: U64, buckets: int, empty: npt.NDArray[np.int64],
+        *, request: int, asked: bool = False, more: bool = False,
+    ) -> None:  # fmt: skip
+        """Send an offer of identities, with a row for each of the buckets that are empty here."""
+        adopt = self._exchange.columns.adopt
+        places = np.concatenate([_buckets_of(identities, buckets), empty])
+        rows = np.concatenate([identities, np.zeros(len(empty), np.uint64)])
+        self._exchange.send(to, Offer(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64")))
+
+    def _offer_closed(self, request: int) -> None:
+        self._offers.pop(request, None)
+        if not self._offers and self._on_left is not None:
+            done, self._on_left = self._on_left, None
+            done()
+
+
+def _buckets_of(identities: U64, buckets: int) -> npt.NDArray[np.int64]:
+    return (identities & np.uint64(buckets - 1)).astype(np.int64)
+
+
+def _sums(identities: U64, buckets: int) -> U64:
+    """Return the fingerprint of each bucket; that of an empty one is zero."""
+    sums = np.zeros(buckets, np.uint64)
+    np.add.at(sums, _buckets_of(identities, buckets), keys.fmix_array(identities))
+    return sums
+
+
+def _in_buckets(identities: U64, buckets: int, chosen: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    flags = np.zeros(buckets, np.bool_)
+    flags[chosen.astype(np.int64)] = True
+    return flags[_buckets_of(identities, buckets)]

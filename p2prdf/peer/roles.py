@@ -1,0 +1,142 @@
+"""Which roles somebody waits on, as far as this peer has heard; and what was published under too few.
+
+By default triples are indexed only under roles that some plan uses.  A home that needs a new role tells every
+peer (``Advertise``) and stamps the subscription after all have acknowledged.  A peer that has just started indexes
+under all roles until a neighbour has told it which are in use.
+
+A peer that was cut off meanwhile was not waited for: it counted as lost.  What it published in the other part
+of the network lacks the new role.  So an advertisement says from when on (``since``) the role matters, and whoever
+keeps triples published since then under fewer roles sends them to the keepers of the missing ones: those it holds
+when it hears of the role, and those that come later from somebody who has not heard.  A table of triples does not
+say in which events one was published, so for roles of events the last ``REMEMBERED_ROWS_MAX`` rows are remembered
+as they came.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from p2prdf import keys
+from p2prdf.peer.batches import TripleBatch, youngest
+from p2prdf.peer.engine import Engine
+from p2prdf.peer.exchange import Exchange
+from p2prdf.store.tables import Tables
+from p2prdf.wire.messages import Advertise, AskRoles, Contact, TellRoles
+
+__all__ = ["REMEMBERED_ROWS_MAX", "Roles"]
+
+REMEMBERED_ROWS_MAX: Final = 262_144
+
+_PLAIN: Final = (1 << keys.EVENT_SHIFT) - 1
+
+
+class Roles:
+    """The roles in use."""
+
+    def __init__(self, exchange: Exchange, engine: Engine, tables: Tables):
+        self._exchange = exchange
+        self._engine = engine
+        self._tables = tables
+        self.advertised = exchange.config.fixed_roles
+        self.settled = exchange.config.roles != "advertised"
+        self._settle_at: float | None = None
+        self._remembered: deque[TripleBatch] = deque()
+        self._remembered_rows = 0
+        self._since: dict[int, int] = {}  # roles that were new at a stamp, by that stamp
+
+    @property
+    def used(self) -> int:
+        """The set of roles this peer indexes its publications under."""
+        return self.advertised if self.settled else self._exchange.config.cautious_roles | self.advertised
+
+    @property
+    def counted(self) -> int:
+        """The set of roles under which this peer can tell how much there is."""
+        return self.advertised if self.settled else 0
+
+    @property
+    def deadline(self) -> float | None:
+        """When others are to be asked."""
+        return self._settle_at
+
+    # --- hearing of roles ------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Note that the peer lives: before it asks others it takes some time to meet them."""
+        if self._settle_at is None and not self.settled:
+            self._settle_at = self._exchange.now + self._exchange.config.settle_seconds
+
+    def add(self, roles: int, since: int) -> None:
+        """Index under these roles from now on, and what was published from ``since`` on as well (0: nothing is)."""
+        new = roles & ~self.advertised
+        if not new:
+            return
+        self.advertised |= new
+        self._exchange.persist(Advertise(new, since))
+        if not since or not self._exchange.replicated:
+            return
+        self._since[since] = self._since.get(since, 0) | new
+        if not self._exchange.restoring:
+            held = TripleBatch(*self._tables.triples_since(since))
+            if len(held) and new & _PLAIN:
+                self._route(held, new & _PLAIN)
+            for batch in list(self._remembered):
+                lacking = new & ~_PLAIN & ~batch.published
+                if lacking and youngest(batch) >= since:
+                    self._route(batch, lacking)
+
+    def remember(self, batch: TripleBatch) -> None:
+        """Take note of triples that are stored here, as they came."""
+        if len(batch):
+            self._remembered.append(batch)
+            self._remembered_rows += len(batch)
+        while self._remembered_rows > REMEMBERED_ROWS_MAX:
+            self._remembered_rows -= len(self._remembered.popleft())
+
+    def stored(self, batch: TripleBatch) -> None:
+        """Send on what lacks roles that its publisher had not heard of, and remember it for roles that come later."""
+        if not self._exchange.replicated or not len(batch):
+            return
+        self.remember(batch)
+        lacking, time = 0, youngest(batch)
+        for since, roles in self._since.items():
+            if time >= since:
+                lacking |= roles & ~batch.published
+        if lacking:
+            self._route(batch, lacking)
+
+    def _route(self, batch: TripleBatch, roles: int) -> None:
+        self._exchange.trace("roles-added-late", triples=len(batch), roles=keys.role_name(roles))
+        missing = self._exchange.columns.full(len(batch), roles, "uint32")
+        late = TripleBatch(batch.s, batch.p, batch.o, batch.time, batch.event, missing)
+        late.published = batch.published | roles
+        self._engine.route_triples(late)
+
+    def met(self, contact: Contact) -> None:
+        """Tell a peer that came, perhaps again: it may have been away when roles were advertised."""
+        for since, roles in self._since.items():
+            self._exchange.send(contact, Advertise(roles, since))
+        rest = self.advertised & ~sum(self._since.values())
+        if rest != self._exchange.config.fixed_roles:
+            self._exchange.send(contact, Advertise(rest))
+
+    # --- asking ----------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Ask others which roles are waited on, once this peer has had time to meet them."""
+        exchange = self._exchange
+        if self.settled or self._settle_at is None or exchange.now < self._settle_at:
+            return
+        others = [each for each in exchange.cache.contacts() if each.key != exchange.own.key]
+        if not others:
+            self.settled, self._settle_at = True, None
+            return
+        self._settle_at = exchange.now + max(exchange.config.settle_seconds, 0.5)
+        for contact in others[:3]:
+            exchange.send(contact, AskRoles())
+
+    def told(self, message: TellRoles) -> None:
+        """Take in what a neighbour has heard."""
+        self.add(message.roles, 0)
+        self.settled, self._settle_at = True, None

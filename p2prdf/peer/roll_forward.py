@@ -1,0 +1,143 @@
+"""Rolling forward: a publication of which something is kept becomes whole, whoever fails.
+
+The problem.  A publication is many messages, to the keepers of each of its keys.  If the peer where it was
+published fails on the way and does not come back, some keys have it and others never will: a query would see it
+or not, depending on the pattern it starts from.  Its publisher was told nothing, so it may exist or not; but as a
+whole.
+
+The idea.  Every message names where its triples were published (``origin``) and all the roles they go under.
+Whoever keeps triples remembers those whose publication may be unfinished.  The origin says with its messages, and
+once more when it has nothing under way, up to which stamp all it published in this life of its own is complete
+(and from which stamp on it lives); what is in between is forgotten.  When the origin is lost, or tells of a new
+life, or this peer starts anew, everything that is still remembered is sent to all its keys.  That is idempotent,
+so all keepers may do it.
+
+Bounds: what one origin has under way is bounded by its own bound on publications; what is remembered of it
+here is no more than that, plus what came since it last said anything: with the next message, or after
+``TELL_SECONDS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from p2prdf.peer.batches import TripleBatch, youngest
+from p2prdf.peer.exchange import Exchange
+from p2prdf.wire.messages import Contact, IndexTriples, PublicationsComplete
+
+__all__ = ["TELL_SECONDS", "RollForward"]
+
+TELL_SECONDS: Final = 1.0
+
+
+class RollForward:
+    """What is kept here of publications that may be unfinished, and which of this peer's own are."""
+
+    def __init__(self, exchange: Exchange, route: Callable[[TripleBatch], None]):
+        self._exchange = exchange
+        self._route = route
+        self._kept: dict[int, list[TripleBatch]] = {}
+        self._open: dict[int, None] = {}  # stamps of own publications under way, ascending
+        self._last = 0  # of own publications
+        self._tell_at: float | None = None
+        self.began = 0
+        """Stamp from which on this peer lives; 0: nothing has happened yet."""
+
+    def _begin_life(self) -> None:
+        if not self.began and self._exchange.replicated:
+            self._last = self.began = self._exchange.tick()
+            self._tell_at = self._exchange.now + TELL_SECONDS
+
+    # --- own publications ------------------------------------------------------------------------
+
+    def begin(self, stamp: int) -> None:
+        """Note that something is being published here."""
+        self._begin_life()
+        self._open[stamp] = None
+        self._last = stamp
+
+    def end(self, stamp: int) -> None:
+        """Note that a publication is at its owners."""
+        self._open.pop(stamp, None)
+        self.told(self._exchange.own.key, self.began, self.complete())
+        if self._tell_at is None and self._exchange.replicated:
+            self._tell_at = self._exchange.now + TELL_SECONDS
+
+    def complete(self) -> int:
+        """Return the stamp up to which all that was published here is at its owners."""
+        return next(iter(self._open)) - 1 if self._open else self._last
+
+    # --- what others published -------------------------------------------------------------------
+
+    def note(self, batch: TripleBatch) -> None:
+        """Remember triples that are stored here, until their publication is complete."""
+        if batch.origin and len(batch):
+            self._kept.setdefault(batch.origin, []).append(batch)
+            self.told(batch.origin, batch.began, batch.complete)
+
+    def told(self, origin: int, began: int, complete: int) -> None:
+        """Forget what is complete, and finish what a former life of its origin has left."""
+        if not began:
+            return
+        left, kept = [], []
+        for batch in self._kept.pop(origin, ()):
+            last = youngest(batch)
+            if last < began and not self._exchange.restoring:
+                left.append(batch)
+            elif last < began or last > complete:
+                kept.append(batch)
+        if kept:
+            self._kept[origin] = kept
+        self._finish(left)
+
+    def finish(self, origin: int) -> None:
+        """Send to all its keys what a peer that is gone may not have finished."""
+        self._finish(self._kept.pop(origin, []))
+
+    def finish_all(self) -> None:
+        """Send on all that may be unfinished: this peer has started anew."""
+        for origin in list(self._kept):
+            self.finish(origin)
+
+    def _finish(self, batches: list[TripleBatch]) -> None:
+        for batch in batches:
+            self._exchange.trace("publication-rolled-forward", triples=len(batch), origin=f"{batch.origin:016x}")
+            roles = self._exchange.columns.full(len(batch), batch.published, "uint32")
+            self._route(TripleBatch(batch.s, batch.p, batch.o, batch.time, batch.event, roles))
+
+    # --- telling ---------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Tell others what is complete, if nothing else has told them; at first, that there is new life."""
+        self._begin_life()
+        if self._tell_at is None or self._exchange.now < self._tell_at:
+            return
+        self._tell_at = None
+        if self._open:
+            self._tell_at = self._exchange.now + TELL_SECONDS
+            return
+        for contact in self._exchange.cache.contacts():
+            if contact.key != self._exchange.own.key:
+                self._exchange.send(contact, PublicationsComplete(self.began, self._last))
+
+    def complete_told(self, sender: Contact, message: PublicationsComplete) -> None:
+        """Take in what a peer says of its own publications."""
+        self.told(sender.key, message.began, message.complete)
+
+    @property
+    def deadline(self) -> float | None:
+        """When others are to be told."""
+        return self._tell_at
+
+    def messages(self) -> Iterator[IndexTriples]:
+        """Return what is remembered as messages."""
+        for batches in list(self._kept.values()):
+            for batch in batches:
+                yield batch.message()
+
+    @property
+    def kept(self) -> int:
+        """Triples remembered."""
+        return sum(len(each) for batches in self._kept.values() for each in batches)
+

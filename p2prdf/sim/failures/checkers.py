@@ -1,0 +1,135 @@
+"""Judges of a story with failures: must <= delivered <= may, nothing twice, everything whole, everywhere the same.
+
+*Must*: answers from what was acknowledged to its publisher.  *May*: answers from everything that
+anybody tried to publish.  A publication that was repeated has several stamps: each of them is possible,
+and the ones acknowledged are owed.  If a query was reported live before a publication was begun, the
+publication is owed whatever its stamp.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from p2prdf.sim.checkers import Problem, describe_bag
+from p2prdf.sim.oracle import Oracle, Publication, Row
+from p2prdf.sim.workload import sparql_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from p2prdf.sim.failures.clients import RepeatedPublishing
+    from p2prdf.sim.failures.subscriber import ResumingSubscriber
+    from p2prdf.sim.failures.world import FailingWorld
+
+__all__ = ["attempted", "check_answers", "check_unanswered", "lost_where", "name_of", "owed"]
+
+
+def owed(subscriber: ResumingSubscriber, publishings: Iterable[RepeatedPublishing]) -> list[Publication]:
+    """Return what was acknowledged, stamped so that it counts if it came after the query was live."""
+    log = []
+    for publishing in publishings:
+        for publication in publishing.log():
+            stamp = publication.stamp
+            if _came_after(publishing, subscriber):
+                assert subscriber.since is not None
+                stamp = max(stamp, subscriber.since)
+            log.append(Publication(stamp, publication.event, publication.triple))
+    return log
+
+
+def _came_after(publishing: RepeatedPublishing, subscriber: ResumingSubscriber) -> bool:
+    return subscriber.opened_at is not None and publishing.first_at > subscriber.opened_at
+
+
+def attempted(world: FailingWorld, publishings: Iterable[RepeatedPublishing]) -> list[Publication]:
+    """Return everything that left its publisher, each event with the latest stamp that it was seen with."""
+    log = []
+    for publishing in publishings:
+        for event, triple in zip(publishing.events, publishing.triples, strict=True):
+            stamps = [*world.stamps.get(event, ()), *publishing.stamps]
+            if stamps:
+                log.append(Publication(max(stamps), event, triple))
+    return log
+
+
+def check_answers(
+    world: FailingWorld, subscriber: ResumingSubscriber, publishings: Sequence[RepeatedPublishing]
+) -> list[Problem]:
+    """Return what is wrong with what a subscriber holds at the end."""
+    where = name_of(subscriber)
+    problems = [Problem("twice" if "twice" in text else "told", where, text) for text in subscriber.complaints]
+    if subscriber.since is None:
+        last = subscriber.failures[-1] if subscriber.failures else "no answer"
+        return [*problems, Problem("unanswered", where, f"never went live: {last}")]
+    got = subscriber.bag
+    log = owed(subscriber, publishings)
+    if subscriber.closing_at is None:
+        must = Oracle(log).answers(subscriber.query, subscriber.since, per_event=subscriber.per_event)
+        if missing := must - got:
+            lost = lost_where(subscriber, log, missing)
+            problems.append(Problem("missing", where, f"{lost} of {must.total()} owed, {describe_bag(missing)}"))
+    everything = Oracle([*attempted(world, publishings)])
+    may = everything.answers(subscriber.query, subscriber.since, per_event=subscriber.per_event)
+    if extra := got - may:
+        problems.append(Problem("extra", where, describe_bag(extra)))
+    stale = sum(born < subscriber.since for born in subscriber.born)
+    if stale:
+        problems.append(Problem("stale", where, f"{stale} answers were born before the subscription"))
+    return problems
+
+
+def lost_where(subscriber: ResumingSubscriber, log: Sequence[Publication], missing: Counter[Row]) -> str:
+    """Say whether the answers lost were the first, some in the middle, or the last to become true.
+
+    An answer becomes true with the latest of its publications.  Lost beginnings are missing history,
+    lost ends are missing delivery; what lacks in the middle fell through a crack.
+    """
+    assert subscriber.since is not None
+    places: list[bool] = []
+    left, before = Counter(missing), Counter[Row]()
+    so_far: list[Publication] = []
+    for publication in sorted(log, key=lambda each: (each.stamp, each.event)):
+        so_far.append(publication)
+        now = Oracle(so_far).answers(subscriber.query, subscriber.since, per_event=subscriber.per_event)
+        for row in (now - before).elements():
+            places.append(left[row] > 0)
+            left[row] -= 1
+        before = now
+    if all(places):
+        return "all"
+    lost = [at for at, is_lost in enumerate(places) if is_lost]
+    if not lost:
+        return "some"
+    if lost == list(range(len(lost))):
+        return f"prefix of {len(lost)}"
+    if lost == list(range(len(places) - len(lost), len(places))):
+        return f"tail of {len(lost)}"
+    return f"middle: {len(lost)} between {lost[0]} and {lost[-1]}"
+
+
+def check_unanswered(
+    publishings: Iterable[RepeatedPublishing], subscribers: Iterable[ResumingSubscriber]
+) -> list[Problem]:
+    """Return what clients still wait for."""
+    problems = []
+    waiting = [publishing for publishing in publishings if publishing.open]
+    if waiting:
+        first = waiting[0]
+        why = first.failures[-1] if first.failures else "no answer"
+        which = f"the first (events {first.first_event}..) after {first.attempts} attempts"
+        text = f"{len(waiting)} batches, {which}: {why}"
+        problems.append(Problem("unanswered", f"publisher {first.publisher:016x}", text))
+    problems += [
+        Problem("unanswered", name_of(subscriber), "its end was never confirmed")
+        for subscriber in subscribers
+        if subscriber.closing_at is not None and subscriber.closed_at is None
+    ]
+    return problems
+
+
+def name_of(subscriber: ResumingSubscriber) -> str:
+    """Name a subscriber with its query."""
+    kind = "per event" if subscriber.per_event else "set"
+    text = " ".join(sparql_text(subscriber.query).split())
+    return f"{subscriber.name} ({subscriber.algorithm.value}, {kind}) {text}"

@@ -1,0 +1,335 @@
+"""Clients that do not give up: a publisher that publishes again elsewhere, a subscriber that comes back.
+
+A *publisher* numbers its events.  Whatever it has no acknowledgement for it publishes again, at another
+peer, under the same numbers, until some peer acknowledges; or it is gone, and nobody will ever
+know what it knew.
+
+A *subscriber* is what the client library and an application are together.  Beside its output it
+stores, in one step, a *token*: its subscription's number and the identities handed over that are not
+settled yet.  When it or its peer crashes it attaches again with the token, at any peer.  What comes
+again is dropped by the token and acknowledged again; so the output holds each answer once.  Answers
+that were not stored before a crash were never handed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING
+
+from p2prdf import keys
+from p2prdf.columns import as_list
+from p2prdf.sim.failures.subscriber import ResumingSubscriber
+from p2prdf.sim.oracle import Publication, Triple
+from p2prdf.wire import contract
+from p2prdf.wire.contract import Failed, Notify, Outcome, Published
+
+if TYPE_CHECKING:
+    from p2prdf.sim.failures.world import FailingWorld
+    from p2prdf.sim.world import Node
+
+__all__ = ["Publisher", "RepeatedPublishing", "SubscriberClient"]
+
+_SUBSCRIBE_PATIENCE_SECONDS = 12.0
+_AGAIN_SECONDS = 0.3
+
+
+class _AtSomePeer:
+    """What clients share: they take any living peer, another one if they can."""
+
+    def __init__(self, world: FailingWorld, random: Random):
+        self._world = world
+        self._random = random
+        self.peer: int | None = None
+
+    def _elsewhere(self) -> Node | None:
+        living = self._world.living()
+        others = [node for node in living if node.index != self.peer] or living
+        if not others:
+            return None
+        node = self._random.choice(others)
+        self.peer = node.index
+        return node
+
+    def _later(self, seconds_max: float, action: Callable[..., None], *arguments: object) -> None:
+        self._world.schedule(self._random.uniform(0.0, seconds_max), action, *arguments)
+
+
+@dataclass(slots=True, eq=False)
+class RepeatedPublishing:
+    """Triples that are published together under consecutive event numbers, as often as needed.
+
+    ``stamps``: those that were acknowledged to the publisher.  ``unheard``: those acknowledged when it was gone.
+    """
+
+    publisher: int
+    first_event: int
+    triples: Sequence[Triple]
+    first_at: float
+    attempts: int = 0
+    stamps: list[int] = field(default_factory=list)
+    unheard: list[int] = field(default_factory=list)
+    completed_at: float | None = None
+    gone: bool = False
+    """The publisher crashed before it heard of an acknowledgement."""
+    failures: list[Failed] = field(default_factory=list)
+
+    @property
+    def events(self) -> list[int]:
+        """The identities of its events."""
+        return [keys.event_id(self.publisher, self.first_event + number) for number in range(len(self.triples))]
+
+    def log(self) -> list[Publication]:
+        """Return what was acknowledged, each event with the latest stamp that it was acknowledged with."""
+        if not self.stamps:
+            return []
+        stamp = max(self.stamps)
+        return [Publication(stamp, event, triple) for event, triple in zip(self.events, self.triples, strict=True)]
+
+    @property
+    def open(self) -> bool:
+        """Whether somebody still waits for an acknowledgement."""
+        return not self.stamps and not self.gone
+
+
+class Publisher(_AtSomePeer):
+    """One identity that publishes batches, several at a time if they overlap."""
+
+    def __init__(self, world: FailingWorld, name: str, random: Random):
+        super().__init__(world, random)
+        self.identity = keys.text_key(name)
+        self._next_event = 0
+        self.published: list[RepeatedPublishing] = []
+        self._open: dict[int, RepeatedPublishing] = {}
+
+    def publish(self, at: float, triples: Sequence[Triple]) -> RepeatedPublishing:
+        """Publish triples ``at`` seconds from now, until they are acknowledged."""
+        publishing = RepeatedPublishing(self.identity, self._next_event, tuple(triples), self._world.now + at)
+        self._next_event += len(publishing.triples)
+        self.published.append(publishing)
+        self._world.schedule(at, self._attempt, publishing, 0)
+        return publishing
+
+    def crash(self, publishing: RepeatedPublishing) -> None:
+        """Be gone, as far as one batch is concerned, before its acknowledgement was heard."""
+        if publishing.open:
+            self._world.happened["publisher-crash"] += 1
+            publishing.gone = True
+
+    def _attempt(self, publishing: RepeatedPublishing, after: int) -> None:
+        """Publish, unless there was another attempt after that one."""
+        if not publishing.open or publishing.attempts != after:
+            return
+        failures, world = self._world.failures, self._world
+        patience = self._random.uniform(failures.patience_min_seconds, failures.patience_max_seconds)
+        publishing.attempts += 1
+        node = self._elsewhere()
+        if node is not None:
+            intern, make = node.dictionary.intern_all, node.columns.column
+            s, p, o = (make(intern(terms), "uint32") for terms in zip(*publishing.triples, strict=True))
+            number = world.request(
+                node,
+                lambda request: contract.Publish(request, publishing.publisher, publishing.first_event, s, p, o),
+                _Attempt(self, publishing, publishing.attempts),
+            )
+            world.say(node, f"request {number}: events {publishing.first_event}.. attempt {publishing.attempts}")
+            if publishing.attempts == 1 and self._random.random() < failures.publisher_crash_probability:
+                self._later(0.3, self.crash, publishing)
+        world.schedule(patience, self._attempt, publishing, publishing.attempts)
+
+    def completed(self, publishing: RepeatedPublishing, attempt: int, outcome: Outcome) -> None:
+        """Hear of an acknowledgement, or that there will be none."""
+        match outcome:
+            case Published(time) if publishing.gone:
+                publishing.unheard.append(time)
+            case Published(time):
+                publishing.stamps.append(time)
+                publishing.completed_at = self._world.now
+                if self._world.on_acknowledged is not None:
+                    self._world.on_acknowledged(publishing, time)
+            case Failed():
+                publishing.failures.append(outcome)
+                self.again(publishing, attempt)
+
+    def again(self, publishing: RepeatedPublishing, attempt: int) -> None:
+        """Try again soon, if that was the latest attempt."""
+        self._later(_AGAIN_SECONDS, self._attempt, publishing, attempt)
+
+
+class _Attempt:
+    """One request of a publisher at one peer."""
+
+    def __init__(self, publisher: Publisher, publishing: RepeatedPublishing, number: int):
+        self._publisher = publisher
+        self._publishing = publishing
+        self._number = number
+
+    def completed(self, _: Node, __: int, outcome: Outcome) -> None:
+        self._publisher.completed(self._publishing, self._number, outcome)
+
+    def cut_off(self, _: Node) -> None:
+        self._publisher.again(self._publishing, self._number)
+
+
+class SubscriberClient(_AtSomePeer):
+    """The client of one subscription; what it holds and what is wrong with it is in ``record``.
+
+    ``attachment`` counts its connections: what belongs to an earlier one is left alone.
+    """
+
+    def __init__(self, world: FailingWorld, record: ResumingSubscriber, random: Random):
+        super().__init__(world, random)
+        self.record = record
+        self.attached = False
+        self.absent = False
+        self.attachment = 0
+        self._closing = False
+        self._stored_at = 0.0
+
+    # --- connecting ------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        """Subscribe, attach or unsubscribe, whichever is next."""
+        record = self.record
+        if self.absent or record.closed_at is not None or (self.attached and not self._closing):
+            return
+        self.attachment += 1
+        self._world.schedule(_SUBSCRIBE_PATIENCE_SECONDS, self._lost_patience, self.attachment)
+        node = self._elsewhere()
+        if node is None:
+            self._later(_AGAIN_SECONDS, self.connect)
+            return
+        if record.subscription is None:
+            make = record.opening()
+        elif self._closing:
+            make = record.closing()
+        else:
+            self._world.machines[node.index].listeners[record.subscription] = _Connection(self, self.attachment)
+            make = record.attaching()
+        self._world.request(node, make, _Connection(self, self.attachment))
+
+    def _lost_patience(self, attachment: int) -> None:
+        if attachment == self.attachment and not self.attached and not self.absent:
+            self.cut_off(attachment)
+
+    def completed(self, attachment: int, node: Node, outcome: Outcome) -> None:
+        """Hear how a request to subscribe, attach or unsubscribe ended."""
+        record = self.record
+        if attachment != self.attachment or record.closed_at is not None:
+            return
+        match outcome:
+            case contract.Subscribed():
+                record.opened(outcome, self._world.now)
+                listeners = self._world.machines[node.index].listeners
+                listeners[outcome.subscription] = _Connection(self, self.attachment)
+                self.attached = not self._closing
+                if self._closing:
+                    self.connect()
+            case contract.Attached():
+                self.attached = True
+            case contract.Unsubscribed():
+                record.closed_at = self._world.now
+                self.attached = False
+            case contract.Failed():
+                record.failures.append(outcome)
+                self.cut_off(attachment)
+
+    def cut_off(self, attachment: int) -> None:
+        """Lose the connection, and come back."""
+        if attachment == self.attachment:
+            self.attached = False
+            self.attachment += 1
+            self._later(_AGAIN_SECONDS, self.connect)
+
+    def unsubscribe(self) -> None:
+        """End the subscription, however often that takes."""
+        if self.record.subscription is not None and not self._closing:
+            self._closing = True
+            self.record.closing_at = self._world.now
+            if not self.absent:
+                self.connect()
+
+    # --- crashing --------------------------------------------------------------------------------
+
+    def crash(self, away_seconds: float) -> None:
+        """Lose everything but output and token, and come back after some time."""
+        if self.absent:
+            return
+        self._world.happened["subscriber-crash"] += 1
+        self.absent, self.attached = True, False
+        self.attachment += 1
+        number = self.record.subscription
+        if number is not None and self.peer is not None:
+            machine = self._world.machines[self.peer]
+            if machine.listeners.pop(number, None) is not None:
+                self._world.submit(self._world.nodes[self.peer], contract.Detach(number))
+        self._world.schedule(away_seconds, self._return)
+
+    def _return(self) -> None:
+        self.absent = False
+        self.connect()
+
+    # --- answers ---------------------------------------------------------------------------------
+
+    def notified(self, attachment: int, node: Node, notify: Notify) -> None:
+        """Take answers in hand; they count once they are stored."""
+        if attachment != self.attachment:
+            return
+        rows = self.record.read(notify, node.dictionary)
+        wait = self._random.uniform(0.0, self._world.failures.handle_seconds_max)
+        self._stored_at = max(self._stored_at, self._world.now) + wait
+        self._world.schedule(
+            self._stored_at - self._world.now, self._store, attachment, node, self._world.machines[node.index].life,
+            notify, rows,
+        )  # fmt: skip
+
+    def _store(
+        self, attachment: int, node: Node, life: int, notify: Notify, rows: list[tuple[str, ...]]
+    ) -> None:  # fmt: skip
+        if attachment != self.attachment:
+            return
+        self.record.store(notify, rows, self._world.now)
+        if self._world.machines[node.index].life == life:
+            identities = as_list(notify.identity)
+            self._world.request(node, self.record.acknowledging(notify), _Acknowledging(self, identities))
+
+    def settled(self, identities: Sequence[int]) -> None:
+        """Hear that answers never come again; whoever is absent hears nothing."""
+        if not self.absent:
+            self.record.settled(identities)
+
+
+class _Acknowledging:
+    """One acknowledgement on its way; if it is lost, the token still has what it was about."""
+
+    def __init__(self, client: SubscriberClient, identities: Sequence[int]):
+        self._client = client
+        self._identities = identities
+
+    def completed(self, _: Node, __: int, outcome: Outcome) -> None:
+        if isinstance(outcome, contract.Settled):
+            self._client.settled(self._identities)
+
+    def notified(self, _: Node, __: Notify) -> None:
+        """Nothing is delivered to it."""
+
+    def cut_off(self, _: Node) -> None:
+        """The peer crashed; the answers are acknowledged with the next attachment."""
+
+
+class _Connection:
+    """A subscriber's connection to one peer."""
+
+    def __init__(self, client: SubscriberClient, attachment: int):
+        self._client = client
+        self._attachment = attachment
+
+    def completed(self, node: Node, _: int, outcome: Outcome) -> None:
+        self._client.completed(self._attachment, node, outcome)
+
+    def notified(self, node: Node, notify: Notify) -> None:
+        self._client.notified(self._attachment, node, notify)
+
+    def cut_off(self, _: Node) -> None:
+        self._client.cut_off(self._attachment)

@@ -1,0 +1,258 @@
+"""What goes wrong in one story, and when: drawn from the seed, within what the product promises to survive.
+
+Promised is that nothing acknowledged is lost whatever crashes as long as disks are kept; links may be
+cut in any way as long as they are mended; and ``copies_min - 1`` disks may be lost, one after the
+other or at once, until the rest has made up for them.  So a disk is lost only while every acknowledged
+item has its copies on enough other disks (:mod:`p2prdf.sim.failures.copies`), and after so many only when
+all replicas are equal again (:mod:`p2prdf.sim.failures.replicas`).
+With one replica there is nothing that could make up for a peer's absence: then nobody is told of it,
+and there is no loss of disks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from p2prdf.sim.failures.links import SHAPES, Cut, around, draw_cut
+from p2prdf.sim.failures.replicas import difference
+from p2prdf.sim.failures.world import FAILPOINTS
+from p2prdf.wire import contract
+
+if TYPE_CHECKING:
+    from p2prdf.sim.failures.clients import SubscriberClient
+    from p2prdf.sim.failures.copies import Copies
+    from p2prdf.sim.failures.world import FailingWorld
+    from p2prdf.sim.world import Node
+    from p2prdf.wire.contract import Outcome
+
+__all__ = ["Mischief"]
+
+_FAILPOINT_TIMES_MAX: Final = {"written": 12, "synced": 8, "send": 60, "effect": 80, "view": 3}
+_PEERS_MAX: Final = 9
+
+
+class _Leaving:
+    """Waits for a peer to have given away what others are to keep."""
+
+    def __init__(self, world: FailingWorld):
+        self._world = world
+
+    def completed(self, node: Node, _: int, outcome: Outcome) -> None:
+        assert isinstance(outcome, contract.Left), outcome
+        self._world.schedule(0.0, self._world.depart, node)
+
+    def cut_off(self, _: Node) -> None:
+        """A peer that crashed instead comes back and stays."""
+
+
+class Mischief:
+    """Schedules failures in a world until it is told to heal."""
+
+    def __init__(
+        self, world: FailingWorld, random: Random, copies: Copies, clients: Sequence[SubscriberClient]
+    ):  # fmt: skip
+        self._world = world
+        self._failures = world.failures
+        self._random = random
+        self._copies = copies
+        self._clients = clients
+        self._cuts: list[tuple[Cut, bool]] = []
+        self._over = False
+        self._losses = 0
+        """Disks lost since all replicas were equal."""
+        world.on_crash = self._bring_back
+        self._bringing = True
+        self._kinds: dict[str, Callable[[], None]] = {
+            "crash": self._crash, "failpoint": self._failpoint, "power-cut": self._power_cut,
+            "disk-loss": self._disk_loss, "cut": self._cut, "swizzle": self._swizzle, "suspicion": self._suspicion,
+            "join": self._join, "leave": self._leave, "clock-step": self._clock_step, "slow-disk": self._slow_disk,
+            "compaction": self._compaction, "subscriber-crash": self._subscriber_crash,
+        }  # fmt: skip
+
+    def plan(self) -> None:
+        """Draw what happens when."""
+        failures, random = self._failures, self._random
+        kinds = [kind for kind, weight in failures.weights.items() if weight]
+        if not kinds:
+            return
+        count = random.randint(failures.happenings_min, failures.happenings_max)
+        for kind in random.choices(kinds, [failures.weights[kind] for kind in kinds], k=count):
+            self._world.schedule(random.uniform(0.0, failures.span_seconds), self._happen, kind)
+
+    def heal(self) -> None:
+        """Mend all links, start all peers, and let nothing further go wrong."""
+        self._over = True
+        for links, noticed in self._cuts:
+            self._world.mend(links, noticed=noticed)
+        self._cuts.clear()
+        for machine in self._world.machines:
+            machine.failpoint = None
+            machine.slow_until = 0.0
+        for node in list(self._world.members()):
+            self._world.restart(node)
+
+    def _happen(self, kind: str) -> None:
+        if not self._over:
+            self._kinds[kind]()
+
+    # --- processes and disks ---------------------------------------------------------------------
+
+    def _victim(self) -> Node | None:
+        living = self._world.living()
+        return self._random.choice(living) if living else None
+
+    def _crash(self) -> None:
+        node = self._victim()
+        if node is not None:
+            self._world.crash(node)
+
+    def _bring_back(self, node: Node) -> None:
+        """Start a crashed peer again some time later."""
+        failures, random = self._failures, self._random
+        if self._bringing and not self._over:
+            seconds = random.uniform(failures.down_min_seconds, failures.down_max_seconds)
+            self._world.schedule(seconds, self._return, node, random.random() < failures.moved_probability)
+
+    def _return(self, node: Node, moved: bool) -> None:
+        self._world.restart(node, moved=moved)
+
+    def _failpoint(self) -> None:
+        node = self._victim()
+        if node is not None:
+            where = self._random.choice(FAILPOINTS)
+            self._world.arm_failpoint(node, where, self._random.randint(1, _FAILPOINT_TIMES_MAX[where]))
+
+    def _power_cut(self) -> None:
+        """End all processes within a moment, and start them again one after the other."""
+        world, random = self._world, self._random
+        spread = random.choice((0.0, self._failures.power_cut_spread_seconds))
+        at_once = spread == 0.0
+        for node in world.living():
+            world.schedule(0.0 if at_once else random.uniform(0.0, spread), world.crash, node, "power-cut")
+
+    def _disk_loss(self) -> None:
+        """Crash a peer and bring it back with an empty disk, if the others can make up for it."""
+        world, random = self._world, self._random
+        if self._losses >= world.options.config.copies_min - 1 and not self._made_up():
+            return
+        order = list(world.members())
+        random.shuffle(order)
+        for node in order:
+            if self._copies.spared(node):
+                self._bringing = False
+                world.crash(node)
+                self._bringing = True
+                self._copies.losing(node)
+                world.machines[node.index].disk.lose()
+                seconds = random.uniform(self._failures.down_min_seconds, self._failures.down_max_seconds)
+                world.schedule(seconds, self._return, node, random.random() < self._failures.moved_probability)
+                self._losses += 1
+                world.happened["disk-loss"] += 1
+                world.say(node, "disk lost")
+                return
+
+    def _made_up(self) -> bool:
+        """Return whether the peers have made up for all disks lost so far."""
+        world = self._world
+        if all(map(world.alive, world.members())) and difference(world) is None:
+            self._losses = 0
+        return self._losses == 0
+
+    def _slow_disk(self) -> None:
+        node = self._victim()
+        if node is not None:
+            failures = self._failures
+            seconds = self._random.uniform(failures.slow_disk_min_seconds, failures.slow_disk_max_seconds)
+            self._world.machines[node.index].slow_until = self._world.now + seconds
+            self._world.happened["slow-disk"] += 1
+            self._world.say(node, f"slow disk for {seconds:.3f} s")
+
+    def _compaction(self) -> None:
+        node = self._victim()
+        if node is not None:
+            self._world.compact(node)
+
+    def _clock_step(self) -> None:
+        node = self._victim()
+        if node is not None:
+            most = self._failures.step_seconds_max
+            skew_max = self._world.options.faults.skew_seconds_max
+            target = node.skew + self._random.uniform(-most, most)
+            self._world.step_clock(node, min(max(target, -skew_max), skew_max) - node.skew)
+
+    # --- links and views -------------------------------------------------------------------------
+
+    def _cut_duration(self) -> float:
+        return self._random.uniform(self._failures.cut_min_seconds, self._failures.cut_max_seconds)
+
+    def _noticed(self) -> bool:
+        return self._random.random() >= self._failures.unnoticed_probability
+
+    def _cut(self) -> None:
+        members = [node.index for node in self._world.members()]
+        if len(members) < 2:
+            return
+        shape = self._random.choice(SHAPES)
+        self._hold(draw_cut(self._random, members, shape), self._cut_duration(), f"cut ({shape})")
+
+    def _hold(self, links: Cut, seconds: float, why: str) -> None:
+        if links and not self._over:
+            cut = (links, self._noticed())
+            self._cuts.append(cut)
+            self._world.cut(links, noticed=cut[1], why=why)
+            self._world.schedule(seconds, self._mend, cut)
+
+    def _mend(self, cut: tuple[Cut, bool]) -> None:
+        if cut in self._cuts:
+            self._cuts.remove(cut)
+            self._world.mend(cut[0], noticed=cut[1])
+
+    def _swizzle(self) -> None:
+        """Stop the links of some peers one peer after the other, and mend them in another order."""
+        random = self._random
+        members = [node.index for node in self._world.members()]
+        if len(members) < 2:
+            return
+        some = random.sample(members, random.randint(1, len(members)))
+        gap = self._failures.swizzle_gap_seconds
+        ends = random.sample(range(len(some)), len(some))
+        for at, (index, end) in enumerate(zip(some, ends, strict=True)):
+            starts = at * gap
+            seconds = (len(some) - at) * gap + (end + 1) * gap
+            self._world.schedule(starts, self._hold, around(index, members), seconds, "swizzle")
+
+    def _suspicion(self) -> None:
+        """Have some peers take a living one for dead for a while."""
+        world, random = self._world, self._random
+        other = self._victim()
+        if other is None:
+            return
+        world.happened["suspicion"] += 1
+        for observer in world.living():
+            if observer is not other and random.random() < 0.5:
+                world.views.suspect(observer, other, random.uniform(0.1, self._failures.detect_max_seconds))
+
+    # --- membership ------------------------------------------------------------------------------
+
+    def _join(self) -> None:
+        if len(self._world.nodes) < _PEERS_MAX and self._world.options.config.replicas > 1:
+            self._world.join(self._random.getrandbits(64))
+
+    def _leave(self) -> None:
+        """Have a peer leave in good order, if enough others stay."""
+        world, node = self._world, self._victim()
+        members = sum(1 for _ in world.members())
+        if node is not None and members > max(3, world.options.config.replicas):
+            world.say(node, "is asked to leave")
+            world.request(node, contract.Leave, _Leaving(world))
+
+    # --- clients ---------------------------------------------------------------------------------
+
+    def _subscriber_crash(self) -> None:
+        present = [client for client in self._clients if not client.absent and client.record.closed_at is None]
+        if present:
+            failures = self._failures
+            away = self._random.uniform(failures.absent_min_seconds, failures.absent_max_seconds)
+            self._random.choice(present).crash(away)

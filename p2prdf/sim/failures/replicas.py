@@ -1,0 +1,44 @@
+"""Whether the replicas of every key hold the same: triples, rows, links of chains, records of subscriptions.
+
+Looked at from above: who keeps a key follows from the true ring, not from anybody's view of it; and whatever
+*any* living peer holds under a key counts as something that all who keep it must have.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from p2prdf.sim.failures.world import FailingWorld
+
+__all__ = ["difference"]
+
+Held = dict[tuple[int, int], dict[int, dict[int, None]]]
+"""Per kind and ring key, and per peer, the identities of the items held."""
+
+
+def _everything(world: FailingWorld) -> Held:
+    held: Held = {}
+    for node in world.living():
+        for kind in node.peer.kinds:
+            items = kind.items()
+            for key, identity in zip(items.keys.tolist(), items.identities.tolist(), strict=True):
+                held.setdefault((kind.number, key), {}).setdefault(node.index, {})[identity] = None
+    return held
+
+
+def difference(world: FailingWorld) -> str | None:
+    """Describe an item that a peer lacks which should keep it; None if there is none."""
+    count = world.options.config.replicas
+    for (kind, key), peers in _everything(world).items():
+        known = {identity: None for held in peers.values() for identity in held}
+        for contact in world.ring.closest(key, count):
+            index = world.by_key[contact.key].index
+            lacking = [identity for identity in known if identity not in peers.get(index, {})]
+            if lacking:
+                having = [str(other) for other, held in peers.items() if lacking[0] in held]
+                return (
+                    f"peer {index} lacks {len(lacking)} of {len(known)} items of kind {kind} under {key:016x}, such as "
+                    f"{lacking[0]:016x}, which peer {', '.join(having)} has"
+                )
+    return None

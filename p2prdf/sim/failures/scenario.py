@@ -1,0 +1,316 @@
+"""One seed, one bad day: an overlay, clients, everything that goes wrong, healing, and the verdict.
+
+A story begins with all peers up and in agreement.  Queries and publications come at random times while
+failures happen; some queries end again.  Then everything is healed, and within ``HEAL_SECONDS`` of
+virtual time all requests must be answered, all peers at rest and all replicas equal.  The checkers
+say whether every promise was kept.
+
+With one replica per key nothing can make up for a peer's absence; such a story (*one copy*) comes to
+rest, crashes some peers there and starts them again from their disks, and goes on.
+"""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from p2prdf.errors import P2PRDFError
+from p2prdf.overlay.address_cache import OVERLAYS
+from p2prdf.peer import PeerConfig
+from p2prdf.rdf.query import Algorithm
+from p2prdf.sim.checkers import Problem
+from p2prdf.sim.failures.checkers import check_answers, check_unanswered
+from p2prdf.sim.failures.clients import Publisher, RepeatedPublishing, SubscriberClient
+from p2prdf.sim.failures.copies import Copies
+from p2prdf.sim.failures.mischief import Mischief
+from p2prdf.sim.failures.options import Failures
+from p2prdf.sim.failures.replicas import difference
+from p2prdf.sim.failures.subscriber import ResumingSubscriber
+from p2prdf.sim.failures.world import FailingWorld
+from p2prdf.sim.faults import CALM, Faults
+from p2prdf.sim.workload import draw_query, draw_triples, draw_vocabulary
+from p2prdf.sim.world import WorldOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from p2prdf.sim.world import Node
+
+__all__ = ["COPIES", "HEAL_SECONDS", "BadDay", "Verdict", "draw_bad_day", "run_bad_day", "run_seed"]
+
+HEAL_SECONDS: Final = 60.0
+"""Within which a healed world must be quiet."""
+
+COPIES: Final = ((3, 2), (3, 2), (3, 2), (3, 2), (3, 2), (5, 3), (2, 2), (1, 1))
+"""Replicas per key and copies that must be safe; the first is what most stories have."""
+
+_NETWORKS: Final[dict[str, Faults]] = {
+    "calm": replace(CALM, delay_min_seconds=0.001, delay_max_seconds=0.02),
+    "reorder": Faults(delay_min_seconds=0.001, delay_max_seconds=0.2, turn_seconds_max=0.005),
+    "lossy": Faults(
+        delay_min_seconds=0.001, delay_max_seconds=0.1, loss_probability=0.05, duplicate_probability=0.05,
+        turn_seconds_max=0.005,
+    ),
+    "bad": Faults(
+        delay_min_seconds=0.001, delay_max_seconds=0.15, loss_probability=0.3, duplicate_probability=0.1,
+        straggler_probability=0.05, straggler_seconds=1.5, turn_seconds_max=0.01,
+    ),
+}  # fmt: skip
+
+_STEP_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class BadDay:
+    """What a seed stands for."""
+
+    seed: int
+    network: str
+    options: WorldOptions
+    failures: Failures
+    algorithm: str
+    per_event: bool
+
+    def __str__(self) -> str:
+        options, config = self.options, self.options.config
+        return (
+            f"{options.peers} peers, r={config.replicas} W={config.copies_min}, {self.algorithm}, "
+            f"{'per event' if self.per_event else 'per triple'}, {options.tables}, roles {config.roles}, "
+            f"overlay {options.overlay}, network {self.network}, skew {options.faults.skew_seconds_max:g} s"
+            f"{', through codec' if options.through_codec else ''}"
+        )
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What came of a seed."""
+
+    day: BadDay
+    problems: list[Problem] = field(default_factory=list)
+    publications: int = 0
+    acknowledged: int = 0
+    answers: int = 0
+    repeats: int = 0
+    messages: int = 0
+    seconds: float = 0.0
+    happened: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def good(self) -> bool:
+        """Whether every promise was kept."""
+        return not self.problems
+
+    def report(self) -> str:
+        """Tell what was run, what happened and what is wrong with it."""
+        happened = ", ".join(f"{name} {count}" for name, count in self.happened.items())
+        head = (
+            f"seed {self.day.seed}: {self.day}; {happened or 'nothing'} happened; {self.acknowledged} of "
+            f"{self.publications} publications acknowledged, {self.answers} answers, {self.repeats} dropped as "
+            f"repeats, {self.messages} messages, {self.seconds:.0f} s"
+        )
+        return "\n".join([head, *(f"  {problem}" for problem in self.problems)])
+
+
+def draw_bad_day(seed: int) -> BadDay:
+    """Return the story of a seed."""
+    rng = Random(f"p2prdf bad day {seed}")
+    replicas, copies_min = rng.choice(COPIES)
+    algorithm = rng.choice(("csbv", "csbv", "cqc", "cqc", "mixed"))
+    roles = rng.choice(("all", "advertised", "cqc") if algorithm == "cqc" else ("all", "advertised"))
+    per_event = rng.random() < 0.4
+    network = rng.choice(tuple(_NETWORKS))
+    skew = rng.choice((0.0, 0.0, 0.4))
+    config = PeerConfig(
+        roles=roles, replicas=replicas, copies_min=copies_min, durable=True, clock_skew_seconds=2 * skew,
+        request_seconds=6.0, settle_seconds=rng.choice((0.0, 2.0)), hot_keys=False,
+        retry_seconds=rng.choice((0.3, 1.0)),
+    )  # fmt: skip
+    options = WorldOptions(
+        peers=rng.randint(max(3, replicas), 9),
+        seed=seed,
+        overlay=rng.choice(tuple(OVERLAYS)),
+        tables=rng.choice(("lists", "lists", "lists", "arrays", "mixed")),
+        config=config,
+        faults=replace(_NETWORKS[network], skew_seconds_max=skew),
+        through_codec=rng.random() < 0.15,
+        events_max=400_000,
+    )
+    failures = Failures(span_seconds=rng.choice((3.0, 8.0, 15.0)), happenings_max=rng.choice((2, 6, 12)))
+    return BadDay(seed, network, options, failures, algorithm, per_event)
+
+
+def run_seed(seed: int, *, trace: Callable[[str], None] | None = None) -> Verdict:
+    """Draw and run the story of a seed and judge it."""
+    return run_bad_day(draw_bad_day(seed), trace=trace)
+
+
+def run_bad_day(
+    day: BadDay,
+    *,
+    trace: Callable[[str], None] | None = None,
+    prepare: Callable[[FailingWorld], None] | None = None,
+) -> Verdict:
+    """Run a story to its end and return the verdict; ``prepare`` may meddle with the world first."""
+    story = _Story(day, trace)
+    if prepare is not None:
+        prepare(story.world)
+    try:
+        story.play()
+    except P2PRDFError as error:
+        story.verdict.problems.append(Problem(error.code, "world", str(error)))
+    except Exception as error:  # noqa: BLE001 - whatever a peer raises is a finding of this seed
+        story.verdict.problems.append(Problem("raised", "world", _where(error)))
+    story.judge()
+    return story.verdict
+
+
+def _where(error: Exception) -> str:
+    """Name an exception and the calls that led to it."""
+    frames = traceback.extract_tb(error.__traceback__)[-4:]
+    calls = ", ".join(f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
+    return f"{type(error).__name__}: {error} ({calls})"
+
+
+class _Story:
+    """The run of one bad day."""
+
+    def __init__(self, day: BadDay, trace: Callable[[str], None] | None):
+        self.day = day
+        self.world = FailingWorld(day.options, day.failures, trace=trace)
+        self.verdict = Verdict(day)
+        self._random = Random(f"p2prdf bad day's story {day.seed}")
+        self._publishers: list[Publisher] = []
+        self._clients: list[SubscriberClient] = []
+        self._copies = Copies(self.world)
+        self._mischief = Mischief(self.world, self._generator("mischief"), self._copies, self._clients)
+        self.world.on_acknowledged = self._copies.acknowledged
+
+    def _generator(self, name: str) -> Random:
+        return Random(f"p2prdf bad day {self.day.seed} {name}")
+
+    @property
+    def _publishings(self) -> list[RepeatedPublishing]:
+        return [publishing for publisher in self._publishers for publishing in publisher.published]
+
+    # --- playing ---------------------------------------------------------------------------------
+
+    def play(self) -> None:
+        """Play the day and its healing."""
+        rng = self._random
+        vocabulary = draw_vocabulary(rng)
+        data = draw_triples(rng, vocabulary, rng.randint(14, 40))
+        span = self.day.failures.span_seconds
+        for _ in range(rng.randint(2, 4)):
+            self._subscribe(rng.choice((0.0, rng.uniform(0.0, span / 2))), draw_query(rng, data, vocabulary))
+        for number in range(rng.randint(1, 3)):
+            name = f"publisher {number} of seed {self.day.seed}"
+            self._publishers.append(Publisher(self.world, name, self._generator(name)))
+        if self.day.options.config.replicas == 1:
+            half = len(data) // 2
+            self._publish(data[:half], span)
+            self._crash_at_rest()
+            self._publish(data[half:], span)
+        else:
+            self._publish(data, span)
+            self._mischief.plan()
+        self.world.run_for(span)
+        self._heal()
+
+    def _crash_at_rest(self) -> None:
+        """Crash some peers while nothing is under way, and start them from their disks before anybody notices."""
+        self.world.run_for(self.day.failures.span_seconds)
+        self._settle()
+        for node in self.world.living():
+            if self._random.random() < 0.7:
+                self.world.crash(node)
+                self.world.schedule(self._random.uniform(0.01, 0.25), self.world.restart, node)
+        self.world.run_for(0.25)
+
+    def _heal(self) -> None:
+        self._mischief.heal()
+        network = self.world.network
+        network.faults = replace(
+            network.faults, loss_probability=0.0, duplicate_probability=0.0, straggler_probability=0.0
+        )
+        self._settle()
+
+    def _subscribe(self, at: float, query: object) -> None:
+        rng, day = self._random, self.day
+        number = len(self._clients)
+        algorithm = rng.choice(list(Algorithm)) if day.algorithm == "mixed" else Algorithm(day.algorithm)
+        record = ResumingSubscriber(f"subscriber {number}", query, algorithm, day.per_event, 86_400.0)  # type: ignore[arg-type]
+        client = SubscriberClient(self.world, record, self._generator(f"subscriber {number}"))
+        self._clients.append(client)
+        self.world.schedule(at, client.connect)
+        if rng.random() < 0.2:
+            self.world.schedule(at + rng.uniform(1.0, day.failures.span_seconds), client.unsubscribe)
+
+    def _publish(self, data: Sequence[tuple[str, str, str]], span: float) -> None:
+        rng = self._random
+        start = 0
+        while start < len(data):
+            batch = data[start : start + rng.choice((1, 1, 2, 5))]
+            start += len(batch)
+            rng.choice(self._publishers).publish(rng.uniform(0.0, 0.9 * span), batch)
+
+    # --- healing ---------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Let the healed world come to rest; that it does not is a problem."""
+        world = self.world
+        end = world.now + HEAL_SECONDS
+        still = 0
+        while world.now < end:
+            world.run_for(_STEP_SECONDS)
+            still = 0 if self._restless() else still + 1
+            if still >= 3:
+                return
+        why = self._restless()
+        if why is not None:
+            text = f"not at rest {HEAL_SECONDS:g} s after healing: {why}"
+            self.verdict.problems.append(Problem("restless", "world", text))
+
+    def _restless(self) -> str | None:
+        """Say what is still going on; None if the world is at rest."""
+        waiting = sum(publishing.open for publishing in self._publishings)
+        if waiting:
+            return f"{waiting} publications are not acknowledged"
+        for client in self._clients:
+            if client.record.closed_at is None and not client.attached:
+                return f"{client.record.name} is not attached"
+        if not self.world.views.true():
+            return "views differ from what is true"
+        for node in self.world.living():
+            if not node.peer.quiet or node.peer.status()["rejoining"]:
+                return f"peer {node.index} is not quiet: {_status(node)}"
+        return difference(self.world) if self.day.options.config.replicas > 1 else None
+
+    # --- judging ---------------------------------------------------------------------------------
+
+    def judge(self) -> None:
+        """Collect all problems and counts."""
+        world, verdict, publishings = self.world, self.verdict, self._publishings
+        records = [client.record for client in self._clients]
+        self._copies.look("at the end")
+        if not verdict.problems:  # at rest
+            self._copies.check_whole(publishings)
+        verdict.problems += self._copies.problems
+        verdict.problems += check_unanswered(publishings, records)
+        for record in records:
+            verdict.problems += check_answers(world, record, publishings)
+        verdict.publications = sum(len(publishing.triples) for publishing in publishings)
+        verdict.acknowledged = sum(len(publishing.log()) for publishing in publishings)
+        verdict.answers = sum(len(record.rows) for record in records)
+        verdict.repeats = sum(record.repeats for record in records)
+        verdict.messages = world.counts.hops
+        verdict.seconds = world.now - world.started
+        verdict.happened = dict(sorted(world.happened.items()))
+
+
+def _status(node: Node) -> str:
+    status = node.peer.status()
+    names = ("outbox", "parked", "undertakings", "passing_on", "publications_open")
+    return ", ".join(f"{name}={status[name]}" for name in names if status[name])

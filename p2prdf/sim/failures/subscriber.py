@@ -1,0 +1,113 @@
+"""What a subscriber keeps through crashes, and how it speaks to peers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from p2prdf.columns import as_list
+from p2prdf.wire import contract
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from p2prdf.rdf.dictionary import TermDictionary
+    from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+    from p2prdf.sim.oracle import Row
+    from p2prdf.wire.contract import Failed, Notify, Request, Subscribed
+
+__all__ = ["ResumingSubscriber"]
+
+
+@dataclass(slots=True, eq=False)
+class ResumingSubscriber:
+    """What survives a subscriber's crashes, its output and token, and the requests that follow from them.
+
+    ``rows``, ``born`` and ``identities`` are the output; ``number`` of the subscription and ``unsettled`` are
+    the token: the identities of answers that may come again.  ``complaints`` are what a subscriber can see by
+    itself: an answer that it had before and that the token did not drop, and a loss that was told.
+    """
+
+    name: str
+    query: ConjunctiveQuery
+    algorithm: Algorithm
+    per_event: bool
+    lease_seconds: float
+    subscription: int | None = None
+    since: int | None = None
+    opened_at: float | None = None
+    closing_at: float | None = None
+    closed_at: float | None = None
+    unsettled: dict[int, None] = field(default_factory=dict)
+    repeats: int = 0
+    """Answers that came again and were dropped by the token."""
+    rows: list[Row] = field(default_factory=list)
+    born: list[int] = field(default_factory=list)
+    identities: dict[int, int] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)
+    failures: list[Failed] = field(default_factory=list)
+
+    @property
+    def bag(self) -> Counter[Row]:
+        """The rows held, as a bag."""
+        return Counter(self.rows)
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def opening(self) -> Callable[[int], Request]:
+        """Return what leaves the query."""
+        return lambda request: contract.Subscribe(
+            request, self.query, self.algorithm, self.per_event, self.lease_seconds
+        )
+
+    def attaching(self) -> Callable[[int], Request]:
+        """Return what takes the subscription up again, with the token."""
+        assert self.subscription is not None
+        subscription = self.subscription
+        return lambda request: contract.Attach(request, subscription, list(self.unsettled))
+
+    def closing(self) -> Callable[[int], Request]:
+        """Return what ends the subscription."""
+        assert self.subscription is not None
+        subscription = self.subscription
+        return lambda request: contract.Unsubscribe(request, subscription)
+
+    # --- outcomes --------------------------------------------------------------------------------
+
+    def opened(self, outcome: Subscribed, now: float) -> None:
+        """Note that the query is live."""
+        self.subscription, self.since, self.opened_at = outcome.subscription, outcome.since, now
+
+    def read(self, notify: Notify, dictionary: TermDictionary) -> list[Row]:
+        """Return the rows of a delivery."""
+        columns = [dictionary.texts(as_list(column)) for column in notify.bindings]
+        return [tuple(column[place] for column in columns) for place in range(len(notify.identity))]
+
+    def store(self, notify: Notify, rows: list[Row], now: float) -> None:
+        """Store the rows that are new together with the token."""
+        if self.closed_at is not None:
+            self.complaints.append(f"answers {notify.first}.. came after the subscription's end, at {now}")
+        if notify.lost:
+            self.complaints.append(f"told that {notify.lost} answers before {notify.first} are lost")
+        born = as_list(notify.born)
+        for place, (identity, row) in enumerate(zip(as_list(notify.identity), rows, strict=True)):
+            if identity in self.unsettled:
+                self.repeats += 1
+                continue
+            if identity in self.identities:
+                self.complaints.append(f"answer {identity:#018x} {row} was handed over twice")
+            self.identities[identity] = len(self.rows)
+            self.unsettled[identity] = None
+            self.rows.append(row)
+            self.born.append(born[place])
+
+    def settled(self, identities: Sequence[int]) -> None:
+        """Forget what never comes again; the token is stored without it."""
+        for identity in identities:
+            self.unsettled.pop(identity, None)
+
+    @staticmethod
+    def acknowledging(notify: Notify) -> Callable[[int], Request]:
+        """Return what tells that a delivery is stored."""
+        return lambda request: contract.AcknowledgeAnswers(request, notify.subscription, notify.identity)

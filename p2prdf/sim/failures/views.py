@@ -1,0 +1,115 @@
+"""What each peer believes of the others: a failure detector that is late, uneven and sometimes wrong.
+
+Every peer has a *view* of its own: the peers that it takes for alive.  A view is complete, in
+the sense that its peer was told of every member once, and follows the truth with a delay that is drawn for
+each observer and each change.  So for seconds two peers disagree about who holds a key.  Which delay
+belongs to which change does not matter: when it is over, the observer sees what is true *then*, so
+after the last change every view becomes true.
+
+A peer that starts knows the members as its cluster file (or its former life) named them, dead ones
+among them, and finds out.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from p2prdf.sim.ring import Ring
+from p2prdf.wire.contract import ContactLost, ContactSeen, OwnersFound
+
+if TYPE_CHECKING:
+    from p2prdf.sim.failures.options import Failures
+    from p2prdf.sim.failures.world import FailingWorld
+    from p2prdf.sim.world import Node
+    from p2prdf.wire.messages import Contact
+
+__all__ = ["Views"]
+
+
+class Views:
+    """The views of all peers of a world."""
+
+    def __init__(self, world: FailingWorld, failures: Failures, random: Random):
+        self._world = world
+        self._failures = failures
+        self._random = random
+        self._views: dict[int, dict[int, Contact]] = {}
+        self.false_alarms = 0
+        """How often a living peer was taken for dead."""
+
+    def of(self, node: Node) -> dict[int, Contact]:
+        """Return whom a peer takes for alive, itself included, by ring position."""
+        return self._views[node.index]
+
+    def start(self, node: Node) -> None:
+        """Tell a peer that starts all members, and have it and the others look at each other."""
+        world = self._world
+        self._views[node.index] = view = {node.contact.key: node.contact}
+        for other in world.members():
+            if other is not node:
+                view[other.contact.key] = other.contact
+                world.tell(node, ContactSeen(other.contact))
+        world.tell(node, self.owners(node, node.contact.key))
+        for other in world.members():
+            if other is not node:
+                self._later(node, other, self._failures.detect_min_seconds, self._failures.detect_max_seconds)
+
+    def changed(self, node: Node, *, gone: bool) -> None:
+        """Have all others look at a peer that went (or came), each when it notices."""
+        low, high = self._delays(gone=gone)
+        for other in self._world.members():
+            if other is not node:
+                self._later(other, node, low, high)
+
+    def between(self, one: Node, other: Node, *, gone: bool) -> None:
+        """Have two peers look at each other, as the link between them went (or came)."""
+        low, high = self._delays(gone=gone)
+        self._later(one, other, low, high)
+        self._later(other, one, low, high)
+
+    def suspect(self, observer: Node, other: Node, seconds: float) -> None:
+        """Let a peer take another for dead, whatever is true, and look again after some time."""
+        if self._world.alive(observer) and other.contact.key in self.of(observer):
+            self.false_alarms += 1
+            self._lose(observer, other)
+            self._world.schedule(seconds, self.look, observer, other)
+
+    def _delays(self, *, gone: bool) -> tuple[float, float]:
+        failures = self._failures
+        if gone:
+            return failures.detect_min_seconds, failures.detect_max_seconds
+        return failures.meet_min_seconds, failures.meet_max_seconds
+
+    def _later(self, observer: Node, other: Node, low: float, high: float) -> None:
+        self._world.schedule(self._random.uniform(low, high), self.look, observer, other)
+
+    def look(self, observer: Node, other: Node) -> None:
+        """Have a peer see whether another is there now."""
+        world = self._world
+        if not world.alive(observer) or observer is other:
+            return
+        there = world.alive(other) and world.links.visible(observer.index, other.index)
+        known = self.of(observer).get(other.contact.key)
+        if there and known != other.contact:
+            self.of(observer)[other.contact.key] = other.contact
+            world.view_changes += 1
+            world.tell(observer, ContactSeen(other.contact))
+        elif known is not None and not there:
+            self._lose(observer, other)
+
+    def _lose(self, observer: Node, other: Node) -> None:
+        known = self.of(observer).pop(other.contact.key)
+        self._world.view_changes += 1
+        self._world.tell(observer, ContactLost(known))
+
+    def owners(self, node: Node, key: int) -> OwnersFound:
+        """Return what a peer's overlay says about a key: its whole view, closest first."""
+        ring = Ring(self.of(node).values(), self._world.options.overlay)
+        before = ring.before(key) if self._world.options.overlay == "chord" else None
+        return OwnersFound(key, ring.closest(key, len(ring)), complete=True, before=before)
+
+    def true(self) -> bool:
+        """Return whether every living peer takes exactly the living peers for alive."""
+        living = {node.contact.key: node.contact for node in self._world.members() if self._world.alive(node)}
+        return all(self.of(node) == living for node in self._world.members() if self._world.alive(node))

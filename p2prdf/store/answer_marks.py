@@ -1,0 +1,242 @@
+"""What is known of each answer of a subscription: a mark per identity, for as long as the subscription lives.
+
+An answer that was told and acknowledged may be derived again at any time, by a retry, by a peer that took
+over, by another replica.  So its identity stays known, and what is kept of it must be little: its number of
+arrival (*ordinal*), found through an index by identity, and a mark of one byte.  Two materials, as everywhere:
+lists with a dictionary for tiny peers (some 100 bytes an answer), arrays with a hash index for batches (some 25).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import Final, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf.columns import ARRAYS, Column, Columns, as_array, as_list
+from p2prdf.grow import GrowingColumn
+from p2prdf.hash_index import HashIndex
+
+__all__ = ["ArrayMarks", "ListMarks", "Mark", "Marks", "Ordinals", "make_marks"]
+
+Ordinals: TypeAlias = "range | list[int]"
+"""Ordinals, ascending; a range (of step 1) where they follow each other."""
+
+
+class Mark(enum.IntEnum):
+    """Where an answer is on its way to the subscriber."""
+
+    PENDING = 0
+    """To be handed out."""
+    SENT = 1
+    """Handed out in this epoch, not acknowledged."""
+    DONE = 2
+    """Acknowledged, perhaps before it was recorded."""
+    LOST = 3
+    """Dropped; the subscriber is still to be told."""
+    TOLD = 4
+    """Dropped, and the subscriber was told in this epoch."""
+    DROPPED = 5
+    """Handed out in this epoch, then dropped: lost only if it has to be handed out again."""
+
+
+class Marks(Protocol):
+    """Identities with ordinals 0, 1, 2, ... in order of arrival, and their marks."""
+
+    def __len__(self) -> int: ...
+
+    def insert(self, identity: Column, mark: Mark) -> list[int]:
+        """Take in the identities that are not known; return their places in ``identity``, ascending."""
+        ...
+
+    def find(self, identity: Column) -> list[int]:
+        """Return the ordinals of those that are known, in order."""
+        ...
+
+    def move(self, ordinals: list[int], sources: tuple[Mark, ...], mark: Mark) -> list[int]:
+        """Mark those anew that have one of the marks ``sources``; return which, in order."""
+        ...
+
+    def move_all(self, source: Mark, mark: Mark) -> int:
+        """Mark all anew that have a mark; return how many."""
+        ...
+
+    def count(self, mark: Mark) -> int:
+        """Return how many have a mark."""
+        ...
+
+    def having(self, marks: tuple[Mark, ...]) -> list[int]:
+        """Return the ordinals of those with one of the marks, ascending."""
+        ...
+
+    def places(self, ordinals: Ordinals, marks: tuple[Mark, ...]) -> list[int]:
+        """Return the places of those with one of the marks in an ascending stretch of ordinals."""
+        ...
+
+    def identities(self, ordinals: list[int]) -> Column:
+        """Return the identities of ordinals."""
+        ...
+
+    def state(self) -> tuple[Column, Column]:
+        """Return all identities, and for each 1 if it is acknowledged, else 0."""
+        ...
+
+
+class ListMarks:
+    """Marks in a dictionary and plain lists."""
+
+    def __init__(self) -> None:
+        self._ordinal: dict[int, int] = {}
+        self._marks = bytearray()
+        self._identity: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._identity)
+
+    def insert(self, identity: Column, mark: Mark) -> list[int]:
+        """Take in what is not known."""
+        known = self._ordinal
+        fresh = []
+        for place, each in enumerate(as_list(identity)):
+            if each not in known:
+                known[each] = len(self._identity)
+                self._identity.append(each)
+                fresh.append(place)
+        self._marks += bytes((mark,)) * len(fresh)
+        return fresh
+
+    def find(self, identity: Column) -> list[int]:
+        """Return the ordinals of those that are known."""
+        return [ordinal for each in as_list(identity) if (ordinal := self._ordinal.get(each, -1)) >= 0]
+
+    def move(self, ordinals: list[int], sources: tuple[Mark, ...], mark: Mark) -> list[int]:
+        """Mark some anew."""
+        moved = []
+        for each in ordinals:
+            if self._marks[each] in sources:
+                self._marks[each] = mark
+                moved.append(each)
+        return moved
+
+    def move_all(self, source: Mark, mark: Mark) -> int:
+        """Mark all of a mark anew."""
+        found = self._marks.count(source)
+        if found:
+            self._marks = self._marks.replace(bytes((source,)), bytes((mark,)))
+        return found
+
+    def count(self, mark: Mark) -> int:
+        """Return how many have a mark."""
+        return self._marks.count(mark)
+
+    def having(self, marks: tuple[Mark, ...]) -> list[int]:
+        """Return the ordinals of those with one of the marks."""
+        return [ordinal for ordinal, mark in enumerate(self._marks) if mark in marks]
+
+    def places(self, ordinals: Ordinals, marks: tuple[Mark, ...]) -> list[int]:
+        """Return the places of those with one of the marks."""
+        if isinstance(ordinals, range):
+            found: Iterable[int] = self._marks[ordinals.start : ordinals.stop]
+        else:
+            found = [self._marks[each] for each in ordinals]
+        return [place for place, mark in enumerate(found) if mark in marks]
+
+    def identities(self, ordinals: list[int]) -> Column:
+        """Return the identities of ordinals."""
+        return [self._identity[each] for each in ordinals]
+
+    def state(self) -> tuple[Column, Column]:
+        """Return identities, and which are acknowledged."""
+        return list(self._identity), [int(mark == Mark.DONE) for mark in self._marks]
+
+
+_FEW: Final = 16
+"""Up to so many a loop is faster than numpy's fixed prices."""
+
+
+class ArrayMarks:
+    """Marks in a hash index and an array."""
+
+    def __init__(self) -> None:
+        self._index = HashIndex()
+        self._marks = GrowingColumn(np.uint8)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def insert(self, identity: Column, mark: Mark) -> list[int]:
+        """Take in what is not known."""
+        _, fresh = self._index.insert(as_array(identity))
+        places: list[int] = np.flatnonzero(fresh).tolist()
+        self._marks.extend(len(places), mark)
+        return places
+
+    def find(self, identity: Column) -> list[int]:
+        """Return the ordinals of those that are known."""
+        found = self._index.find(as_array(identity))
+        ordinals: list[int] = found[found >= 0].tolist()
+        return ordinals
+
+    def move(self, ordinals: list[int], sources: tuple[Mark, ...], mark: Mark) -> list[int]:
+        """Mark some anew; one named twice is moved once."""
+        marks = self._marks.values
+        if len(ordinals) <= _FEW:
+            moved = []
+            for each in ordinals:
+                if int(marks[each]) in sources:
+                    marks[each] = mark
+                    moved.append(each)
+            return moved
+        array = np.array(list(dict.fromkeys(ordinals)), np.int64)
+        chosen = array[_among(marks[array], sources)]
+        marks[chosen] = mark
+        found: list[int] = chosen.tolist()
+        return found
+
+    def move_all(self, source: Mark, mark: Mark) -> int:
+        """Mark all of a mark anew."""
+        marks = self._marks.values
+        flags = marks == source
+        marks[flags] = mark
+        return int(np.count_nonzero(flags))
+
+    def count(self, mark: Mark) -> int:
+        """Return how many have a mark."""
+        return int(np.count_nonzero(self._marks.values == mark))
+
+    def having(self, marks: tuple[Mark, ...]) -> list[int]:
+        """Return the ordinals of those with one of the marks."""
+        found: list[int] = np.flatnonzero(_among(self._marks.values, marks)).tolist()
+        return found
+
+    def places(self, ordinals: Ordinals, marks: tuple[Mark, ...]) -> list[int]:
+        """Return the places of those with one of the marks."""
+        values = self._marks.values
+        if isinstance(ordinals, range):
+            found = values[ordinals.start : ordinals.stop]
+        else:
+            found = values[np.array(ordinals, np.int64)]
+        places: list[int] = np.flatnonzero(_among(found, marks)).tolist()
+        return places
+
+    def identities(self, ordinals: list[int]) -> Column:
+        """Return the identities of ordinals."""
+        return self._index.keys[np.array(ordinals, np.int64)]
+
+    def state(self) -> tuple[Column, Column]:
+        """Return identities, and which are acknowledged."""
+        return self._index.keys.copy(), (self._marks.values == Mark.DONE).astype(np.uint64)
+
+
+def _among(marks: npt.NDArray[np.uint8], wanted: tuple[Mark, ...]) -> npt.NDArray[np.bool_]:
+    flags: npt.NDArray[np.bool_] = marks == wanted[0]
+    for each in wanted[1:]:
+        flags |= marks == each
+    return flags
+
+
+def make_marks(columns: Columns) -> Marks:
+    """Return empty marks of a material."""
+    return ArrayMarks() if columns is ARRAYS else ListMarks()

@@ -1,0 +1,122 @@
+"""Columnar tables as items: see :mod:`p2prdf.store.items`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf import keys
+from p2prdf.columns import Column, as_array
+from p2prdf.rdf.query import Plan
+from p2prdf.store.columnar_state import ColumnarState
+from p2prdf.store.items import ITEMS_AT_ONCE, LinkItems, RowItems, TripleColumns, TripleItems
+from p2prdf.store.lanes import PlanTable, StepRows
+from p2prdf.store.tables import NEVER, Derived
+
+__all__ = ["ColumnarItems"]
+
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+
+_NEVER = np.uint64(NEVER)
+
+
+class ColumnarItems(ColumnarState):
+    """What columnar tables hold, told as items."""
+
+    @property
+    def version(self) -> int:
+        """A number that grows whenever an item is added, changed or ended."""
+        sizes = self._sizes
+        return sizes.triple_roles + sizes.rows + sizes.queries + self._changes
+
+    def triple_items(self, role: int, per_event: bool) -> TripleItems:
+        """Return all triples (or publication events) held under a role."""
+        table = self._events if per_event else self._triples
+        rows = np.flatnonzero(table.roles.values >> np.uint16(role) & np.uint16(1))
+        hashes = self._dictionary.hash_array()
+        parts = [hashes[table.terms(rows, position)] for position in range(3)]
+        identities = table.event.values[rows] if per_event else keys.triple_ids(*parts)
+        return TripleItems(
+            rows, self._triple_keys(role, *parts), keys.item_identities(identities, table.time.values[rows])
+        )
+
+    def export_triples(self, role: int, per_event: bool, handle: Column) -> TripleColumns:
+        """Return triples by handle, with the bit of that role alone."""
+        bit = np.uint32(keys.role_bit(role, per_event=per_event))
+        rows = as_array(handle, np.int64)
+        return self._exported(rows, np.full(len(rows), bit), per_event=per_event)
+
+    def triples_since(self, stamp: int) -> TripleColumns:
+        """Return all triples and publication events with a time from ``stamp`` on, with all their roles."""
+        kinds = []
+        for table, shift in ((self._triples, 0), (self._events, keys.EVENT_SHIFT)):
+            rows = np.flatnonzero(table.time.values >= np.uint64(stamp))
+            roles = table.roles.values[rows].astype(np.uint32) << np.uint32(shift)
+            kinds.append(self._exported(rows, roles, per_event=table.per_event))
+        return TripleColumns(*(np.concatenate(parts) for parts in zip(*kinds, strict=True)))
+
+    def _exported(self, rows: I64, roles: npt.NDArray[Any], *, per_event: bool) -> TripleColumns:
+        table = self._events if per_event else self._triples
+        s, p, o = (table.terms(rows, position) for position in range(3))
+        event = table.event.values[rows] if per_event else np.zeros(len(rows), np.uint64)
+        return TripleColumns(s, p, o, table.time.values[rows], event, roles)
+
+    def row_items(self) -> Iterator[RowItems]:
+        """Yield all rows that wait, of groups that live, a step of a plan (or a part of it) at a time."""
+        for table in list(self._plans.values()):
+            for step in table.steps:
+                names = step.index.keys.copy()
+                for start in range(0, len(names), ITEMS_AT_ONCE):
+                    rows = self._living(step, names[start : start + ITEMS_AT_ONCE])
+                    if len(rows):
+                        yield from self._items_of(step, rows)
+
+    def _items_of(self, step: StepRows, rows: I64) -> Iterator[RowItems]:
+        plan, names = step.plan.plan, step.index.keys[rows]
+        stamps = [step.oldest.values[rows]]
+        if step.number == 0:
+            stamps += _sinces(step.plan, step.group.values[rows])
+        identities = keys.item_identities(names, *stamps)
+        for ring in self._all_keys(step, len(rows)) or [self._keys_of_rows(step, rows)]:
+            yield RowItems(plan, step.number, names, ring, identities)
+
+    def export_rows(self, plan: Plan, step: int, handle: Column) -> Derived:
+        """Return rows by handle; those that have ended are left out."""
+        held = self._plan_table(plan).steps[step]
+        return self._rows_at(held, self._living(held, as_array(handle)))
+
+    def link_items(self) -> Iterator[LinkItems]:
+        """Yield all later links held, of groups that live, a step of a plan at a time."""
+        for table in list(self._plans.values()):
+            for step in table.steps[1:]:
+                if step.links:
+                    group = np.array(sorted(step.links), np.int64)
+                    ids = keys.fmix_array(table.groups.index.keys[group])
+                    place = np.full(len(group), step.number, np.uint64)
+                    identities = keys.item_identities(ids, place, *_sinces(table, group))
+                    own = as_array(self.query_keys(table.plan, step.number, group))
+                    for ring in self._all_keys(step, len(group)) or [own]:
+                        yield LinkItems(table.plan, step.number, group, ring, identities)
+
+    @staticmethod
+    def _all_keys(step: StepRows, count: int) -> list[U64]:
+        """Return the keys of all buckets, a column for each, if the step has no role."""
+        if step.compiled.step.role != keys.ANY:
+            return []
+        return [np.full(count, key, np.uint64) for key in keys.BUCKET_KEYS]
+
+    def ended_groups(self) -> list[int]:
+        """Return the identities of groups known to have ended."""
+        found: list[int] = []
+        for table in self._plans.values():
+            ended = table.groups.since_min.values == _NEVER
+            found += table.groups.index.keys[np.flatnonzero(ended)].tolist()
+        return found + list(self._ended)
+
+
+def _sinces(table: PlanTable, group: npt.NDArray[Any]) -> list[U64]:
+    return [table.groups.since_min.values[group], table.groups.since_max.values[group]]

@@ -1,0 +1,175 @@
+"""Columnar tables, middle part: waiting rows and triples are joined, a step and many pairs at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf import keys
+from p2prdf.columns import ARRAYS
+from p2prdf.store.columnar_state import ColumnarState
+from p2prdf.store.compiled import ROW, Source
+from p2prdf.store.lanes import Lane, StepRows
+from p2prdf.store.rejoin import in_pieces, part_max
+from p2prdf.store.tables import REJOIN_PAIRS_MAX, Chosen, Derived
+from p2prdf.store.triple_table import TripleTable
+
+__all__ = ["ColumnarJoin"]
+
+U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+
+
+class ColumnarJoin(ColumnarState):
+    """What columnar tables hold, and how pairs of a waiting row and a triple are joined."""
+
+    def _probe_waiting(
+        self, lane: Lane, ordinals: I64, rows: I64, prior: U64 | None, out: list[Derived]
+    ) -> None:
+        """Join triples (published again after ``prior``) with the rows that wait under their keys."""
+        needle, waiting = lane.waiting.expand(ordinals)
+        if len(needle):
+            self._join_pairs(lane, waiting, rows[needle], None if prior is None else prior[needle], out)
+
+    def _join_pairs(
+        self, lane: Lane, waiting: npt.NDArray[Any], triples: I64, prior: U64 | None, out: list[Derived]
+    ) -> None:
+        """Join waiting rows (by their numbers in the lane) with triples, a step at a time."""
+        steps = lane.waiting_step.values[waiting]
+        rows = lane.waiting_row.values[waiting].astype(np.int64)
+        for number, index in ARRAYS.split(steps):
+            if len(index) == len(steps):
+                self._join(lane.steps[number], rows, triples, prior, 0, out)
+            else:
+                before = None if prior is None else prior[index]
+                self._join(lane.steps[number], rows[index], triples[index], before, 0, out)
+
+    def _probe_triples(
+        self, step: StepRows, rows: I64, ordinals: I64, since: U64 | None, refresh: int, out: list[Derived]
+    ) -> None:
+        """Join stored rows with the triples held (since a stamp per row)."""
+        needle, triples = step.lane.triples.expand(ordinals)
+        if len(needle) == 0:
+            return
+        triples = triples.astype(np.int64, copy=False)
+        if since is not None:
+            young = step.lane.table.time.values[triples] >= since[needle]
+            needle, triples = needle[young], triples[young]
+        self._join(step, rows[needle], triples, None, refresh, out)
+
+    def _join(
+        self, step: StepRows, rows: I64, triples: I64, prior: U64 | None, refresh: int, out: list[Derived]
+    ) -> None:
+        """Extend rows by triples that have the terms of their keys, where the pair counts."""
+        table, compiled = step.lane.table, step.compiled
+        groups = step.plan.groups
+        group = step.group.values[rows].astype(np.int64)
+        time = table.time.values[triples]
+        good = time >= groups.since_min.values[group]
+        if prior is not None:
+            good &= groups.since_max.values[group] > prior
+        for first, second in compiled.equal:
+            good &= table.terms(triples, first) == table.terms(triples, second)
+        if compiled.never_literal:
+            good &= ~self._dictionary.literal_array()[table.terms(triples, 2)]
+        if not good.all():
+            rows, triples, group, time = rows[good], triples[good], group[good], time[good]
+        for number, sources in compiled.filters:
+            if not len(rows):
+                return
+            passed = self._passes(step, number, sources, rows, triples)
+            rows, triples, group, time = rows[passed], triples[passed], group[passed], time[passed]
+        if not len(rows):
+            return
+        self._sizes.joined += len(rows)
+        out.append(self._derive(step, rows, triples, group, time, refresh))
+
+    def _derive(
+        self, step: StepRows, rows: I64, triples: I64, group: I64, time: U64, refresh: int
+    ) -> Derived:
+        """Return the rows that pairs of waiting rows and triples make."""
+        compiled = step.compiled
+        identities = self._identities(step.lane.table, triples)
+        return Derived(
+            step.plan.plan,
+            step.number + 1,
+            group,
+            step.index.keys[rows] + keys.contributions(identities, compiled.step.position),
+            np.minimum(step.oldest.values[rows], time),
+            np.maximum(step.born.values[rows], time),
+            tuple(self._joined_terms(step, source, rows, triples) for source in compiled.output),
+            refresh,
+        )
+
+    @staticmethod
+    def _joined_terms(step: StepRows, source: Source, rows: I64, triples: I64) -> U32:
+        kind, at = source
+        if kind == ROW:
+            bound: U32 = step.bindings[at].values[rows]
+            return bound
+        return step.lane.table.terms(triples, at)
+
+    def _passes(
+        self, step: StepRows, number: int, sources: tuple[Source, ...], rows: I64, triples: I64
+    ) -> npt.NDArray[np.bool_]:
+        columns = [self._joined_terms(step, source, rows, triples).tolist() for source in sources]
+        passes = step.plan.filters.passes
+        if not columns:
+            return np.full(len(rows), passes(number, ()))
+        return np.array([passes(number, terms) for terms in zip(*columns, strict=True)], np.bool_)
+
+    def _identities(self, table: TripleTable, triples: I64) -> U64:
+        if table.per_event:
+            events: U64 = table.event.values[triples]
+            return events
+        hashes = self._dictionary.hash_array()
+        return keys.triple_ids(*(hashes[table.terms(triples, position)] for position in range(3)))
+
+    # --- again -----------------------------------------------------------------------------------
+
+    def rejoin(self, chosen: Chosen, pairs_max: int = REJOIN_PAIRS_MAX) -> Iterator[list[Derived]]:
+        """Join all rows that wait under chosen ring keys with all triples held, in pieces of bounded work."""
+        return in_pieces(self._rejoin_parts(chosen, part_max(pairs_max)), pairs_max)
+
+    def _rejoin_parts(self, chosen: Chosen, size: int) -> Iterator[tuple[int, list[Derived]]]:
+        for table in list(self._plans.values()):
+            for step in table.steps:
+                if len(step.lane.triples) and self._step_chosen(step, chosen):
+                    names = step.index.keys.copy()
+                    for start in range(0, len(names), size):
+                        yield from self._rejoin_rows(step, names[start : start + size], chosen, size)
+
+    @staticmethod
+    def _step_chosen(step: StepRows, chosen: Chosen) -> bool:
+        """Return whether rows of a step can be chosen; without a role all are, or none is."""
+        role = step.compiled.step.role
+        return role != keys.ANY or bool(np.any(chosen(role, np.array(keys.BUCKET_KEYS, np.uint64))))
+
+    def _rejoin_rows(
+        self, step: StepRows, names: U64, chosen: Chosen, size: int
+    ) -> Iterator[tuple[int, list[Derived]]]:
+        """Join some rows of a step, named by identity, as far as their keys are chosen."""
+        rows = self._living(step, names)
+        if step.compiled.step.role != keys.ANY:
+            ring = self._keys_of_rows(step, rows)
+            rows = rows[np.asarray(chosen(step.compiled.step.role, ring), np.bool_)]
+        looked_at, names = len(names), step.index.keys[rows]
+        ordinals = step.ordinal.values[rows]
+        counts = step.lane.triples.counts(ordinals)
+        ends = np.cumsum(counts)
+        yield looked_at, []
+        total = int(ends[-1]) if len(ends) else 0
+        for first in range(0, total, size):
+            pairs = np.arange(first, min(first + size, total))
+            at = np.searchsorted(ends, pairs, side="right")
+            triples = step.lane.triples.at(ordinals[at], pairs - (ends - counts)[at])
+            low = int(at[0])
+            rows = step.index.find(names[low : int(at[-1]) + 1])[at - low]  # numbered anew since the last pause?
+            held = rows >= 0
+            out: list[Derived] = []
+            self._join(step, rows[held], triples[held].astype(np.int64, copy=False), None, 0, out)
+            yield len(pairs), out

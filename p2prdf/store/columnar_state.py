@@ -1,0 +1,246 @@
+"""Columnar tables, lowest part: what they hold, and under which keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf import keys
+from p2prdf.columns import ARRAYS, Column, as_array
+from p2prdf.grow import GrowingColumn
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Filter, Plan
+from p2prdf.store.compiled import GROUP, CompiledStep, Source, compile_step
+from p2prdf.store.group_table import GroupTable
+from p2prdf.store.lanes import Lane, PlanTable, StepRows
+from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes
+from p2prdf.store.triple_table import TripleTable
+from p2prdf.wire.messages import Groups
+
+__all__ = ["ColumnarState"]
+
+U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+
+_NEVER = np.uint64(NEVER)
+
+
+class ColumnarState:
+    """What columnar tables hold: triples, lanes, plans with groups and rows, and the keys of all that."""
+
+    def __init__(self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction]):
+        self.columns = ARRAYS
+        self._dictionary = dictionary
+        self._compile_filter = compile_filter
+        self._plans: dict[Plan, PlanTable] = {}
+        self._triples = TripleTable(per_event=False)
+        self._events = TripleTable(per_event=True)
+        self._lanes: dict[tuple[bool, int], list[Lane]] = {}
+        self._hashed: tuple[Any, ...] = (None,) * 6
+        self._sizes = Sizes()
+        self._changes = 0
+        """Changes of items that the numbers of what is held do not show."""
+        self._ended: dict[int, None] = {}
+        """Groups that have ended and were never held here, oldest first."""
+
+    # --- plans and lanes -------------------------------------------------------------------------
+
+    def _lane(self, per_event: bool, role: int, mask: int) -> Lane:
+        """Return a lane, indexing what is stored under its role if nothing has waited there before."""
+        lanes = self._lanes.setdefault((per_event, role), [])
+        for lane in lanes:
+            if lane.mask == mask:
+                return lane
+        table = self._events if per_event else self._triples
+        lane = Lane(table, mask)
+        rows = np.flatnonzero(table.roles.values >> np.uint16(role) & np.uint16(1))
+        if len(rows):
+            lane.triples.append(lane.ordinals_of(rows), rows)
+        lanes.append(lane)
+        return lane
+
+    def _plan_table(self, plan: Plan) -> PlanTable:
+        table = self._plans.get(plan)
+        if table is not None:
+            return table
+        table = PlanTable(plan, PlanFilters(plan, self._dictionary, self._compile_filter), GroupTable(plan))
+        for place, at in enumerate(plan.steps):
+            lane = self._lane(plan.per_event, at.role, at.mask)
+            step = StepRows(table, place, compile_step(plan, place), lane)
+            step.bindings = [GrowingColumn(np.uint32) for _ in at.bound]
+            lane.steps.append(step)
+            table.steps.append(step)
+        self._plans[plan] = table
+        return table
+
+    def add_groups(self, plan: Plan, groups: Groups) -> Column:
+        """Take in groups, or widen known ones, and return this peer's numbers for them."""
+        numbers, widened = self._plan_table(plan).groups.add(groups, self._ended)
+        self._changes += widened
+        return numbers
+
+    def extend_leases(self, ids: Sequence[int], leases: Sequence[int]) -> None:
+        """Let groups live until the stamps given."""
+        wanted, until = np.array(list(ids), np.uint64), np.array(list(leases), np.uint64)
+        for table in self._plans.values():
+            numbers = table.groups.index.find(wanted)
+            known = numbers >= 0
+            np.maximum.at(table.groups.lease.values, numbers[known], until[known])
+
+    def expired_groups(self, now: int, limit: int) -> list[int]:
+        """Return up to ``limit`` identities of groups whose lease ended before stamp ``now``."""
+        found: list[int] = []
+        for table in self._plans.values():
+            groups = table.groups
+            expired = (groups.lease.values < np.uint64(now)) & (groups.since_min.values != _NEVER)
+            found.extend(groups.index.keys[np.flatnonzero(expired)[: limit - len(found)]].tolist())
+            if len(found) >= limit:
+                break
+        return found
+
+    # --- for messages and routing ----------------------------------------------------------------
+
+    def export_groups(self, plan: Plan, group: Column) -> tuple[Groups, Column]:
+        """Return the distinct groups among ``group`` for a message, and each row's place among them."""
+        held = self._plan_table(plan).groups
+        chosen, places = np.unique(as_array(group, np.int64), return_inverse=True)
+        groups = Groups(
+            held.index.keys[chosen], held.since_min.values[chosen], held.since_max.values[chosen],
+            held.lease.values[chosen], tuple(column.values[chosen] for column in held.params),
+        )  # fmt: skip
+        return groups, places.astype(np.uint32)
+
+    def waiting_rows(self, role: int, key: int) -> list[Derived]:
+        """Return all rows that wait under a ring key, queries among them; a pass over all that wait under its role."""
+        found = []
+        for table in self._plans.values():
+            for step in table.steps:
+                if step.compiled.step.role == role and len(step):
+                    rows = np.flatnonzero(table.groups.since_min.values[step.group.values] != _NEVER)
+                    rows = rows[self._keys_of_rows(step, rows) == np.uint64(key)]
+                    if len(rows):
+                        found.append(self._rows_at(step, rows))
+        return found
+
+    @staticmethod
+    def _rows_at(step: StepRows, rows: I64) -> Derived:
+        """Return rows held, by number, as columns of their own."""
+        return Derived(
+            step.plan.plan, step.number, step.group.values[rows].astype(np.int64), step.index.keys[rows],
+            step.oldest.values[rows], step.born.values[rows], tuple(column.values[rows] for column in step.bindings),
+        )  # fmt: skip
+
+    def group_ids(self, plan: Plan, group: Column) -> Column:
+        """Return the identities of groups by this peer's numbers."""
+        ids: U64 = self._plan_table(plan).groups.index.keys[as_array(group, np.int64)]
+        return ids
+
+    def row_keys(self, rows: Derived) -> Column:
+        """Return the ring key at which each row waits; its step must have a role."""
+        compiled = compile_step(rows.plan, rows.step)
+        group = as_array(rows.group, np.int64)
+        return self._route_keys(rows.plan, compiled, group, rows.bindings)
+
+    def query_keys(self, plan: Plan, step: int, group: Column) -> Column:
+        """Return the ring key of a step's pattern by its own constants, per group."""
+        return self._route_keys(plan, compile_step(plan, step), as_array(group, np.int64), ())
+
+    def _route_keys(self, plan: Plan, compiled: CompiledStep, group: I64, bindings: Sequence[Column]) -> U64:
+        table = self._plan_table(plan)
+        hashes = self._dictionary.hash_array()
+        nothing = np.zeros(len(group), np.uint64)
+        columns = [as_array(column, np.uint32) for column in bindings]
+        parts = [
+            nothing if source is None else hashes[self._waiting_terms(table, source, group, columns)]
+            for source in compiled.route
+        ]
+        return self._role_keys(compiled.step.role, *parts)
+
+    def _keys_of_rows(self, step: StepRows, rows: I64) -> U64:
+        """Return the ring keys of rows held."""
+        group = step.group.values[rows].astype(np.int64)
+        bindings = [column.values[rows] for column in step.bindings]
+        return self._route_keys(step.plan.plan, step.compiled, group, bindings)
+
+    @staticmethod
+    def _living(step: StepRows, names: U64) -> I64:
+        """Return the numbers of the rows of some identities, of those that are held and whose groups live."""
+        rows = step.index.find(names)
+        rows = rows[rows >= 0]
+        living: I64 = rows[step.plan.groups.since_min.values[step.group.values[rows]] != _NEVER]
+        return living
+
+    @staticmethod
+    def _waiting_terms(
+        table: PlanTable, source: Source, group: I64, bindings: Sequence[npt.NDArray[Any]]
+    ) -> U32:
+        kind, at = source
+        terms: U32 = table.groups.params[at].values[group] if kind == GROUP else bindings[at]
+        return terms
+
+    def triple_keys(self, role: int, s: Column, p: Column, o: Column) -> Column:
+        """Return the ring key of each triple under a role."""
+        if not (self._hashed[0] is s and self._hashed[1] is p and self._hashed[2] is o):
+            hashes = self._dictionary.hash_array()
+            self._hashed = (s, p, o, *(hashes[as_array(column, np.uint32)] for column in (s, p, o)))
+        return self._triple_keys(role, *self._hashed[3:])
+
+    def _triple_keys(self, role: int, *parts: U64) -> U64:
+        """Return the ring keys of triples by the hashes of their terms."""
+        if role == keys.ANY:
+            bucket = keys.triple_ids(*parts) % np.uint64(keys.BUCKETS)
+            table = np.array(keys.BUCKET_KEYS, np.uint64)
+            chosen: U64 = table[bucket.astype(np.int64)]
+            return chosen
+        return self._role_keys(role, *parts)
+
+    @staticmethod
+    def _role_keys(role: int, s: U64, p: U64, o: U64) -> U64:
+        """Return the ring keys of columns of term hashes."""
+        return keys.role_keys(role, s, p, o)
+
+    def count(self, role: int, s: int, p: int, o: int) -> int:
+        """Return how many triples the peer holds under a role and constant parts."""
+        for lane in self._lanes.get((False, role), ()):
+            if lane.mask == role and role != keys.SPO:
+                ordinal = lane.index.find(lane.keys_of(*(np.array([term], np.uint32) for term in (s, p, o))))
+                return int(lane.triples.counts(ordinal)[0]) if ordinal[0] >= 0 else 0
+        table = self._triples
+        chosen = table.roles.values >> np.uint16(role) & np.uint16(1) != 0
+        for bit, column, term in ((keys.S, table.s, s), (keys.P, table.p, p), (keys.O, table.o, o)):
+            if role & bit:
+                chosen &= column.values == term
+        return int(np.count_nonzero(chosen))
+
+    def sizes(self) -> Sizes:
+        """Return what is held and has been done."""
+        sizes = replace(self._sizes)
+        sizes.queries += sum(len(step.links) for table in self._plans.values() for step in table.steps)
+        sizes.triples = len(self._triples) + len(self._events)
+        sizes.plans = len(self._plans)
+        tables = list(self._plans.values())
+        sizes.groups = sum(len(table.groups) - table.groups.ended for table in tables)
+        sizes.bytes = self.nbytes
+        return sizes
+
+    @property
+    def held(self) -> int:
+        """Triples and partial results held."""
+        return len(self._triples) + len(self._events) + self._sizes.rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken by all columns and indexes."""
+        lanes = [lane for lanes in self._lanes.values() for lane in lanes]
+        plans = list(self._plans.values())
+        return (
+            self._triples.nbytes
+            + self._events.nbytes
+            + sum(lane.nbytes for lane in lanes)
+            + sum(table.groups.nbytes + sum(step.nbytes for step in table.steps) for table in plans)
+        )

@@ -1,0 +1,100 @@
+"""Lanes as columns: where triples and waiting rows of one kind, role and mask meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf import keys
+from p2prdf.grow import GrowingColumn
+from p2prdf.hash_index import HashIndex
+from p2prdf.rdf.query import Plan
+from p2prdf.store.compiled import CompiledStep
+from p2prdf.store.group_table import GroupTable
+from p2prdf.store.postings import Postings
+from p2prdf.store.tables import PlanFilters
+from p2prdf.store.triple_table import TripleTable, pack
+
+__all__ = ["Lane", "PlanTable", "StepRows"]
+
+U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(eq=False)
+class StepRows:
+    """Rows that wait at one step of a plan: a row per ordinal of its identity."""
+
+    plan: PlanTable
+    number: int
+    compiled: CompiledStep
+    lane: Lane
+    index: HashIndex = field(default_factory=HashIndex)
+    group: GrowingColumn = field(default_factory=lambda: GrowingColumn(np.uint32))
+    oldest: GrowingColumn = field(default_factory=lambda: GrowingColumn(np.uint64))
+    born: GrowingColumn = field(default_factory=lambda: GrowingColumn(np.uint64))
+    bindings: list[GrowingColumn] = field(default_factory=list)
+    ordinal: GrowingColumn = field(default_factory=lambda: GrowingColumn(np.int64))
+    links: set[int] = field(default_factory=set)
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken by columns and indexes."""
+        columns = (self.group, self.oldest, self.born, self.ordinal, *self.bindings)
+        return self.index.nbytes + sum(column.nbytes for column in columns)
+
+
+class Lane:
+    """Triples and waiting rows of one kind, role and mask, by one index of keys."""
+
+    def __init__(self, triples: TripleTable, mask: int):
+        self.table = triples
+        self.mask = mask
+        # The table already tells pairs of predicate and object apart: their lane needs no index of its own.
+        self.by_pair = mask == keys.P | keys.O and not triples.per_event
+        self.index = triples.pairs if self.by_pair else HashIndex()
+        self.triples = Postings()
+        self.waiting = Postings()
+        self.steps: list[StepRows] = []
+        self.waiting_step = GrowingColumn(np.uint32)
+        self.waiting_row = GrowingColumn(np.uint32)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken by columns and indexes."""
+        parts = (self.triples, self.waiting, self.waiting_step, self.waiting_row)
+        return sum(part.nbytes for part in parts) + (0 if self.by_pair else self.index.nbytes)
+
+    def keys_of(self, s: U32, p: U32, o: U32) -> U64:
+        """Return the exact keys of triples (or of the parts the mask names) under the mask."""
+        parts = [part for bit, part in ((keys.S, s), (keys.P, p), (keys.O, o)) if self.mask & bit]
+        if len(parts) == 2:
+            return pack(parts[0], parts[1])
+        if len(parts) == 1:
+            return parts[0].astype(np.uint64)
+        if not parts:
+            return np.zeros(len(s), np.uint64)
+        return self.table.pair_keys(s, p, o)[0]
+
+    def ordinals_of(self, rows: I64) -> I64:
+        """Return the ordinals of the keys of stored triples."""
+        table = self.table
+        if self.by_pair:
+            return table.pair.values[rows].astype(np.int64)
+        return self.index.insert(self.keys_of(*(table.terms(rows, position) for position in range(3))))[0]
+
+
+@dataclass(eq=False)
+class PlanTable:
+    """What a peer holds for one plan."""
+
+    plan: Plan
+    filters: PlanFilters
+    groups: GroupTable
+    steps: list[StepRows] = field(default_factory=list)

@@ -1,0 +1,114 @@
+"""Light tables as items: see :mod:`p2prdf.store.items`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from p2prdf import keys
+from p2prdf.columns import Column, as_list
+from p2prdf.rdf.query import Plan
+from p2prdf.store.items import ITEMS_AT_ONCE, LinkItems, RowItems, TripleColumns, TripleItems
+from p2prdf.store.light_state import ROLES, TERMS, TIME, LightState, Row, StepTable, Triple
+from p2prdf.store.tables import NEVER, Derived, identity_of_group
+
+__all__ = ["LightItems"]
+
+
+class LightItems(LightState):
+    """What light tables hold, told as items."""
+
+    @property
+    def version(self) -> int:
+        """A number that grows whenever an item is added, changed or ended."""
+        return len(self._triples) + len(self._events) + self._row_count + self._changes
+
+    def _listed(self, *, per_event: bool) -> list[Triple]:
+        """Return all triples (or publication events) in order of insertion, in which each keeps its place."""
+        held = self._events if per_event else self._triples
+        listed = self._in_order[per_event]
+        if len(listed) < len(held):
+            listed.extend(islice(held.values(), len(listed), None))
+        return listed
+
+    def triple_items(self, role: int, per_event: bool) -> TripleItems:
+        """Return all triples (or publication events) held under a role."""
+        listed = self._listed(per_event=per_event)
+        index = [at for at, triple in enumerate(listed) if triple[ROLES] >> role & 1]
+        s, p, o = ([listed[at][TERMS][place] for at in index] for place in range(3))
+        identities = [keys.item_identity(self._identity_of(listed[at]), listed[at][TIME]) for at in index]
+        return TripleItems(index, self.triple_keys(role, s, p, o), identities)
+
+    def export_triples(self, role: int, per_event: bool, handle: Column) -> TripleColumns:
+        """Return triples by handle, with the bit of that role alone."""
+        listed = self._listed(per_event=per_event)
+        bit = keys.role_bit(role, per_event=per_event)
+        return self._columns_of([(listed[at], bit, per_event) for at in as_list(handle)])
+
+    def triples_since(self, stamp: int) -> TripleColumns:
+        """Return all triples and publication events with a time from ``stamp`` on, with all their roles."""
+        return self._columns_of([
+            (triple, triple[ROLES] << (keys.EVENT_SHIFT if per_event else 0), per_event)
+            for per_event, held in ((False, self._triples), (True, self._events))
+            for triple in held.values()
+            if triple[TIME] >= stamp
+        ])  # fmt: skip
+
+    def _columns_of(self, triples: list[tuple[Triple, int, bool]]) -> TripleColumns:
+        """Return triples, each with its roles and whether it is an event, as columns."""
+        rows = [
+            (*triple[TERMS], triple[TIME], self._identity_of(triple) if event else 0, bits)
+            for triple, bits, event in triples
+        ]
+        return TripleColumns(*(map(list, zip(*rows, strict=True)) if rows else ([] for _ in range(6))))
+
+    def row_items(self) -> Iterator[RowItems]:
+        """Yield all rows that wait, of groups that live, a step of a plan (or a part of it) at a time."""
+        for table in list(self._plans.values()):
+            for step in table.steps:
+                names = list(step.rows)
+                for start in range(0, len(names), ITEMS_AT_ONCE):
+                    rows = self._living(step, names[start : start + ITEMS_AT_ONCE])
+                    if rows:
+                        yield from self._items_of(step, rows)
+
+    def _items_of(self, step: StepTable, rows: list[Row]) -> Iterator[RowItems]:
+        names = [row.identity for row in rows]
+        if step.number:
+            identities = [keys.item_identity(row.identity, row.oldest) for row in rows]
+        else:
+            identities = [
+                keys.item_identity(row.identity, row.oldest, row.group.since_min, row.group.since_max) for row in rows
+            ]
+        for ring in self._all_keys(step, len(rows)) or [self._keys_of_rows(step, rows)]:
+            yield RowItems(step.plan.plan, step.number, names, ring, identities)
+
+    def export_rows(self, plan: Plan, step: int, handle: Column) -> Derived:
+        """Return rows by handle; those that have ended are left out."""
+        held = self._plan_table(plan).steps[step]
+        return self._rows_at(held, self._living(held, as_list(handle)))
+
+    def link_items(self) -> Iterator[LinkItems]:
+        """Yield all later links held, of groups that live, a step of a plan at a time."""
+        for table in list(self._plans.values()):
+            for place, step in enumerate(table.steps[1:], 1):
+                if step.links:
+                    numbers = sorted(step.links)
+                    groups = [table.groups[number] for number in numbers]
+                    identities = [
+                        keys.item_identity(identity_of_group(each.identity), place, each.since_min, each.since_max)
+                        for each in groups
+                    ]
+                    own = as_list(self.query_keys(table.plan, place, numbers))
+                    for ring in self._all_keys(step, len(numbers)) or [own]:
+                        yield LinkItems(table.plan, place, numbers, ring, identities)
+
+    @staticmethod
+    def _all_keys(step: StepTable, count: int) -> list[list[int]]:
+        """Return the keys of all buckets, a column for each, if the step has no role."""
+        return [[key] * count for key in keys.BUCKET_KEYS] if step.compiled.step.role == keys.ANY else []
+
+    def ended_groups(self) -> list[int]:
+        """Return the identities of groups known to have ended."""
+        groups = (group for table in self._plans.values() for group in table.groups)
+        return [group.identity for group in groups if group.since_min == NEVER] + list(self._ended)

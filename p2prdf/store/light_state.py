@@ -1,0 +1,349 @@
+"""Light tables, lower part: what they hold, in dictionaries, and under which keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import Any
+
+from p2prdf import keys
+from p2prdf.columns import LISTS, Column, as_list
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Filter, Plan
+from p2prdf.store.compiled import GROUP, CompiledStep, compile_step
+from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes
+from p2prdf.wire.messages import Groups
+
+__all__ = [
+    "IDENTITY", "PLAIN", "ROLES", "TERMS", "TIME", "Group", "Lane", "LightState", "PlanTable", "Row", "StepTable",
+    "Terms", "Triple",
+]  # fmt: skip
+
+Terms = tuple[int, ...]
+
+Triple = list[Any]
+"""A stored triple, or one publication event of it: ``[terms, time, roles, identity]``.
+
+A bare list because one is made per triple; the identity of a triple is computed when first needed
+and -1 before.
+"""
+
+TERMS, TIME, ROLES, IDENTITY = range(4)
+
+
+@dataclass(slots=True)
+class Group:
+    """A canonical query under one plan."""
+
+    number: int
+    identity: int
+    since_min: int
+    since_max: int
+    lease: int
+    params: Terms
+
+
+class Row:
+    """A partial result waiting at a step; at step 0, the query itself."""
+
+    __slots__ = ("bindings", "born", "group", "identity", "oldest")
+
+    def __init__(self, group: Group, identity: int, oldest: int, born: int, bindings: Terms):
+        self.group = group
+        self.identity = identity
+        self.oldest = oldest
+        self.born = born
+        self.bindings = bindings
+
+
+@dataclass(slots=True, eq=False)
+class StepTable:
+    """Rows that wait at one step of a plan, by identity."""
+
+    plan: PlanTable
+    number: int
+    compiled: CompiledStep
+    lane: Lane
+    rows: dict[int, Row] = field(default_factory=dict)
+    links: set[int] = field(default_factory=set)
+
+
+class Lane:
+    """Triples and waiting rows of one kind, role and mask, by the terms under the mask."""
+
+    __slots__ = ("key_of", "mask", "triples", "waiting")
+
+    def __init__(self, mask: int):
+        self.mask = mask
+        self.key_of = _KEY_OF[mask]
+        self.triples: dict[Any, list[Triple]] = {}
+        self.waiting: dict[Any, list[tuple[StepTable, Row]]] = {}
+
+
+@dataclass(slots=True, eq=False)
+class PlanTable:
+    """What a peer holds for one plan."""
+
+    plan: Plan
+    filters: PlanFilters
+    by_id: dict[int, Group] = field(default_factory=dict)
+    groups: list[Group] = field(default_factory=list)
+    steps: list[StepTable] = field(default_factory=list)
+
+
+def _key_of(mask: int) -> Callable[[Terms], Any]:
+    """Return what picks the terms under a mask: one term, a tuple of them, or always the same."""
+    places = [at for at, bit in enumerate((keys.S, keys.P, keys.O)) if mask & bit]
+    return itemgetter(*places) if places else lambda _: ()
+
+
+_KEY_OF = [_key_of(mask) for mask in range(8)]
+
+PLAIN = (1 << keys.EVENT_SHIFT) - 1
+"""The bits of set semantics in a set of roles."""
+
+
+class LightState:
+    """What light tables hold: triples, lanes, plans with groups and rows, and the keys of all that."""
+
+    def __init__(self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction]):
+        self.columns = LISTS
+        self._dictionary = dictionary
+        self._compile_filter = compile_filter
+        self._plans: dict[int, PlanTable] = {}
+        self._triples: dict[tuple[int, int, int], Triple] = {}
+        self._events: dict[int, Triple] = {}
+        self._lanes: tuple[list[list[Lane]], list[list[Lane]]] = (
+            [[Lane(role)] for role in range(8)],
+            [[Lane(role)] for role in range(8)],
+        )
+        """Lanes per role, of triples and of events; the first of a role has the role as its mask."""
+        self._lanes_by_roles: dict[int, tuple[Lane, ...]] = {}
+        self._owners: dict[int, PlanTable] = {}
+        self._sizes = Sizes()
+        self._row_count = 0
+        self._in_order: tuple[list[Triple], list[Triple]] = ([], [])
+        """Triples and events in order of insertion, as far as somebody has asked for it."""
+        self._changes = 0
+        """Changes of items that the numbers of what is held do not show."""
+        self._ended: dict[int, None] = {}
+        """Groups that have ended and were never held here, oldest first."""
+
+    # --- plans and lanes -------------------------------------------------------------------------
+
+    def _lanes_in(self, roles: int) -> tuple[Lane, ...]:
+        """Return the lanes of a set of roles."""
+        lanes = self._lanes_by_roles.get(roles)
+        if lanes is None:
+            lanes = tuple(
+                lane
+                for kind, bits in enumerate((roles & PLAIN, roles >> keys.EVENT_SHIFT))
+                for role in range(8)
+                if bits >> role & 1
+                for lane in self._lanes[kind][role]
+            )
+            self._lanes_by_roles[roles] = lanes
+        return lanes
+
+    def _lane(self, per_event: bool, role: int, mask: int) -> Lane:
+        lanes = self._lanes[per_event][role]
+        for lane in lanes:
+            if lane.mask == mask:
+                return lane
+        lane = Lane(mask)
+        for held in lanes[0].triples.values():
+            for triple in held:
+                lane.triples.setdefault(lane.key_of(triple[TERMS]), []).append(triple)
+        lanes.append(lane)
+        self._lanes_by_roles.clear()
+        return lane
+
+    def _plan_table(self, plan: Plan) -> PlanTable:
+        table = self._plans.get(plan.identity)
+        if table is not None:
+            return table
+        table = PlanTable(plan, PlanFilters(plan, self._dictionary, self._compile_filter))
+        for place, step in enumerate(plan.steps):
+            lane = self._lane(plan.per_event, step.role, step.mask)
+            table.steps.append(StepTable(table, place, compile_step(plan, place), lane))
+        self._plans[plan.identity] = table
+        return table
+
+    def add_groups(self, plan: Plan, groups: Groups) -> Column:
+        """Take in groups, or widen known ones, and return this peer's numbers for them."""
+        table = self._plan_table(plan)
+        numbers = []
+        params = list(zip(*groups.params, strict=True)) if groups.params else [()] * len(groups)
+        for identity, since_min, since_max, lease, constants in zip(
+            groups.ids, groups.since_min, groups.since_max, groups.lease, params, strict=True
+        ):
+            group = table.by_id.get(identity)
+            if group is None:
+                group = Group(len(table.groups), identity, since_min, since_max, lease, constants)
+                table.groups.append(group)
+                table.by_id[identity] = group
+                if identity in self._ended:
+                    del self._ended[identity]
+                    group.since_min, group.since_max = NEVER, 0
+                else:
+                    self._owners[identity] = table
+            elif group.since_min != NEVER:
+                self._changes += since_min < group.since_min or since_max > group.since_max
+                group.since_min = min(group.since_min, since_min)
+                group.since_max = max(group.since_max, since_max)
+                group.lease = max(group.lease, lease)
+            numbers.append(group.number)
+        return numbers
+
+    def extend_leases(self, ids: Sequence[int], leases: Sequence[int]) -> None:
+        """Let groups live until the stamps given."""
+        for identity, lease in zip(ids, leases, strict=True):
+            table = self._owners.get(identity)
+            if table is not None:
+                group = table.by_id[identity]
+                group.lease = max(group.lease, lease)
+
+    def expired_groups(self, now: int, limit: int) -> list[int]:
+        """Return up to ``limit`` identities of groups whose lease ended before stamp ``now``."""
+        found = []
+        for identity, table in self._owners.items():
+            if table.by_id[identity].lease < now:
+                found.append(identity)
+                if len(found) >= limit:
+                    break
+        return found
+
+    # --- for messages and routing ----------------------------------------------------------------
+
+    def export_groups(self, plan: Plan, group: Column) -> tuple[Groups, Column]:
+        """Return the distinct groups among ``group`` for a message, and each row's place among them."""
+        table = self._plan_table(plan)
+        places: dict[int, int] = {}
+        order = [places.setdefault(number, len(places)) for number in group]
+        chosen = [table.groups[number] for number in places]
+        columns = zip(*(each.params for each in chosen), strict=True)
+        groups = Groups(
+            [each.identity for each in chosen],
+            [each.since_min for each in chosen],
+            [each.since_max for each in chosen],
+            [each.lease for each in chosen],
+            tuple(list(column) for column in columns),
+        )
+        return groups, order
+
+    def waiting_rows(self, role: int, key: int) -> list[Derived]:
+        """Return all rows that wait under a ring key, queries among them; a pass over all that wait under its role."""
+        found = []
+        for table in self._plans.values():
+            for step in table.steps:
+                if step.compiled.step.role == role and step.rows:
+                    rows = list(step.rows.values())
+                    rows = [row for row, each in zip(rows, self._keys_of_rows(step, rows), strict=True) if each == key]
+                    if rows:
+                        found.append(self._rows_at(step, rows))
+        return found
+
+    @staticmethod
+    def _rows_at(step: StepTable, rows: list[Row]) -> Derived:
+        """Return rows held as columns."""
+        places = range(len(step.compiled.step.bound))
+        return Derived(
+            step.plan.plan, step.number, [row.group.number for row in rows], [row.identity for row in rows],
+            [row.oldest for row in rows], [row.born for row in rows],
+            tuple([row.bindings[place] for row in rows] for place in places),
+        )  # fmt: skip
+
+    def _identity_of(self, triple: Triple) -> int:
+        """Return the identity of a triple, computed once, or of a publication event."""
+        identity: int = triple[IDENTITY]
+        if identity < 0:
+            hashes = self._dictionary.hashes
+            s, p, o = triple[TERMS]
+            identity = triple[IDENTITY] = keys.triple_id(hashes[s], hashes[p], hashes[o])
+        return identity
+
+    def group_ids(self, plan: Plan, group: Column) -> Column:
+        """Return the identities of groups by this peer's numbers."""
+        groups = self._plan_table(plan).groups
+        return [groups[number].identity for number in group]
+
+    def row_keys(self, rows: Derived) -> Column:
+        """Return the ring key at which each row waits; its step must have a role."""
+        compiled = compile_step(rows.plan, rows.step)
+        groups = self._plan_table(rows.plan).groups
+        hashes = self._dictionary.hashes
+        bindings: list[Terms] = list(zip(*rows.bindings, strict=True)) if rows.bindings else [()] * len(rows)
+        return [
+            _route_key(compiled, groups[number].params, bound, hashes)
+            for number, bound in zip(rows.group, bindings, strict=True)
+        ]
+
+    def _keys_of_rows(self, step: StepTable, rows: list[Row]) -> list[int]:
+        """Return the ring keys of rows held."""
+        hashes = self._dictionary.hashes
+        return [_route_key(step.compiled, row.group.params, row.bindings, hashes) for row in rows]
+
+    @staticmethod
+    def _living(step: StepTable, names: list[int]) -> list[Row]:
+        """Return the rows of some identities, of those that are held; rows of ended groups are not."""
+        return [step.rows[name] for name in names if name in step.rows]
+
+    def query_keys(self, plan: Plan, step: int, group: Column) -> Column:
+        """Return the ring key of a step's pattern by its own constants, per group."""
+        groups = self._plan_table(plan).groups
+        at = plan.steps[step]
+        hashes = self._dictionary.hashes
+        found = []
+        for number in group:
+            params = groups[number].params
+            parts = [hashes[params[~slot]] if slot < 0 else 0 for slot in at.pattern]
+            found.append(int(keys.role_key(at.role, *parts)))
+        return found
+
+    def triple_keys(self, role: int, s: Column, p: Column, o: Column) -> Column:
+        """Return the ring key of each triple under a role."""
+        hashes = self._dictionary.hashes
+        terms = zip(as_list(s), as_list(p), as_list(o), strict=True)
+        if role == keys.ANY:
+            return [
+                int(keys.bucket_key(keys.triple_id(hashes[a], hashes[b], hashes[c]) % keys.BUCKETS))
+                for a, b, c in terms
+            ]
+        return [int(keys.role_key(role, hashes[a], hashes[b], hashes[c])) for a, b, c in terms]
+
+    def count(self, role: int, s: int, p: int, o: int) -> int:
+        """Return how many triples the peer holds under a role and constant parts."""
+        lane = self._lanes[0][role][0]
+        return len(lane.triples.get(lane.key_of((s, p, o)), ()))
+
+    @property
+    def held(self) -> int:
+        """Triples and partial results held."""
+        return len(self._triples) + len(self._events) + self._row_count
+
+    def sizes(self) -> Sizes:
+        """Return what is held and has been done."""
+        sizes = replace(self._sizes)
+        sizes.triple_roles = sum(
+            len(held) for kind in self._lanes for lanes in kind for held in lanes[0].triples.values()
+        )
+        sizes.processing_load += sizes.triple_roles  # each was checked once when it was stored
+        sizes.triples = len(self._triples) + len(self._events)
+        sizes.groups = len(self._owners)
+        sizes.plans = len(self._plans)
+        steps = [step for table in self._plans.values() for step in table.steps]
+        sizes.queries = sum(
+            len(step.links) if step.number else len(step.rows) for step in steps
+        )
+        sizes.rows = sum(len(step.rows) for step in steps) - sum(len(t.steps[0].rows) for t in self._plans.values())
+        return sizes
+
+
+def _route_key(compiled: CompiledStep, params: Terms, bindings: Terms, hashes: list[int]) -> int:
+    """Return the ring key of the pattern that a row waits for."""
+    parts = [
+        0 if source is None else hashes[(params if source[0] == GROUP else bindings)[source[1]]]
+        for source in compiled.route
+    ]
+    return keys.role_key(compiled.step.role, *parts)

@@ -1,0 +1,231 @@
+"""The world does to processes, disks, links and views what it says, and clients come back from it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf.peer import PeerConfig
+from p2prdf.sim.failures.clients import Publisher
+from p2prdf.sim.failures.links import around
+from p2prdf.sim.failures.options import Failures
+from p2prdf.sim.failures.world import FAILPOINTS, FailingWorld
+from p2prdf.sim.world import Node, WorldOptions
+from p2prdf.wire.contract import Persist, Send
+from p2prdf.wire.messages import Advertise, AskRoles, Contact, Parcel
+
+TRIPLES = [("<urn:a>", "<urn:p>", '"1"'), ("<urn:b>", "<urn:p>", '"2"')]
+
+
+def _world(peers: int = 3, **changes) -> FailingWorld:
+    options = WorldOptions(peers=peers, seed=1, config=PeerConfig(roles="all", hot_keys=False))
+    return FailingWorld(options, dataclasses.replace(Failures(kept_probability=0.0), **changes))
+
+
+def _sent(world: FailingWorld) -> list[int]:
+    """Return the transfer numbers of what leaves any peer from now on."""
+    sent: list[int] = []
+    world.tap = lambda _, parcel: sent.append(parcel.transfer)  # type: ignore[func-returns-value]
+    return sent
+
+
+def _send(world: FailingWorld, number: int, to: int = 1) -> Send:
+    return Send(world.nodes[to].contact, Parcel(number, 0, AskRoles()))
+
+
+def test_what_follows_a_record_leaves_when_it_is_on_the_disk_and_in_order():
+    world = _world(sync_min_seconds=0.01, sync_max_seconds=0.01)
+    world.run_for(1.0)
+    node, sent = world.nodes[0], _sent(world)
+    world._carry_out(node, [_send(world, 1), Persist(Advertise(1)), _send(world, 2)])
+    assert sent == [1]
+    world._carry_out(node, [_send(world, 3)])
+    world.run_for(0.005)
+    world._carry_out(node, [Persist(Advertise(2)), _send(world, 4)])
+    assert sent == [1]
+    world.run_for(0.006)
+    assert sent == [1, 2, 3], "the second record came while the first one's sync ran: it waits for the next"
+    world.run_for(0.01)
+    assert sent == [1, 2, 3, 4]
+    world._carry_out(node, [_send(world, 5)])
+    assert sent[-1] == 5
+    assert world.machines[0].disk.durable == [Advertise(1), Advertise(2)]
+
+
+def test_a_crash_takes_along_what_waits_for_the_disk_and_what_is_not_on_it():
+    world = _world()
+    world.run_for(1.0)
+    node, sent = world.nodes[0], _sent(world)
+    world._carry_out(node, [Persist(Advertise(1)), _send(world, 1)])
+    world.crash(node)
+    world.run_for(1.0)
+    assert not sent
+    assert not world.machines[0].disk.durable
+    assert node.timer is None
+
+
+def test_a_crash_may_keep_a_beginning_of_what_was_not_synced():
+    kept = set()
+    for seed in range(20):
+        options = WorldOptions(peers=1, seed=seed, config=PeerConfig(roles="all", hot_keys=False))
+        world = FailingWorld(options, Failures(kept_probability=1.0))
+        world._carry_out(world.nodes[0], [Persist(Advertise(number)) for number in range(1, 4)])
+        world.crash(world.nodes[0])
+        durable = world.machines[0].disk.durable
+        assert durable == [Advertise(number) for number in range(1, len(durable) + 1)]
+        kept.add(len(durable))
+    assert kept == {0, 1, 2, 3}
+
+
+def test_a_dead_peer_and_an_address_left_behind_get_nothing():
+    world = _world()
+    world.run_for(4.0)
+    node, old = world.nodes[1], world.nodes[1].contact
+    world.crash(node)
+    lost = world.counts.lost
+    world._carry_out(world.nodes[0], [_send(world, 1)])
+    assert world.counts.lost == lost + 1
+    world.restart(node, moved=True)
+    assert (node.contact.key, node.contact.host) != (old.key, old.host)
+    world._carry_out(world.nodes[0], [Send(old, Parcel(2, 0, AskRoles()))])
+    assert world.counts.lost == lost + 2
+    world._carry_out(world.nodes[0], [_send(world, 3)])
+    assert world.counts.lost == lost + 2
+
+
+def test_a_cut_link_carries_nothing_also_what_was_on_its_way():
+    world = _world()
+    world.run_for(4.0)
+    received: list[int] = []
+    original = world._receive
+
+    def noting(node: Node, parcel: Parcel, sender: Contact) -> None:
+        if world._arrives(node, sender) and 0 < parcel.transfer < 10:
+            received.append(parcel.transfer)
+        original(node, parcel, sender)
+
+    world._receive = noting  # type: ignore[method-assign]
+    world._carry_out(world.nodes[0], [_send(world, 1)])
+    cut = around(1, [0, 1, 2])
+    world.cut(cut, noticed=False, why="cut")
+    world._carry_out(world.nodes[0], [_send(world, 2)])
+    world.run_for(0.1)
+    assert not received
+    world.mend(cut, noticed=False)
+    world._carry_out(world.nodes[0], [_send(world, 3)])
+    world.run_for(0.1)
+    assert received == [3]
+
+
+def test_views_follow_the_truth_late_and_unevenly():
+    world = _world(peers=9)
+    world.run_for(4.0)
+    assert world.views.true()
+    node = world.nodes[4]
+    world.crash(node)
+    world.run_for(1.5)
+    believing = [other for other in world.living() if node.contact.key in world.views.of(other)]
+    assert 0 < len(believing) < 8
+    world.run_for(2.0)
+    assert world.views.true()
+    world.restart(node, moved=True)
+    world.run_for(4.0)
+    assert world.views.true()
+
+
+def test_a_cut_that_is_not_noticed_changes_no_view_and_a_noticed_one_does():
+    world = _world(peers=4)
+    world.run_for(4.0)
+    cut = around(0, range(4))
+    world.cut(cut, noticed=False, why="cut")
+    world.run_for(5.0)
+    assert world.views.true()
+    world.mend(cut, noticed=False)
+    world.cut(cut, noticed=True, why="cut")
+    world.run_for(5.0)
+    assert len(world.views.of(world.nodes[0])) == 1
+    assert len(world.views.of(world.nodes[1])) == 3
+    world.mend(cut, noticed=True)
+    world.run_for(2.0)
+    assert world.views.true()
+
+
+def test_a_false_alarm_ends():
+    world = _world()
+    world.run_for(4.0)
+    world.views.suspect(world.nodes[0], world.nodes[1], 1.0)
+    assert not world.views.true()
+    world.run_for(1.1)
+    assert world.views.true()
+
+
+@pytest.mark.parametrize("where", FAILPOINTS)
+def test_a_failpoint_strikes_where_it_is_set(where: str):
+    world = _world()
+    world.run_for(4.0)
+    node, sent = world.nodes[0], _sent(world)
+    world.arm_failpoint(node, where, 2)
+    effects = [Persist(Advertise(1)), _send(world, 1), Persist(Advertise(2)), _send(world, 2), _send(world, 3)]
+    world._carry_out(node, effects)
+    world.run_for(0.05)
+    if where == "synced":  # one sync was enough for both
+        assert world.alive(node)
+        world._carry_out(node, [Persist(Advertise(3)), _send(world, 4)])
+        world.run_for(0.05)
+    if where == "view":
+        assert world.alive(node)
+        world.views.suspect(node, world.nodes[1], 0.1)
+        world.run_for(0.2)
+    expected = {"written": [], "synced": [1, 2, 3], "send": [1], "effect": [1], "view": [1, 2, 3]}
+    assert [number for number in sent if number] == expected[where]
+    assert not world.alive(node)
+    assert world.happened[f"failpoint {where}"] == 1
+
+
+def test_a_publisher_goes_on_at_other_peers_until_it_is_acknowledged():
+    world = _world()
+    publisher = Publisher(world, "p", world._generator("p"))
+    publishing = publisher.publish(1.0, TRIPLES)
+    for node in world.nodes:
+        world.crash(node)
+    world.run_for(10.0)
+    assert publishing.open
+    assert publishing.attempts > 2
+    for node in world.nodes:
+        world.restart(node)
+    world.run_for(10.0)
+    assert len(publishing.stamps) == 1
+    assert [publication.triple for publication in publishing.log()] == TRIPLES
+
+
+def test_a_publisher_that_is_gone_is_owed_nothing_and_tries_no_more():
+    world = _world(publisher_crash_probability=1.0)
+    publisher = Publisher(world, "p", world._generator("p"))
+    publishing = publisher.publish(0.0, TRIPLES)
+    world.run_for(0.0)
+    for node in world.nodes:
+        world.crash(node)
+    world.run_for(0.5)
+    for node in world.nodes:
+        world.restart(node)
+    attempts = publishing.attempts
+    world.run_for(20.0)
+    assert publishing.gone
+    assert publishing.attempts == attempts
+    assert not publishing.log()
+
+
+@pytest.mark.parametrize(
+    ("failures", "named"),
+    [
+        (Failures(kept_probability=1.5), "kept_probability=1.5"),
+        (Failures(sync_min_seconds=-1.0), "sync_min_seconds=-1.0"),
+        (Failures(down_min_seconds=7.0), "down_min_seconds=7.0 is above"),
+        (Failures(weights={"meteor": 1.0}), "'meteor'"),
+    ],
+)
+def test_meaningless_failures_are_refused_by_name(failures: Failures, named: str):
+    with pytest.raises(LocalProtocolError, match=named):
+        failures.validate()

@@ -1,0 +1,16 @@
+"""Real node processes, real kills: a small cluster under faults, and a judge of what was delivered.
+
+``make chaos MINUTES=10`` (docs/reliability-chaos.md).  What runs where::
+
+    publishers ─┐ client library                                   ┌─> followers ──> judge
+    probes ─────┴──────────────> node processes <─── kill -9 ──────┤   (every answer, by identity)
+                                  │      ▲       SIGSTOP, restart  └─> probes (how long answers took)
+                                  └proxy─┘ delay, loss, cuts, half-open (optional)
+
+``cluster`` starts, kills and restarts the processes; ``proxy`` stands between them if asked for; ``workload``
+makes triples and queries; ``publishing`` and ``following`` are the clients; ``faults`` is the loop of faults;
+``judge`` compares what was delivered with what is owed; ``report`` tells it; ``command`` puts it together.
+``appending`` and ``subscriber_kills`` are the other mode: a subscriber that writes a file is killed again and again.
+
+None of this is part of the wheel: it is how the project tests itself, like the benchmarks.
+"""

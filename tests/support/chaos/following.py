@@ -1,0 +1,124 @@
+"""Followers: clients that hold standing queries, come back after every broken connection, and keep every answer."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import p2prdf
+from chaos.queries import Query, Row
+from p2prdf.client import Batch, Client, Subscription
+from p2prdf.errors import Busy, P2PRDFError, Unavailable
+
+__all__ = ["Followed", "Follower"]
+
+CONNECT_SECONDS: Final = 2.0
+ANSWER_SECONDS: Final = 15.0
+AGAIN_SECONDS: Final = 0.05
+LEASE_SECONDS: Final = 3600.0
+
+
+@dataclass(slots=True, eq=False)
+class Followed:
+    """One standing query and everything that was handed over for it.
+
+    ``called_at``, ``live_at``: when subscribe was called and had returned (monotonic seconds).
+    ``repeated``: answers handed over a second time.  ``contradicted``: of these, with other terms.
+    ``gap``: answers that the home said were dropped.  ``gone``: why there is no subscription any more.
+    """
+
+    query: Query
+    answers: dict[int, Row] = field(default_factory=dict)
+    repeated: int = 0
+    contradicted: int = 0
+    gap: int = 0
+    called_at: float = 0.0
+    live_at: float = 0.0
+    subscription: int | None = None
+    after: int = 0
+    gone: str = ""
+
+    @property
+    def rows(self) -> Counter[Row]:
+        """The bag of answers, each identity once."""
+        return Counter(self.answers.values())
+
+    def take(self, batch: Batch) -> None:
+        """Take answers in."""
+        self.gap += batch.lost
+        for identity, row in zip(batch.identities, zip(*batch.columns, strict=True), strict=True):
+            known = self.answers.setdefault(identity, row)
+            if known is not row:
+                self.repeated += 1
+                self.contradicted += known != row
+        self.after = batch.last
+
+
+class Follower:
+    """One client with some queries.  ``arrived`` is given each row and the time it came."""
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        queries: Sequence[Query],
+        rng: random.Random,
+        *,
+        arrived: Callable[[Row, float], None] = lambda _row, _now: None,
+    ):
+        self.followed = [Followed(query) for query in queries]
+        self.live = asyncio.Event()
+        """All queries have been taken in."""
+        self.failures: Counter[str] = Counter()
+        """Connections and requests that failed, by code."""
+        self._addresses = list(addresses)
+        self._rng = rng
+        self._arrived = arrived
+
+    async def run(self) -> None:
+        """Follow until cancelled, or until no subscription is left."""
+        while any(not each.gone for each in self.followed):
+            self._rng.shuffle(self._addresses)
+            connecting = p2prdf.connect(
+                ",".join(self._addresses), connect_seconds=CONNECT_SECONDS, timeout_seconds=ANSWER_SECONDS
+            )
+            try:
+                async with connecting as client, asyncio.TaskGroup() as group:
+                    for each in self.followed:
+                        if not each.gone:
+                            group.create_task(self._follow(client, each))
+            except* P2PRDFError as errors:
+                self.failures[getattr(errors.exceptions[0], "code", "error")] += 1
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _follow(self, client: Client, each: Followed) -> None:
+        try:
+            subscription = await self._begin(client, each)
+        except (Unavailable, Busy):
+            raise
+        except P2PRDFError as error:
+            each.gone = f"{error.code}: {error}"
+            return
+        if all(followed.subscription is not None or followed.gone for followed in self.followed):
+            self.live.set()
+        async for batch in subscription.batches():
+            now = time.monotonic()
+            each.take(batch)
+            for row in zip(*batch.columns, strict=True):
+                self._arrived(row, now)
+
+    async def _begin(self, client: Client, each: Followed) -> Subscription:
+        if each.subscription is not None:
+            return await client.attach(each.subscription, each.after)
+        each.called_at = each.called_at or time.monotonic()
+        query = each.query
+        subscription = await client.subscribe(
+            query.text, algorithm=query.algorithm, per_event=query.per_event, lease_seconds=LEASE_SECONDS
+        )
+        each.live_at = time.monotonic()
+        each.subscription = subscription.id
+        return subscription

@@ -1,0 +1,198 @@
+"""One run: a cluster, clients, faults, rest, verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+from chaos import workload
+from chaos.cluster import Cluster, NodeFailed
+from chaos.faults import FaultOptions, Faults
+from chaos.following import Follower
+from chaos.judge import Judge
+from chaos.probes import Probes
+from chaos.publishing import Piece, Publisher
+from chaos.queries import Query
+from chaos.report import GAP_AFTER_SECONDS, Report, gaps
+
+__all__ = ["Options", "play"]
+
+PUBLISHERS: Final = 3
+FOLLOWERS: Final = 3
+LATE_FOLLOWERS: Final = 3
+"""Followers that come during the faults, one after each third of the time."""
+REST_SECONDS: Final = 60.0
+"""How long publications and answers may take after the last fault."""
+QUIET_SECONDS: Final = 2.0
+"""How long nothing more may come before the verdict."""
+POLL_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to run."""
+
+    seconds: float = 60.0
+    kills_max: int | None = None
+    """Stop after so many kills even if there is time left."""
+    nodes: int = 5
+    seed: int = 1
+    pieces_per_second: float = 20.0
+    """Publications a second by all publishers together, of 1 to 40 triples each."""
+    give_up: float = 0.1
+    """Share of broken publications that are given up."""
+    proxy: bool = False
+    faults: FaultOptions = field(default_factory=FaultOptions)
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """Settings of every node."""
+    folder: Path | None = None
+    """Where logs and data go, and stay."""
+
+
+async def play(options: Options) -> Report:
+    """Run and judge.  What goes wrong ends up in the report."""
+    cluster = Cluster(
+        options.nodes, options.settings, behind_proxy=options.proxy, folder=options.folder, seed=options.seed
+    )
+    try:
+        await cluster.start()
+        report = await _Story(cluster, options).play()
+        report.problems += cluster.failures + await cluster.stop()
+        report.problems += [
+            f"{node.name}: {count} tracebacks in its log" for node in cluster.nodes if (count := node.tracebacks())
+        ]
+        if not report.good:
+            cluster.keep = True
+            report.problems.append(f"logs and data are kept in {cluster.folder}")
+        return report
+    finally:
+        await cluster.close()
+
+
+class _Story:
+    """The parts of one run while it goes on."""
+
+    def __init__(self, cluster: Cluster, options: Options):
+        self._cluster = cluster
+        self._options = options
+        self._rng = random.Random(options.seed)
+        self._addresses = [node.address for node in cluster.nodes]
+        self._probes = Probes()
+        self._pieces = workload.pieces(options.seed)
+        self._stopped = False
+        self._followers: list[Follower] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._report = Report({**asdict(options), "folder": str(cluster.folder)})
+
+    async def play(self) -> Report:
+        """Tell it in order."""
+        queries = workload.generated_queries() + workload.real_queries()
+        for number in range(FOLLOWERS):
+            self._follow(queries[number::FOLLOWERS])
+        for number in range(2):
+            self._follow(self._probes.queries[number::2], probes=True)
+        await asyncio.gather(*(follower.live.wait() for follower in self._followers))
+        begun = time.monotonic()
+        publishers = [self._publisher(self._next_piece) for _ in range(PUBLISHERS)]
+        prober = self._publisher(self._probes.next_piece)
+        publishing = [asyncio.create_task(each.run()) for each in publishers]
+        probing = asyncio.create_task(prober.run())
+        faults = Faults(self._cluster, self._options.faults, self._options.seed)
+        late = asyncio.create_task(self._late(queries))
+        try:
+            await faults.run(until=begun + self._options.seconds, kills_max=self._options.kills_max)
+        except NodeFailed as failed:
+            self._report.problems.append(str(failed))
+        late.cancel()
+        self._report.seconds = time.monotonic() - begun
+        self._stopped = True
+        await asyncio.wait([*publishing, asyncio.create_task(asyncio.sleep(GAP_AFTER_SECONDS))], timeout=REST_SECONDS)
+        self._probes.stop()
+        await asyncio.wait([probing], timeout=REST_SECONDS)
+        publishers.append(prober)
+        publishing.append(probing)
+        ledger = [piece for each in publishers for piece in each.pieces]
+        judge = Judge(ledger, started_at=begun)
+        await self._rest(judge)
+        for task in (*publishing, *self._tasks):
+            task.cancel()
+        await asyncio.gather(*publishing, *self._tasks, late, return_exceptions=True)
+        self._tell(judge, ledger, publishers, faults)
+        return self._report
+
+    # --- clients ---------------------------------------------------------------------------------
+
+    def _follow(self, queries: Sequence[Query], *, probes: bool = False) -> None:
+        rng = random.Random(self._rng.getrandbits(64))
+        follower = Follower(self._addresses, queries, rng, arrived=self._probes.take) if probes else Follower(
+            self._addresses, queries, rng
+        )  # fmt: skip
+        self._followers.append(follower)
+        self._tasks.append(asyncio.create_task(follower.run()))
+
+    async def _late(self, queries: Sequence[Query]) -> None:
+        """Leave some queries again while faults happen: what is published from then on counts."""
+        for number in range(LATE_FOLLOWERS):
+            await asyncio.sleep(self._options.seconds / (LATE_FOLLOWERS + 1))
+            self._follow(queries[number :: len(queries) // 4])
+
+    def _publisher(self, source: object) -> Publisher:
+        rng = random.Random(self._rng.getrandbits(64))
+        return Publisher(self._addresses, source, rng, give_up=self._options.give_up)  # type: ignore[arg-type]
+
+    async def _next_piece(self) -> Piece | None:
+        """Return a publisher's next piece after a while that makes up the rate wanted."""
+        due = time.monotonic() + self._rng.expovariate(self._options.pieces_per_second / PUBLISHERS)
+        await asyncio.sleep(due - time.monotonic())
+        return None if self._stopped else Piece(next(self._pieces), due)
+
+    async def _rest(self, judge: Judge) -> None:
+        """Wait until everything owed is there and nothing more comes, but not for ever."""
+        followed = [each for follower in self._followers for each in follower.followed if each.subscription is not None]
+        deadline = time.monotonic() + REST_SECONDS
+        count, since = -1, 0.0
+        while time.monotonic() < deadline:
+            now = sum(len(each.answers) + each.repeated for each in followed)
+            if now != count:
+                count, since = now, time.monotonic()
+            if time.monotonic() - since > QUIET_SECONDS and judge.complete(followed):
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def _tell(self, judge: Judge, ledger: Sequence[Piece], publishers: Sequence[Publisher], faults: Faults) -> None:
+        report = self._report
+        followed = [each for follower in self._followers for each in follower.followed if each.subscription is not None]
+        report.verdict, report.queries = judge.judge_all(followed)
+        report.losses = judge.losses(followed)
+        failures = sum((each.failures for each in publishers), Counter[str]())
+        acknowledged = [piece for piece in ledger if piece.acknowledged_at]
+        report.publications = {
+            "publications_attempted": len(ledger),
+            "publications_acknowledged": len(acknowledged),
+            "triples_attempted": sum(len(piece.triples) for piece in ledger),
+            "triples_acknowledged": sum(len(piece.triples) for piece in acknowledged),
+            "attempts": sum(len(piece.attempts) for piece in ledger),
+            "unfinished": sum(each.unfinished for each in publishers),
+            "errors": sum(count for code, count in failures.items() if code.startswith("refused")),
+        }
+        report.failures = {
+            "publishers": dict(failures),
+            "subscribers": dict(sum((each.failures for each in self._followers), Counter[str]())),
+        }
+        report.faults = dict(faults.counts)
+        report.delays = self._probes.delays(0.0, float("inf"))
+        report.gaps = gaps(faults.kills, self._probes)
+        report.restarts = [seconds for kill in faults.kills for seconds in kill.ready_seconds]
+        report.whole = faults.whole_seconds
+        report.proxy = dict(self._cluster.proxy.counts) if self._cluster.proxy is not None else {}
+        report.problems += [f"publisher: {code}" for code in failures if code.startswith("refused")]
+        if report.publications["unfinished"]:
+            report.problems.append(f"{report.publications['unfinished']} publications were never acknowledged")

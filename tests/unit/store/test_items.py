@@ -1,0 +1,222 @@
+"""What tables hold, told as items: copies can be compared, and one can be made from another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from store_copies import Copy, check, play, scripts
+from store_tables import BOTH_KINDS, EVERY_ROLE, TERMS, Harness, bindings, canonical, new_tables, path
+
+from p2prdf import keys
+from p2prdf.columns import as_list
+from p2prdf.rdf.query import Algorithm, make_plan
+from p2prdf.store.tables import Tables, identity_of_group
+from p2prdf.wire.messages import Groups
+
+ROLES_AND_KINDS = [(role, per_event) for role in keys.ROLES for per_event in (False, True)]
+
+
+@pytest.fixture(params=["light", "columnar"])
+def kind(request):
+    """Both kinds of tables."""
+    return request.param
+
+
+def items_of(tables: Tables) -> Iterator[tuple]:
+    """Yield everything held: where it belongs, its ring key, its item identity."""
+    for role, per_event in ROLES_AND_KINDS:
+        handle, ring, identities = map(as_list, tables.triple_items(role, per_event))
+        for _, *item in zip(handle, ring, identities, strict=True):
+            yield "triple", role, per_event, *item
+    for what, held in (("row", tables.row_items()), ("link", tables.link_items())):
+        for plan, step, *columns in held:
+            for _, *item in zip(*map(as_list, columns), strict=True):
+                yield what, plan.identity, step, *item
+
+
+def bring(held: Tables, to: Tables) -> None:
+    """Insert everything that one has into another, without joining it, as whoever repairs a copy does."""
+    make = to.columns
+    for role, per_event in ROLES_AND_KINDS:
+        some = held.export_triples(role, per_event, held.triple_items(role, per_event).handle)
+        types = ("uint32", "uint32", "uint32", "uint64", "uint64", "uint32")
+        columns = [make.adopt(column, dtype) for column, dtype in zip(some, types, strict=True)]
+        to.add_triples(*columns, make.full(len(columns[0]), 0, "uint32"))
+    for plan, step, handle, *_ in held.row_items():
+        rows = held.export_rows(plan, step, handle)
+        none = make.full(len(rows), 0)
+        columns = [make.adopt(column) for column in (rows.identity, rows.oldest, rows.born)]
+        bound = tuple(make.adopt(column, "uint32") for column in rows.bindings)
+        to.add_rows(replace(rows, group=_brought(held, to, plan, rows.group), bindings=bound, **dict(zip(
+            ("identity", "oldest", "born"), columns, strict=True))), none)  # fmt: skip
+    for plan, step, group, *_ in held.link_items():
+        to.add_queries(plan, step, _brought(held, to, plan, group), 0)
+    to.end_groups(held.ended_groups())
+
+
+def _brought(held: Tables, to: Tables, plan, group):
+    """Return the numbers there of groups here."""
+    make = to.columns
+    groups, places = held.export_groups(plan, group)
+    stamps = [make.adopt(column) for column in (groups.ids, groups.since_min, groups.since_max, groups.lease)]
+    numbers = to.add_groups(plan, Groups(*stamps, tuple(make.adopt(column, "uint32") for column in groups.params)))
+    return make.take(numbers, as_list(places))
+
+
+@settings(max_examples=100, deadline=None)
+@given(scripts, st.integers(0, 1 << 32), st.booleans())
+def test_equal_states_have_equal_items_whatever_led_to_them(script, seed, ends):
+    """Kinds of tables, order and repetition do not matter; a copy that is brought everything has what the first has.
+
+    And that is all that counts: rejoined, the copy owes and has the same answers.
+    """
+    first = [Copy(kind, Random(seed), probe=None, split=kind == "columnar") for kind in ("light", "columnar")]
+    asked, log = play(script, first)
+    if ends and asked:
+        gone, _ = asked.popitem()
+        for copy in first:
+            copy.tables.end_groups([gone.identity >> 1])
+    held = sorted(items_of(first[0].tables))
+    assert sorted(items_of(first[1].tables)) == held
+    for kind in ("light", "columnar"):
+        for source in first:
+            copy = Copy(kind, Random(seed), probe=None, split=False)
+            bring(source.tables, copy.tables)
+            bring(source.tables, copy.tables)
+            assert sorted(items_of(copy.tables)) == held
+            assert copy.tables.ended_groups() == source.tables.ended_groups()
+            for piece in copy.tables.rejoin(lambda _, ring: [True] * len(ring)):
+                copy.follow(piece)
+            check(asked, log, [copy])
+            assert sorted(items_of(copy.tables)) == held
+
+
+@settings(max_examples=100, deadline=None)
+@given(scripts, st.integers(0, 1 << 32), st.sampled_from(["light", "columnar"]), st.booleans())
+def test_the_version_grows_if_items_change_and_stays_if_they_do_not(script, seed, kind, partly):
+    """So whoever has seen a version need not look again before it is another."""
+    copy = Copy(kind, Random(seed), probe=0.5 if partly else None, split=partly)
+    tables = copy.tables
+    seen: list[tuple[int, list[tuple]]] = [(tables.version, [])]
+
+    def look() -> None:
+        version, items = tables.version, sorted(items_of(tables))
+        assert version >= seen[-1][0]
+        assert (version == seen[-1][0]) == (items == seen[-1][1])
+        seen.append((version, items))
+
+    asked, _ = play(script, [copy], look, times=2)
+    for plan in asked:
+        for _ in range(2):
+            tables.end_groups([plan.identity >> 1])
+            look()
+
+
+def one_of_each(kind: str):
+    """A query of two patterns, under CQC, with a triple and a partial result."""
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    plan, _ = harness.query(path("<b>", "<c>"), dictionary, since=5, algorithm=Algorithm.CQC)
+    tables.add_queries(plan, 1, tables.columns.column([0], "int64"), 0)
+    harness.triples([(a, b, c)], time=7, roles=BOTH_KINDS)
+    return harness, dictionary, plan
+
+
+def test_items_lie_under_the_keys_by_which_they_are_routed_and_named_by_what_they_are(kind):
+    """The identities and keys are those that every peer computes, so copies anywhere agree."""
+    harness, _, plan = one_of_each(kind)
+    h = [keys.term_hash(term) for term in ("<a>", "<b>", "<c>")]
+    at_b, at_c = (keys.role_key(keys.P, 0, each, 0) for each in h[1:])
+    event, triple, group = keys.event_id(1, 0), keys.triple_id(*h), identity_of_group(plan.identity >> 1)
+    row = (group + keys.contribution(triple, 0)) % (1 << 64)
+    held = list(items_of(harness.tables))
+    for role in keys.ROLES:
+        key = keys.role_key(role, *h) if role else keys.BUCKET_KEYS[triple % keys.BUCKETS]
+        assert ("triple", role, False, key, keys.item_identity(triple, 7)) in held
+        assert ("triple", role, True, key, keys.item_identity(event, 7)) in held
+    assert held[16:] == [
+        ("row", plan.identity, 0, at_b, keys.item_identity(group, (1 << 64) - 1, 5, 5)),
+        ("row", plan.identity, 1, at_c, keys.item_identity(row, 7)),
+        ("link", plan.identity, 1, at_c, keys.item_identity(group, 1, 5, 5)),
+    ]
+
+
+def test_rows_without_constants_are_items_under_the_keys_of_all_buckets(kind):
+    """Each bucket has its own copies, and they are compared key by key."""
+    tables, dictionary = new_tables(kind)
+    Harness(tables).query(canonical([(0, 1, 2)], filtered=False), dictionary, since=1)
+    held = list(items_of(tables))
+    assert [key for *_, key, _ in held] == list(keys.BUCKET_KEYS)
+    assert len({identity for *_, identity in held}) == 1
+
+
+def test_triples_are_told_with_one_role_or_since_a_stamp_with_all(kind):
+    """Both kinds; what is exported can be inserted as it is."""
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    two = (1 << keys.S | 1 << keys.P) * (1 + (1 << keys.EVENT_SHIFT))
+    harness.triples([(a, b, c), (b, b, c)], time=3, roles=two)
+    harness.triples([(c, b, a), (a, b, c)], time=5, roles=EVERY_ROLE, first_event=7)
+    since = [list(zip(*map(as_list, tables.triples_since(stamp)), strict=True)) for stamp in (0, 4, 6)]
+    plain_two, event_two = two & EVERY_ROLE, two & ~EVERY_ROLE
+    events = [(a, b, c, 3, keys.event_id(1, 0), event_two), (b, b, c, 3, keys.event_id(1, 1), event_two)]
+    plain = [(a, b, c, 5, 0, EVERY_ROLE), (b, b, c, 3, 0, plain_two), (c, b, a, 5, 0, EVERY_ROLE)]
+    assert since == [[*plain, *events], [plain[0], plain[2]], []]
+    under_o, under_s = tables.triple_items(keys.O, False), tables.triple_items(keys.S, True)
+    one = tables.export_triples(keys.O, False, tables.columns.take(under_o.handle, [1]))
+    assert list(zip(*map(as_list, one), strict=True)) == [(c, b, a, 5, 0, 1 << keys.O)]
+    event = tables.export_triples(keys.S, True, under_s.handle)
+    assert as_list(event.roles) == [1 << keys.S + keys.EVENT_SHIFT] * 2
+
+
+def test_handles_of_rows_stay_true_when_groups_end_and_their_rows_are_dropped(kind):
+    """What lives is exported, what has ended is left out; and the listing goes on where it was."""
+    count = 9000 if kind == "columnar" else 300
+    tables, dictionary = new_tables(kind)
+    b = dictionary.intern("<b>")
+    make = tables.columns
+    plans = [make_plan(path(*["<b>"] * length), range(length), Algorithm.CSBV) for length in (1, 2)]
+    ids = list(range(1, count + 1))
+    ones = make.full(count, 1)
+    for plan in plans:
+        params = tuple(make.full(count, b, "uint32") for _ in range(plan.constant_count))
+        names = make.column([each * 2 + (plan is plans[1]) for each in ids])
+        group = tables.add_groups(plan, Groups(names, ones, ones, ones, params))
+        tables.add_queries(plan, 0, group, 0)
+    listing = tables.row_items()
+    first = next(listing)
+    tables.end_groups([each * 2 for each in ids[: count * 4 // 5]] + [each * 2 + 1 for each in ids[: count * 4 // 5]])
+    left = [identity_of_group(each * 2) for each in ids[count * 4 // 5 :]]
+    rows = tables.export_rows(first.plan, first.step, first.handle)
+    assert as_list(rows.identity) == left
+    assert as_list(tables.group_ids(first.plan, rows.group)) == [each * 2 for each in ids[count * 4 // 5 :]]
+    (second,) = listing
+    assert as_list(second.handle) == [identity_of_group(each * 2 + 1) for each in ids[count * 4 // 5 :]]
+
+
+def test_a_group_that_ended_before_anything_of_it_came_comes_in_ended(kind, monkeypatch):
+    """Repair of a copy may bring the end first; as many such ends are remembered as is bearable."""
+    monkeypatch.setattr("p2prdf.store.items.ENDED_MAX", 2)
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    paths = [path(*["<b>"] * length) for length in (1, 2, 3)]
+    plans = [make_plan(each, range(len(each.patterns)), Algorithm.CSBV) for each in paths]
+    ids = [plan.identity >> 1 for plan in plans]
+    tables.end_groups(ids)
+    tables.end_groups(ids[1:])
+    assert tables.ended_groups() == ids[1:]
+    for each in paths:
+        harness.query(each, dictionary, since=1)
+        harness.query(each, dictionary, since=2)
+    assert bindings(harness.triples([(a, b, c), (c, b, a)], time=3)) == {(a, c): 1, (c, a): 1}
+    assert sorted(tables.ended_groups()) == sorted(ids[1:])
+    assert tables.sizes().groups == 1
+    assert [plan for plan, *_ in tables.row_items()] == plans[:1]
