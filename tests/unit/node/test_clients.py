@@ -72,8 +72,8 @@ class World:
         self.iri = self.terms.intern("<urn:a>")
         self.clients = Clients(
             NodeConfig(**settings), OWN, Parser(), self.terms, submit=self.requests.append,
-            schedule=self.schedule, busy=lambda: self.is_busy, refusal=lambda: self.refusal, status=lambda: '{"fine": true}',
-            spawn=lambda work, _: self.work.append(work),
+            schedule=self.schedule, busy=lambda: self.is_busy, refusal=lambda: self.refusal,
+            status=lambda: '{"fine": true}', spawn=lambda work, _: self.work.append(work),
         )  # fmt: skip
 
     def schedule(self):

@@ -57,7 +57,7 @@ class Disk(Executor):
         future, call = self.work.popleft()
         try:
             future.set_result(call())
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - as an executor does
             future.set_exception(error)
         self.done += 1
 
@@ -95,7 +95,7 @@ class Node:
         self.performed = []
         self.resumed = self.failures = 0
         self.state = []
-        self.on_effect = lambda effect: None
+        self.on_effect = lambda _: None
         self.terms = TermDictionary()
         self.records = Records(FrameCodec(self.terms, ARRAYS))
         kept = self.durability != "memory"
@@ -399,7 +399,7 @@ async def test_what_waited_when_the_disk_failed_is_never_carried_out(tmp_path):
 
 async def test_a_defect_of_the_storage_ends_the_node_as_well(tmp_path, monkeypatch):
     node = Node(tmp_path)
-    monkeypatch.setattr(node.storage, "commit", lambda records: 1 / 0)
+    monkeypatch.setattr(node.storage, "commit", lambda _: 1 / 0)
     node.take("P1", 1)
     await node.journal_settled()
     assert (node.performed, node.failures) == ([], 1)
