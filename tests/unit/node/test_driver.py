@@ -86,8 +86,8 @@ class Node:
         self.wire = Wire()
         self.storage = Storage(directory, b"n" * 20, b"c" * 8, files or QuickFiles())
         self.journal = Journal(
-            self.storage, Records(FrameCodec(self.terms, ARRAYS)), durability="fsync", queued_bytes_max=queued_bytes_max,
-            compact_bytes_min=compact_bytes_min, thread=self.disk,
+            self.storage, Records(FrameCodec(self.terms, ARRAYS)), durability="fsync",
+            queued_bytes_max=queued_bytes_max, compact_bytes_min=compact_bytes_min, thread=self.disk,
         )  # fmt: skip
         self.peer = Peer(OWN, PeerConfig(roles="all", durable=True), self.terms)
         self.clock = Clock()
