@@ -30,7 +30,7 @@ async def test_what_was_acknowledged_survives_kill_9_and_restart(launcher, tmp_p
         async with p2prdf.connect(node.address) as client:
             done = 0
 
-            def progress(told):
+            def progress(told, node=node):
                 nonlocal done
                 done = told.triples
                 if done >= 300:

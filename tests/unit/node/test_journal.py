@@ -24,7 +24,7 @@ from p2prdf.wire.messages import Answers, Forward, Groups, IndexQuery, IndexTrip
 from p2prdf_node import journal as journal_module
 from p2prdf_node import storage as storage_module
 from p2prdf_node.journal import Journal
-from p2prdf_node.records import Records
+from p2prdf_node.records import Records, joined
 from p2prdf_node.storage import Storage
 
 
@@ -63,7 +63,7 @@ class Node:
             self._perform, resume=self._resume, failed=self._fail, snapshot=lambda: self.snapshot(),
         )  # fmt: skip
         self.restored = []
-        self.journal.restore(lambda messages: self.restored.extend(map(number_of, messages)))
+        self.journal.restore(lambda messages: self.restored.extend(n for m in messages for n in m.time.tolist()))
 
     def _perform(self, effect):
         self.performed.append(effect.key if isinstance(effect, FindOwner) else effect.event)
@@ -480,6 +480,22 @@ async def test_rows_groups_and_answers_are_cut_by_their_rows(tmp_path):
     await node.close()
 
 
+async def test_neighbours_that_say_the_same_are_taken_back_together_in_their_order(tmp_path):
+    node = Node(tmp_path)
+    plain = [node.message(number, rows) for number, rows in ((1, 2), (2, 1), (3, 8190), (4, 1))]
+    later = [replace(node.message(number), origin=9, began=5, complete=number) for number in (5, 6, 7)]
+    other = replace(node.message(8), origin=9, began=6)
+    query = IndexQuery(make_plan(ConjunctiveQuery(((0, ~0, 1),), ("<urn:p>",), (0,), ("s",)), (0,), Algorithm.CSBV), 0,
+                       Groups(plain[0].time, plain[0].time, plain[0].time, plain[0].time, (plain[0].s,)))  # fmt: skip
+    found = list(joined([*plain, *later, other, query, node.message(9), node.message(10)]))
+    assert [getattr(m, "time", np.array([0])).tolist() for m in found] == [
+        [1, 1, 2], [3] * 8190 + [4], [5, 6, 7], [8], [0], [9, 10],
+    ]  # fmt: skip
+    assert [(m.origin, m.began, m.complete) for m in found[2:4]] == [(9, 5, 7), (9, 6, 0)]
+    assert all(len(m.s) == len(m.roles) == len(m.time) for m in found if isinstance(m, IndexTriples))
+    await node.close()
+
+
 async def test_what_fits_no_frame_is_never_acknowledged(tmp_path, logged):
     """It cannot have come in one; still, the rule holds: what is not kept has no effects."""
     node = Node(tmp_path)
@@ -640,6 +656,25 @@ async def test_many_short_segments_call_for_a_compaction(tmp_path, in_slices, mo
     assert node.journal.status()["written"]["compactions"] >= 2
     assert node.storage.segments < 19
     assert sorted(set(node.kept())) == list(range(1, 20))
+
+
+async def test_many_small_records_call_for_a_compaction(tmp_path, in_slices, monkeypatch):
+    monkeypatch.setattr(journal_module, "LOG_RECORDS", 10)
+    monkeypatch.setattr(journal_module, "RECORDS_FACTOR", 2)
+    node = Growing(tmp_path)
+    follower = asyncio.create_task(node.disk.follow())
+    for number in range(1, 200):
+        node.grow(number % 20)
+        node.state = sorted(set(node.state))
+        await breathe()
+    follower.cancel()
+    await node.close()
+    assert node.storage.log_records < 2 * 40
+    assert 2 < node.journal.status()["written"]["compactions"] < 15
+    again = Storage(tmp_path, b"n" * 20, b"c" * 8)
+    assert len(list(again.read())) == again.log_records + again.snapshot_records
+    assert (again.log_records, again.snapshot_records) == (node.storage.log_records, node.storage.snapshot_records)
+    again.close()
 
 
 async def test_closing_in_the_middle_of_a_snapshot_leaves_the_log(tmp_path, in_slices):
