@@ -2,8 +2,8 @@
 
 A record is a frame as it goes between peers, digests of terms included: it explains all its terms
 itself, so records can be read one by one and in any process, and nobody has to compute the digest of each
-term of a large state at start (that would be three quarters of the time it takes to decode it, for a third
-less on the disk).
+term of a large state at start (that would make decoding take three times as long, for a third less on
+the disk).
 """
 
 from __future__ import annotations
