@@ -187,9 +187,11 @@ class Peer:
 
     @property
     def busy(self) -> bool:
-        """Whether new publications should wait: too much is under way or stored."""
+        """Whether new publications should wait: too much is under way or stored, or too few peers are there."""
         return (
-            self._entry.rows_open > self.config.rows_under_way_max or self._tables.held > self.config.triples_max
+            self._entry.rows_open > self.config.rows_under_way_max
+            or self._tables.held > self.config.triples_max
+            or self._exchange.short_of_peers
         )
 
     @property
@@ -218,6 +220,8 @@ class Peer:
                     self._engine.restore(message)
                 case messages.GroupsGone():
                     self._engine.end_groups(as_list(message.groups))
+                case messages.MembersKnown():
+                    self._exchange.count_members(message.count)
                 case messages.Advertise():
                     self._roles.add(message.roles, message.since)
                 case _:
@@ -231,6 +235,7 @@ class Peer:
 
         The peer may go on between two messages; what it keeps meanwhile belongs after the snapshot.
         """
+        yield messages.MembersKnown(self._exchange.members_max)
         if self._roles.advertised != self.config.fixed_roles:
             yield messages.Advertise(self._roles.advertised)
         for kind in self._kinds:
@@ -350,6 +355,7 @@ class Peer:
         """Take in a peer, and tell it the roles: it may have been away when they were advertised."""
         if not self._exchange.seen(contact, zone):
             return
+        self._exchange.peers_came()
         self._host.contact_back(contact)
         self._engine.hot.met()
         self._roles.met(contact)
@@ -471,6 +477,8 @@ class Peer:
             "address_cache_misses": exchange.cache.misses,
             "refused": self.refused,
             "replicas": self.config.replicas,
+            "copies": exchange.copies,
+            "copies_needed": exchange.copies_needed,
             "in_step": self._repair.in_step,
             "rejoining": self._engine.rejoining,
             "repair_passes": self._repair.passes,

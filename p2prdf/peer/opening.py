@@ -185,7 +185,7 @@ class Opening:
             for subscription in opened:
                 self._tell_when_past(subscription)
 
-        token = exchange.token(live, exchange.spare)
+        token = exchange.token(live, sparing=True)
         groups = self._columns_of(group)
         last = len(plan.steps) if plan.algorithm is Algorithm.CQC else 1
         for step in range(last):

@@ -22,15 +22,15 @@ from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 __all__ = [
     "Acknowledge", "Advertise", "Answers", "AskGroups", "AskLoad", "AskRoles", "AttachSubscription",
-    "ClientAcknowledge", "ClientAttach", "ClientEnded", "ClientError", "ClientHello", "ClientMessage", "ClientPublish",
-    "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus", "ClientStatusReply", "ClientSubscribe",
-    "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed", "ClientWelcome", "CloseSubscription", "Contact",
-    "Deliver", "Delivered", "EndSubscription", "FindNode", "Forward", "GetRates", "Given", "GroupLeases", "Groups",
-    "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples", "KeepAcknowledged", "KeepAnswers", "KeepGroups",
-    "KeepSubscription", "KeyDepth", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel",
-    "PeerHello", "PublicationsComplete", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers",
-    "SubscriptionClosed", "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellGroups", "TellLoad",
-    "TellRoles", "Want",
+    "ClientAcknowledge", "ClientAttach", "ClientEnded", "ClientError", "ClientHello", "ClientMessage",
+    "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus", "ClientStatusReply",
+    "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed", "ClientWelcome",
+    "CloseSubscription", "Contact", "Deliver", "Delivered", "EndSubscription", "FindNode", "Forward",
+    "GetRates", "Given", "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples",
+    "KeepAcknowledged", "KeepAnswers", "KeepGroups", "KeepSubscription", "KeyDepth", "MembersKnown", "Message",
+    "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello", "PublicationsComplete", "Rates",
+    "RenewSubscriptions", "Rows", "SettledAnswers", "SubscriptionClosed", "SubscriptionOpened",
+    "SubscriptionRefused", "Summary", "TellGroups", "TellLoad", "TellRoles", "Want",
 ]  # fmt: skip
 
 
@@ -153,6 +153,13 @@ class PublicationsComplete:
 
     began: int
     complete: int
+
+
+@dataclass(frozen=True, slots=True)
+class MembersKnown:
+    """Peer to its own next life: so many peers there have been at once, as far as it matters for copies."""
+
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -627,7 +634,7 @@ Message = (
     | SubscriptionOpened | SubscriptionRefused | AttachSubscription | CloseSubscription | SubscriptionClosed
     | RenewSubscriptions | Deliver | Delivered | SettledAnswers | KeepSubscription | EndSubscription | KeepAnswers
     | KeepAcknowledged | AskGroups | TellGroups | Acknowledge | NotOwner | FindNode | Nodes
-    | PublicationsComplete | Summary | Offer | Want | Given
+    | MembersKnown | PublicationsComplete | Summary | Offer | Want | Given
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from p2prdf import keys
 from p2prdf.columns import as_list
+from p2prdf.errors import SubscriptionGone
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.oracle import Publication, Triple
 from p2prdf.wire import contract
@@ -186,6 +187,8 @@ class SubscriberClient(_AtSomePeer):
         self.attachment = 0
         self._closing = False
         self._stored_at = 0.0
+        self._epochs: dict[int, int] = {}
+        """Of each epoch of the connection, the last number."""
 
     # --- connecting ------------------------------------------------------------------------------
 
@@ -195,6 +198,7 @@ class SubscriberClient(_AtSomePeer):
         if self.absent or record.closed_at is not None or (self.attached and not self._closing):
             return
         self.attachment += 1
+        self._epochs.clear()
         self._world.schedule(_SUBSCRIBE_PATIENCE_SECONDS, self._lost_patience, self.attachment)
         node = self._elsewhere()
         if node is None:
@@ -206,7 +210,7 @@ class SubscriberClient(_AtSomePeer):
             make = record.closing()
         else:
             self._world.machines[node.index].listeners[record.subscription] = _Connection(self, self.attachment)
-            make = record.attaching()
+            make = record.attaching(node.columns)
         self._world.request(node, make, _Connection(self, self.attachment))
 
     def _lost_patience(self, attachment: int) -> None:
@@ -228,6 +232,7 @@ class SubscriberClient(_AtSomePeer):
                     self.connect()
             case contract.Attached():
                 self.attached = True
+                self._acknowledge(attachment, node, list(record.unsettled))
             case contract.Unsubscribed():
                 record.closed_at = self._world.now
                 self.attached = False
@@ -279,43 +284,45 @@ class SubscriberClient(_AtSomePeer):
         rows = self.record.read(notify, node.dictionary)
         wait = self._random.uniform(0.0, self._world.failures.handle_seconds_max)
         self._stored_at = max(self._stored_at, self._world.now) + wait
-        self._world.schedule(
-            self._stored_at - self._world.now, self._store, attachment, node, self._world.machines[node.index].life,
-            notify, rows,
-        )  # fmt: skip
+        self._world.schedule(self._stored_at - self._world.now, self._store, attachment, node, notify, rows)
 
-    def _store(
-        self, attachment: int, node: Node, life: int, notify: Notify, rows: list[tuple[str, ...]]
-    ) -> None:  # fmt: skip
+    def _store(self, attachment: int, node: Node, notify: Notify, rows: list[tuple[str, ...]]) -> None:
         if attachment != self.attachment:
             return
+        self._check_numbers(notify)
         self.record.store(notify, rows, self._world.now)
-        if self._world.machines[node.index].life == life:
-            identities = as_list(notify.identity)
-            self._world.request(node, self.record.acknowledging(notify), _Acknowledging(self, identities))
+        self._acknowledge(attachment, node, as_list(notify.identity))
 
-    def settled(self, identities: Sequence[int]) -> None:
-        """Hear that answers never come again; whoever is absent hears nothing."""
-        if not self.absent:
-            self.record.settled(identities)
+    def _check_numbers(self, notify: Notify) -> None:
+        """Within an epoch answers come in order and without a hole; before this connection nobody knows."""
+        last = self._epochs.get(notify.epoch)
+        if last is not None and notify.first - notify.lost != last + 1:
+            self.record.complaints.append(f"answer {notify.first} follows answer {last} of epoch {notify.epoch:x}")
+        self._epochs[notify.epoch] = notify.first + len(notify.identity) - 1
 
+    # --- acknowledging ---------------------------------------------------------------------------
 
-class _Acknowledging:
-    """One acknowledgement on its way; if it is lost, the token still has what it was about."""
+    def _acknowledge(self, attachment: int, node: Node, identities: Sequence[int]) -> None:
+        """Tell that answers are stored, until they are settled or the connection is lost."""
+        if attachment == self.attachment and identities:
+            acknowledgement = _Acknowledgement(self, attachment, identities)
+            self._world.request(node, self.record.acknowledging(node.columns.column(identities)), acknowledgement)
 
-    def __init__(self, client: SubscriberClient, identities: Sequence[int]):
-        self._client = client
-        self._identities = identities
-
-    def completed(self, _: Node, __: int, outcome: Outcome) -> None:
+    def acknowledged(self, attachment: int, node: Node, identities: Sequence[int], outcome: Outcome) -> None:
+        """Hear what is settled; what could not be told is told again."""
+        if attachment != self.attachment:
+            return
         if isinstance(outcome, contract.Settled):
-            self._client.settled(self._identities)
+            self.record.settled(identities)
+        else:
+            self._later(_AGAIN_SECONDS, self._acknowledge, attachment, node, identities)
 
-    def notified(self, _: Node, __: Notify) -> None:
-        """Nothing is delivered to it."""
-
-    def cut_off(self, _: Node) -> None:
-        """The peer crashed; the answers are acknowledged with the next attachment."""
+    def ended(self, attachment: int, why: str) -> None:
+        """Be told that nothing more comes here; come back unless that was asked for."""
+        if attachment == self.attachment and not self._closing:
+            if why.startswith(SubscriptionGone.code):
+                self.record.complaints.append(f"told that the subscription is gone: {why}")
+            self.cut_off(attachment)
 
 
 class _Connection:
@@ -333,3 +340,21 @@ class _Connection:
 
     def cut_off(self, _: Node) -> None:
         self._client.cut_off(self._attachment)
+
+    def ended(self, why: str) -> None:
+        self._client.ended(self._attachment, why)
+
+
+class _Acknowledgement:
+    """One acknowledgement of a subscriber on its way."""
+
+    def __init__(self, client: SubscriberClient, attachment: int, identities: Sequence[int]):
+        self._client = client
+        self._attachment = attachment
+        self._identities = identities
+
+    def completed(self, node: Node, _: int, outcome: Outcome) -> None:
+        self._client.acknowledged(self._attachment, node, self._identities, outcome)
+
+    def cut_off(self, _: Node) -> None:
+        """The connection is lost: what it was for is in the token."""

@@ -28,12 +28,15 @@ def _everything(world: FailingWorld) -> Held:
 
 
 def difference(world: FailingWorld) -> str | None:
-    """Describe an item that a peer lacks which should keep it; None if there is none."""
+    """Describe an item that a peer lacks which should keep it; None if there is none.
+
+    What only others hold does not count: they may hold what has been replaced by something later.
+    """
     count = world.options.config.replicas
     for (kind, key), peers in _everything(world).items():
-        known = {identity: None for held in peers.values() for identity in held}
-        for contact in world.ring.closest(key, count):
-            index = world.by_key[contact.key].index
+        keepers = [world.by_key[contact.key].index for contact in world.ring.closest(key, count)]
+        known = {identity: None for keeper in keepers for identity in peers.get(keeper, {})}
+        for index in keepers:
             lacking = [identity for identity in known if identity not in peers.get(index, {})]
             if lacking:
                 having = [str(other) for other, held in peers.items() if lacking[0] in held]

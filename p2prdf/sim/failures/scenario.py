@@ -281,6 +281,8 @@ class _Story:
         for client in self._clients:
             if client.record.closed_at is None and not client.attached:
                 return f"{client.record.name} is not attached"
+            if client.record.closed_at is None and client.record.unsettled:
+                return f"{len(client.record.unsettled)} answers of {client.record.name} are not settled"
         if not self.world.views.true():
             return "views differ from what is true"
         for node in self.world.living():

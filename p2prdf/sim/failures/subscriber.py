@@ -12,6 +12,7 @@ from p2prdf.wire import contract
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from p2prdf.columns import Column, Columns
     from p2prdf.rdf.dictionary import TermDictionary
     from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
     from p2prdf.sim.oracle import Row
@@ -61,11 +62,17 @@ class ResumingSubscriber:
             request, self.query, self.algorithm, self.per_event, self.lease_seconds
         )
 
-    def attaching(self) -> Callable[[int], Request]:
+    def attaching(self, columns: Columns) -> Callable[[int], Request]:
         """Return what takes the subscription up again, with the token."""
         assert self.subscription is not None
+        subscription, have = self.subscription, columns.column(list(self.unsettled))
+        return lambda request: contract.Attach(request, subscription, have)
+
+    def acknowledging(self, identities: Column) -> Callable[[int], Request]:
+        """Return what tells that answers are stored."""
+        assert self.subscription is not None
         subscription = self.subscription
-        return lambda request: contract.Attach(request, subscription, list(self.unsettled))
+        return lambda request: contract.AcknowledgeAnswers(request, subscription, identities)
 
     def closing(self) -> Callable[[int], Request]:
         """Return what ends the subscription."""
@@ -106,8 +113,3 @@ class ResumingSubscriber:
         """Forget what never comes again; the token is stored without it."""
         for identity in identities:
             self.unsettled.pop(identity, None)
-
-    @staticmethod
-    def acknowledging(notify: Notify) -> Callable[[int], Request]:
-        """Return what tells that a delivery is stored."""
-        return lambda request: contract.AcknowledgeAnswers(request, notify.subscription, notify.identity)

@@ -75,6 +75,10 @@ class Listener(Protocol):
         """Take answers."""
         ...
 
+    def ended(self, why: str) -> None:
+        """Be told that nothing more comes here."""
+        ...
+
     def cut_off(self, node: Node) -> None:
         """Find the connection to the peer broken."""
         ...
@@ -332,7 +336,7 @@ class FailingWorld(World):
         if listener is not None:
             if self.trace is not None:
                 self._say(node, f"no longer delivers {subscription:016x}: {why}")
-            listener.cut_off(node)
+            listener.ended(why)
 
     def _wake(self, node: Node) -> None:
         if self.alive(node):
