@@ -17,6 +17,7 @@ import hops
 import matching
 import reexecution
 import skew
+import storage
 from rich.console import Console
 
 SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
@@ -24,6 +25,7 @@ SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "reexecution": reexecution.run,
     "hops": hops.run,
     "skew": skew.run,
+    "storage": storage.run,
     "daemons": daemons.run,
     "durability": durability.run,
 }
