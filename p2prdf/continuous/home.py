@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 
 from p2prdf import keys
 from p2prdf.columns import Column, Columns, as_list
-from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, make_plan
 from p2prdf.store.result_log import Chunk, ResultLog
-from p2prdf.wire.messages import Contact, OpenSubscription
+from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription
 
 __all__ = [
     "GROUP_BITS", "SUBSCRIPTION_BITS", "Group", "Home", "Subscription", "group_home", "home_key",
@@ -35,6 +35,9 @@ __all__ = [
 
 GROUP_BITS = 16
 """Low bits of a group's identity that tell its generations apart; the rest is its home key."""
+
+ENDED_MAX = 100_000
+"""Ended subscriptions that are remembered."""
 
 SUBSCRIPTION_BITS = 20
 """Low bits of a subscription's number that tell those of one query apart."""
@@ -78,6 +81,12 @@ class Subscription:
     """Names the numbering of what is handed out now."""
     opening: bool = True
     """Not yet known to be installed at all its owners."""
+    speaking: bool = False
+    """Whether it is delivered from here: this peer is the primary of the home, and in step."""
+    changed: int = 0
+    """Stamp of the last change of its record; 0: not recorded yet."""
+    adopted: bool = False
+    """Known from another replica's record alone: perhaps not installed everywhere."""
     cut_off: bool = False
     """Its subscriber's peer is believed to be gone: nothing is sent."""
 
@@ -124,6 +133,11 @@ class Home:
         self._opened: dict[tuple[int, int], int] = {}
         self._leases: list[tuple[float, int]] = []
         self._names = 0
+        self._ended_groups: dict[int, None] = {}
+        self.ended: dict[int, int] = {}
+        """Subscriptions that have ended, the last ``ENDED_MAX``, and for each the group that ended with it, or 0."""
+        self.changes = 0
+        """Grows with everything that other replicas should know."""
         self.answers = 0
         self.repeated = 0
 
@@ -177,6 +191,74 @@ class Home:
         heapq.heappush(self._leases, (subscription.lease_until, identity))
         return subscription
 
+    def adopt(self, record: KeepSubscription, now: float) -> tuple[Subscription | None, bool]:
+        """Take in a record of another replica; return the subscription (None: ended), and whether that is news."""
+        if record.subscription in self.ended or record.group in self._ended_groups:
+            return None, False
+        group = self._by_identity.get(record.group)
+        if group is None:
+            algorithm = Algorithm(record.algorithm)
+            plan = make_plan(record.query, record.order, algorithm, per_event=record.per_event)
+            group = Group(
+                group_home(record.group), record.group, record.query, algorithm, record.per_event, plan,
+                since_min=record.since_min,
+            )  # fmt: skip
+            self.groups.setdefault(group.key, group)
+            self._by_identity[record.group] = group
+        before = (group.since_min, group.since_max)
+        group.since_min = min(group.since_min, record.since_min)
+        group.since_max = max(group.since_max, record.since_max)
+        group.youngest = max(group.youngest, record.youngest)
+        news = before != (group.since_min, group.since_max)
+        known = self.subscriptions.get(record.subscription)
+        if known is None:
+            known = Subscription(
+                record.subscription, group, record.subscriber, record.request, record.query.names, record.since,
+                record.lease_seconds, now + record.lease_seconds,
+                ResultLog(self._columns, self._log_rows_max, self._log_characters_max),
+                (record.opener, record.opening), opening=False, adopted=True,
+            )  # fmt: skip
+            group.subscriptions[known.number] = self.subscriptions[known.number] = known
+            self._opened[known.opened_by] = known.number
+            heapq.heappush(self._leases, (known.lease_until, known.number))
+        if record.changed > known.changed:
+            known.changed, known.subscriber, known.request = record.changed, record.subscriber, record.request
+            news = True
+        self.changes += news
+        return known, news
+
+    def end(self, number: int, group: int) -> bool:
+        """Take in that a subscription has ended, and with it a group (or 0); return whether that is news."""
+        if number in self.ended:
+            return False
+        self.close(number)
+        if group:
+            known = self._by_identity.get(group)
+            if known is not None:
+                self.drop(known)
+        self.note_end(number, group)
+        return True
+
+    def note_end(self, number: int, group: int) -> None:
+        """Remember that a subscription has ended, and with it a group, or 0."""
+        self.changes += 1
+        self.ended[number] = group
+        if group:
+            self._ended_groups[group] = None
+        if len(self.ended) > ENDED_MAX:
+            gone = self.ended.pop(next(iter(self.ended)))
+            self._ended_groups.pop(gone, None)
+
+    def has_ended(self, group: int) -> bool:
+        """Return whether a group is known to have ended."""
+        return group in self._ended_groups
+
+    def renew(self, number: int, now: float) -> None:
+        """Let a subscription live for another lease, whose primary is another peer."""
+        subscription = self.subscriptions[number]
+        subscription.lease_until = now + subscription.lease_seconds
+        heapq.heappush(self._leases, (subscription.lease_until, number))
+
     def close(self, number: int) -> Group | None:
         """End a subscription; return its group if that was the last one."""
         subscription = self.subscriptions.pop(number, None)
@@ -192,7 +274,8 @@ class Home:
 
     def drop(self, group: Group) -> None:
         """Forget a group."""
-        self.groups.pop(group.key, None)
+        if self.groups.get(group.key) is group:
+            del self.groups[group.key]
         self._by_identity.pop(group.identity, None)
 
     def expired(self, now: float) -> list[int]:
@@ -222,6 +305,7 @@ class Home:
         if not count:
             return []
         self.answers += count
+        self.changes += 1
         oldests = as_list(oldest)
         group.youngest = max(group.youngest, max(oldests))
         last = min(oldests)

@@ -33,6 +33,7 @@ from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
 from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.home_copies import HOME, HomeKind
 from p2prdf.peer.host import Host
 from p2prdf.peer.items import table_kinds
 from p2prdf.peer.repair import Kind, Repair
@@ -91,9 +92,13 @@ class Peer:
         )
         self._entry = Entry(self._exchange, self._engine, self._host, lambda: self._roles.used)
         self._engine.roles = self._roles
-        self._kinds = table_kinds(self._tables, self._engine)
-        self._repair = Repair(self._exchange, self._kinds, (), lambda: self._engine.strays)
+        home = HomeKind(self._host.home, self._host.copies, self._exchange)
+        self._kinds = [*table_kinds(self._tables, self._engine), home]
+        self._repair = Repair(self._exchange, self._kinds, (HOME,), lambda: self._engine.strays)
         self._repair.view_changed(gained=True)
+        self._repair.on_in_step = self._host.view_changed
+        self._exchange.in_step = lambda: self._repair.in_step
+        self._host.copies.again = self._handle
         self._takeover = Takeover(self._exchange, self._engine)
         self._view = 0
         self._members: set[int] = set()
@@ -224,7 +229,7 @@ class Peer:
                     self._exchange.count_members(message.count)
                 case messages.Advertise():
                     self._roles.add(message.roles, message.since)
-                case _:
+                case _ if not self._host.restore(message):
                     self._exchange.trace("not-restorable", kind=type(message).__name__)
         self._exchange.restoring = False
         self._exchange.effects.clear()
@@ -338,6 +343,10 @@ class Peer:
             messages.Offer: self._repair.offer,
             messages.Want: self._repair.want,
             messages.Given: self._repair.given_all,
+            messages.KeepSubscription: host.copies.keep_subscription,
+            messages.EndSubscription: host.copies.end_subscription,
+            messages.KeepAnswers: host.copies.keep_answers,
+            messages.KeepAcknowledged: host.copies.keep_acknowledged,
             messages.AskLoad: engine.hot.ask_load,
             messages.TellLoad: engine.hot.load.told,
             messages.HoldSubKeys: engine.hot.hold,
@@ -383,6 +392,7 @@ class Peer:
             self._members = members
             self._takeover.view_changed()
             self._repair.view_changed(gained=gained)
+            self._host.view_changed()
             if self._unfinished:
                 self._unfinished = False
                 self._engine.roll_forward.finish_all()
@@ -485,6 +495,7 @@ class Peer:
             "repair_passes": self._repair.passes,
             "items_given": self._repair.given,
             "items_wanted": self._repair.taken,
+            "waiting_for_records": self._host.copies.waiting,
             "publications_kept": self._engine.roll_forward.kept,
         }
 

@@ -11,6 +11,7 @@ from p2prdf.errors import SubscriptionGone
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.home_copies import HomeCopies
 from p2prdf.peer.opening import opened_message
 from p2prdf.wire.messages import (
     Answers,
@@ -19,6 +20,8 @@ from p2prdf.wire.messages import (
     Deliver,
     Delivered,
     GroupsGone,
+    KeepAcknowledged,
+    Message,
     RenewSubscriptions,
     Rows,
     SettledAnswers,
@@ -44,11 +47,15 @@ class Delivery:
         self._home = home
         self._engine = engine
         self._columns = exchange.columns
+        self.copies = HomeCopies(exchange, home, engine, self.pump)
 
     # --- answers ---------------------------------------------------------------------------------
 
     def answers(self, sender: Contact, message: Answers) -> None:
         """Take in answers from other peers; those of ended groups are told off."""
+        if self._exchange.replicated:
+            self._answer_copies(sender, message)
+            return
         misplaced = message.hops < self._exchange.config.hops_max and any(
             owner != 0
             for owner in as_list(
@@ -62,12 +69,48 @@ class Delivery:
             self._engine.pass_on_answers(message, tokens)
             self._exchange.release(tokens)
             return
+        self._exchange.persist(message)
         gone = self.record(message.groups, message.rows)
         if gone:
             self._by_key.reply(sender, GroupsGone(self._columns.column(gone)))
 
+    def _answer_copies(self, sender: Contact, message: Answers) -> None:
+        """Keep answers whose home this peer keeps; others go to all who do, once."""
+        exchange = self._exchange
+        homes = [subscription_home(each) for each in as_list(message.groups)]
+        if message.hops < exchange.config.hops_allowed and any(exchange.rank(home) < 0 for home in homes):
+            tokens = exchange.arrivals.keep(exchange.arrivals.current)
+            self._engine.pass_on_answers(message, tokens)
+            exchange.release(tokens)
+            return
+        self.take(sender, message)
+
+    def take(self, sender: Contact, message: Answers) -> None:
+        """Record answers; those whose subscription is not known wait for its record, unless it has ended."""
+        self._exchange.persist(message)
+        unknown = self.record(message.groups, message.rows)
+        gone = [each for each in unknown if self._home.has_ended(each)]
+        if gone:
+            self._by_key.reply(sender, GroupsGone(self._columns.column(gone)))
+        early = {each for each in unknown if each not in gone}
+        if early:
+            ids, rows, take = as_list(message.groups), message.rows, self._columns.take
+            for place, index in self._columns.split(rows.group):
+                if ids[place] in early:
+                    part = Rows(
+                        self._columns.full(len(index), 0, "uint32"), take(rows.identity, index),
+                        take(rows.oldest, index), take(rows.born, index),
+                        tuple(take(column, index) for column in rows.bindings),
+                    )  # fmt: skip
+                    self.copies.wait(sender, Answers(self._columns.column([ids[place]]), part, message.hops))
+
     def local_answers(self, groups: Column, rows: Rows) -> None:
         """Take in answers that this peer derived itself."""
+        message = Answers(groups, rows)
+        if self._exchange.replicated:
+            self.take(self._exchange.own, message)
+            return
+        self._exchange.persist(message)
         gone = self.record(groups, rows)
         if gone:
             self._engine.end_groups(gone)
@@ -96,7 +139,7 @@ class Delivery:
 
     def pump(self, subscription: Subscription) -> None:
         """Send a subscriber what it may be told now."""
-        if subscription.opening or subscription.cut_off:
+        if not subscription.speaking or subscription.opening or subscription.cut_off:
             return
         window = self._exchange.config.answers_window
         for chunk in self._home.chunks(subscription, window=window, chunk_max=_CHUNK_ROWS_MAX):
@@ -112,9 +155,36 @@ class Delivery:
 
     def begin(self, subscription: Subscription) -> None:
         """Begin another epoch of a subscription: tell all that is not acknowledged, numbered from 1."""
+        subscription.speaking = self._speaks_for(subscription)
+        if not subscription.speaking:
+            return
         subscription.epoch = self._draw(64)
         subscription.log.restart()
         self.pump(subscription)
+
+    def _speaks_for(self, subscription: Subscription) -> bool:
+        """Return whether this peer delivers a subscription: it is the primary of its home, and in step."""
+        exchange = self._exchange
+        if not exchange.replicated:
+            return True
+        return exchange.in_step() and exchange.rank(subscription_home(subscription.number)) == 0
+
+    def view_changed(self) -> None:
+        """Begin to deliver what has become this peer's to deliver, and cease with what no longer is."""
+        for subscription in list(self._home.subscriptions.values()):
+            if not self._speaks_for(subscription):
+                subscription.speaking = False
+            elif not subscription.speaking and not subscription.opening:
+                subscription.lease_until = self._exchange.now + subscription.lease_seconds
+                self.begin(subscription)
+        self.copies.retry()
+
+    def _unknown_yet(self, sender: Contact, message: Message) -> bool:
+        """Return whether a subscription that is not known may come to be; the message waits for that."""
+        if not self._exchange.replicated or self._exchange.in_step():
+            return False
+        self.copies.wait(sender, message)
+        return True
 
     def contact_lost(self, contact: Contact) -> None:
         """Keep what a peer that is gone was to be told, until it is there again or the lease is over."""
@@ -139,10 +209,20 @@ class Delivery:
         if not self._by_key.at_owner(subscription_home(message.subscription), message, sender):
             return
         subscription = self._home.subscriptions.get(message.subscription)
-        if subscription is not None:
-            subscription.log.acknowledge(message.identity)
-            self.pump(subscription)
-        self._by_key.reply(message.subscriber, SettledAnswers(message.request, message.subscription))
+        settled = SettledAnswers(message.request, message.subscription)
+        if subscription is None:
+            if not self._unknown_yet(sender, message):
+                self._by_key.reply(message.subscriber, settled)
+            return
+        self._acknowledge(subscription, message.identity, lambda: self._by_key.reply(message.subscriber, settled))
+        self.pump(subscription)
+
+    def _acknowledge(self, subscription: Subscription, identity: Column, done: Callable[[], None]) -> None:
+        """Note what a subscriber is done with; ``done`` is called when all replicas have."""
+        subscription.log.acknowledge(identity)
+        self._home.changes += 1
+        home = subscription_home(subscription.number)
+        self.copies.tell_all(home, KeepAcknowledged(subscription.number, identity), done)
 
     # --- attaching and renewing ------------------------------------------------------------------
 
@@ -151,10 +231,13 @@ class Delivery:
         if not self._by_key.at_owner(subscription_home(message.subscription), message, sender):
             return
         subscription = self._home.subscriptions.get(message.subscription)
+        if subscription is None and self._unknown_yet(sender, message):
+            return
         if subscription is None or subscription.opening:
             self._by_key.reply(message.subscriber, _unknown(message.request, message.subscription))
             return
-        subscription.log.acknowledge(message.have)
+        if len(message.have):
+            self._acknowledge(subscription, message.have, _nothing)
         here = subscription.subscriber.key == message.subscriber.key
         if here and subscription.request == message.request:  # it came before
             self._by_key.reply(message.subscriber, opened_message(subscription, message.request))
@@ -165,6 +248,7 @@ class Delivery:
         subscription.subscriber, subscription.request = message.subscriber, message.request
         subscription.cut_off = False
         subscription.lease_until = self._exchange.now + subscription.lease_seconds
+        self.copies.changed(subscription)
         self._by_key.reply(message.subscriber, opened_message(subscription, message.request))
         self.begin(subscription)
 
@@ -178,6 +262,10 @@ class Delivery:
             if subscription is not None:
                 subscription.lease_until = self._exchange.now + subscription.lease_seconds
                 self._resume(subscription)
+
+
+def _nothing() -> None:
+    """Nobody waits."""
 
 
 def _unknown(request: int, subscription: int) -> SubscriptionRefused:

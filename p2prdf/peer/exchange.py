@@ -59,6 +59,8 @@ class Exchange:
         self.after_turn: list[Callable[[], None]] = []
         """To be called when all that is taken in has been stored."""
         self.restoring = False
+        self.in_step: Callable[[], bool] = lambda: True
+        """Whether what homes know here has been compared with others (:mod:`p2prdf.peer.repair`)."""
         self.cache = AddressCache(own, config.overlay)
         self.outbox = Outbox(
             window=config.window_transfers,

@@ -21,12 +21,17 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import (
+    Answers,
     CloseSubscription,
     Contact,
+    EndSubscription,
     GetRates,
     GroupLeases,
     GroupsGone,
+    KeepAcknowledged,
+    KeepAnswers,
     KeepGroups,
+    KeepSubscription,
     Message,
     Rates,
     SubscriptionClosed,
@@ -57,8 +62,11 @@ class Host:
         self._by_key = ByKey(exchange, to_self)
         self._delivery = Delivery(exchange, self._by_key, self.home, engine, draw)
         self._opening = Opening(
-            exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, begin=self._delivery.begin
-        )
+            exchange, self._by_key, self.home, tables, dictionary, self._delivery.copies,
+            add_roles=add_roles, begin=self._delivery.begin,
+        )  # fmt: skip
+        self.copies = self._delivery.copies
+        self.view_changed = self._delivery.view_changed
         self.at_owner, self.to_owner, self.reply = self._by_key.at_owner, self._by_key.to_owner, self._by_key.reply
         self.open = self._opening.open
         self.answers, self.local_answers = self._delivery.answers, self._delivery.local_answers
@@ -94,7 +102,12 @@ class Host:
 
     def end(self, number: int) -> None:
         """End a subscription, and its group if it was the last one."""
+        known = self.home.subscriptions.get(number)
         group = self.home.close(number)
+        if known is not None and known.changed:
+            ended = 0 if group is None else group.identity
+            self.home.note_end(number, ended)
+            self.copies.ended(number, ended)
         if group is None or group.plan is None:
             return
         self._engine.end_groups([group.identity])
@@ -113,7 +126,8 @@ class Host:
         for identity in as_list(message.groups):
             one = replace(message, groups=self._columns.column([identity]))
             if self._by_key.at_owner(subscription_home(identity), one, sender):
-                (alive if self.home.find(identity) else gone).append(identity)
+                lives = self.home.find(identity) or not (self._exchange.in_step() or self.home.has_ended(identity))
+                (alive if lives else gone).append(identity)
         lease = hlc.from_seconds(self._exchange.now + self._exchange.config.group_lease_seconds)
         if alive:
             self._by_key.reply(
@@ -128,8 +142,31 @@ class Host:
         """Do what is due: go on with openings, end what nobody renewed."""
         self._opening.wake()
         for number in self.home.expired(self._exchange.now):
+            if self._exchange.replicated and not self.home.subscriptions[number].speaking:
+                self.home.renew(number, self._exchange.now)  # its primary decides
+                continue
             self._exchange.trace("subscription-expired", subscription=number)
             self.end(number)
+
+    # --- after a restart -------------------------------------------------------------------------
+
+    def restore(self, message: Message) -> bool:
+        """Take back what was kept of a home; False if it is not of one."""
+        own = self._exchange.own
+        match message:
+            case KeepSubscription():
+                self.copies.keep_subscription(own, message)
+            case KeepAnswers():
+                self.copies.keep_answers(own, message)
+            case KeepAcknowledged():
+                self.copies.keep_acknowledged(own, message)
+            case EndSubscription():
+                self.copies.end_subscription(own, message)
+            case Answers():
+                self._delivery.take(own, message)
+            case _:
+                return False
+        return True
 
     @property
     def deadline(self) -> float | None:

@@ -20,6 +20,7 @@ from p2prdf.continuous.order import evaluation_order
 from p2prdf.errors import Busy
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.home_copies import HomeCopies
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, Plan, constant_mask, make_plan
 from p2prdf.store.tables import Tables
@@ -48,6 +49,7 @@ class Opening:
         home: Home,
         tables: Tables,
         dictionary: TermDictionary,
+        copies: HomeCopies,
         *,
         add_roles: Callable[[int, int], None],
         begin: Callable[[Subscription], None],
@@ -58,6 +60,7 @@ class Opening:
         self._tables = tables
         self._columns = tables.columns
         self._dictionary = dictionary
+        self._copies = copies
         self._add_roles = add_roles
         self._begin = begin
         self._confirmed = exchange.config.fixed_roles
@@ -74,7 +77,10 @@ class Opening:
             return
         known = self._home.opened(message.subscriber, message.request)
         if known is not None:
-            if known.group.plan is not None and not known.opening:
+            if known.adopted:  # whoever opened it is gone, and perhaps was before all was done
+                known.adopted, known.opening = False, True
+                self._wait_at_owners(known.group, [known], known.since)
+            elif known.group.plan is not None and not known.opening:
                 self._by_key.reply(message.subscriber, opened_message(known, message.request))
             return
         group, new = self._home.open_group(message, self._exchange.tick())
@@ -180,12 +186,20 @@ class Opening:
             self._home.subscribe(group, opening, since, exchange.now) for opening in group.waiting
         ]
         group.waiting.clear()
+        self._wait_at_owners(group, opened, refresh)
+
+    def _wait_at_owners(self, group: Group, opened: list[Subscription], refresh: int) -> None:
+        """Record subscriptions, and let their query wait at its owners; tell them when all that is safe."""
+        exchange, plan = self._exchange, group.plan
+        assert plan is not None
 
         def live() -> None:
             for subscription in opened:
                 self._tell_when_past(subscription)
 
         token = exchange.token(live, sparing=True)
+        for subscription in opened:
+            self._copies.changed(subscription, (token,))
         groups = self._columns_of(group)
         last = len(plan.steps) if plan.algorithm is Algorithm.CQC else 1
         for step in range(last):
