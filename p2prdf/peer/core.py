@@ -356,7 +356,12 @@ class Peer:
     # --- overlay ---------------------------------------------------------------------------------
 
     def _not_owner(self, _: Contact, message: messages.NotOwner) -> None:
-        """Someone closer exists: remember it.  What was sent has been passed on."""
+        """Someone closer exists: remember it.  What was sent has been passed on.
+
+        With replicas the view tells who is there; hearsay could bring back who has just gone.
+        """
+        if self._exchange.replicated:
+            return
         for contact, before in zip_longest(message.contacts, message.before):
             self._exchange.told(contact, before)
 
