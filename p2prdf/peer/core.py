@@ -270,6 +270,11 @@ class Peer:
         """Everything that is kept here, by kind (:mod:`p2prdf.peer.items`)."""
         return self._kinds
 
+    @property
+    def ended_groups(self) -> list[int]:
+        """Groups known here to have ended."""
+        return self._tables.ended_groups()
+
     def is_home(self, group: int) -> bool:
         """Return whether this peer is home of a group that lives."""
         return self._host.home.find(group) is not None

@@ -7,14 +7,14 @@ subscriptions are a kind of their own, kept by the home.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from p2prdf import keys
-from p2prdf.columns import ARRAYS, Column, as_array
+from p2prdf.columns import ARRAYS, Column, as_array, as_list
 from p2prdf.peer.repair import Items
 from p2prdf.store.items import LinkItems, RowItems
 from p2prdf.store.tables import Tables
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from p2prdf.peer.repair import Kind
     from p2prdf.rdf.query import Plan
 
-__all__ = ["table_kinds"]
+__all__ = ["Links", "Rows", "table_kinds"]
 
 ROWS: Final = 16
 LINKS: Final = 17
@@ -34,7 +34,7 @@ LINKS: Final = 17
 def table_kinds(tables: Tables, engine: Engine) -> list[Kind]:
     """Return the kinds that the tables hold: what is waited for first."""
     triples = [_Triples(tables, engine, role, per_event) for per_event in (False, True) for role in range(8)]
-    return [_Rows(tables, engine), _Links(tables), *triples]
+    return [Rows(tables, engine), Links(tables), *triples]
 
 
 def _handles(tables: Tables, handles: npt.NDArray[Any]) -> Column:
@@ -100,7 +100,7 @@ class _Parts:
         return found
 
 
-class _Rows:
+class Rows:
     """Rows that wait, queries among them."""
 
     number = ROWS
@@ -118,6 +118,16 @@ class _Rows:
         """Return all rows of groups that live."""
         return self._parts.gather(self._tables.row_items())
 
+    def of_groups(self, groups: Container[int]) -> dict[int, None]:
+        """Return the identities of the items of some groups."""
+        found: dict[int, None] = {}
+        for plan, step, handles, _, identities in self._tables.row_items():
+            for handle, identity in zip(as_list(handles), as_list(identities), strict=True):
+                rows = self._tables.export_rows(plan, step, self._tables.columns.column([handle]))
+                if as_list(self._tables.group_ids(plan, rows.group))[0] in groups:
+                    found[identity] = None
+        return found
+
     def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
         """Return rows, as they are forwarded."""
         for plan, step, handles in self._parts.chosen(places):
@@ -125,7 +135,7 @@ class _Rows:
             yield from self._engine.forwards(rows)
 
 
-class _Links:
+class Links:
     """What later links of CQC chains wait for."""
 
     number = LINKS
@@ -142,6 +152,14 @@ class _Links:
     def items(self) -> Items:
         """Return all links of groups that live."""
         return self._parts.gather(self._tables.link_items())
+
+    def of_groups(self, groups: Container[int]) -> dict[int, None]:
+        """Return the identities of the items of some groups."""
+        found: dict[int, None] = {}
+        for plan, _, numbers, _, identities in self._tables.link_items():
+            ids = as_list(self._tables.group_ids(plan, numbers))
+            found.update({each: None for group, each in zip(ids, as_list(identities), strict=True) if group in groups})
+        return found
 
     def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
         """Return links, as they are installed."""

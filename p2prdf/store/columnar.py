@@ -162,7 +162,8 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         if step > 0:
             links = table.steps[step].links
             before = len(links)
-            links.update(numbers.tolist())
+            living = table.groups.since_min.values[numbers] != _NEVER
+            links.update(numbers[living].tolist())
             self._changes += len(links) - before
             return []
         count = len(numbers)

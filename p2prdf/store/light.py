@@ -136,7 +136,7 @@ class LightTables(LightItems):
         if step > 0:
             links = table.steps[step].links
             before = len(links)
-            links.update(group)
+            links.update(number for number in group if table.groups[number].since_min != NEVER)
             self._changes += len(links) - before
             return []
         out: _Output = {}

@@ -1,12 +1,14 @@
 """Whether the replicas of every key hold the same: triples, rows, links of chains, records of subscriptions.
 
-Looked at from above: who keeps a key follows from the true ring, not from anybody's view of it; and whatever
-*any* living peer holds under a key counts as something that all who keep it must have.
+Looked at from above: who keeps a key follows from the true ring, not from anybody's view of it.  What waits for groups
+that somebody knows to have ended is left out: it is dropped when their lease is over, by each holder for itself.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from p2prdf.peer.items import Links, Rows
 
 if TYPE_CHECKING:
     from p2prdf.sim.failures.world import FailingWorld
@@ -19,11 +21,14 @@ Held = dict[tuple[int, int], dict[int, dict[int, None]]]
 
 def _everything(world: FailingWorld) -> Held:
     held: Held = {}
+    ended = {group: None for node in world.living() for group in node.peer.ended_groups}
     for node in world.living():
         for kind in node.peer.kinds:
             items = kind.items()
+            gone = kind.of_groups(ended) if isinstance(kind, Rows | Links) else {}
             for key, identity in zip(items.keys.tolist(), items.identities.tolist(), strict=True):
-                held.setdefault((kind.number, key), {}).setdefault(node.index, {})[identity] = None
+                if identity not in gone:
+                    held.setdefault((kind.number, key), {}).setdefault(node.index, {})[identity] = None
     return held
 
 
