@@ -121,7 +121,7 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
             self._changes += bool(again.any())
             if probed is not None:
                 again &= probed
-            if again.any() and not table.per_event:
+            if again.any():
                 self._each_role(table, rows, again, prior, out)
 
     def _each_role(

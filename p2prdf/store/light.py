@@ -97,11 +97,14 @@ class LightTables(LightItems):
             self._store(held, bits & ~before, probed, out)
         if time > prior:
             self._changes += 1
-            before &= probed
-            self._sizes.processing_load += before.bit_count()
-            for lane in self._lanes_in(before):
-                for table, row in lane.waiting.get(lane.key_of(held[TERMS]), ()):
-                    self._join(table, row, held, prior, 0, out)
+            self._join_again(held, prior, before & probed, out)
+
+    def _join_again(self, held: Triple, prior: int, roles: int, out: _Output) -> None:
+        """Join under some roles what was published again after ``prior``."""
+        self._sizes.processing_load += roles.bit_count()
+        for lane in self._lanes_in(roles):
+            for table, row in lane.waiting.get(lane.key_of(held[TERMS]), ()):
+                self._join(table, row, held, prior, 0, out)
 
     def _add_event(
         self, terms: tuple[int, int, int], time: int, event: int, bits: int, probed: int, out: _Output
@@ -109,11 +112,14 @@ class LightTables(LightItems):
         held = self._events.get(event)
         if held is None:
             held = self._events[event] = [terms, time, 0, event]
-        fresh = bits >> keys.EVENT_SHIFT & ~held[ROLES]
-        self._changes += fresh != 0 or time > held[TIME]
-        held[TIME] = max(time, held[TIME])  # an event has one time; whatever is sent, copies shall agree
-        held[ROLES] |= fresh
+        prior, before = held[TIME], held[ROLES]
+        fresh = bits >> keys.EVENT_SHIFT & ~before
+        self._changes += fresh != 0 or time > prior
+        held[TIME] = max(time, prior)  # whoever repeats a publication may be told of its last stamp
+        held[ROLES] = before | fresh
         self._store(held, fresh << keys.EVENT_SHIFT, probed, out)
+        if time > prior and before:
+            self._join_again(held, prior, before << keys.EVENT_SHIFT & probed, out)
 
     def _store(self, triple: Triple, roles: int, probed: int, out: _Output) -> None:
         """Store a triple in the lanes of roles new to it, then probe what waits there if the role is ``probed``."""
@@ -126,6 +132,7 @@ class LightTables(LightItems):
             lane.triples.setdefault(key, []).append(triple)
             for table, row in lane.waiting.get(key, ()):
                 self._join(table, row, triple, 0, 0, out)
+
     # --- queries and rows ------------------------------------------------------------------------
 
     def add_queries(

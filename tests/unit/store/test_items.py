@@ -176,7 +176,7 @@ def test_items_lie_under_the_keys_by_which_they_are_routed_and_named_by_what_the
         assert ("triple", role, True, key, keys.item_identity(event, 7)) in held
     assert held[16:] == [
         ("row", plan.identity, 0, at_b, keys.item_identity(group, (1 << 64) - 1, 5, 5)),
-        ("row", plan.identity, 1, at_c, keys.item_identity(row, 7)),
+        ("row", plan.identity, 1, at_c, keys.item_identity(row, 7, 5, 5)),
         ("link", plan.identity, 1, at_c, keys.item_identity(group, 1, 5, 5)),
     ]
 
