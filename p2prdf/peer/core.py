@@ -33,8 +33,9 @@ from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
 from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.home_items import HomeItems
 from p2prdf.peer.host import Host
-from p2prdf.peer.items import table_kinds
+from p2prdf.peer.items import HOME, table_kinds
 from p2prdf.peer.repair import Kind, Repair
 from p2prdf.peer.roles import Roles
 from p2prdf.peer.takeover import Takeover
@@ -91,8 +92,11 @@ class Peer:
         )
         self._entry = Entry(self._exchange, self._engine, self._host, lambda: self._roles.used)
         self._engine.roles = self._roles
-        self._kinds = table_kinds(self._tables, self._engine)
-        self._repair = Repair(self._exchange, self._kinds, (), lambda: self._engine.strays)
+        home_items = HomeItems(HOME, self._host.home, columns, self._engine.cutter)
+        self._kinds: list[Kind] = [home_items, *table_kinds(self._tables, self._engine)]
+        self._repair = Repair(self._exchange, self._kinds, (HOME,), lambda: self._engine.strays)
+        self._repair.on_in_step = self._host.view_changed
+        self._exchange.in_step = lambda: self._repair.in_step
         self._repair.view_changed(gained=True)
         self._takeover = Takeover(self._exchange, self._engine)
         self._view = 0
@@ -220,7 +224,7 @@ class Peer:
                     self._engine.end_groups(as_list(message.groups))
                 case messages.Advertise():
                     self._roles.add(message.roles, message.since)
-                case _:
+                case _ if not self._host.restore(message):
                     self._exchange.trace("not-restorable", kind=type(message).__name__)
         self._exchange.restoring = False
         self._exchange.effects.clear()
@@ -238,6 +242,7 @@ class Peer:
         ended = self._tables.ended_groups()
         if ended:
             yield messages.GroupsGone(self._exchange.columns.column(ended))
+        yield from self._host.unknown.messages()
         yield from self._engine.roll_forward.messages()
 
     # --- for whoever looks on: checkers and tests ------------------------------------------------
@@ -337,6 +342,7 @@ class Peer:
             messages.TellLoad: engine.hot.load.told,
             messages.HoldSubKeys: engine.hot.hold,
             messages.KeyDepth: engine.hot.key_depth,
+            **host.handlers(),
         }
 
     # --- overlay ---------------------------------------------------------------------------------
@@ -359,12 +365,14 @@ class Peer:
         self._host.contact_lost(contact)
         self._engine.hot.lost(contact)
         for transfer in self._exchange.give_up(contact):
-            if not self._engine.reroute(transfer.message, transfer.tokens):
+            message, tokens = transfer.message, transfer.tokens
+            if not self._engine.reroute(message, tokens) and not self._host.reroute(message, tokens):
                 for key in _keys_of(transfer.message, self.dictionary.hashes):
                     self._host.to_owner(key, transfer.message, transfer.tokens)
             self._exchange.release(transfer.tokens, contact.key)
         self._exchange.retry_parked()
         self._engine.roll_forward.finish(contact.key)
+        self._entry.contact_lost(contact)
 
     def _follow_view(self) -> None:
         """Do what a change of the ring calls for, once all of it is known again."""
@@ -377,6 +385,7 @@ class Peer:
             self._members = members
             self._takeover.view_changed()
             self._repair.view_changed(gained=gained)
+            self._host.view_changed()
             if self._unfinished:
                 self._unfinished = False
                 self._engine.roll_forward.finish_all()

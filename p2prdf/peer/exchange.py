@@ -70,6 +70,8 @@ class Exchange:
         self.zones: dict[int, str] = {}
         """The failure zone of each peer that has one, by its key."""
         self._corrections: dict[Contact, dict[int, Contact]] = {}
+        self.in_step: Callable[[], bool] = _always
+        """Whether what this peer keeps of subscriptions was compared with others' (:mod:`p2prdf.peer.repair`)."""
         self.sent = 0
         self.lookups = 0
         self.passed_on = 0
@@ -315,6 +317,10 @@ class Exchange:
                 return rank
         return -1
 
+    def speaks_for(self, key: int) -> bool:
+        """Return whether this peer is the primary of a key, and knows what the replicas know."""
+        return not self.replicated or (self.in_step() and self.rank(key) == 0)
+
     @property
     def spare(self) -> int:
         """How many peers may be outstanding while every item has its ``copies_min`` copies."""
@@ -436,3 +442,7 @@ class Exchange:
         """When something is to be sent again."""
         due = [at for at in (self.outbox.deadline, self._retry_lookups_at) if at is not None]
         return min(due, default=None)
+
+
+def _always() -> bool:
+    return True
