@@ -59,6 +59,14 @@ def node(
         str | None,
         typer.Option(metavar="kademlia|chord", help="Who owns a key, and how nodes meet; the same at all nodes."),
     ] = None,
+    membership: Annotated[
+        str | None,
+        typer.Option(metavar="view|overlay", help="All nodes know all, or each knows some; the same at all. [view]"),
+    ] = None,
+    zone: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Nodes of one zone may fail together; copies go to different ones."),
+    ] = None,
     roles: Annotated[
         str | None,
         typer.Option(metavar="advertised|all", help="Index triples where somebody waits, or under all keys."),
@@ -97,6 +105,8 @@ def node(
         "advertise": advertise,
         "secret_file": secret_file,
         "overlay": overlay,
+        "membership": membership,
+        "zone": zone,
         "roles": roles,
         "log_format": log_format,
         "log_level": log_level,

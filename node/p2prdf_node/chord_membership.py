@@ -91,6 +91,7 @@ class ChordMembership:
         self.claim = claim
         self.contact = Contact(keys.node_key(claim[0]), claim[1], claim[2])
         self.joined = asyncio.Event()
+        self.fenced: str | None = None
         self._seen, self._lost, self._linked, self._spawn = seen, lost, linked, spawn
         self._envelopes = Envelopes(config.seal_key, self.contact.key, "chord")
         self._doors = Doors(config.bootstrap)

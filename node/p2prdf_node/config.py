@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf.overlay.address_cache import OVERLAYS
+from p2prdf.overlay.swim_config import ZONE_CHARACTERS_MAX, is_zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,6 +60,11 @@ class NodeConfig:
     """File whose content is the cluster secret (at least 16 bytes, white space at the ends ignored)."""
     overlay: str = "kademlia"
     """How nodes find each other and who owns a key, ``kademlia`` or ``chord``; the same at all nodes."""
+    membership: str = "view"
+    """``view``: all nodes know all others, up to 1,000; ``overlay``: each knows some, as in Kademlia or Chord.  The
+    same at all nodes."""
+    zone: str = ""
+    """Name of what this node shares with others that may fail together with it; it stands alone if empty."""
     roles: str = "advertised"
     """``advertised``: index triples under the key roles somebody waits on; ``all``: under all seven."""
 
@@ -158,7 +164,17 @@ class NodeConfig:
         for address in self.bootstrap:
             self._address("bootstrap", address)
         self._choice("overlay", tuple(OVERLAYS))
+        self._choice("membership", ("view", "overlay"))
+        if self.membership == "overlay" and self.replicas > 1:
+            raise LocalProtocolError(
+                f"setting membership: 'overlay' goes with one replica (settings replicas and copies_min), not"
+                f" {self.replicas}: for copies all nodes must know all others"
+            )
         self._choice("roles", ("advertised", "all"))
+        if not is_zone(self.zone):
+            raise LocalProtocolError(
+                f"setting zone: {self.zone!r} is not a name of at most {ZONE_CHARACTERS_MAX} visible characters"
+            )
         self._choice("durability", ("auto", "fsync", "async", "memory"))
         if self.data is None and self.durability in ("fsync", "async"):
             raise LocalProtocolError(f"setting durability: {self.durability!r} needs a directory (setting data)")

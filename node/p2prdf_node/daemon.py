@@ -60,6 +60,7 @@ from p2prdf_node.records import Records
 from p2prdf_node.segment import Files
 from p2prdf_node.session import ClientSession
 from p2prdf_node.storage import DirectoryLock, Storage, write_durably
+from p2prdf_node.swim_membership import SwimMembership
 from p2prdf_node.transport import Links, PeerInlet, bind_pair
 
 if TYPE_CHECKING:
@@ -189,17 +190,14 @@ class Daemon:
             hot_share=config.hot_share,
         )
         peer = Peer(self.contact, settings, dictionary, columns=ARRAYS, entropy=entropy)
-        self.driver = Driver(peer, Clock(), self.spawn, _journal(config, identifier, self._codec))
+        clock = Clock()
+        self.driver = Driver(peer, clock, self.spawn, _journal(config, identifier, self._codec))
         self.connections = Connections(
             connections_max=config.connections_max,
             hello_seconds=config.hello_seconds,
             frame_seconds=config.frame_seconds,
         )
-        membership = ChordMembership if config.overlay == "chord" else Membership
-        self.membership: Members = membership(
-            config, (identifier, *advertised),
-            seen=self._seen, lost=self._lost, linked=self._linked, spawn=self.spawn,
-        )  # fmt: skip
+        self.membership = self._members((identifier, *advertised), clock)
         self.links = Links(
             self.contact, self._codec, self.connections, connect_seconds=config.connect_seconds,
             idle_seconds=config.idle_seconds, spawn=self.spawn, broken=self.membership.suspect,
@@ -210,10 +208,25 @@ class Daemon:
         self.clients = Clients(
             config, self.contact, self.parser, dictionary, submit=self.driver.submit,
             schedule=self.driver.schedule, busy=lambda: peer.busy or self.driver.journal.full,
-            refusal=lambda: self.driver.journal.refusal, status=self._status_text, spawn=self.spawn,
+            refusal=lambda: self.driver.journal.refusal or self.membership.fenced,
+            status=self._status_text, spawn=self.spawn,
         )  # fmt: skip
         self.driver.connect(self.links, self.clients, self.membership, disk_failed=self._disk_failed)
         self.driver.restore()
+        if config.zone:
+            self._seen(self.contact, config.zone)
+
+    def _members(self, claim: tuple[bytes, str, int], clock: Clock) -> Members:
+        """Return the overlay as the settings want it."""
+        if self.config.membership == "view":
+            return SwimMembership(
+                self.config, claim, clock=clock, seen=self._seen, lost=self._lost, known=self.driver.submit,
+                linked=self._linked, spawn=self.spawn,
+            )  # fmt: skip
+        kind = ChordMembership if self.config.overlay == "chord" else Membership
+        return kind(
+            self.config, claim, seen=self._seen, lost=self._lost, linked=self._linked, spawn=self.spawn
+        )
 
     async def _wait_joined(self) -> None:
         """Wait until a bootstrap peer has answered, but not for long: the first node has none."""
@@ -329,8 +342,8 @@ class Daemon:
         del self._inlets[inlet]
         self.membership.suspect(inlet.sender.key)
 
-    def _seen(self, contact: Contact) -> None:
-        self.driver.submit(ContactSeen(contact))
+    def _seen(self, contact: Contact, zone: str = "") -> None:
+        self.driver.submit(ContactSeen(contact, zone))
 
     def _lost(self, contact: Contact) -> None:
         self.links.forget(contact)

@@ -1,9 +1,9 @@
-"""Datagrams of one node: sealed, and marked with the overlay they belong to.
+"""Datagrams of one node: sealed, and marked with the kind of overlay they belong to.
 
-A cluster runs one overlay, and its nodes must agree which.  Members of both kinds share the cluster's secret, so
-the first byte under the seal says whose datagram it is.  One of the other overlay is not looked into any
-further: the log says so, naming both, and the sender is told by a *notice*, so that both ends know, and
-nobody waits for an answer that cannot come without learning why.  A notice is never answered.
+A cluster runs one overlay, and its nodes must agree which, and whether they keep a complete view.  Members of all kinds
+share the cluster's secret, so the first byte under the seal says whose datagram it is.  One of another kind is not
+looked into any further: the log says so, naming both, and the sender is told by a *notice*, so that both ends
+know, and nobody waits for an answer that cannot come without learning why.  A notice is never answered.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Envelopes"]
 
-_MARKS: Final = {"kademlia": b"k", "chord": b"c"}
-_OVERLAYS: Final = {mark: overlay for overlay, mark in _MARKS.items()}
+_MARKS: Final = {"kademlia": b"k", "chord": b"c", "kademlia view": b"K", "chord view": b"C"}
+_KINDS: Final = {mark: kind for kind, mark in _MARKS.items()}
 _NOTICE: Final = b"n"
-"""Followed by the mark of the overlay that its sender belongs to."""
+"""Followed by the mark of the kind that its sender belongs to."""
 _SAID_SECONDS: Final = 60.0
 _SAID_MAX: Final = 256
 
@@ -33,18 +33,18 @@ log = structlog.get_logger("membership")
 
 
 class Envelopes:
-    """Seals what goes out and opens what comes in, for one node of one overlay."""
+    """Seals what goes out and opens what comes in, for one node of one kind: an overlay, or its name and "view"."""
 
-    def __init__(self, seal_key: bytes, own_key: int, overlay: str):
-        self.overlay = overlay
-        self._mark = _MARKS[overlay]
+    def __init__(self, seal_key: bytes, own_key: int, kind: str):
+        self.kind = kind
+        self._mark = _MARKS[kind]
         self._sealer = Sealer(seal_key, own_key)
         self._said_at: dict[str, float] = {}
         self._mismatched = 0
 
     @property
     def refused(self) -> dict[str, int]:
-        """Number of datagrams not opened, by reason; ``overlay``: of the other overlay."""
+        """Number of datagrams not opened, by reason; ``overlay``: of another kind of overlay."""
         return {**self._sealer.refused, "overlay": self._mismatched}
 
     def seal(self, payload: bytes, receiver: int) -> bytes:
@@ -52,9 +52,9 @@ class Envelopes:
         return self._seal(self._mark + payload, receiver)
 
     def open(self, datagram: bytes, address: tuple[str, int], reply: Callable[[bytes], object]) -> bytes | None:
-        """Return the payload of a genuine datagram of this overlay, else None.
+        """Return the payload of a genuine datagram of this kind of overlay, else None.
 
-        To one of the other overlay ``reply`` is given a datagram for its sender at ``address``.
+        To one of another kind ``reply`` is given a datagram for its sender at ``address``.
         """
         body = self._sealer.open(datagram, now=time.time())
         if not body:
@@ -63,9 +63,9 @@ class Envelopes:
             return body[1:]
         self._mismatched += 1
         if body[:1] == _NOTICE:
-            self._say(_OVERLAYS.get(body[1:2], "unknown"), address)
+            self._say(_KINDS.get(body[1:2], "unknown"), address)
         else:
-            self._say(_OVERLAYS.get(body[:1], "unknown"), address)
+            self._say(_KINDS.get(body[:1], "unknown"), address)
             reply(self._seal(_NOTICE + self._mark, 0))
         return None
 
@@ -82,10 +82,14 @@ class Envelopes:
             del self._said_at[next(iter(self._said_at))]
         self._said_at[where] = now
         log.error(
-            "overlay_mismatch",
-            code="local-protocol",
-            address=where,
-            theirs=theirs,
-            own=self.overlay,
-            reason=f"setting overlay: this node is of a {self.overlay} overlay, the node there of {theirs}",
-        )
+            "overlay_mismatch", code="local-protocol", address=where, theirs=theirs, own=self.kind,
+            reason=_difference(self.kind, theirs),
+        )  # fmt: skip
+
+
+def _difference(own: str, theirs: str) -> str:
+    """Say which setting two kinds of overlay differ by."""
+    (overlay, view), (other, other_view) = (each.partition(" ")[::2] for each in (own, theirs))
+    if overlay != other:
+        return f"setting overlay: this node is of a {overlay} overlay, the node there of {other}"
+    return f"setting membership: it is {view or 'overlay'} for this node, for the node there {other_view or 'overlay'}"

@@ -43,6 +43,7 @@ import structlog
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf.wire.contract import Persist, Trace
+from p2prdf_node.records import joined
 from p2prdf_node.storage import DiskRefused
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ ASYNC_SECONDS: Final = 0.1
 """With durability ``async`` records gather for so long before they are committed."""
 SEGMENTS_MAX: Final = 256
 """Log segments that call for a compaction, however short: each start makes one."""
+LOG_RECORDS: Final = 1 << 16
+RECORDS_FACTOR: Final = 50
+"""So many records in the log call for one too, or so many for each of the snapshot, whatever is more.  A record of a
+publication of one triple takes as long to read back as hundreds of rows of a snapshot; some 50 of them are taken in
+in the time in which one record of a snapshot is made."""
 SLICE_SECONDS: Final = 0.01
 """A part of a snapshot is taken for so long..."""
 PAUSE_SECONDS: Final = 0.02
@@ -143,7 +149,7 @@ class Journal:
             return
         began = time.monotonic()
         self._restored = {"messages": 0, "bytes": 0, "seconds": 0.0}
-        messages = self._stored(self._storage, began)
+        messages = joined(self._stored(self._storage, began))
         first = next(messages, None)
         if first is not None:
             take_in(_chained(first, messages))
@@ -320,8 +326,9 @@ class Journal:
         storage = self._storage
         assert storage is not None
         large = storage.size > max(self._compact_bytes_min, 2 * storage.snapshot_bytes)
-        due = (large or storage.segments > SEGMENTS_MAX) and time.monotonic() >= self._compact_after
-        if due and self._compaction is None and not self._ended:
+        many = storage.log_records > max(LOG_RECORDS, RECORDS_FACTOR * storage.snapshot_records)
+        due = large or many or storage.segments > SEGMENTS_MAX
+        if due and self._compaction is None and not self._ended and time.monotonic() >= self._compact_after:
             self._compaction = asyncio.get_running_loop().create_task(self._compact(storage), name="compaction")
             self._compaction.add_done_callback(self._compacted)
 
@@ -401,6 +408,7 @@ class Journal:
                 "bytes": self._storage.size,
                 "snapshot_bytes": self._storage.snapshot_bytes,
                 "segments": self._storage.segments,
+                "log_records": self._storage.log_records,
                 "damaged": self._storage.damage_count,
                 "queued_bytes": self._queued_bytes,
                 "waiting": len(self._waiting),

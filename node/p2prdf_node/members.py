@@ -1,4 +1,4 @@
-"""What the daemon asks of an overlay, and what both overlays need to find others: addresses to join by."""
+"""What the daemon asks of an overlay, and what all overlays need to find others: addresses to join by."""
 
 from __future__ import annotations
 
@@ -42,6 +42,11 @@ class Members(Protocol):
     contact: Contact
     joined: asyncio.Event
     """Set once somebody else is known."""
+
+    @property
+    def fenced(self) -> str | None:
+        """Why this node must take no new work, or None."""
+        ...
 
     async def start(self, bound: socket.socket) -> None:
         """Begin to answer on a bound datagram socket."""

@@ -89,6 +89,7 @@ class Membership:
         self.claim = claim
         self.contact = Contact(keys.node_key(claim[0]), claim[1], claim[2])
         self.joined = asyncio.Event()
+        self.fenced: str | None = None
         self._seen, self._lost, self._linked, self._spawn = seen, lost, linked, spawn
         self._datagrams = Datagrams(
             claim, self, seal_key=config.seal_key, timeout_seconds=config.ping_timeout_seconds

@@ -128,7 +128,6 @@ class Storage:
         self.damages: list[Damage] = []
         """What was found damaged when the state was read: the first thousand."""
         self.damage_count = 0
-        self.commits = 0
         self._quarantine = directory / "quarantine"
         self._quarantine.mkdir(parents=True, exist_ok=True)
         self._check_owner(cluster)
@@ -141,6 +140,8 @@ class Storage:
         self._was_read = False
         self.snapshot_bytes = self._size(SNAPSHOT, self._snapshot) if self._snapshot is not None else 0
         self.log_bytes = sum(self._size(LOG, number) for number in self._logs)
+        self.snapshot_records = self.log_records = 0
+        """How many; known when all have been read."""
 
     # --- what there is ---------------------------------------------------------------------------
 
@@ -224,13 +225,17 @@ class Storage:
         if self._snapshot is not None:
             path = self._path(SNAPSHOT, self._snapshot)
             reader = SegmentReader(self._files, path, self._identity, SNAPSHOT, self._snapshot)
-            yield from self._scan(reader, finished=True)
+            for record in self._scan(reader, finished=True):
+                self.snapshot_records += 1
+                yield record
         for place, number in enumerate(self._logs):
             for missing in range(expected, number):
                 self._damaged(Damage(self._path(LOG, missing), 0, 0, "the file is missing"))
             expected = number + 1
             reader = SegmentReader(self._files, self._path(LOG, number), self._identity, LOG, number)
-            yield from self._scan(reader, end=self._end_told_by(place + 1, number))
+            for record in self._scan(reader, end=self._end_told_by(place + 1, number)):
+                self.log_records += 1
+                yield record
             self._last_end = reader.end
         self._was_read = True
 
@@ -300,7 +305,7 @@ class Storage:
             raise self._refused(error) from error
         self.log_bytes += writer.end - self._last_end
         self._last_end = writer.end
-        self.commits += 1
+        self.log_records += len(records)
 
     def _ready_writer(self) -> SegmentWriter:
         """Return the current segment, or a fresh one."""
@@ -355,7 +360,7 @@ class Storage:
         if self._failure is not None:
             raise self._failure
         self._end_segment()
-        number = self._last
+        number, replaced = self._last, self.log_records
         path = self._path(SNAPSHOT, number)
         fresh = path.with_suffix(".snapshot.new")
         try:
@@ -364,16 +369,18 @@ class Storage:
             raise self._replacement_refused(fresh, error) from error
         return Replacement(
             writer,
-            adopt=lambda size: self._adopt(fresh, number, size),
+            adopt=lambda size, records: self._adopt(fresh, number, size, records, replaced),
             refused=lambda error: self._replacement_refused(fresh, error),
+            remove=lambda: self._files.remove(fresh),
         )
 
-    def _adopt(self, fresh: Path, number: int, size: int) -> None:
+    def _adopt(self, fresh: Path, number: int, size: int, records: int, replaced: int) -> None:
         """Give a complete snapshot its name, and remove what it stands for."""
         before, old_logs = self._snapshot, [each for each in self._logs if each <= number]
         self._files.rename(fresh, self._path(SNAPSHOT, number))
         self._files.sync_directory(self._directory)
         self._snapshot, self.snapshot_bytes = number, size
+        self.snapshot_records, self.log_records = records, self.log_records - replaced
         self._logs = [each for each in self._logs if each > number]
         if before is not None and before != number:
             self._files.remove(self._path(SNAPSHOT, before))
@@ -382,7 +389,7 @@ class Storage:
         self.log_bytes = sum(self._size(LOG, each) for each in self._logs)
 
     def _replacement_refused(self, fresh: Path, error: OSError) -> DiskRefused:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it goes at the next start
             self._files.remove(fresh)
         refusal = DiskRefused(fresh, error)
         if not refusal.full:
@@ -397,22 +404,22 @@ class Replacement:
     """
 
     def __init__(
-        self, writer: SegmentWriter, *, adopt: Callable[[int], None], refused: Callable[[OSError], DiskRefused]
+        self,
+        writer: SegmentWriter,
+        *,
+        adopt: Callable[[int, int], None],
+        refused: Callable[[OSError], DiskRefused],
+        remove: Callable[[], None],
     ):
         self._writer = writer
-        self._adopt = adopt
-        self._refused = refused
-        self._synced = 0
-
-    @property
-    def size(self) -> int:
-        """Bytes so far."""
-        return self._writer.end
+        self._adopt, self._refused, self._remove = adopt, refused, remove
+        self._synced = self._records = 0
 
     def append(self, records: Sequence[bytes]) -> None:
         """Write a part of the snapshot."""
         try:
             self._writer.write(records)
+            self._records += len(records)
             if self._writer.end - self._synced >= SYNC_BYTES:
                 self._synced = self._writer.end
                 self._writer.sync()
@@ -425,15 +432,17 @@ class Replacement:
         try:
             self._writer.finish()
             self._writer.sync()
-            self._adopt(self._writer.end)
+            self._adopt(self._writer.end, self._records)
         except OSError as error:
             raise self._refused(error) from error
         finally:
             self._writer.close()
 
     def abandon(self) -> None:
-        """Leave everything as it was; the file goes at the next start."""
+        """Leave everything as it was.  Nothing happens if the snapshot is finished or was refused."""
         self._writer.close()
+        with contextlib.suppress(OSError):
+            self._remove()
 
 
 def _check_line(lines: Sequence[str]) -> str:

@@ -151,6 +151,16 @@ class Swim:
         """What this peer says of itself."""
         return self._self.record
 
+    @property
+    def greeting(self) -> Record:
+        """What this peer says of itself with everything: incarnation 0 while it is no member."""
+        return self.record if self.member else replace(self.record, incarnation=0)
+
+    @property
+    def out(self) -> bool:
+        """Whether this peer stays out because another one has its key."""
+        return not self.member and self.counts.get("position_taken", 0) > 0
+
     # --- the contract ----------------------------------------------------------------------------
 
     def submit(self, request: SwimRequest, *, now: float) -> list[SwimEffect]:
@@ -260,8 +270,7 @@ class Swim:
             known = self._table.get(to.key)
             ill = known if known is not None and known.state is not State.ALIVE else None
             news = self._news.take(NEWS_BYTES_MAX - _bytes(message), len(self.living) + 1, ill)
-        own = self.record if self.member else replace(self.record, incarnation=0)
-        self._effects.append(Post(to, Packet(own, int(self.now * 1e6), message, news)))
+        self._effects.append(Post(to, Packet(self.greeting, int(self.now * 1e6), message, news)))
 
     def knock(self, contact: Contact) -> None:
         """Have a connection tried."""

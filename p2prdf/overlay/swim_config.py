@@ -7,11 +7,12 @@ from typing import Final, Protocol
 
 from p2prdf.errors import LocalProtocolError
 
-__all__ = ["VIEW_MAX", "ZONE_CHARACTERS_MAX", "Entropy", "SwimConfig"]
+__all__ = ["VIEW_MAX", "ZONE_CHARACTERS_MAX", "Entropy", "SwimConfig", "is_zone"]
 
 VIEW_MAX: Final = 1000
 """Members of a view, the own peer among them: news must reach everyone within seconds."""
-ZONE_CHARACTERS_MAX: Final = 32
+ZONE_CHARACTERS_MAX: Final = 63
+"""As long as a label of a host name or of Kubernetes."""
 
 
 class Entropy(Protocol):
@@ -70,3 +71,8 @@ class SwimConfig:
                 raise LocalProtocolError(f"{name} must be more than 0, not {value!r}")
         if self.view_max > VIEW_MAX:
             raise LocalProtocolError(f"view_max must be at most {VIEW_MAX}, not {self.view_max}")
+
+
+def is_zone(text: str) -> bool:
+    """Return whether a text can name a failure zone: short, visible ASCII without blanks, or nothing."""
+    return len(text) <= ZONE_CHARACTERS_MAX and text.isascii() and all("!" <= each <= "~" for each in text)

@@ -41,16 +41,10 @@ KEYS_MAX: Final = 256
 class Arrivals:
     """Transfers of other peers that are being worked on, and those to acknowledge."""
 
-    def __init__(
-        self, tokens: Tokens, tell: Callable[[Contact, Sequence[int]], None], spare: Callable[[], int] = lambda: 0
-    ):
-        """``tell`` is called with sender and noted keys when a transfer is done.
-
-        ``spare`` tells how many of the peers that something was passed on to may be outstanding then.
-        """
+    def __init__(self, tokens: Tokens, tell: Callable[[Contact, Sequence[int]], None]):
+        """``tell`` is called with sender and noted keys when a transfer is done."""
         self._tokens = tokens
         self._tell = tell
-        self._spare = spare
         self._keys: dict[int, dict[int, None]] = {}
         self._open: dict[Arrival, int] = {}  # the token of each that waits for something
         self._done: dict[Contact, dict[int, None]] = {}  # no sender without a transfer
@@ -94,7 +88,7 @@ class Arrivals:
         if done is not None and done.pop(transfer, 0) is None and not done:
             del self._done[sender]
         finish = partial(self._finish, sender, transfer)
-        token = self._open[arrival] = self._tokens.token(finish, self._spare())
+        token = self._open[arrival] = self._tokens.token(finish, sparing=True)
         return (token,)
 
     def note(self, tokens: Sequence[int], keys: Sequence[int]) -> None:

@@ -58,14 +58,17 @@ class ByKey:
             self.to_owner(key, message, tokens)
             return
         keepers = exchange.replica_set(key)
-        if keepers is None:
+        if keepers is None or exchange.short_of_peers:
             exchange.hold(tokens)
 
             def again() -> None:
                 self.to_all(key, message, tokens)
                 exchange.release(tokens)
 
-            exchange.park([exchange.cache.gap() or 0], again)
+            if keepers is None:
+                exchange.park([exchange.cache.gap() or 0], again)
+            else:
+                exchange.wait_for_peers(again)
             return
         for keeper in keepers:
             if keeper.key == exchange.own.key:

@@ -95,9 +95,9 @@ class Peer:
         home_items = HomeItems(HOME, self._host.home, columns, self._engine.cutter)
         self._kinds: list[Kind] = [home_items, *table_kinds(self._tables, self._engine)]
         self._repair = Repair(self._exchange, self._kinds, (HOME,), lambda: self._engine.strays)
+        self._repair.view_changed(gained=True)
         self._repair.on_in_step = self._host.view_changed
         self._exchange.in_step = lambda: self._repair.in_step
-        self._repair.view_changed(gained=True)
         self._takeover = Takeover(self._exchange, self._engine)
         self._view = 0
         self._members: set[int] = set()
@@ -191,9 +191,11 @@ class Peer:
 
     @property
     def busy(self) -> bool:
-        """Whether new publications should wait: too much is under way or stored."""
+        """Whether new publications should wait: too much is under way or stored, or too few peers are there."""
         return (
-            self._entry.rows_open > self.config.rows_under_way_max or self._tables.held > self.config.triples_max
+            self._entry.rows_open > self.config.rows_under_way_max
+            or self._tables.held > self.config.triples_max
+            or self._exchange.short_of_peers
         )
 
     @property
@@ -222,6 +224,8 @@ class Peer:
                     self._engine.restore(message)
                 case messages.GroupsGone():
                     self._engine.end_groups(as_list(message.groups))
+                case messages.MembersKnown():
+                    self._exchange.count_members(message.count)
                 case messages.Advertise():
                     self._roles.add(message.roles, message.since)
                 case _ if not self._host.restore(message):
@@ -235,6 +239,7 @@ class Peer:
 
         The peer may go on between two messages; what it keeps meanwhile belongs after the snapshot.
         """
+        yield messages.MembersKnown(self._exchange.members_max)
         if self._roles.advertised != self.config.fixed_roles:
             yield messages.Advertise(self._roles.advertised)
         for kind in self._kinds:
@@ -348,7 +353,12 @@ class Peer:
     # --- overlay ---------------------------------------------------------------------------------
 
     def _not_owner(self, _: Contact, message: messages.NotOwner) -> None:
-        """Someone closer exists: remember it.  What was sent has been passed on."""
+        """Someone closer exists: remember it.  What was sent has been passed on.
+
+        With replicas the view tells who is there; hearsay could bring back who has just gone.
+        """
+        if self._exchange.replicated:
+            return
         for contact, before in zip_longest(message.contacts, message.before):
             self._exchange.told(contact, before)
 
@@ -356,6 +366,7 @@ class Peer:
         """Take in a peer, and tell it the roles: it may have been away when they were advertised."""
         if not self._exchange.seen(contact, zone):
             return
+        self._exchange.peers_came()
         self._host.contact_back(contact)
         self._engine.hot.met()
         self._roles.met(contact)
@@ -480,11 +491,15 @@ class Peer:
             "address_cache_misses": exchange.cache.misses,
             "refused": self.refused,
             "replicas": self.config.replicas,
+            "copies": exchange.copies,
+            "copies_needed": exchange.copies_needed,
             "in_step": self._repair.in_step,
+            "comparing": self._repair.comparing,
             "rejoining": self._engine.rejoining,
             "repair_passes": self._repair.passes,
             "items_given": self._repair.given,
             "items_wanted": self._repair.taken,
+            "waiting_for_records": len(self._host.unknown),
             "publications_kept": self._engine.roll_forward.kept,
         }
 

@@ -267,6 +267,10 @@ class Engine:
                 self._spread(batch, self.hot.accept)
             self._exchange.release(batch.tokens)
 
+    def _there_are_peers(self, batch: TripleBatch) -> None:
+        self.route_triples(batch)
+        self._exchange.release(batch.tokens)
+
     def _stray(self, what: str, rows: int, sender: Contact) -> None:
         """Note that something stays here that may belong elsewhere: views of the ring disagree."""
         self._exchange.trace("hops-exhausted", what=what, rows=rows, sender=str(sender))
@@ -287,6 +291,10 @@ class Engine:
         """
         columns, exchange = self._columns, self._exchange
         batch.roles = unmarked(batch.roles)
+        if exchange.short_of_peers and not keep_own:
+            exchange.hold(batch.tokens)
+            exchange.wait_for_peers(partial(self._there_are_peers, batch))
+            return
         if exchange.replica_map is None:
             self._hand_over(-1, batch, [exchange.cache.gap() or 0])
             return

@@ -152,7 +152,7 @@ class Entry:
             self.rows_open -= count
             self._complete(message.request, Published(stamp))
 
-        token = self._exchange.token(done, self._exchange.spare)
+        token = self._exchange.token(done, sparing=True)
         roles = self._roles()
         self.published += count
         if roles and count:

@@ -26,7 +26,17 @@ from p2prdf.peer.arrivals import Arrivals
 from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.tokens import Tokens
 from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Persist, Send, Trace
-from p2prdf.wire.messages import Acknowledge, AskLoad, Contact, KeyDepth, Message, NotOwner, Parcel, TellLoad
+from p2prdf.wire.messages import (
+    Acknowledge,
+    AskLoad,
+    Contact,
+    KeyDepth,
+    MembersKnown,
+    Message,
+    NotOwner,
+    Parcel,
+    TellLoad,
+)
 
 __all__ = ["Exchange"]
 
@@ -49,6 +59,8 @@ class Exchange:
         self.after_turn: list[Callable[[], None]] = []
         """To be called when all that is taken in has been stored."""
         self.restoring = False
+        self.in_step: Callable[[], bool] = lambda: True
+        """Whether what homes know here has been compared with others (:mod:`p2prdf.peer.repair`)."""
         self.cache = AddressCache(own, config.overlay)
         self.outbox = Outbox(
             window=config.window_transfers,
@@ -56,9 +68,9 @@ class Exchange:
             retry_max_seconds=4 * config.retry_seconds,
             first=first_transfer,
         )
-        self._tokens = tokens = Tokens()
+        self._tokens = tokens = Tokens(lambda: self.spare)
         self.token, self.hold, self.release = tokens.token, tokens.hold, tokens.release
-        self.arrivals = Arrivals(tokens, self._tell_owners, lambda: self.spare)
+        self.arrivals = Arrivals(tokens, self._tell_owners)
         self._recursive = config.multisend == "recursive"
         self._parked: list[Callable[[], None]] = []
         self._lookups: set[int] = set()
@@ -67,11 +79,12 @@ class Exchange:
         self._retry_lookups_at: float | None = None
         self._view: int | None = None
         self._map: ReplicaMap | None = None
+        self._short: list[Callable[[], None]] = []
+        self.members_max = 1
+        """The most peers that there have ever been at once, as far as known."""
         self.zones: dict[int, str] = {}
         """The failure zone of each peer that has one, by its key."""
         self._corrections: dict[Contact, dict[int, Contact]] = {}
-        self.in_step: Callable[[], bool] = _always
-        """Whether what this peer keeps of subscriptions was compared with others' (:mod:`p2prdf.peer.repair`)."""
         self.sent = 0
         self.lookups = 0
         self.passed_on = 0
@@ -234,6 +247,7 @@ class Exchange:
             return
         self.cache.learn(found.key, found.contacts, found.complete, found.before)
         self._ring_changed()
+        self.peers_came()
         self._found[found.key] = self.cache.nearest_known_list([found.contacts[0].key])[0]
         self.retry_parked()
         self._found.clear()
@@ -252,8 +266,8 @@ class Exchange:
 
     @property
     def parked(self) -> int:
-        """Number of batches that wait for a lookup."""
-        return len(self._parked)
+        """Number of batches that wait for a lookup, or for more peers."""
+        return len(self._parked) + len(self._short)
 
     # --- replica sets ----------------------------------------------------------------------------
 
@@ -322,10 +336,46 @@ class Exchange:
         return not self.replicated or (self.in_step() and self.rank(key) == 0)
 
     @property
+    def copies(self) -> int:
+        """How many peers are there to keep one item, this one included."""
+        return min(self.config.replicas, self.cache.size)
+
+    @property
+    def copies_needed(self) -> int:
+        """How many copies must be safe before anything counts as done: as configured.
+
+        Only where there have never been so many peers, all that there have been.
+        """
+        return min(self.config.copies_min, self.members_max)
+
+    @property
     def spare(self) -> int:
-        """How many peers may be outstanding while every item has its ``copies_min`` copies."""
-        copies = min(self.config.replicas, self.cache.size)
-        return copies - min(self.config.copies_min, copies)
+        """How many peers may be outstanding while every item has the copies that it needs."""
+        return max(0, self.copies - self.copies_needed)
+
+    @property
+    def short_of_peers(self) -> bool:
+        """Whether fewer peers are there than copies are needed."""
+        return self.copies < self.copies_needed
+
+    def count_members(self, known: int = 0) -> None:
+        """Note how many peers there are, or have been (``known``); it is remembered as far as it matters."""
+        before = self.members_max
+        self.members_max = max(before, self.cache.size, known)
+        if before < min(self.config.copies_min, self.members_max):
+            self.persist(MembersKnown(self.members_max))
+
+    def wait_for_peers(self, again: Callable[[], None]) -> None:
+        """Run ``again`` when another peer has come."""
+        self._short.append(again)
+
+    def peers_came(self) -> None:
+        """Try again what there were too few peers for."""
+        self.count_members()
+        if not self.short_of_peers:
+            waiting, self._short = self._short, []
+            for again in waiting:
+                again()
 
     # --- sending ---------------------------------------------------------------------------------
 
@@ -442,7 +492,3 @@ class Exchange:
         """When something is to be sent again."""
         due = [at for at in (self.outbox.deadline, self._retry_lookups_at) if at is not None]
         return min(due, default=None)
-
-
-def _always() -> bool:
-    return True

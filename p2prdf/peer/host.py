@@ -150,7 +150,7 @@ class Host:
         """End a subscription, and its group if it was the last one; call ``done`` when that is safe."""
         number, stamp = subscription.number, self._exchange.tick()
         group = self.home.close(number, stamp)
-        token = self._exchange.token(done, self._exchange.spare)
+        token = self._exchange.token(done, sparing=True)
         self.records.tell_ended(number, 0 if group is None else group.identity, stamp, (token,))
         self._exchange.release((token,))
         if group is not None:

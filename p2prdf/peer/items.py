@@ -81,7 +81,8 @@ class _Parts:
         self._parts = []
         found_keys, found_ids, count = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)], 0
         for plan, step, handles, ring, identities in parts:
-            self._parts.append((count, plan, step, np.asarray(handles)))
+            held = np.array(handles, np.uint64) if isinstance(handles, list) else handles  # never floats
+            self._parts.append((count, plan, step, held))
             found_keys.append(as_array(ring))
             found_ids.append(as_array(identities))
             count += len(identities)

@@ -201,12 +201,15 @@ class Opening:
         """Make subscriptions safe, let their query wait at its owners, and tell the subscribers."""
         exchange, plan = self._exchange, group.plan
         assert plan is not None
+        if exchange.short_of_peers:
+            exchange.wait_for_peers(partial(self._make_live, group, opened, refresh))
+            return
 
         def live() -> None:
             for subscription in opened:
                 self._tell_when_past(subscription)
 
-        token = exchange.token(live, exchange.spare)
+        token = exchange.token(live, sparing=True)
         for subscription in opened:
             self._records.tell_subscription(subscription, (token,))
         groups = self._columns_of(group)

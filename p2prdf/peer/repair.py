@@ -167,6 +167,14 @@ class Repair:
         return bool(self._queue or self._open or self._due is not None)
 
     @property
+    def comparing(self) -> bool:
+        """Whether comparisons are under way, or not all were begun since the view changed.
+
+        While this is false at all peers, and nothing new comes in, all copies are where they belong.
+        """
+        return self._exchange.replicated and bool(self._queue or self._open or self._compared is None)
+
+    @property
     def deadline(self) -> float | None:
         """When something is due."""
         due = [each.again_at for each in self._open.values()]
@@ -353,10 +361,9 @@ class Repair:
                     self._send_offers(contact, kind, items.only(chosen))
 
     def leave(self, done: Callable[[], None]) -> None:
-        """Give others what they are to keep when this peer is gone, then call ``done``."""
+        """Give others what they are to keep when this peer is gone, and do not have; then call ``done``."""
         others = self._others()
-        found = self._exchange.replica_map
-        if not self._exchange.replicated or not others or found is None:
+        if not self._exchange.replicated or not others:
             done()
             return
         after = self._exchange.map_of(others)
@@ -364,9 +371,8 @@ class Repair:
         for kind in self._order:
             items = self._items(kind)
             for contact in others:
-                number = self._exchange.cache.number(contact)
-                news = after.holds(items.keys, number) & ~found.holds(items.keys, number)
-                self._send_offers(contact, kind, items.only(news), waited_for=True)
+                chosen = after.holds(items.keys, self._exchange.cache.number(contact))
+                self._send_offers(contact, kind, items.only(chosen), waited_for=True)
         self._offer_closed(0)
 
     def _others(self) -> list[Contact]:

@@ -5,7 +5,8 @@ what was sent to them.  Of the peers a few may be outstanding: with ``r`` copies
 another peer, and ``spare`` peers outstanding, every item has at least ``r - spare`` copies.  That asks for more
 than needed where many peers are concerned (two slow ones may hold copies of different items), and never for
 less; and it costs one number per peer, not one per item.  A peer that is lost is outstanding no more: what was
-sent there has been sent to others then.
+sent there has been sent to others then.  How many may be outstanding is asked when it matters, for with fewer
+peers there are fewer copies to spare.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class _Token:
     done: Callable[[], None] | None
     """None: it is done, and what is outstanding is only waited for to be forgotten."""
     spare: int
+    """How many peers could be outstanding when it was begun: what has been sent since went to no more."""
     peers: dict[int, int] = field(default_factory=dict)
     """Messages outstanding per peer."""
 
@@ -35,20 +37,23 @@ class _Token:
 class Tokens:
     """All undertakings of a peer that wait for something."""
 
-    def __init__(self) -> None:
+    def __init__(self, spare: Callable[[], int] = lambda: 0) -> None:
+        """``spare``: how many peers may be outstanding where an undertaking allows for it."""
+        self._spare = spare
         self._open: dict[int, _Token] = {}
         self._last = 0
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def token(self, done: Callable[[], None], spare: int = 0) -> int:
+    def token(self, done: Callable[[], None], *, sparing: bool = False) -> int:
         """Return a new token, held once.
 
-        ``done`` runs when it is released as often as held, and at most ``spare`` peers have not acknowledged.
+        ``done`` runs when it is released as often as held, and all peers have acknowledged; with ``sparing`` as
+        many as are needed.
         """
         self._last += 1
-        self._open[self._last] = _Token(1, done, spare)
+        self._open[self._last] = _Token(1, done, self._spare() if sparing else 0)
         return self._last
 
     def hold(self, tokens: Sequence[int], peer: int = NOBODY) -> None:
@@ -70,8 +75,11 @@ class Tokens:
                 token.peers[peer] -= 1
             else:
                 del token.peers[peer]
-            if token.left == 0 and len(token.peers) <= token.spare:
+            if token.left == 0 and (not token.peers or self._enough(token)):
                 self._finish(number, token)
+
+    def _enough(self, token: _Token) -> bool:
+        return token.spare > 0 and len(token.peers) <= min(token.spare, self._spare())
 
     def _finish(self, number: int, token: _Token) -> None:
         if not token.peers:

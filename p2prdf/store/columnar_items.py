@@ -77,9 +77,7 @@ class ColumnarItems(ColumnarState):
 
     def _items_of(self, step: StepRows, rows: I64) -> Iterator[RowItems]:
         plan, names = step.plan.plan, step.index.keys[rows]
-        stamps = [step.oldest.values[rows]]
-        if step.number == 0:
-            stamps += _sinces(step.plan, step.group.values[rows])
+        stamps = [step.oldest.values[rows], *_sinces(step.plan, step.group.values[rows])]
         identities = keys.item_identities(names, *stamps)
         for ring in self._all_keys(step, len(rows)) or [self._keys_of_rows(step, rows)]:
             yield RowItems(plan, step.number, names, ring, identities)

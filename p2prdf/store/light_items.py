@@ -74,12 +74,9 @@ class LightItems(LightState):
 
     def _items_of(self, step: StepTable, rows: list[Row]) -> Iterator[RowItems]:
         names = [row.identity for row in rows]
-        if step.number:
-            identities = [keys.item_identity(row.identity, row.oldest) for row in rows]
-        else:
-            identities = [
-                keys.item_identity(row.identity, row.oldest, row.group.since_min, row.group.since_max) for row in rows
-            ]
+        identities = [
+            keys.item_identity(row.identity, row.oldest, row.group.since_min, row.group.since_max) for row in rows
+        ]
         for ring in self._all_keys(step, len(rows)) or [self._keys_of_rows(step, rows)]:
             yield RowItems(step.plan.plan, step.number, names, ring, identities)
 

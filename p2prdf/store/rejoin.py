@@ -5,8 +5,9 @@ keep quiet.  When another becomes primary, nobody can say which of the pairs tha
 whether what came of them has arrived: the one who knew may be gone, with what it had under way.
 
 The idea.  Results have the same identity whoever derives them, whenever.  So the new primary derives everything
-again and sends it; whoever knows it drops it.  Nothing needs to be remembered about what was joined: not by
-triples that are only stored, not by rows, not by what is under way.
+again and sends it; whoever knows it drops it.  Nothing needs to be remembered about what was joined: not by triples
+that are only stored, not by rows, not by what is under way.  (What is derived may be later than it was before, never
+earlier: a triple that was published again is joined as of now, also with rows that were late enough without it.)
 
 The invariant: *each compatible pair of a row and a triple that are both held when the rejoin begins is derived*,
 in one of its pieces, if the row's key is chosen and its group lives.  What comes in meanwhile is joined on its

@@ -27,7 +27,7 @@ __all__ = [
     "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed", "ClientWelcome", "CloseSubscription", "Contact",
     "Deliver", "Delivered", "EndSubscription", "FindNode", "Forward", "GetRates", "Given", "GroupLeases", "Groups",
     "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples", "KeepAcknowledged", "KeepAnswers", "KeepGroups",
-    "KeepSubscription", "KeyDepth", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel",
+    "KeepSubscription", "KeyDepth", "MembersKnown", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel",
     "PeerHello", "PublicationsComplete", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers",
     "SubscriptionClosed", "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellKnown", "TellLoad",
     "TellRoles", "Want",
@@ -153,6 +153,13 @@ class PublicationsComplete:
 
     began: int
     complete: int
+
+
+@dataclass(frozen=True, slots=True)
+class MembersKnown:
+    """Peer to its own next life: so many peers there have been at once, as far as it matters for copies."""
+
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -634,7 +641,7 @@ Message = (
     | SubscriptionOpened | SubscriptionRefused | AttachSubscription | CloseSubscription | SubscriptionClosed
     | RenewSubscriptions | Deliver | Delivered | SettledAnswers | KeepSubscription | EndSubscription | KeepAnswers
     | KeepAcknowledged | AskKnown | TellKnown | Acknowledge | NotOwner | FindNode | Nodes
-    | PublicationsComplete | Summary | Offer | Want | Given
+    | MembersKnown | PublicationsComplete | Summary | Offer | Want | Given
 )  # fmt: skip
 
 

@@ -22,9 +22,9 @@ from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Pattern, Plan
 from p2prdf.wire import messages as m
 
 __all__ = [
-    "CONTACTS_MAX", "KINDS_MAX", "KNOWN_MAX", "PATTERNS_MAX", "U32_MAX", "U64_MAX", "check_lengths", "check_message",
-    "check_term", "check_terms", "contact_of", "contacts_of", "exactly", "flag", "integer", "permutation", "plan_of",
-    "query_of", "seconds", "shown", "strings", "text", "tuple_of",
+    "CONTACTS_MAX", "KINDS_MAX", "KNOWN_MAX", "PATTERNS_MAX", "U32_MAX", "U64_MAX", "check_lengths",
+    "check_message", "check_term", "check_terms", "contact_of", "contacts_of", "exactly", "flag", "integer",
+    "permutation", "plan_of", "query_of", "seconds", "shown", "strings", "text", "tuple_of",
 ]  # fmt: skip
 
 U32_MAX: Final = (1 << 32) - 1

@@ -40,10 +40,11 @@ ALL_BAR, ADVERTISED_BAR, LATENCY_BAR_MS = 60_000, 200_000, 5.0
 
 
 class Overlay:
-    """Five daemons and a client at each."""
+    """Five daemons and a client at each; ``with_data``: each has a data directory."""
 
-    def __init__(self, *options: str):
+    def __init__(self, *options: str, with_data: bool = False):
         self._options = options
+        self._with_data = with_data
         self.processes: list[subprocess.Popen[str]] = []
         self.clients: list[Client] = []
 
@@ -52,6 +53,8 @@ class Overlay:
         addresses: list[str] = []
         for number in range(NODES):
             arguments = ["--bootstrap", addresses[0]] if addresses else []
+            if self._with_data:
+                arguments += ["--data", str(Path(self._folder.name) / f"data{number}")]
             log = (Path(self._folder.name) / f"{number}.log").open("w")
             process = subprocess.Popen(
                 [sys.executable, "-m", "p2prdf_node", "--listen", "127.0.0.1:0", *self._options, *arguments],
@@ -70,7 +73,8 @@ class Overlay:
     def _met(state: dict[str, object]) -> bool:
         peer = state["peer"]
         assert isinstance(peer, dict)
-        return len(peer["contacts"]) == NODES and peer["settled"]
+        known = len(peer["contacts"]) == NODES and peer["settled"]
+        return known and peer["in_step"] and not peer["comparing"]
 
     async def __aexit__(self, *_: object) -> None:
         for client in self.clients:
@@ -90,6 +94,10 @@ class Overlay:
         async with asyncio.timeout(120):
             while not all(state["peer"]["quiet"] for state in [await client.status() for client in self.clients]):
                 await asyncio.sleep(0.02)
+
+    def bytes_kept(self) -> int:
+        """Return the size of everything in the data directories."""
+        return sum(path.stat().st_size for path in Path(self._folder.name).glob("data*/**/*") if path.is_file())
 
     def cpu_seconds(self) -> float:
         """Return CPU seconds used so far by all processes, this one included."""

@@ -12,10 +12,12 @@ import sys
 from collections.abc import Callable
 
 import daemons
+import durability
 import hops
 import matching
 import reexecution
 import skew
+import storage
 from rich.console import Console
 
 SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
@@ -23,7 +25,9 @@ SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "reexecution": reexecution.run,
     "hops": hops.run,
     "skew": skew.run,
+    "storage": storage.run,
     "daemons": daemons.run,
+    "durability": durability.run,
 }
 
 

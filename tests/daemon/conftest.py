@@ -33,6 +33,8 @@ class NodeProcess:
                 command, stdout=subprocess.PIPE, stderr=log, env=environment, text=True
             )
         self.address = self.key = ""
+        self.expected = ["link_failed"]
+        """Failures that a test brings about."""
 
     def wait_ready(self):
         """Read the one line of standard output."""
@@ -72,7 +74,10 @@ class NodeProcess:
         finally:
             self.process.stdout.close()
         assert "Traceback" not in self.text(), self.text()
-        assert "_failed" not in self.text().replace("link_failed", ""), self.text()
+        text = self.text()
+        for event in self.expected:
+            text = text.replace(event, "")
+        assert "_failed" not in text, self.text()
 
 
 class Launcher:
@@ -122,7 +127,7 @@ def overlays(tmp_path_factory):
     def of_kind(kind):
         if kind not in started:
             launcher = started[kind] = Launcher(tmp_path_factory.mktemp(kind))
-            nodes = launcher.overlay(5, hello_seconds=1, overlay=kind)
+            nodes = launcher.overlay(5, hello_seconds=1, **options_of(kind))
             ready_at = time.monotonic()
             asyncio.run(until(lambda: all_know_each_other(nodes), seconds=15))
             launcher.seconds_to_meet = time.monotonic() - ready_at
@@ -139,15 +144,28 @@ def overlays(tmp_path_factory):
 def overlay(request, overlays):
     """Five nodes that know each other; shared by all tests that do not hurt them.
 
-    Of a Kademlia overlay, or of the kind that a test is parametrised with (indirectly).
+    With Kademlia's metric and a view, or of the kind that a test is parametrised with (indirectly).
     """
     return overlays(getattr(request, "param", "kademlia")).nodes
 
 
-@pytest.fixture(params=["kademlia", "chord"])
+def options_of(kind):
+    """Return the settings of a kind of overlay: its metric, and how members know each other if not by a view."""
+    overlay, _, membership = kind.partition(" ")
+    if not membership:
+        return {"overlay": overlay}
+    return {"overlay": overlay, "membership": membership, "replicas": 1, "copies_min": 1}
+
+
+@pytest.fixture(params=["kademlia", "chord", "kademlia overlay", "chord overlay"])
 def kind(request):
-    """Either overlay."""
+    """Each kind of overlay."""
     return request.param
+
+
+@pytest.fixture(name="options_of")
+def _options_of():
+    return options_of
 
 
 async def until(condition, seconds=10.0):

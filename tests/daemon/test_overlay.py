@@ -17,10 +17,10 @@ def test_five_processes_find_each_other(kind, overlays):
 
 
 async def test_a_node_may_be_started_before_the_one_it_joins_by(
-    launcher, until, all_know_each_other, free_port, kind
+    launcher, until, all_know_each_other, free_port, kind, options_of
 ):
-    early = launcher.start(bootstrap=f"127.0.0.1:{free_port}", overlay=kind)
-    late = launcher.start(listen=f"127.0.0.1:{free_port}", overlay=kind)
+    early = launcher.start(bootstrap=f"127.0.0.1:{free_port}", **options_of(kind))
+    late = launcher.start(listen=f"127.0.0.1:{free_port}", **options_of(kind))
     await until(lambda: all_know_each_other([early, late]))
 
 
@@ -32,14 +32,17 @@ async def test_bootstrap_takes_host_names_and_survives_those_that_do_not_resolve
     await until(lambda: all_know_each_other([first, second]))
 
 
-async def test_who_is_killed_comes_back_or_says_goodbye(launcher, until, all_know_each_other, tmp_path, kind):
+async def test_who_is_killed_comes_back_or_says_goodbye(
+    launcher, until, all_know_each_other, tmp_path, kind, options_of
+):
     """A kill is noticed by silence, a goodbye at once; a data directory keeps the identifier."""
-    nodes = launcher.overlay(2, overlay=kind)
-    third = launcher.start(bootstrap=nodes[0].address, data=tmp_path / "data", overlay=kind)
+    options = options_of(kind)
+    nodes = launcher.overlay(2, **options)
+    third = launcher.start(bootstrap=nodes[0].address, data=tmp_path / "data", **options)
     await until(lambda: all_know_each_other([*nodes, third]))
     third.kill()
     await until(lambda: all_know_each_other(nodes), seconds=8)
-    again = launcher.start(bootstrap=nodes[1].address, data=tmp_path / "data", overlay=kind)
+    again = launcher.start(bootstrap=nodes[1].address, data=tmp_path / "data", **options)
     assert again.key == third.key
     assert again.address != third.address
     await until(lambda: all_know_each_other([*nodes, again]))
@@ -60,15 +63,59 @@ async def test_two_clusters_with_different_secrets_do_not_mix(launcher, status, 
     assert (await status(inside))["discovery"]["datagrams_refused"]["forged"] > 0
 
 
-async def test_nodes_of_different_overlays_do_not_mix_and_both_say_why(launcher, status):
-    first = launcher.start(overlay="kademlia")
-    stranger = launcher.start(overlay="chord", bootstrap=first.address)
+@pytest.mark.parametrize("membership", ["", " overlay"])
+async def test_nodes_of_different_overlays_do_not_mix_and_both_say_why(launcher, status, options_of, membership):
+    first = launcher.start(**options_of("kademlia" + membership))
+    stranger = launcher.start(**options_of("chord" + membership), bootstrap=first.address)
     for node, own, theirs in ((first, "kademlia", "chord"), (stranger, "chord", "kademlia")):
         state = await status(node)
         assert state["peers"] == []
         assert state["discovery"]["overlay"] == own
         assert state["discovery"]["datagrams_refused"]["overlay"] > 0
         assert f"setting overlay: this node is of a {own} overlay, the node there of {theirs}" in node.text()
+
+
+async def test_nodes_with_and_without_a_view_do_not_mix_and_both_say_why(launcher, status):
+    first = launcher.start()
+    stranger = launcher.start(membership="overlay", replicas=1, copies_min=1, bootstrap=first.address)
+    for node, own, theirs in ((first, "view", "overlay"), (stranger, "overlay", "view")):
+        state = await status(node)
+        assert state["peers"] == []
+        assert state["discovery"]["datagrams_refused"]["overlay"] > 0
+        assert f"setting membership: it is {own} for this node, for the node there {theirs}" in node.text()
+
+
+async def test_a_killed_node_is_gone_for_all_others_within_a_second_and_its_next_life_seen(
+    launcher, until, all_know_each_other, status, tmp_path
+):
+    """Of five nodes without a connection between them, which would tell sooner."""
+    nodes = launcher.overlay(4)
+    fifth = launcher.start(bootstrap=nodes[0].address, data=tmp_path / "data", zone="east")
+    await until(lambda: all_know_each_other([*nodes, fifth]))
+    killed_at = time.monotonic()
+    fifth.kill()
+    await until(lambda: all_know_each_other(nodes), seconds=5)
+    assert time.monotonic() - killed_at < 3, "one second and a half and what a loaded machine adds"
+    (member,) = [each for each in (await status(nodes[1]))["discovery"]["members"] if each["key"] == fifth.key]
+    assert (member["state"], member["zone"]) == ("dead", "east")
+    again = launcher.start(bootstrap=nodes[1].address, listen=fifth.address, data=tmp_path / "data", zone="west")
+    await until(lambda: all_know_each_other([*nodes, again]))
+    (now,) = [each for each in (await status(nodes[1]))["discovery"]["members"] if each["key"] == fifth.key]
+    assert (now["state"], now["zone"]) == ("alive", "west")
+    assert now["incarnation"] > member["incarnation"]
+
+
+async def test_every_node_measures_the_clocks_of_the_others(overlay, until, status):
+    async def measured():
+        members = (await status(overlay[0]))["discovery"]["members"]
+        return [each["offset_seconds"] for each in members if each["offset_seconds"] is not None]
+
+    async def all_measured():
+        return len(await measured()) == 4
+
+    await until(all_measured)
+    assert all(abs(offset) < 0.4 for offset in await measured()), "they are on one machine"
+    assert not (await status(overlay[0]))["discovery"]["clock_suspect"]
 
 
 def test_a_wrong_setting_ends_with_2_and_one_line(launcher):

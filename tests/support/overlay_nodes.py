@@ -1,4 +1,4 @@
-"""Members of an overlay in one process, over real datagrams on loopback, for tests of either overlay."""
+"""Members of an overlay in one process, over real datagrams on loopback, for tests of each kind."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ import socket
 
 from p2prdf_node.chord_membership import ChordMembership
 from p2prdf_node.config import NodeConfig
+from p2prdf_node.driver import Clock
 from p2prdf_node.membership import Membership
+from p2prdf_node.swim_membership import SwimMembership
 
-__all__ = ["QUICK", "Node", "all_know_all", "one_ring", "overlay", "until"]
+__all__ = ["QUICK", "VIEW", "Node", "all_know_all", "one_ring", "overlay", "until"]
 
-QUICK = NodeConfig(ping_seconds=0.05, ping_timeout_seconds=0.05)
+QUICK = NodeConfig(membership="overlay", ping_seconds=0.05, ping_timeout_seconds=0.05)
+VIEW = dataclasses.replace(QUICK, membership="view")
 
 
 class Node:
@@ -29,16 +32,26 @@ class Node:
         self.linked = set()
         self.tasks = set()
         self.log = []
+        self.zones = {}
+        self.found = []
         addresses = tuple(f"127.0.0.1:{other.port}" for other in bootstrap)
-        kind = ChordMembership if config.overlay == "chord" else Membership
-        self.member = kind(
-            dataclasses.replace(config, bootstrap=addresses), (identifier, host, port),
-            seen=lambda contact: self.log.append(("seen", contact)),
-            lost=lambda contact: self.log.append(("lost", contact)),
-            linked=self.linked.__contains__, spawn=self.spawn,
-        )  # fmt: skip
+        config = dataclasses.replace(config, bootstrap=addresses)
+        named = {"seen": self._seen, "lost": self._lost, "linked": self.linked.__contains__, "spawn": self.spawn}
+        if config.membership == "view":
+            named |= {"clock": Clock(), "known": self.found.append}
+            self.member = SwimMembership(config, (identifier, host, port), **named)
+        else:
+            kind = ChordMembership if config.overlay == "chord" else Membership
+            self.member = kind(config, (identifier, host, port), **named)
         self.port = port
         self.key = self.member.contact.key
+
+    def _seen(self, contact, zone=""):
+        self.log.append(("seen", contact))
+        self.zones[contact.key] = zone
+
+    def _lost(self, contact):
+        self.log.append(("lost", contact))
 
     def spawn(self, work, name):
         task = asyncio.create_task(work, name=name)

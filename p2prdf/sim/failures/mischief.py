@@ -130,7 +130,11 @@ class Mischief:
         spread = random.choice((0.0, self._failures.power_cut_spread_seconds))
         at_once = spread == 0.0
         for node in world.living():
-            world.schedule(0.0 if at_once else random.uniform(0.0, spread), world.crash, node, "power-cut")
+            world.schedule(0.0 if at_once else random.uniform(0.0, spread), self._cut_power, node)
+
+    def _cut_power(self, node: Node) -> None:
+        if not self._over:
+            self._world.crash(node, "power-cut")
 
     def _disk_loss(self) -> None:
         """Crash a peer and bring it back with an empty disk, if the others can make up for it."""

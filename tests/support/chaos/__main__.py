@@ -12,13 +12,17 @@ from rich.console import Console
 
 from chaos.faults import FaultOptions
 from chaos.story import Options, play
+from chaos.subscriber_kills import SubscriberOptions, play_subscriber_kills
 
 
 def main() -> int:
     """Run as told by the command line; return 1 if anything was lost, duplicated or phantom."""
     arguments = _parser().parse_args()
     console = Console(width=None if sys.stdout.isatty() else 120, soft_wrap=True)
-    report = uvloop.run(play(_options(arguments)))
+    if arguments.subscriber_kills:
+        report = uvloop.run(play_subscriber_kills(_subscriber_options(arguments)))
+    else:
+        report = uvloop.run(play(_options(arguments)))
     report.show(console)
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(report.as_json(), indent=1, default=str))
@@ -40,6 +44,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--pauses", type=float, default=0.0, metavar="SHARE", help="share of faults that stop a process for a while")
     add("--network", action="store_true", help="a bad network too: slow, lossy, cut, one-way, broken connections")
     add("--silent", type=float, default=0.0, metavar="SHARE", help="share of kills that no connection tells of")
+    add("--subscriber-kills", type=int, metavar="N", help="kill subscribers that write files N times, instead of nodes")
+    add("--nodes-too", action="store_true", help="with --subscriber-kills: kill nodes as well")
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of every node")
     add("--json", type=Path, metavar="FILE", help="write everything there")
     add("--keep", type=Path, metavar="FOLDER", help="keep logs and data there (a new folder)")
@@ -52,20 +58,40 @@ def _options(arguments: argparse.Namespace) -> Options:
         kills_max=arguments.kills,
         nodes=arguments.nodes,
         seed=arguments.seed,
-        pieces_per_second=arguments.rate,
+        publications_per_second=arguments.rate,
         proxy=arguments.network or arguments.silent > 0,
-        faults=FaultOptions(
-            kill_seconds=tuple(arguments.kill_seconds),
-            down_seconds=tuple(arguments.down_seconds),
-            down_max=arguments.down_max,
-            all_every=arguments.all_every,
-            pause_share=arguments.pauses,
-            silent_share=arguments.silent,
-            network=arguments.network,
-        ),
-        settings=dict(each.split("=", 1) for each in arguments.set),
+        faults=_fault_options(arguments),
+        settings=_settings(arguments),
         folder=arguments.keep,
     )
+
+
+def _subscriber_options(arguments: argparse.Namespace) -> SubscriberOptions:
+    return SubscriberOptions(
+        kills=arguments.subscriber_kills,
+        nodes=arguments.nodes,
+        seed=arguments.seed,
+        publications_per_second=arguments.rate,
+        faults=_fault_options(arguments) if arguments.nodes_too else None,
+        settings=_settings(arguments),
+        folder=arguments.keep,
+    )
+
+
+def _fault_options(arguments: argparse.Namespace) -> FaultOptions:
+    return FaultOptions(
+        kill_seconds=tuple(arguments.kill_seconds),
+        down_seconds=tuple(arguments.down_seconds),
+        down_max=arguments.down_max,
+        all_every=arguments.all_every,
+        pause_share=arguments.pauses,
+        silent_share=arguments.silent,
+        network=arguments.network,
+    )
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, object]:
+    return dict(each.split("=", 1) for each in arguments.set)
 
 
 if __name__ == "__main__":

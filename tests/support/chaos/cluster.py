@@ -31,10 +31,10 @@ from p2prdf.wire.codec import FrameCodec, FrameReader
 from p2prdf.wire.messages import PeerHello
 from p2prdf_node.transport import bind_pair
 
-__all__ = ["Cluster", "Node", "NodeFailed"]
+__all__ = ["Cluster", "Node", "NodeFailed", "sender_of"]
 
 READY_SECONDS: Final = 60.0
-MEET_SECONDS: Final = 60.0
+WHOLE_SECONDS: Final = 60.0
 STATUS_SECONDS: Final = 3.0
 STOP_SECONDS: Final = 20.0
 POLL_SECONDS: Final = 0.05
@@ -170,14 +170,14 @@ class Cluster:
         self._seed = seed
 
     async def start(self) -> None:
-        """Start all nodes and wait until they know each other.  Raises NodeFailed."""
+        """Start all nodes and wait until the cluster is whole.  Raises NodeFailed."""
         ports = _free_ports(2 * self._count)
         names = [f"n{number}" for number in range(self._count)]
         own = [f"127.0.0.1:{port}" for port in ports[: self._count]]
         fronts = [f"127.0.0.1:{port}" for port in ports[self._count :]] if self._behind_proxy else own
         if self._behind_proxy:
             by_front = dict(zip(fronts, names, strict=True))
-            self.proxy = Proxy(lambda received: _sender(received, by_front), seed=self._seed)
+            self.proxy = Proxy(lambda received: sender_of(received, by_front), seed=self._seed)
             for name, target, front in zip(names, own, fronts, strict=True):
                 await self.proxy.open(name, _pair(target), front=_pair(front))
         for number, name in enumerate(names):
@@ -194,7 +194,7 @@ class Cluster:
             ]  # fmt: skip
             self.nodes.append(Node(name, own[number], fronts[number], folder, arguments))
         await asyncio.gather(*(node.start() for node in self.nodes))
-        await self.until_met()
+        await self.until_whole()
 
     @property
     def running(self) -> list[Node]:
@@ -210,21 +210,25 @@ class Cluster:
         """Return the state of every node, None where there is none to be had."""
         return await asyncio.gather(*(node.status() for node in self.nodes))
 
-    async def until_met(self) -> float:
-        """Wait until every node knows all others; return how long it took.  Raises NodeFailed."""
+    async def until_whole(self) -> float:
+        """Wait until every node knows all others and no copy is missing anywhere.
+
+        Returns how many seconds it took.  Raises NodeFailed.
+        """
         begun = time.monotonic()
-        while not all(state is not None and self._met(state) for state in await self.statuses()):
+        while not all(state is not None and self._whole(state["peer"]) for state in await self.statuses()):
             for node in self.nodes:
                 node.check()
             if self.failures:
                 raise NodeFailed(self.failures[0])
-            if time.monotonic() - begun > MEET_SECONDS:
-                raise NodeFailed(f"the nodes do not know each other after {MEET_SECONDS:.0f} s")
+            if time.monotonic() - begun > WHOLE_SECONDS:
+                raise NodeFailed(f"the cluster is not whole after {WHOLE_SECONDS:.0f} s")
             await asyncio.sleep(POLL_SECONDS)
         return time.monotonic() - begun
 
-    def _met(self, state: dict[str, Any]) -> bool:
-        return len(state["peer"]["contacts"]) == self._count and bool(state["peer"]["settled"])
+    def _whole(self, peer: dict[str, Any]) -> bool:
+        met = len(peer["contacts"]) == self._count and peer["settled"]
+        return met and peer["in_step"] and not peer["comparing"] and not peer["rejoining"]
 
     async def stop(self) -> list[str]:
         """Ask all nodes to stop in order; return those that did not end well."""
@@ -278,7 +282,7 @@ def _pair(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _sender(received: bytes, by_front: Mapping[str, str]) -> str | None:
+def sender_of(received: bytes, by_front: Mapping[str, str]) -> str | None:
     """Return which node opened a stream, by the hello in its first frame; "" if it is no node."""
     bodies: Sequence[bytes] = FrameReader().feed(received)
     if not bodies:

@@ -9,6 +9,7 @@ whole, so that the time this takes can be told.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections import Counter
@@ -68,11 +69,17 @@ class Faults:
         self.counts: Counter[str] = Counter()
         """Faults by kind."""
         self.whole_seconds: list[float] = []
-        """From the last start of a node until all nodes knew each other again."""
+        """From the last start of a node until the cluster was whole again: all nodes known, all copies restored."""
         self._options = options
         self._rng = random.Random(seed)
+        self._links = random.Random(seed + 1)  # its own, for the two draw at moments that nobody decides
         self._restarts: dict[asyncio.Task[None], None] = {}
         self._pauses: dict[asyncio.Task[None], None] = {}
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        """Inject no more."""
+        self._stopped.set()
 
     async def run(self, *, until: float = float("inf"), kills_max: int | None = None) -> None:
         """Inject faults until a moment (monotonic) or a number of kills is reached; all nodes run at the end.
@@ -84,8 +91,9 @@ class Faults:
             while kills_max is None or len(self.kills) < kills_max:
                 wait = self._rng.uniform(*self._options.kill_seconds)
                 left = until - time.monotonic()
-                await asyncio.sleep(max(0.0, min(wait, left)))
-                if wait >= left:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopped.wait(), max(0.0, min(wait, left)))
+                if wait >= left or self._stopped.is_set():
                     break
                 self._look()
                 if self._rng.random() < self._options.pause_share:
@@ -163,7 +171,7 @@ class Faults:
     async def _whole(self) -> None:
         await self._restarted()
         if not self._pauses and not self._options.network:
-            self.whole_seconds.append(await self.cluster.until_met())
+            self.whole_seconds.append(await self.cluster.until_whole())
 
     # --- pauses ----------------------------------------------------------------------------------
 
@@ -189,17 +197,17 @@ class Faults:
         proxy = self.cluster.proxy
         assert proxy is not None
         while True:
-            await asyncio.sleep(self._rng.uniform(*self._options.network_seconds))
-            kind = self._rng.choice(("slow", "lossy", "parted", "one_way", "alone", "reset"))
+            await asyncio.sleep(self._links.uniform(*self._options.network_seconds))
+            kind = self._links.choice(("slow", "lossy", "parted", "one_way", "alone", "reset"))
             self.counts[kind] += 1
             names = [node.name for node in self.cluster.nodes]
-            self._rng.shuffle(names)
+            self._links.shuffle(names)
             half = names[: len(names) // 2]
             match kind:
                 case "slow":
-                    proxy.change(names, names, delay=self._rng.uniform(0, 0.1), jitter=self._rng.uniform(0, 0.1))
+                    proxy.change(names, names, delay=self._links.uniform(0, 0.1), jitter=self._links.uniform(0, 0.1))
                 case "lossy":
-                    loss = self._rng.uniform(0, 0.3)
+                    loss = self._links.uniform(0, 0.3)
                     proxy.change(names, names, loss=loss, duplicate=loss / 3, corrupt=loss / 10)
                 case "parted":
                     proxy.part(half, [name for name in names if name not in half])
@@ -209,7 +217,7 @@ class Faults:
                     proxy.part(names[:1], names[1:])
                 case "reset":
                     proxy.reset(names[:1])
-            await asyncio.sleep(self._rng.uniform(*self._options.network_seconds))
+            await asyncio.sleep(self._links.uniform(*self._options.network_seconds))
             proxy.heal()
 
     # --- the end ---------------------------------------------------------------------------------

@@ -39,8 +39,8 @@ class Followed:
     gap: int = 0
     called_at: float = 0.0
     live_at: float = 0.0
-    subscription: int | None = None
-    after: int = 0
+    token: bytes | None = None
+    """Where to go on; None before the subscription is there."""
     gone: str = ""
 
     @property
@@ -56,7 +56,6 @@ class Followed:
             if known is not row:
                 self.repeated += 1
                 self.contradicted += known != row
-        self.after = batch.last
 
 
 class Follower:
@@ -97,28 +96,34 @@ class Follower:
 
     async def _follow(self, client: Client, each: Followed) -> None:
         try:
-            subscription = await self._begin(client, each)
+            await self._take_all(client, each)
         except (Unavailable, Busy):
             raise
         except P2PRDFError as error:
             each.gone = f"{error.code}: {error}"
-            return
-        if all(followed.subscription is not None or followed.gone for followed in self.followed):
+
+    async def _take_all(self, client: Client, each: Followed) -> None:
+        """Keep what comes, and where to go on, and only then acknowledge, as an application does."""
+        subscription = await self._begin(client, each)
+        each.token = subscription.token()
+        if all(followed.token is not None or followed.gone for followed in self.followed):
             self.live.set()
         async for batch in subscription.batches():
             now = time.monotonic()
             each.take(batch)
+            each.token = subscription.token()
+            subscription.acknowledge()
             for row in zip(*batch.columns, strict=True):
                 self._arrived(row, now)
 
     async def _begin(self, client: Client, each: Followed) -> Subscription:
-        if each.subscription is not None:
-            return await client.attach(each.subscription, each.after)
+        if each.token is not None:
+            return await client.attach(each.token, auto_acknowledge=False)
         each.called_at = each.called_at or time.monotonic()
         query = each.query
         subscription = await client.subscribe(
-            query.text, algorithm=query.algorithm, per_event=query.per_event, lease_seconds=LEASE_SECONDS
-        )
+            query.text, algorithm=query.algorithm, per_event=query.per_event, lease_seconds=LEASE_SECONDS,
+            auto_acknowledge=False,
+        )  # fmt: skip
         each.live_at = time.monotonic()
-        each.subscription = subscription.id
         return subscription

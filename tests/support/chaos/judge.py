@@ -8,7 +8,7 @@ returned.  A publication does not count if it was acknowledged, at its only atte
 whatever else was attempted may count: an attempt whose outcome nobody knows may be carried out late.
 
 *Torn.*  A triple that was never acknowledged may appear or not, but as a whole: under all its keys or under none.
-The windows (queries that show all triples of a predicate) say what the cluster holds.  From it every other query's
+The inventories (queries that show all triples of a predicate) say what the cluster holds.  From it every other query's
 answers follow, exactly; what differs, beyond what is lost or phantom anyway, is torn.
 """
 
@@ -22,7 +22,7 @@ from typing import Final, Self
 import pyoxigraph as ox
 
 from chaos.following import Followed
-from chaos.publishing import Piece
+from chaos.publishing import Publication
 from chaos.queries import Query, Row, Triple, evaluate, store_of
 
 __all__ = ["Judge", "Loss", "Verdict"]
@@ -93,7 +93,7 @@ class _Database:
 class Judge:
     """Judges queries by the publishers' ledger, once that is complete."""
 
-    def __init__(self, ledger: Iterable[Piece], *, started_at: float = 0.0):
+    def __init__(self, ledger: Iterable[Publication], *, started_at: float = 0.0):
         self._ledger = list(ledger)
         self._started_at = started_at
         self._databases: dict[frozenset[int], _Database] = {}
@@ -103,16 +103,16 @@ class Judge:
         """Return the answers that a query is owed."""
         if followed not in self._owed:
             self._owed[followed] = self._database(
-                piece for piece in self._ledger
-                if piece.acknowledged_at and piece.attempts[-1].called_at > followed.live_at
+                publication for publication in self._ledger
+                if publication.acknowledged_at and publication.attempts[-1].called_at > followed.live_at
             ).rows(followed.query)  # fmt: skip
         return self._owed[followed]
 
     def possible(self, followed: Followed) -> Counter[Row]:
         """Return the answers that a query may be given."""
         return self._database(
-            piece for piece in self._ledger
-            if not (len(piece.attempts) == 1 and 0 < piece.acknowledged_at < followed.called_at)
+            publication for publication in self._ledger
+            if not (len(publication.attempts) == 1 and 0 < publication.acknowledged_at < followed.called_at)
         ).rows(followed.query)  # fmt: skip
 
     def complete(self, all_followed: Iterable[Followed]) -> bool:
@@ -120,7 +120,7 @@ class Judge:
         return all(len(each.answers) >= self.owed(each).total() for each in all_followed)
 
     def judge(self, followed: Followed, held: _Database | None = None) -> Verdict:
-        """Return the verdict on one query; ``held``: what windows show, if that says everything about it."""
+        """Return the verdict on one query; ``held``: what inventories show, if that says everything about it."""
         rows, owed, possible = followed.rows, self.owed(followed), self.possible(followed)
         lost, phantom = owed - rows, rows - possible
         torn: Counter[Row] = Counter()
@@ -135,27 +135,27 @@ class Judge:
     def judge_all(self, all_followed: Sequence[Followed]) -> tuple[Verdict, dict[str, Verdict]]:
         """Return the verdict on all queries together, and on each."""
         early = [each for each in all_followed if self._saw_everything(each)]
-        windows, triples = self.holdings(early)
+        inventories, triples = self.holdings(early)
         held = _Database.of(triples)
         total, by_query = Verdict(), {}
         for number, each in enumerate(all_followed, 1):
             query = each.query
-            known = not query.per_event and {p for _, p, _ in query.patterns} <= windows
+            known = not query.per_event and {p for _, p, _ in query.patterns} <= inventories
             verdict = self.judge(each, held if known and each in early else None)
             by_query[f"Q{number} {query}"] = verdict
             total += verdict
         return total, by_query
 
     def _saw_everything(self, followed: Followed) -> bool:
-        return all(piece.attempts[0].called_at > followed.live_at for piece in self._ledger)
+        return all(publication.attempts[0].called_at > followed.live_at for publication in self._ledger)
 
     @staticmethod
     def holdings(all_followed: Iterable[Followed]) -> tuple[set[str], set[Triple]]:
-        """Return the predicates that windows show, and the triples that they show."""
+        """Return the predicates that inventories show, and the triples that they show."""
         predicates: set[str] = set()
         triples: set[Triple] = set()
         for each in all_followed:
-            predicate = each.query.window
+            predicate = each.query.inventory
             if predicate is not None:
                 predicates.add(predicate)
                 triples.update((s, predicate, o) for s, o in each.answers.values())
@@ -163,12 +163,12 @@ class Judge:
 
     def losses(self, all_followed: Iterable[Followed]) -> list[Loss]:
         """Explain some lost answers by the youngest publication that each is made of."""
-        first: dict[Triple, Piece] = {}
-        for piece in self._ledger:
-            if piece.acknowledged_at:
-                for triple in piece.triples:
-                    known = first.setdefault(triple, piece)
-                    first[triple] = min(known, piece, key=lambda each: each.due)
+        first: dict[Triple, Publication] = {}
+        for publication in self._ledger:
+            if publication.acknowledged_at:
+                for triple in publication.triples:
+                    known = first.setdefault(triple, publication)
+                    first[triple] = min(known, publication, key=lambda each: each.due)
         found: list[Loss] = []
         for each in all_followed:
             lost = self.owed(each) - each.rows
@@ -176,29 +176,29 @@ class Judge:
                 found.extend(self._explained(each.query, lost, first))
         return found[:LOSSES_MAX]
 
-    def _explained(self, query: Query, lost: Counter[Row], first: dict[Triple, Piece]) -> Iterable[Loss]:
+    def _explained(self, query: Query, lost: Counter[Row], first: dict[Triple, Publication]) -> Iterable[Loss]:
         variables = query.variables
         explained = 0
-        for solution in store_of(first).query(query.full_text):  # type: ignore[union-attr]
+        for solution in store_of(first).query(query.full_text):
             bound = dict(zip(variables, map(str, solution), strict=True))
             row = tuple(bound[name] for name in query.select)
             if row not in lost:
                 continue
             triples = [(bound.get(s, s), bound.get(p, p), bound.get(o, o)) for s, p, o in query.patterns]
-            piece = max((first[triple] for triple in triples), key=lambda piece: piece.due)
+            publication = max((first[triple] for triple in triples), key=lambda publication: publication.due)
             yield Loss(
-                str(query), row, round(piece.due - self._started_at, 3),
-                round(piece.acknowledged_at - self._started_at, 3),
-                tuple(f"{a.node} at {a.called_at - self._started_at:.3f}" for a in piece.attempts),
+                str(query), row, round(publication.due - self._started_at, 3),
+                round(publication.acknowledged_at - self._started_at, 3),
+                tuple(f"{a.node} at {a.called_at - self._started_at:.3f}" for a in publication.attempts),
             )  # fmt: skip
             explained += 1
             if explained >= 3:
                 return
 
-    def _database(self, pieces: Iterable[Piece]) -> _Database:
-        chosen = list(pieces)
+    def _database(self, publications: Iterable[Publication]) -> _Database:
+        chosen = list(publications)
         name = frozenset(map(id, chosen))
         if name not in self._databases:
-            self._databases[name] = _Database.of(triple for piece in chosen for triple in piece.triples)
+            self._databases[name] = _Database.of(triple for publication in chosen for triple in publication.triples)
         return self._databases[name]
 

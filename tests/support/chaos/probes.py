@@ -11,7 +11,7 @@ import asyncio
 import time
 from typing import Final
 
-from chaos.publishing import Piece
+from chaos.publishing import Publication
 from chaos.queries import NS, Query, Row
 
 __all__ = ["PROBE_SECONDS", "Probes"]
@@ -49,7 +49,7 @@ class Probes:
         """Make no more probes."""
         self._stopped = True
 
-    async def next_piece(self) -> Piece | None:
+    async def next_publication(self) -> Publication | None:
         """Return the next probe when it is due, however late the one before it was."""
         self._next = (self._next or time.monotonic()) + PROBE_SECONDS
         await asyncio.sleep(max(0.0, self._next - time.monotonic()))
@@ -59,10 +59,10 @@ class Probes:
         subject, kind = f"<{NS}p/{self._number}>", self._number % (_SINGLE + _JOINED)
         self.due[subject] = self._next
         if kind < _SINGLE:
-            return Piece([(subject, f"<{NS}probe/{kind}>", '"1"')], self._next)
+            return Publication([(subject, f"<{NS}probe/{kind}>", '"1"')], self._next)
         link, each = f"<{NS}l/{self._number}>", kind - _SINGLE
         triples = [(subject, f"<{NS}joined/{each}>", link), (link, f"<{NS}link/{each}>", '"1"')]
-        return Piece(triples, self._next)
+        return Publication(triples, self._next)
 
     def take(self, row: Row, now: float) -> None:
         """Take note of an answer; the first one counts."""

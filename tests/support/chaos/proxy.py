@@ -227,10 +227,10 @@ class _Front(asyncio.DatagramProtocol):
         self._server: asyncio.Server | None = None
         self._transport: asyncio.DatagramTransport | None = None
 
-    async def start(self, stream: object, datagram: object) -> None:
+    async def start(self, stream: socket.socket, datagram: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await asyncio.start_server(self._accept, sock=stream)  # type: ignore[arg-type]
-        self._transport, _ = await loop.create_datagram_endpoint(lambda: self, sock=datagram)  # type: ignore[arg-type]
+        self._server = await asyncio.start_server(self._accept, sock=stream)
+        self._transport, _ = await loop.create_datagram_endpoint(lambda: self, sock=datagram)
 
     def close(self) -> None:
         assert self._server is not None

@@ -1,8 +1,8 @@
-"""Publishers: streams of pieces that survive their node, and the ledger of what was attempted and acknowledged.
+"""Publishers whose streams survive their node, and the ledger of what was attempted and what was acknowledged.
 
-A publisher sends its pieces through one connection, many under way.  When that breaks it connects to another node and
-repeats what is not acknowledged under the same event numbers; now and then it *gives up* instead, as a publisher that
-dies: such a piece was attempted and may or may not appear.
+A publisher sends its publications through one connection, many under way.  When that breaks it connects to another
+node and repeats what is not acknowledged under the same event numbers; now and then it *gives up* instead, as a
+publisher that dies: such a publication was attempted and may or may not appear.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from p2prdf.client import Progress
 from p2prdf.errors import Busy, P2PRDFError, Unavailable
 from p2prdf.rdf.ntriples import TripleBatch
 
-__all__ = ["Attempt", "Piece", "Publisher"]
+__all__ = ["Attempt", "Publication", "Publisher", "Source"]
 
 CONNECT_SECONDS: Final = 2.0
 SILENCE_SECONDS: Final = 15.0
-"""A node that does not acknowledge for so long is given up; pieces go to another."""
+"""A node that does not acknowledge for so long is given up; publications go to another."""
 AGAIN_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try to publish a piece: at which node, and when (monotonic seconds)."""
+    """One try to publish: at which node, and when (monotonic seconds)."""
 
     node: str
     called_at: float
 
 
 @dataclass(slots=True, eq=False)
-class Piece:
+class Publication:
     """Triples published at once.  ``due``: when that was to happen; ``acknowledged_at``: 0 if it never was."""
 
     triples: Sequence[Triple]
@@ -49,21 +49,25 @@ class Piece:
     acknowledged_at: float = 0.0
 
 
-class Publisher:
-    """One stream.  ``source`` returns the next piece when it is due, None at the end.
+Source = Callable[[], Awaitable[Publication | None]]
+"""Gives the next publication when it is due, None at the end."""
 
-    ``give_up``: the share of broken connections after which pieces under way are given up.
+
+class Publisher:
+    """One stream.
+
+    ``give_up``: the share of broken connections after which publications under way are given up.
     """
 
     def __init__(
         self,
         addresses: Sequence[str],
-        source: Callable[[], Awaitable[Piece | None]],
+        source: Source,
         rng: random.Random,
         *,
         give_up: float = 0.0,
     ):
-        self.pieces: list[Piece] = []
+        self.publications: list[Publication] = []
         """Everything that was attempted."""
         self.failures: Counter[str] = Counter()
         """Connections and publications that failed, by code; all but ``refused`` were tried again."""
@@ -73,7 +77,7 @@ class Publisher:
         self._rng = rng
         self._give_up = give_up
         self._next_event = 0
-        self._pending: deque[Piece] = deque()
+        self._pending: deque[Publication] = deque()
         self._done = 0
         self._ended = False
 
@@ -110,28 +114,28 @@ class Publisher:
         )  # fmt: skip
 
     async def _feed(self, node: str) -> AsyncIterator[TripleBatch]:
-        for piece in list(self._pending):
-            yield self._attempt(piece, node)
+        for publication in list(self._pending):
+            yield self._attempt(publication, node)
         while not self._ended:
-            piece = await self._source()
-            if piece is None:
+            fresh = await self._source()
+            if fresh is None:
                 self._ended = True
                 return
-            piece.publisher, piece.first_event = self.number, self._next_event
-            self._next_event += len(piece.triples)
-            self._pending.append(piece)
-            self.pieces.append(piece)
-            yield self._attempt(piece, node)
+            fresh.publisher, fresh.first_event = self.number, self._next_event
+            self._next_event += len(fresh.triples)
+            self._pending.append(fresh)
+            self.publications.append(fresh)
+            yield self._attempt(fresh, node)
 
     @staticmethod
-    def _attempt(piece: Piece, node: str) -> TripleBatch:
-        piece.attempts.append(Attempt(node, time.monotonic()))
-        s, p, o = (list(column) for column in zip(*piece.triples, strict=True))
+    def _attempt(publication: Publication, node: str) -> TripleBatch:
+        publication.attempts.append(Attempt(node, time.monotonic()))
+        s, p, o = (list(column) for column in zip(*publication.triples, strict=True))
         return TripleBatch(s, p, o, 0, 0)
 
     def _progress(self, progress: Progress) -> None:
         now = time.monotonic()
         while self._done < progress.triples:
-            piece = self._pending.popleft()
-            piece.acknowledged_at = now
-            self._done += len(piece.triples)
+            publication = self._pending.popleft()
+            publication.acknowledged_at = now
+            self._done += len(publication.triples)

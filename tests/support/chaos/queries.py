@@ -1,7 +1,7 @@
 """Standing queries and their answers by an independent evaluator (pyoxigraph).
 
-A *window* is a query that shows every triple of one predicate: by what windows show, the judge knows what the cluster
-holds.
+An *inventory* is a query that shows every triple of one predicate: by what inventories show, the judge knows what the
+cluster holds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Query:
         return tuple(dict.fromkeys(part for pattern in self.patterns for part in pattern if part.startswith("?")))
 
     @property
-    def window(self) -> str | None:
+    def inventory(self) -> str | None:
         """The predicate whose triples this query shows, all of them and whole."""
         if len(self.patterns) != 1 or self.distinct or self.per_event:
             return None
@@ -79,10 +79,10 @@ def evaluate(query: Query, store: ox.Store, events: Counter[Triple]) -> Counter[
     """Return the bag of a query's answers; ``events``: how often each triple was published."""
     rows: Counter[Row] = Counter()
     if not query.per_event:
-        rows.update(tuple(str(term) for term in solution) for solution in store.query(query.text))  # type: ignore[union-attr]
+        rows.update(tuple(str(term) for term in solution) for solution in store.query(query.text))
         return rows
     variables = query.variables
-    for solution in store.query(query.full_text):  # type: ignore[union-attr]
+    for solution in store.query(query.full_text):
         bound = dict(zip(variables, map(str, solution), strict=True))
         times = 1
         for s, p, o in query.patterns:

@@ -80,7 +80,7 @@ class Report:
     restarts: list[float] = field(default_factory=list)
     """Seconds from a start to ready."""
     whole: list[float] = field(default_factory=list)
-    """Seconds until all nodes knew each other again."""
+    """Seconds from the last node's being ready until all copies were restored."""
     proxy: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     """What else must not be: nodes that ended by themselves, errors in their logs."""
@@ -138,7 +138,7 @@ class Report:
             ("answer gap, one node killed", figures["gap_seconds"]["one_node"]),
             ("answer gap, all nodes killed", figures["gap_seconds"]["all_nodes"]),
             ("start to ready", figures["restart_seconds"]),
-            ("ready to all known to each other", figures["whole_seconds"]),
+            ("ready to all copies restored", figures["whole_seconds"]),
         ):
             missing = "never" if spread["count"] else "-"
             shown = (missing if value is None else f"{value:,.3f}" for value in list(spread.values())[1:])

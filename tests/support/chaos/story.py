@@ -17,7 +17,7 @@ from chaos.faults import FaultOptions, Faults
 from chaos.following import Follower
 from chaos.judge import Judge
 from chaos.probes import Probes
-from chaos.publishing import Piece, Publisher
+from chaos.publishing import Publication, Publisher, Source
 from chaos.queries import Query
 from chaos.report import GAP_AFTER_SECONDS, Report, gaps
 
@@ -27,8 +27,6 @@ PUBLISHERS: Final = 3
 FOLLOWERS: Final = 3
 LATE_FOLLOWERS: Final = 3
 """Followers that come during the faults, one after each third of the time."""
-REST_SECONDS: Final = 60.0
-"""How long publications and answers may take after the last fault."""
 QUIET_SECONDS: Final = 2.0
 """How long nothing more may come before the verdict."""
 POLL_SECONDS: Final = 0.1
@@ -43,8 +41,10 @@ class Options:
     """Stop after so many kills even if there is time left."""
     nodes: int = 5
     seed: int = 1
-    pieces_per_second: float = 20.0
+    publications_per_second: float = 20.0
     """Publications a second by all publishers together, of 1 to 40 triples each."""
+    rest_seconds: float = 60.0
+    """How long publications, and then answers, may take after the last fault."""
     give_up: float = 0.1
     """Share of broken publications that are given up."""
     proxy: bool = False
@@ -84,7 +84,7 @@ class _Story:
         self._rng = random.Random(options.seed)
         self._addresses = [node.address for node in cluster.nodes]
         self._probes = Probes()
-        self._pieces = workload.pieces(options.seed)
+        self._publications = workload.publications(options.seed)
         self._stopped = False
         self._followers: list[Follower] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -99,8 +99,8 @@ class _Story:
             self._follow(self._probes.queries[number::2], probes=True)
         await asyncio.gather(*(follower.live.wait() for follower in self._followers))
         begun = time.monotonic()
-        publishers = [self._publisher(self._next_piece) for _ in range(PUBLISHERS)]
-        prober = self._publisher(self._probes.next_piece)
+        publishers = [self._publisher(self._next_publication) for _ in range(PUBLISHERS)]
+        prober = self._publisher(self._probes.next_publication)
         publishing = [asyncio.create_task(each.run()) for each in publishers]
         probing = asyncio.create_task(prober.run())
         faults = Faults(self._cluster, self._options.faults, self._options.seed)
@@ -112,12 +112,13 @@ class _Story:
         late.cancel()
         self._report.seconds = time.monotonic() - begun
         self._stopped = True
-        await asyncio.wait([*publishing, asyncio.create_task(asyncio.sleep(GAP_AFTER_SECONDS))], timeout=REST_SECONDS)
+        last_gap = asyncio.create_task(asyncio.sleep(GAP_AFTER_SECONDS))
+        await asyncio.wait([*publishing, last_gap], timeout=self._options.rest_seconds)
         self._probes.stop()
-        await asyncio.wait([probing], timeout=REST_SECONDS)
+        await asyncio.wait([probing], timeout=self._options.rest_seconds)
         publishers.append(prober)
         publishing.append(probing)
-        ledger = [piece for each in publishers for piece in each.pieces]
+        ledger = [publication for each in publishers for publication in each.publications]
         judge = Judge(ledger, started_at=begun)
         await self._rest(judge)
         for task in (*publishing, *self._tasks):
@@ -142,20 +143,20 @@ class _Story:
             await asyncio.sleep(self._options.seconds / (LATE_FOLLOWERS + 1))
             self._follow(queries[number :: len(queries) // 4])
 
-    def _publisher(self, source: object) -> Publisher:
+    def _publisher(self, source: Source) -> Publisher:
         rng = random.Random(self._rng.getrandbits(64))
-        return Publisher(self._addresses, source, rng, give_up=self._options.give_up)  # type: ignore[arg-type]
+        return Publisher(self._addresses, source, rng, give_up=self._options.give_up)
 
-    async def _next_piece(self) -> Piece | None:
-        """Return a publisher's next piece after a while that makes up the rate wanted."""
-        due = time.monotonic() + self._rng.expovariate(self._options.pieces_per_second / PUBLISHERS)
+    async def _next_publication(self) -> Publication | None:
+        """Return a publisher's next publication after a while that makes up the rate wanted."""
+        due = time.monotonic() + self._rng.expovariate(self._options.publications_per_second / PUBLISHERS)
         await asyncio.sleep(due - time.monotonic())
-        return None if self._stopped else Piece(next(self._pieces), due)
+        return None if self._stopped else Publication(next(self._publications), due)
 
     async def _rest(self, judge: Judge) -> None:
         """Wait until everything owed is there and nothing more comes, but not for ever."""
-        followed = [each for follower in self._followers for each in follower.followed if each.subscription is not None]
-        deadline = time.monotonic() + REST_SECONDS
+        followed = [each for follower in self._followers for each in follower.followed if each.token is not None]
+        deadline = time.monotonic() + self._options.rest_seconds
         count, since = -1, 0.0
         while time.monotonic() < deadline:
             now = sum(len(each.answers) + each.repeated for each in followed)
@@ -167,19 +168,21 @@ class _Story:
 
     # --- the end ---------------------------------------------------------------------------------
 
-    def _tell(self, judge: Judge, ledger: Sequence[Piece], publishers: Sequence[Publisher], faults: Faults) -> None:
+    def _tell(
+        self, judge: Judge, ledger: Sequence[Publication], publishers: Sequence[Publisher], faults: Faults
+    ) -> None:
         report = self._report
-        followed = [each for follower in self._followers for each in follower.followed if each.subscription is not None]
+        followed = [each for follower in self._followers for each in follower.followed if each.token is not None]
         report.verdict, report.queries = judge.judge_all(followed)
         report.losses = judge.losses(followed)
         failures = sum((each.failures for each in publishers), Counter[str]())
-        acknowledged = [piece for piece in ledger if piece.acknowledged_at]
+        acknowledged = [publication for publication in ledger if publication.acknowledged_at]
         report.publications = {
             "publications_attempted": len(ledger),
             "publications_acknowledged": len(acknowledged),
-            "triples_attempted": sum(len(piece.triples) for piece in ledger),
-            "triples_acknowledged": sum(len(piece.triples) for piece in acknowledged),
-            "attempts": sum(len(piece.attempts) for piece in ledger),
+            "triples_attempted": sum(len(publication.triples) for publication in ledger),
+            "triples_acknowledged": sum(len(publication.triples) for publication in acknowledged),
+            "attempts": sum(len(publication.attempts) for publication in ledger),
             "unfinished": sum(each.unfinished for each in publishers),
             "errors": sum(count for code, count in failures.items() if code.startswith("refused")),
         }

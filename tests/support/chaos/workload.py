@@ -8,7 +8,7 @@ fault.  One triple in thirty is published again, as another event.
 **Real**: the world's airports (package airportsdata), without the numbers, which an independent store would spell
 differently.
 
-Among the queries are *windows*: single patterns that show every triple of a predicate.  What they show is what the
+Among the queries are *inventories*: single patterns that show every triple of a predicate.  What they show is what the
 cluster holds; the judge holds the other queries against it.
 """
 
@@ -21,32 +21,34 @@ from typing import Final
 from chaos.queries import NS, Query, Triple
 from p2prdf_cli.demo import airports
 
-__all__ = ["generated_queries", "pieces", "real_queries"]
+__all__ = ["generated_queries", "publications", "real_queries"]
 
 ROOMS, DEVICES, READINGS = 2, 4, 20
 KINDS, CLASSES, LEVELS = 3, 3, 5
 AGAIN_SHARE: Final = 1 / 30
-PIECE_TRIPLES_MAX: Final = 40
+PUBLICATION_TRIPLES_MAX: Final = 40
 _NUMBERS: Final = (f"<{airports.VOCABULARY}elevation>", f"<{airports.GEO}lat>", f"<{airports.GEO}long>")
 
 
-def _query(where: str, select: str, **options: str | bool) -> Query:
+def _query(
+    where: str, select: str, *, algorithm: str = "csbv", distinct: bool = False, per_event: bool = False
+) -> Query:
     """Read patterns: ``:name`` is a term of the generated stream, the rest stands as it is."""
     patterns = [pattern.split() for pattern in where.split(" . ")]
-    terms = [tuple(f"<{NS}{part[1:]}>" if part.startswith(":") else part for part in each) for each in patterns]
-    return Query(tuple(terms), tuple(select.split()), **options)  # type: ignore[arg-type]
+    terms = [[f"<{NS}{part[1:]}>" if part.startswith(":") else part for part in each] for each in patterns]
+    return Query(tuple((s, p, o) for s, p, o in terms), tuple(select.split()), algorithm, distinct, per_event)
 
 
 def generated_queries() -> list[Query]:
-    """Return the queries over the generated stream: windows first."""
-    windows = [
+    """Return the queries over the generated stream: inventories first."""
+    inventories = [
         _query(f"?s :{name} ?o", "?s ?o", algorithm=algorithm)
         for name, algorithm in zip(
             ("of", "level", "in", "class", "kind", "floor", "tag", "maker"), ("csbv", "cqc") * 4, strict=True
         )
     ]
     return [
-        *windows,
+        *inventories,
         _query('?r :level "3"', "?r"),
         _query("?s ?p :kind/2", "?s ?p"),
         _query("?r :of ?d . ?d :class :class/1", "?r ?d"),
@@ -67,7 +69,7 @@ def generated_queries() -> list[Query]:
 
 
 def real_queries() -> list[Query]:
-    """Return the queries over the airports: windows first."""
+    """Return the queries over the airports: inventories first."""
 
     def term(name: str) -> str:
         return f"<{airports.VOCABULARY}{name}>"
@@ -94,13 +96,13 @@ def real_queries() -> list[Query]:
 # --- triples -------------------------------------------------------------------------------------
 
 
-def pieces(seed: int, *, real_share: float = 1 / 3) -> Iterator[list[Triple]]:
-    """Yield what is published at once, without end; the airports are used up after some 8,000 pieces of theirs."""
+def publications(seed: int, *, real_share: float = 1 / 3) -> Iterator[list[Triple]]:
+    """Yield what is published at once, without end; the airports last for some 8,000 publications."""
     rng = random.Random(seed)
     generated, real = _cut(rng, _generated(rng)), _cut(rng, _airports())
     while True:
-        piece = next(real, None) if rng.random() < real_share else None
-        yield piece or next(generated)
+        publication = next(real, None) if rng.random() < real_share else None
+        yield publication or next(generated)
 
 
 def _cut(rng: random.Random, triples: Iterable[Triple]) -> Iterator[list[Triple]]:
@@ -110,7 +112,7 @@ def _cut(rng: random.Random, triples: Iterable[Triple]) -> Iterator[list[Triple]
         waiting.append(triple)
         if len(waiting) >= size:
             yield waiting
-            waiting, size = [], rng.randint(1, PIECE_TRIPLES_MAX)
+            waiting, size = [], rng.randint(1, PUBLICATION_TRIPLES_MAX)
     if waiting:
         yield waiting
 

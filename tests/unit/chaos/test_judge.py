@@ -7,23 +7,23 @@ from chaos.faults import Kill
 from chaos.following import Followed
 from chaos.judge import Judge
 from chaos.probes import Probes
-from chaos.publishing import Attempt, Piece
+from chaos.publishing import Attempt, Publication
 from chaos.queries import Query, evaluate, store_of
 from chaos.report import Report, gaps, percentile
 
 from p2prdf.client import Batch
 
 P, Q = "<urn:p>", "<urn:q>"
-WINDOW_P = Query((("?s", P, "?o"),), ("?s", "?o"))
-WINDOW_Q = Query((("?s", Q, "?o"),), ("?s", "?o"))
+INVENTORY_P = Query((("?s", P, "?o"),), ("?s", "?o"))
+INVENTORY_Q = Query((("?s", Q, "?o"),), ("?s", "?o"))
 JOIN = Query((("?x", P, "?y"), ("?y", Q, "?z")), ("?x",))
 EVENTS = Query((("?s", P, "?o"),), ("?s",), per_event=True)
 
 
-def piece(*triples, acknowledged=True, at=1.0, attempts=1):
+def publication(*triples, acknowledged=True, at=1.0, attempts=1):
     """A publication at a moment; its attempts are a second apart."""
     calls = [Attempt(f"node{n}", at + n) for n in range(attempts)]
-    return Piece(list(triples), at, 7, 0, calls, at + attempts - 0.5 if acknowledged else 0.0)
+    return Publication(list(triples), at, 7, 0, calls, at + attempts - 0.5 if acknowledged else 0.0)
 
 
 def followed(query, *rows, called=0.0, live=0.1):
@@ -42,7 +42,7 @@ def take(held, first, rows, identities=None):
 
 A, B, C = ("<urn:a>", P, "<urn:b>"), ("<urn:b>", Q, "<urn:c>"), ("<urn:x>", P, "<urn:b>")
 ALL_P = (("<urn:a>", "<urn:b>"), ("<urn:x>", "<urn:b>"))
-LEDGER = [piece(A), piece(B, at=2.0), piece(C, acknowledged=False, at=3.0)]
+LEDGER = [publication(A), publication(B, at=2.0), publication(C, acknowledged=False, at=3.0)]
 
 
 def test_what_is_owed_and_what_is_possible_are_both_right():
@@ -89,8 +89,8 @@ def test_a_gap_and_a_subscription_that_is_gone_are_not_good():
     ("join", "torn"), [((("<urn:a>",), ("<urn:x>",)), 0), ((("<urn:a>",),), 1), ((("<urn:x>",), ("<urn:a>",)), 0)]
 )
 def test_a_triple_that_shows_in_one_query_must_show_in_all(join, torn):
-    """The unacknowledged triple is in the window, so the join owes what it makes."""
-    queries = [followed(WINDOW_P, *ALL_P), followed(WINDOW_Q, ("<urn:b>", "<urn:c>")), followed(JOIN, *join)]
+    """The unacknowledged triple is in the inventory, so the join owes what it makes."""
+    queries = [followed(INVENTORY_P, *ALL_P), followed(INVENTORY_Q, ("<urn:b>", "<urn:c>")), followed(JOIN, *join)]
     total, by_query = Judge(LEDGER).judge_all(queries)
     assert total.torn == torn
     assert (total.lost, total.phantom) == (0, 0)
@@ -99,18 +99,18 @@ def test_a_triple_that_shows_in_one_query_must_show_in_all(join, torn):
 
 def test_a_triple_that_shows_in_a_join_but_in_no_window_is_torn():
     queries = [
-        followed(WINDOW_P, ALL_P[0]), followed(WINDOW_Q, ("<urn:b>", "<urn:c>")),
+        followed(INVENTORY_P, ALL_P[0]), followed(INVENTORY_Q, ("<urn:b>", "<urn:c>")),
         followed(JOIN, ("<urn:a>",), ("<urn:x>",)),
     ]  # fmt: skip
     assert Judge(LEDGER).judge_all(queries)[0].torn == 1
 
 
 def test_without_windows_nothing_can_be_said_to_be_torn():
-    assert Judge(LEDGER).judge_all([followed(WINDOW_P, *ALL_P), followed(JOIN, ("<urn:a>",))])[0].good
+    assert Judge(LEDGER).judge_all([followed(INVENTORY_P, *ALL_P), followed(JOIN, ("<urn:a>",))])[0].good
 
 
 def test_events_count_each_publication():
-    ledger = [piece(A), piece(A, at=2.0), piece(A, acknowledged=False, at=3.0)]
+    ledger = [publication(A), publication(A, at=2.0), publication(A, acknowledged=False, at=3.0)]
     for count, lost, phantom in ((1, 1, 0), (2, 0, 0), (3, 0, 0), (4, 0, 1)):
         verdict = Judge(ledger).judge(followed(EVENTS, *[("<urn:a>",)] * count))
         assert (verdict.lost, verdict.phantom) == (lost, phantom)
@@ -122,18 +122,18 @@ def test_events_count_each_publication():
 )
 def test_a_later_subscription_is_owed_what_was_published_after_it(called, live, owed, possible):
     """One publication at 1.0, acknowledged at 1.5."""
-    judge = Judge([piece(A)])
-    held = followed(WINDOW_P, called=called, live=live)
+    judge = Judge([publication(A)])
+    held = followed(INVENTORY_P, called=called, live=live)
     assert judge.owed(held).total() == owed
     assert judge.possible(held).total() == possible
 
 
 def test_a_repeated_publication_may_count_for_whoever_came_before_its_last_attempt():
     """Attempts at 1.0 and 2.0, acknowledged at 2.5: owed to who was there at 2.0, possible for everybody."""
-    judge = Judge([piece(A, attempts=2)])
-    assert judge.owed(followed(WINDOW_P, called=1.4, live=1.5)).total() == 1
-    assert judge.owed(followed(WINDOW_P, called=2.4, live=2.5)).total() == 0
-    assert judge.possible(followed(WINDOW_P, called=9.0, live=9.1)).total() == 1
+    judge = Judge([publication(A, attempts=2)])
+    assert judge.owed(followed(INVENTORY_P, called=1.4, live=1.5)).total() == 1
+    assert judge.owed(followed(INVENTORY_P, called=2.4, live=2.5)).total() == 0
+    assert judge.possible(followed(INVENTORY_P, called=9.0, live=9.1)).total() == 1
 
 
 def test_a_loss_is_explained_by_the_publication_that_completes_it():

@@ -35,6 +35,10 @@ def test_lists_are_written_as_lists_in_files_and_with_commas_elsewhere(tmp_path)
         ({"bootstrap": "host:0"}, "setting bootstrap: 'host:0'"),
         ({"roles": "some"}, "setting roles: 'some' is none of advertised, all"),
         ({"overlay": "pastry"}, "setting overlay: 'pastry' is none of kademlia, chord"),
+        ({"membership": "some"}, "setting membership: 'some' is none of view, overlay"),
+        ({"membership": "overlay"}, "setting membership: 'overlay' goes with one replica (settings replicas and copies_min), not 3"),
+        ({"zone": "two words"}, "setting zone: 'two words' is not a name of at most 63 visible characters"),
+        ({"zone": "z" * 64}, "setting zone: "),
         ({"hot_keys": "maybe"}, "setting hot_keys: 'maybe' is none of on, off"),
         ({"hot_share": 0.0}, "setting hot_share: 0.0 is not a positive number"),
         ({"log_format": "xml"}, "setting log_format"),
@@ -63,6 +67,15 @@ def test_the_overlay_comes_from_anywhere_and_is_kademlia_by_default(tmp_path):
     assert load_config(file=file).overlay == "chord"
     assert load_config(environment={"P2PRDF_OVERLAY": "chord"}).overlay == "chord"
     assert load_config({"overlay": "kademlia"}, file=file).overlay == "kademlia"
+
+
+def test_a_zone_comes_from_anywhere_and_an_empty_variable_is_none(tmp_path):
+    file = tmp_path / "node.toml"
+    file.write_text('zone = "rack-1"')
+    assert load_config().zone == load_config(environment={"P2PRDF_ZONE": ""}).zone == ""
+    assert load_config(file=file).zone == "rack-1"
+    assert load_config({"zone": "rack-3"}, file=file, environment={"P2PRDF_ZONE": "rack-2"}).zone == "rack-3"
+    assert load_config(file=file, environment={"P2PRDF_ZONE": "rack-2"}).zone == "rack-2"
 
 
 def test_an_unknown_key_of_the_file_is_refused(tmp_path):

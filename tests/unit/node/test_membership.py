@@ -1,4 +1,4 @@
-"""Members of either overlay in one process, over real datagrams on loopback."""
+"""Members of each kind of overlay in one process, over real datagrams on loopback."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import random
 
 import pytest
 import umsgpack
-from overlay_nodes import QUICK, Node, all_know_all, one_ring, overlay, until
+from overlay_nodes import QUICK, VIEW, Node, all_know_all, one_ring, overlay, until
 
-from p2prdf_node import chord_membership, membership
+from p2prdf_node import chord_membership, membership, swim_membership
 
 CHORD = dataclasses.replace(QUICK, overlay="chord")
+CHORD_VIEW = dataclasses.replace(VIEW, overlay="chord")
 BOTH = pytest.mark.parametrize("config", [QUICK, CHORD], ids=lambda config: config.overlay)
+ALL = pytest.mark.parametrize(
+    "config", [QUICK, CHORD, VIEW, CHORD_VIEW], ids=lambda config: f"{config.overlay} {config.membership}"
+)
 
 
 def closest(config, nodes, key):
@@ -25,12 +29,14 @@ def closest(config, nodes, key):
 
 def settled(config, nodes):
     """Tell whether all have found their places among many."""
+    if config.membership == "view":
+        return all_know_all(nodes)
     if config.overlay == "kademlia":
         return all(len(node.known) >= min(15, len(nodes) - 1) for node in nodes)
     return one_ring(nodes)
 
 
-@BOTH
+@ALL
 async def test_all_members_of_a_small_overlay_know_each_other_and_report_each_once(config):
     async with overlay(8, config) as nodes:
         await until(lambda: all_know_all(nodes))
@@ -38,7 +44,7 @@ async def test_all_members_of_a_small_overlay_know_each_other_and_report_each_on
             assert sorted(contact.key for _, contact in node.log) == sorted(node.known)
 
 
-@BOTH
+@ALL
 async def test_lookups_find_the_closest_live_peers_and_say_that_there_are_no_others(config):
     generator = random.Random(5)
     async with overlay(7, config) as nodes:
@@ -63,21 +69,23 @@ async def test_in_a_larger_overlay_lookups_find_the_owner_without_knowing_everyo
             assert not found.complete
 
 
-@BOTH
+@ALL
 async def test_a_crashed_member_is_lost_by_all_and_never_an_owner(config):
     async with overlay(6, config) as nodes:
         await until(lambda: all_know_all(nodes))
         dead = nodes[3]
         await dead.crash()
+        live = [node for node in nodes if node is not dead]
+        if config.membership == "view":  # asks nobody, so it knows as soon as the view does
+            await until(lambda: all_know_all(live))
         found = await nodes[0].member.find_owners(dead.key)
         assert dead.key not in {contact.key for contact in found.contacts}
-        live = [node for node in nodes if node is not dead]
         await until(lambda: all_know_all(live))
         for node in live:
             assert ("lost", dead.member.contact) in node.log
 
 
-@BOTH
+@ALL
 async def test_goodbye_is_heard_at_once(config):
     async with overlay(4, dataclasses.replace(config, ping_seconds=30)) as nodes:
         await until(lambda: all_know_all(nodes))
@@ -99,7 +107,7 @@ async def test_a_silent_member_with_a_standing_connection_gets_more_patience(con
         await until(lambda: nodes[2].key not in nodes[0].known)
 
 
-@BOTH
+@ALL
 async def test_a_member_that_moved_is_known_by_its_new_address(config):
     async with overlay(3, config) as nodes:
         await until(lambda: all_know_all(nodes))
@@ -116,11 +124,12 @@ async def test_a_member_that_moved_is_known_by_its_new_address(config):
             await new.crash()
 
 
-@BOTH
+@ALL
 async def test_two_halves_that_lost_each_other_find_together_again(config, monkeypatch):
     """Datagrams between the halves are dropped until each has forgotten the other."""
     monkeypatch.setattr(membership, "RETRY_SECONDS_MAX", 0.2)
     monkeypatch.setattr(chord_membership, "RETRY_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(swim_membership, "RETRY_SECONDS_MAX", 0.2)
     async with overlay(4, config) as nodes:
         await until(lambda: all_know_all(nodes))
         halves = nodes[:2], nodes[2:]
@@ -133,7 +142,7 @@ async def test_two_halves_that_lost_each_other_find_together_again(config, monke
         await until(lambda: all_know_all(nodes))
 
 
-@BOTH
+@ALL
 async def test_confirm_asks_at_the_claimed_address(config):
     async with overlay(2, config) as (first, second):
         await until(lambda: all_know_all([first, second]))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+from failing_files import FailingFiles, QuickFiles
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf_node import segment, storage
@@ -33,7 +34,7 @@ def logged():
 
 def opened(directory, files=None, identity=NODE, cluster=CLUSTER):
     """Open a state, and return it with what it holds."""
-    held = Storage(directory, identity, cluster, files)
+    held = Storage(directory, identity, cluster, files or QuickFiles())
     return held, list(held.read())
 
 
@@ -233,7 +234,7 @@ def test_what_is_missing_from_a_complete_file_is_damage(tmp_path, name):
     records = rich_state(tmp_path)
     path = tmp_path / name
     whole = path.read_bytes()
-    for cut in range(len(whole)):
+    for cut in range(0, len(whole), 7):
         path.write_bytes(whole[:cut])
         held, found = opened(tmp_path)
         assert held.damaged, cut
@@ -282,7 +283,7 @@ def test_a_record_in_the_wrong_place_or_file_is_no_record(tmp_path):
     assert contents(mine) == [b"some content", b"third"]
 
 
-class UnreadableFiles(Files):
+class UnreadableFiles(QuickFiles):
     """A disk with one bad block."""
 
     bad = range(0)
@@ -382,40 +383,6 @@ def test_a_directory_has_one_user_at_a_time(tmp_path):
 
 
 # --- disks that fail -----------------------------------------------------------------------------
-
-
-class FailingFiles(Files):
-    """Fails the calls it is told to; a failed write may have written some of it."""
-
-    def __init__(self):
-        self.errors = {}
-        self.partial = 0
-
-    def fail(self, call, number, *, partial=0):
-        self.errors[call] = number
-        self.partial = partial
-
-    def _raise(self, call):
-        if call in self.errors:
-            raise OSError(self.errors[call], os.strerror(self.errors[call]))
-
-    def create(self, path):
-        self._raise("create")
-        return super().create(path)
-
-    def write(self, descriptor, parts):
-        if "write" in self.errors and self.partial:
-            os.write(descriptor, b"".join(parts)[: self.partial])
-        self._raise("write")
-        super().write(descriptor, parts)
-
-    def sync(self, descriptor):
-        self._raise("sync")
-        super().sync(descriptor)
-
-    def sync_directory(self, path):
-        self._raise("sync_directory")
-        super().sync_directory(path)
 
 
 @pytest.mark.parametrize("call", ["write", "sync"])

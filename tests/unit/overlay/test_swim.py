@@ -151,7 +151,7 @@ def test_newer_news_of_a_member_replace_older_ones_and_ill_news_of_the_receiver_
 
 
 def test_pages_fit_into_packets_and_leave_nobody_out():
-    everyone = [replace(record(number), zone="z" * 32) for number in range(200)]
+    everyone = [replace(record(number), zone="z" * 63) for number in range(200)]
     cut = list(pages(everyone))
     assert [each for page in cut for each in page] == everyone
     assert all(sum(each.bytes for each in page) <= NEWS_BYTES_MAX for page in cut)

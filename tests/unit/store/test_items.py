@@ -93,7 +93,8 @@ def test_equal_states_have_equal_items_whatever_led_to_them(script, seed, ends):
             for piece in copy.tables.rejoin(lambda _, ring: [True] * len(ring)):
                 copy.follow(piece)
             check(asked, log, [copy])
-            assert sorted(items_of(copy.tables)) == held
+            # A rejoin may find rows later than they were found before, when they were late enough; no others.
+            assert sorted(each[:-1] for each in items_of(copy.tables)) == sorted(each[:-1] for each in held)
 
 
 @settings(max_examples=100, deadline=None)
@@ -126,6 +127,39 @@ def one_of_each(kind: str):
     tables.add_queries(plan, 1, tables.columns.column([0], "int64"), 0)
     harness.triples([(a, b, c)], time=7, roles=BOTH_KINDS)
     return harness, dictionary, plan
+
+
+@pytest.mark.parametrize("probe", [0, 1])
+def test_a_row_that_comes_again_is_another_item_only_if_it_is_later(kind, probe):
+    """Joined or only stored, renewed alone: nothing else changes, and the version tells."""
+    harness, _, plan = one_of_each(kind)
+    tables, make = harness.tables, harness.tables.columns
+    ((handle, before),) = [(each.handle, as_list(each.identities)) for each in tables.row_items() if each.step == 1]
+    for oldest, changed in ((6, False), (7, False), (8, True), (8, False)):
+        version = tables.version
+        rows = tables.export_rows(plan, 1, handle)
+        tables.add_rows(replace(rows, oldest=make.column([oldest]), born=make.column([9])), make.column([probe]))
+        (after,) = [as_list(each.identities) for each in tables.row_items() if each.step == 1]
+        assert (tables.version != version) == (after != before) == changed
+        before = after
+
+
+@pytest.mark.parametrize("shift", [0, keys.EVENT_SHIFT])
+def test_a_triple_that_comes_again_is_another_item_only_if_it_is_later_or_under_another_role(kind, shift):
+    """Events too: they have one time, but if somebody sends another copies must still come to agree."""
+    tables, dictionary = new_tables(kind)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    seen: list[tuple] = []
+    come = ((5, 6, True), (5, 6, False), (4, 2, False), (6, 2, True), (5, 8, True), (6, 14, False))
+    for time, roles, changed in come:
+        version = tables.version
+        Harness(tables).triples([(a, b, c)], time=time, roles=roles << shift)
+        items = list(items_of(tables))
+        assert (tables.version != version) == (items != seen) == changed
+        seen = items
+    assert {identity for *_, identity in seen} == {
+        keys.item_identity(keys.event_id(1, 0) if shift else keys.triple_id(*map(keys.term_hash, TERMS[:3])), 6)
+    }
 
 
 def test_items_lie_under_the_keys_by_which_they_are_routed_and_named_by_what_they_are(kind):
@@ -192,7 +226,9 @@ def test_handles_of_rows_stay_true_when_groups_end_and_their_rows_are_dropped(ki
         tables.add_queries(plan, 0, group, 0)
     listing = tables.row_items()
     first = next(listing)
+    version = tables.version
     tables.end_groups([each * 2 for each in ids[: count * 4 // 5]] + [each * 2 + 1 for each in ids[: count * 4 // 5]])
+    assert tables.version > version
     left = [identity_of_group(each * 2) for each in ids[count * 4 // 5 :]]
     rows = tables.export_rows(first.plan, first.step, first.handle)
     assert as_list(rows.identity) == left

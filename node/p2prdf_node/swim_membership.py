@@ -1,0 +1,383 @@
+"""A complete view of the overlay, by :mod:`p2prdf.overlay.swim` over sealed datagrams.
+
+The machine decides everything about the view.  What is left is its driver: one socket, one timer, knocks, and the way
+in.
+
+The way in.  A node without bootstrap addresses begins a view of its own.  One that has some greets them with
+probes, and the machine joins by whoever answers as a member.  If nobody does for ``CREATE_SECONDS``, it begins a view
+of its own all the same, for somebody has to be the first when all nodes of a cluster start at once; but not all of
+them: each waits up to twice as long, at random.  Later the addresses are greeted from time to time, and members that
+are not known by then are introduced to the machine, which makes one of the two views.  If the bootstrap names resolve
+to nobody but this node itself, it is the first.
+
+Numbers of the node's own probes, to addresses at which it does not know who is there, have the highest bit set;
+the machine's never have.
+
+*Knocks.*  The machine asks to have a connection tried when a peer is silent.  All that is told is a refusal: no
+process listens there.  Whatever else comes of it, it is closed without a word.
+
+*Fencing.*  A node that cannot be relied on for new work says why (:attr:`SwimMembership.fenced`), and takes none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, Final, assert_never
+
+import structlog
+
+from p2prdf import keys
+from p2prdf.errors import RemoteProtocolError
+from p2prdf.overlay.swim import Swim
+from p2prdf.overlay.swim_config import SwimConfig
+from p2prdf.overlay.swim_messages import (
+    Answer,
+    Broken,
+    Create,
+    Introduce,
+    Knock,
+    Leave,
+    Packet,
+    Post,
+    Probe,
+    Record,
+    Refused,
+    SwimEffect,
+    SwimRequest,
+)
+from p2prdf.wire.contract import ContactLost, ContactSeen, OwnersFound, Trace
+from p2prdf.wire.messages import Contact
+from p2prdf_node.envelopes import Envelopes
+from p2prdf_node.logs import LineLimit
+from p2prdf_node.members import CONFIRM_PINGS, Address, Doors, Spawn
+from p2prdf_node.swim_codec import DATAGRAM_BYTES_MAX, decode, encode
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from p2prdf_node.config import NodeConfig
+
+__all__ = ["SwimMembership"]
+
+CREATE_SECONDS: Final = 1.0
+RETRY_SECONDS_MIN: Final = 0.1
+RETRY_SECONDS_MAX: Final = 5.0
+HAILS_MAX: Final = 256
+"""Own probes under way; one more counts as unanswered."""
+KNOCKS_MAX: Final = 64
+"""Connections being tried; further ones are not."""
+KNOCK_SECONDS: Final = 1.0
+STRANGE_SECONDS: Final = 60.0
+"""So long does a lone node take no work after it has refused a member's datagram for its time."""
+LOG_LINES_PER_SECOND: Final = 20
+
+_HAIL: Final = 1 << 63
+_LEVELS: Final = {
+    "peer_seen": "info",
+    "peer_gone": "info",
+    "view_joined": "info",
+    "clock_trusted": "info",
+    "position_taken": "error",
+    "clock_suspect": "error",
+    "view_full": "error",
+}
+
+log = structlog.get_logger("membership")
+
+
+def settings_of(config: NodeConfig) -> SwimConfig:
+    """Return the machine's settings: times in proportion to those of pings."""
+    return SwimConfig(
+        probe_seconds=config.ping_seconds,
+        probe_timeout_seconds=config.ping_timeout_seconds,
+        examine_seconds=1.2 * config.ping_timeout_seconds,
+        suspicion_seconds=(config.ping_strikes + 1) * config.ping_seconds,
+        linked_seconds=config.ping_strikes_linked * config.ping_seconds,
+        gossip_seconds=config.ping_seconds / 5,
+        exchange_seconds=4 * config.ping_seconds,
+    )
+
+
+class SwimMembership:
+    """The overlay as one peer sees it (:class:`p2prdf_node.members.Members`).
+
+    ``clock`` is the node's, by which others measure theirs.  ``known`` is called once, with all there is, when the
+    view has become complete.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        claim: tuple[bytes, str, int],
+        *,
+        clock: Callable[[], float],
+        seen: Callable[[Contact, str], None],
+        lost: Callable[[Contact], None],
+        known: Callable[[OwnersFound], None],
+        linked: Callable[[int], bool],
+        spawn: Spawn,
+    ):
+        self.config = config
+        self.claim = claim
+        self.contact = Contact(keys.node_key(claim[0]), claim[1], claim[2])
+        self.joined = asyncio.Event()
+        self._clock, self._seen, self._lost, self._known, self._spawn = clock, seen, lost, known, spawn
+        self._envelopes = Envelopes(config.seal_key, self.contact.key, f"{config.overlay} view")
+        self._doors = Doors(config.bootstrap)
+        self._lines = LineLimit(LOG_LINES_PER_SECOND)
+        self._malformed = 0
+        self._strange = 0
+        self._strange_at = float("-inf")
+        self._swim = Swim(
+            self.contact, settings_of(config), now=clock(), zone=config.zone, linked=linked,
+            entropy=random.Random(secrets.randbits(128)),  # noqa: S311 - who is asked when guards nothing
+        )  # fmt: skip
+        self._complete = asyncio.Event()
+        self._hails: dict[int, asyncio.Future[Record]] = {}
+        self._knocks: dict[Contact, None] = {}
+        self._transport: asyncio.DatagramTransport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+
+    # --- what the daemon calls -------------------------------------------------------------------
+
+    async def start(self, bound: socket.socket) -> None:
+        """Begin to answer on a bound datagram socket."""
+        self._doors.use(bound)
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.create_datagram_endpoint(lambda: _Protocol(self), sock=bound)
+
+    async def run(self) -> None:
+        """Find the way into a view, and other views later, until cancelled."""
+        if not self.config.bootstrap:
+            self._submit(Create())
+        pause = RETRY_SECONDS_MIN
+        patience = CREATE_SECONDS * random.uniform(1, 2)  # noqa: S311 - guards nothing
+        create_at = time.monotonic() + patience
+        while True:
+            met = await self._greet()
+            if met == "a member":
+                create_at = time.monotonic() + patience
+            elif not self._complete.is_set() and (met == "only itself" or time.monotonic() > create_at):
+                log.info("view_begun", met=met)
+                self._submit(Create())
+            # As long as it is alone, others may be just starting.
+            pause = min(2 * pause, RETRY_SECONDS_MAX if self._swim.living else 1.0)
+            await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311 - spreads load, guards nothing
+
+    def stop(self) -> None:
+        """Tell everyone known that this peer leaves, and close."""
+        self._submit(Leave())
+        self._stopped = True
+        self._complete.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        for hail in self._hails.values():
+            hail.cancel()
+        if self._transport is not None:
+            self._transport.close()
+
+    def contacts(self) -> list[Contact]:
+        """Return the live peers of the view."""
+        return self._swim.contacts()
+
+    @property
+    def fenced(self) -> str | None:
+        """Why this node must take no new work, or None."""
+        if self._swim.clocks.suspect:
+            return (
+                "this node's clock differs from those of most others by more than"
+                f" {self._swim.config.clock_differs_seconds:g} s: set it and start the node again"
+            )
+        if self._swim.out:
+            return "another live node has this node's place on the ring"
+        if not self._swim.complete and self._complete.is_set():
+            return f"there are more nodes than a view can hold ({self._swim.config.view_max}): setting membership"
+        if not self._swim.living and time.monotonic() - self._strange_at < STRANGE_SECONDS:
+            return "what nodes of this cluster say is refused, as their clocks differ too much: set this node's"
+        return None
+
+    def status(self) -> dict[str, Any]:
+        """Return counts for people and monitoring."""
+        return {
+            "overlay": self.config.overlay,
+            "membership": "view",
+            "peers": len(self._swim.living),
+            "fenced": self.fenced,
+            "datagrams_refused": {**self._envelopes.refused, "malformed": self._malformed},
+            **self._swim.status(),
+        }
+
+    async def find_owners(self, key: int) -> OwnersFound:
+        """Return all live peers, the owner of a key first, as soon as all are known; none if they are too many."""
+        await self._complete.wait()
+        if self._stopped or not self._swim.complete:
+            return OwnersFound(key, (), complete=False)
+        return self._owners(key)
+
+    async def confirm(self, contact: Contact) -> bool:
+        """Tell whether a peer of this cluster answers at the address that ``contact`` claims."""
+        if contact in self._swim.contacts():
+            return True
+        for _ in range(CONFIRM_PINGS):
+            answer = await self._hail((contact.host, contact.port))
+            if answer is not None:
+                return answer.contact == contact
+        return False
+
+    def suspect(self, key: int) -> None:
+        """Examine a peer at once, because a connection with it broke or was refused."""
+        self._submit(Broken(key))
+
+    def _owners(self, key: int) -> OwnersFound:
+        everyone = [self.contact, *self._swim.contacts()]
+        before = None
+        if self.config.overlay == "chord":
+            everyone.sort(key=lambda contact: (contact.key - key) % (1 << 64))
+            before = everyone[-1]
+        else:
+            everyone.sort(key=lambda contact: contact.key ^ key)
+        return OwnersFound(key, tuple(everyone), complete=True, before=before)
+
+    # --- the way in ------------------------------------------------------------------------------
+
+    async def _greet(self) -> str:
+        """Probe all doors that nobody known is behind; tell what was met there at best."""
+        addresses = await self._doors.addresses()
+        known = {(contact.host, contact.port) for contact in self._swim.contacts()}
+        own = self.claim[1], self.claim[2]
+        # While joining also those heard of already: it takes a member to join by.
+        strangers = [each for each in addresses if each != own and (each not in known or not self._complete.is_set())]
+        met = "nobody" if self._doors.unresolved or any(address != own for address in addresses) else "only itself"
+        for answer in await asyncio.gather(*map(self._hail, strangers)):
+            if answer is not None and answer.contact != self.contact:
+                met = "a member" if answer.incarnation or met == "a member" else "no member"
+                if answer.incarnation:
+                    self._submit(Introduce(answer.contact))
+        return met
+
+    async def _hail(self, address: Address) -> Record | None:
+        """Return what whoever answers at an address says of itself; None if nobody does in time."""
+        if len(self._hails) >= HAILS_MAX or self._stopped:
+            return None
+        number = _HAIL | secrets.randbits(63)
+        future: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+        self._hails[number] = future
+        self._send(Packet(self._swim.greeting, int(self._clock() * 1e6), Probe(number), ()), address, 0)
+        try:
+            async with asyncio.timeout(self.config.ping_timeout_seconds):
+                return await future
+        except TimeoutError:
+            return None
+        finally:
+            del self._hails[number]
+
+    async def _knock(self, contact: Contact) -> None:
+        """Try to connect to a peer."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(KNOCK_SECONDS):
+                transport, _ = await loop.create_connection(asyncio.Protocol, contact.host, contact.port)
+            transport.close()
+        except ConnectionRefusedError:
+            self._submit(Refused(contact))
+        except (OSError, TimeoutError) as error:
+            log.debug("knock_failed", peer=str(contact), reason=str(error) or "no connection in time")
+        finally:
+            del self._knocks[contact]
+
+    # --- driving the machine ---------------------------------------------------------------------
+
+    def _submit(self, request: SwimRequest) -> None:
+        if not self._stopped:
+            self._carry_out(self._swim.submit(request, now=self._clock()))
+
+    def received(self, datagram: bytes, address: Address) -> None:
+        """Take in a datagram."""
+        payload = self._envelopes.open(datagram, address, lambda notice: self._send_sealed(notice, address))
+        if payload is None or self._stopped:
+            self._note_strange_clock()
+            return
+        try:
+            packet = decode(payload)
+        except RemoteProtocolError as error:
+            self._malformed += 1
+            if self._lines.allow(time.monotonic()):
+                log.warning("datagram_malformed", sender=str(address), reason=str(error))
+            return
+        message = packet.message
+        future = self._hails.get(message.request) if isinstance(message, Answer) else None
+        if future is not None and not future.done():
+            future.set_result(packet.sender)
+        self._carry_out(self._swim.receive(packet, now=self._clock()))
+
+    def _note_strange_clock(self) -> None:
+        """Remember when a member's datagram was last refused for its time."""
+        refused = self._envelopes.refused["time"]
+        if refused > self._strange:
+            self._strange, self._strange_at = refused, time.monotonic()
+
+    def _wake(self) -> None:
+        self._timer = None
+        self._carry_out(self._swim.wake(now=self._clock()))
+
+    def _carry_out(self, effects: list[SwimEffect]) -> None:
+        self._arm()
+        for effect in effects:
+            match effect:
+                case Post(to, packet):
+                    self._send(packet, (to.host, to.port), to.key)
+                case Knock(contact):
+                    if contact not in self._knocks and len(self._knocks) < KNOCKS_MAX:
+                        self._knocks[contact] = None
+                        self._spawn(self._knock(contact), "knock")
+                case ContactSeen(contact, zone):
+                    self.joined.set()
+                    self._seen(contact, zone)
+                case ContactLost(contact):
+                    self._lost(contact)
+                case Trace(event, fields):
+                    level = _LEVELS.get(event, "debug")
+                    if level == "debug" or self._lines.allow(time.monotonic()):
+                        getattr(log, level)(event, **fields)
+                case _:
+                    assert_never(effect)
+        if self._swim.complete and not self._complete.is_set():
+            self._complete.set()
+            self._known(self._owners(self.contact.key))
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self._swim.deadline
+        if deadline is not None and not self._stopped:
+            wait = max(0.0, deadline - self._clock())
+            self._timer = asyncio.get_running_loop().call_later(wait, self._wake)
+
+    def _send(self, packet: Packet, address: Address, receiver: int) -> None:
+        payload = encode(packet)
+        assert len(payload) <= DATAGRAM_BYTES_MAX, f"{type(packet.message).__name__} of {len(payload)} bytes"
+        self._send_sealed(self._envelopes.seal(payload, receiver), address)
+
+    def _send_sealed(self, datagram: bytes, address: Address) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.sendto(datagram, address)
+
+
+class _Protocol(asyncio.DatagramProtocol):
+    """The socket's end."""
+
+    def __init__(self, membership: SwimMembership):
+        self._membership = membership
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        """Hand a datagram on."""
+        self._membership.received(data, addr[:2])
+
+    def error_received(self, exc: Exception) -> None:
+        """Ignore an error report: an unreachable peer shows by its silence."""

@@ -1,0 +1,59 @@
+"""Real nodes killed while clients publish and subscribe.  The whole of it is ``make chaos``; this is its smoke.
+
+What is checked does not depend on when processes start or stop: only how many answers there are does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from chaos.faults import FaultOptions
+from chaos.story import Options, play
+from chaos.subscriber_kills import SubscriberOptions, play_subscriber_kills
+
+SMOKE = Options(
+    seconds=40.0, kills_max=5, publications_per_second=10.0,
+    faults=FaultOptions(kill_seconds=(1.0, 3.0), down_seconds=(0.0, 1.0), all_every=5),
+)  # fmt: skip
+
+ALONE = {"replicas": 1, "copies_min": 1, "durability": "memory"}
+"""Settings of nodes that keep nothing."""
+
+
+async def test_without_faults_nothing_is_wrong():
+    """Through the proxy, so that it is known to change nothing by itself."""
+    report = await play(replace(SMOKE, seconds=3.0, kills_max=0, proxy=True, settings=ALONE))
+    assert report.good, report.as_json()
+    assert report.verdict.delivered > 0
+    assert report.proxy["bytes"] > 0
+
+
+async def test_nodes_that_keep_nothing_lose_answers_and_the_tool_says_so():
+    """One kill of all nodes: whatever was not kept is gone, subscriptions first."""
+    report = await play(
+        replace(
+            SMOKE, kills_max=1, rest_seconds=3.0, settings=ALONE,
+            faults=replace(SMOKE.faults, all_every=1),
+        )
+    )  # fmt: skip
+    assert report.faults == {"kills_of_all": 1}
+    assert report.verdict.lost > 0
+    assert report.losses
+    assert not report.good
+
+
+@pytest.mark.skip(reason="nodes do not replicate yet")
+async def test_five_kills_one_of_them_of_all_nodes_lose_duplicate_and_invent_nothing():
+    report = await play(SMOKE)
+    assert report.good, report.as_json()
+    assert sum(report.faults.values()) == 5
+    assert report.faults["kills_of_all"] == 1
+    assert report.verdict.acknowledged > 0
+
+
+async def test_a_subscriber_killed_over_and_over_has_every_answer_once():
+    report = await play_subscriber_kills(SubscriberOptions(kills=8, life_seconds=(0.0, 1.0), nodes=3, settings=ALONE))
+    assert report.good, report.as_json()
+    assert report.faults["subscribers_killed"] == 8
+    assert report.verdict.delivered > 0

@@ -1,0 +1,234 @@
+"""A real peer behind a driver and a disk that the test drives: nothing is said before it is kept."""
+
+from __future__ import annotations
+
+import errno
+
+import numpy as np
+import pytest
+import structlog
+from failing_files import FailingFiles, QuickFiles
+from slow_disk import Disk, breathe
+
+from p2prdf import hlc
+from p2prdf.columns import ARRAYS
+from p2prdf.peer import Peer, PeerConfig
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.wire import contract
+from p2prdf.wire.codec import FrameCodec
+from p2prdf.wire.messages import Acknowledge, Contact, IndexTriples, Parcel
+from p2prdf_node.driver import TURN_ROWS, Clock, Driver
+from p2prdf_node.journal import Journal
+from p2prdf_node.records import Records
+from p2prdf_node.storage import Storage
+
+OWN = Contact(1, "127.0.0.1", 7400)
+FAR = Contact(1 << 63, "127.0.0.1", 7401)
+
+
+@pytest.fixture(autouse=True)
+def logged():
+    """What is logged, kept from the screen."""
+    with structlog.testing.capture_logs() as lines:
+        yield lines
+
+
+class Outside:
+    """Links, clients and membership in one: keeps what comes out."""
+
+    def __init__(self):
+        self.posted, self.completions, self.lookups, self.admitted = [], [], [], 0
+
+    def post(self, to, parcel):
+        self.posted.append((to, parcel.message))
+
+    def flush(self):
+        pass
+
+    def admit(self):
+        self.admitted += 1
+
+    def notify(self, effect):
+        raise AssertionError("nobody has subscribed")
+
+    def completed(self, effect):
+        self.completions.append(effect.outcome)
+
+    def acknowledged(self):
+        """Transfers of the other peer that were acknowledged to it."""
+        return [n for to, m in self.posted if isinstance(m, Acknowledge) and to == FAR for n in m.transfers]
+
+
+class Wire:
+    """A connection that parcels come on."""
+
+    address = "test"
+
+    def __init__(self):
+        self.holds = set()
+
+    def hold(self, reason):
+        self.holds.add(reason)
+
+    def release(self, reason):
+        self.holds.discard(reason)
+
+
+class Node:
+    """One node without sockets."""
+
+    def __init__(self, directory, *, files=None, queued_bytes_max=1 << 20, compact_bytes_min=1 << 30, alone=True):
+        self.terms = TermDictionary()
+        self.disk = Disk()
+        self.outside = Outside()
+        self.failures = 0
+        self.transfer = 0
+        self.wire = Wire()
+        self.storage = Storage(directory, b"n" * 20, b"c" * 8, files or QuickFiles())
+        self.journal = Journal(
+            self.storage, Records(FrameCodec(self.terms, ARRAYS)), durability="fsync",
+            queued_bytes_max=queued_bytes_max, compact_bytes_min=compact_bytes_min, thread=self.disk,
+        )  # fmt: skip
+        self.peer = Peer(OWN, PeerConfig(roles="all", durable=True), self.terms)
+        self.clock = Clock()
+        self.driver = Driver(self.peer, self.clock, lambda work, _: work.close(), self.journal)
+        self.driver.connect(self.outside, self.outside, self.outside, disk_failed=self._failed)
+        self.driver.restore()
+        if alone:
+            self.driver.submit(contract.OwnersFound(0, (OWN,), complete=True))
+
+    def _failed(self):
+        self.failures += 1
+
+    def triples(self, first, count):
+        s = np.array(self.terms.intern_all(f"<urn:s{n}>" for n in range(first, first + count)), np.uint32)
+        p = np.full(count, self.terms.intern("<urn:p>"), np.uint32)
+        return s, p, s
+
+    def receive(self, first, count):
+        """Have the other peer send triples that are for this one."""
+        self.transfer += 1
+        stamp = hlc.from_seconds(self.clock())
+        times, events = np.full(count, stamp, np.uint64), np.arange(first, first + count, dtype=np.uint64)
+        message = IndexTriples(*self.triples(first, count), times, events, np.full(count, 1, np.uint32))
+        self.driver.receive(Parcel(self.transfer, stamp, message), FAR, self.wire)
+
+    async def close(self):
+        while self.disk.work:
+            await self.disk.turn()
+        await self.journal.settle()
+        self.driver.stop()
+        self.storage.close()
+
+
+async def test_a_parcel_is_acknowledged_when_its_content_is_on_the_disk(tmp_path):
+    node = Node(tmp_path)
+    node.receive(0, 10)
+    await breathe()
+    assert node.peer.status()["triples"] == 10, "the peer is ahead of its disk"
+    assert node.outside.acknowledged() == []
+    node.disk.do()
+    assert node.outside.acknowledged() == []
+    await breathe()
+    assert node.outside.acknowledged() == [1]
+    await node.close()
+
+
+async def test_a_publication_is_done_when_it_is_on_the_disk(tmp_path):
+    node = Node(tmp_path)
+    node.driver.submit(contract.Publish(1, 7, 0, *node.triples(0, 5)))
+    await breathe()
+    assert node.outside.completions == []
+    while node.disk.work:
+        await node.disk.turn()
+    assert [type(each) for each in node.outside.completions] == [contract.Published]
+    await node.close()
+
+
+async def test_while_too_much_waits_for_the_disk_no_turn_is_made_and_connections_are_held(tmp_path):
+    node = Node(tmp_path, queued_bytes_max=100)
+    node.receive(0, 100)
+    await breathe()
+    assert node.journal.full
+    turns = node.driver.counts["turns"]
+    node.receive(100, TURN_ROWS)
+    node.receive(100 + TURN_ROWS, 1)
+    await breathe()
+    assert node.driver.counts["turns"] == turns
+    assert node.driver.counts["turns_put_off"] >= 1
+    assert node.wire.holds == {"turn"}
+    assert node.peer.status()["triples"] == 100
+    await node.disk.turn()
+    assert node.wire.holds == set()
+    assert node.peer.status()["triples"] == 101 + TURN_ROWS
+    assert node.outside.acknowledged() == [1]
+    await node.close()
+    assert node.outside.acknowledged() == [1, 2, 3]
+
+
+async def test_on_a_full_disk_nothing_is_acknowledged_until_there_is_room(tmp_path, monkeypatch):
+    monkeypatch.setattr("p2prdf_node.journal.RETRY_SECONDS", 0.0)
+    files = FailingFiles()
+    node = Node(tmp_path, files=files)
+    files.fail("sync", errno.ENOSPC)
+    node.receive(0, 10)
+    await breathe()
+    await node.disk.turn()
+    node.receive(10, 10)
+    await breathe()
+    assert node.outside.posted == []
+    assert node.journal.full
+    files.errors.clear()
+    await node.close()
+    assert node.outside.acknowledged() == [1, 2]
+
+
+async def test_after_an_error_of_the_disk_nothing_is_said_any_more(tmp_path):
+    files = FailingFiles()
+    node = Node(tmp_path, files=files)
+    files.fail("sync", errno.EIO)
+    node.receive(0, 10)
+    await breathe()
+    await node.disk.turn()
+    files.errors.clear()
+    node.receive(10, 10)
+    await breathe()
+    assert not node.disk.work
+    assert node.outside.posted == []
+    assert node.failures == 1
+    await node.close()
+
+
+async def test_a_peer_takes_back_what_it_held(tmp_path):
+    first = Node(tmp_path)
+    for start in range(0, 300, 100):
+        first.receive(start, 100)
+        await breathe()
+    await first.close()
+    again = Node(tmp_path)
+    status = again.peer.status()
+    assert (status["triples"], status["terms"]) == (300, 301)
+    assert again.journal.status()["restored"]["bytes"] > 0
+    again.receive(0, 300)
+    await breathe()
+    assert again.peer.status()["triples"] == 300, "it knows them"
+    await again.close()
+
+
+async def test_a_peers_snapshot_takes_the_place_of_its_log(tmp_path, monkeypatch):
+    monkeypatch.setattr("p2prdf_node.journal.PAUSE_SECONDS", 0.0)
+    first = Node(tmp_path, compact_bytes_min=20_000)
+    count = 0
+    while not first.journal.status()["written"]["compactions"]:
+        assert count < 100_000
+        first.receive(count, 50)
+        count += 50
+        for _ in range(3):
+            await breathe()
+            if first.disk.work:
+                first.disk.do()
+    await first.close()
+    assert len(list(tmp_path.glob("*.snapshot"))) == 1
+    again = Node(tmp_path)
+    assert again.peer.status()["triples"] == count
+    await again.close()

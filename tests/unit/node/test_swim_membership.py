@@ -1,0 +1,300 @@
+"""What is particular to members of a view: its packets, the way in, knocks, clocks, and what strangers can do."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import socket
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from overlay_nodes import QUICK, VIEW, Node, all_know_all, overlay, until
+
+from p2prdf.errors import RemoteProtocolError
+from p2prdf.overlay.swim_messages import (
+    BUCKETS,
+    NEWS_BYTES_MAX,
+    Answer,
+    AskProbe,
+    Compare,
+    Gossip,
+    Packet,
+    Probe,
+    Record,
+    Report,
+    Share,
+    State,
+)
+from p2prdf.overlay.swim_table import pages
+from p2prdf.wire.contract import OwnersFound
+from p2prdf.wire.messages import Contact
+from p2prdf_node import envelopes, swim_membership
+from p2prdf_node.swim_codec import DATAGRAM_BYTES_MAX, decode, encode
+
+# --- packets -------------------------------------------------------------------------------------
+
+U64 = (1 << 64) - 1
+hosts = st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6)).map(str)
+contacts = st.builds(Contact, st.integers(0, U64), hosts, st.integers(1, 65_535))
+zones = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=63)
+records = st.builds(Record, contacts, zones, st.integers(0, (1 << 62) - 1), st.sampled_from(State))
+numbers = st.integers(0, U64)
+messages = st.one_of(
+    st.builds(Probe, numbers), st.builds(Answer, numbers), st.builds(AskProbe, numbers, contacts),
+    st.builds(Report, numbers, st.booleans()), st.just(Gossip()), st.just(Share()),
+    st.builds(Compare, st.tuples(*[numbers] * BUCKETS), st.booleans()),
+)  # fmt: skip
+packets = st.builds(Packet, records, numbers, messages, st.lists(records, max_size=6).map(tuple))
+
+
+@settings(deadline=None)
+@given(packets)
+def test_what_is_encoded_is_decoded(packet):
+    assert decode(encode(packet)) == packet
+
+
+@settings(deadline=None)
+@given(packets, st.data())
+def test_damaged_packets_are_refused_or_are_packets(packet, data):
+    body = bytearray(encode(packet))
+    for _ in range(data.draw(st.integers(1, 3))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        assert isinstance(decode(bytes(body)), Packet)
+    except RemoteProtocolError as error:
+        assert str(error).startswith("not a packet of a view: ")
+
+
+def test_the_longest_packets_fit_into_a_datagram():
+    longest = Record(Contact(U64, "2001:db8:1111:2222:3333:4444:5555:6666", 65_535), "z" * 63, 1 << 61, State.LEFT)
+    (first, *_) = pages([longest] * 50)
+    assert sum(record.bytes for record in first) <= NEWS_BYTES_MAX
+    shortest = dataclasses.replace(longest, zone="", contact=Contact(U64, "::1", 65_535))
+    (many, *_) = pages([shortest] * 50)
+    for news, message in (
+        (first, Share()),
+        (many, Share()),
+        (first[:-3], Compare((U64,) * BUCKETS, reply=True)),
+        (first, AskProbe(U64, longest.contact)),
+    ):
+        assert sum(record.bytes for record in news) <= NEWS_BYTES_MAX - (288 if isinstance(message, Compare) else 0)
+        assert len(encode(Packet(longest, U64, message, news))) <= DATAGRAM_BYTES_MAX
+
+
+# --- the way in ----------------------------------------------------------------------------------
+
+
+async def test_the_first_node_begins_a_view_at_once_and_is_told_that_it_is_all():
+    async with overlay(1, VIEW) as (node,):
+        await until(lambda: node.found, seconds=0.5)
+        assert node.found == [OwnersFound(node.key, (node.member.contact,), complete=True)]
+        assert await node.member.find_owners(7) == OwnersFound(7, (node.member.contact,), complete=True)
+
+
+async def test_a_node_that_is_its_own_only_bootstrap_is_the_first():
+    node = Node(VIEW)
+    node.member._doors._bootstrap = (f"127.0.0.1:{node.port}",)
+    await node.start()
+    try:
+        await until(lambda: node.found, seconds=0.5)
+    finally:
+        await node.crash()
+
+
+async def test_nodes_that_bootstrap_by_each_other_do_not_wait_for_ever(monkeypatch):
+    monkeypatch.setattr(swim_membership, "CREATE_SECONDS", 0.2)
+    monkeypatch.setattr(swim_membership, "RETRY_SECONDS_MAX", 0.2)
+    nodes = [Node(VIEW) for _ in range(3)]
+    for place, node in enumerate(nodes):
+        node.member._doors._bootstrap = (f"127.0.0.1:{nodes[place - 1].port}",)
+    for node in nodes:
+        await node.start()
+    try:
+        await until(lambda: all_know_all(nodes))
+    finally:
+        for node in nodes:
+            await node.crash()
+
+
+async def test_all_is_told_before_that_it_is_all_with_everybodys_zone():
+    """The peer gets each contact, and once the whole ring."""
+    nodes = [Node(dataclasses.replace(VIEW, zone="z0"))]
+    nodes += [Node(dataclasses.replace(VIEW, zone=f"z{number}"), bootstrap=nodes[:1]) for number in range(1, 5)]
+    try:
+        for node in nodes:
+            await node.start()
+            await until(lambda node=node: node.found)
+        for number, node in enumerate(nodes):
+            (found,) = node.found
+            assert found.complete
+            assert len(found.contacts) >= number + 1
+        await until(lambda: all_know_all(nodes))
+        for node in nodes:
+            others = {other.key: f"z{number}" for number, other in enumerate(nodes) if other is not node}
+            assert node.zones == others
+            found = await node.member.find_owners(12345)
+            assert {contact.key for contact in found.contacts} == {node.key, *others}
+    finally:
+        for node in nodes:
+            await node.crash()
+
+
+async def test_lookups_wait_for_the_view_and_those_of_a_stopped_node_end():
+    async with overlay(1, VIEW) as (first,):
+        late = Node(VIEW, bootstrap=[first])
+        await late.member.start(late.socket)
+        waiting = asyncio.create_task(late.member.find_owners(7))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        late.spawn(late.member.run(), "run")
+        assert {contact.key for contact in (await waiting).contacts} == {first.key, late.key}
+        early = Node(VIEW, bootstrap=[first])
+        await early.member.start(early.socket)
+        unanswered = asyncio.create_task(early.member.find_owners(8))
+        await asyncio.sleep(0)
+        early.member.stop()
+        assert (await unanswered).contacts == (await early.member.find_owners(8)).contacts == ()
+        await late.crash()
+        await early.crash()
+
+
+async def test_two_peers_of_one_position_are_not_let_into_one_view(capsys):
+    async with overlay(2, VIEW) as (first, second):
+        await until(lambda: all_know_all([first, second]))
+        one, twin = (Node(VIEW, bootstrap=[other], name=b"twin") for other in (first, second))
+        await one.start()
+        await until(lambda: all_know_all([first, second, one]))
+        await twin.start()
+        try:
+            await until(lambda: twin.member.fenced)
+            assert "another live node" in twin.member.fenced
+            assert "position_taken" in capsys.readouterr().out
+            assert one.member.contact in second.member.contacts()
+            assert first.member.fenced is None
+        finally:
+            await one.crash()
+            await twin.crash()
+
+
+# --- knocks and clocks ---------------------------------------------------------------------------
+
+
+async def test_a_refused_connection_is_death_at_once_and_a_port_that_listens_is_time_to_object():
+    config = dataclasses.replace(VIEW, ping_seconds=0.5, ping_timeout_seconds=0.1, ping_strikes=20)
+    async with overlay(3, config) as nodes:
+        await until(lambda: all_know_all(nodes))
+        with socket.create_server(("127.0.0.1", nodes[2].port)):  # its kernel accepts for it
+            await nodes[2].crash()
+            nodes[0].member.suspect(nodes[2].key)
+            await asyncio.sleep(0.4)
+            assert nodes[2].key in nodes[0].known
+        asked_at = time.monotonic()
+        nodes[0].member.suspect(nodes[2].key)
+        await until(lambda: nodes[2].key not in nodes[0].known)
+        assert time.monotonic() - asked_at < 2, "not ten seconds"
+        await until(lambda: nodes[2].key not in nodes[1].known, seconds=2)
+        assert nodes[0].member._knocks == {}
+
+
+async def test_a_node_with_a_wrong_clock_fences_itself_and_the_others_do_not():
+    nodes = [Node(VIEW)]
+    nodes += [Node(VIEW, bootstrap=nodes[:1]) for _ in range(3)]
+    right = nodes[3].member._clock
+    nodes[3].member._clock = lambda: right() + 0.7
+    try:
+        for node in nodes:
+            await node.start()
+        await until(lambda: all_know_all(nodes) and nodes[3].member.fenced)
+        assert "this node's clock differs" in nodes[3].member.fenced
+        assert [node.member.fenced for node in nodes[:3]] == [None] * 3
+        status = nodes[3].member.status()
+        assert status["fenced"] == nodes[3].member.fenced
+        measured = [each["offset_seconds"] for each in status["members"] if each["offset_seconds"] is not None]
+        assert measured == pytest.approx([-0.7] * len(measured), abs=0.1)
+        assert measured
+    finally:
+        for node in nodes:
+            await node.crash()
+
+
+async def test_a_lone_node_whose_clock_is_so_wrong_that_nobody_can_read_it_takes_no_work(monkeypatch):
+    async with overlay(1, VIEW) as (node,):
+        await until(lambda: node.found)
+        assert node.member.fenced is None
+        other = envelopes.Envelopes(VIEW.seal_key, 5, "kademlia view")
+        wall = time.time
+        monkeypatch.setattr(time, "time", lambda: wall() - 60)
+        old = other.seal(b"x", 0)
+        monkeypatch.setattr(time, "time", wall)
+        node.member.received(old, ("127.0.0.1", 9))
+        assert "their clocks differ too much" in node.member.fenced
+        monkeypatch.setattr(swim_membership, "STRANGE_SECONDS", 0.0)
+        assert node.member.fenced is None
+
+
+# --- strangers -----------------------------------------------------------------------------------
+
+SELF = Record(Contact(5, "127.0.0.1", 9), "", 1 << 40, State.ALIVE)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\xc1",
+        b"\x91" * 2000,
+        b"\x00" * 40,
+        encode(Packet(SELF, 0, Probe(1), ()))[:-1],
+        encode(Packet(dataclasses.replace(SELF, contact=Contact(5, "127.0.0.1", 0)), 0, Probe(1), ())),
+        encode(Packet(dataclasses.replace(SELF, contact=Contact(5, "nowhere", 9)), 0, Probe(1), ())),
+        encode(Packet(dataclasses.replace(SELF, zone="z" * 64), 0, Probe(1), ())),
+        encode(Packet(dataclasses.replace(SELF, incarnation=1 << 63), 0, Probe(1), ())),
+        encode(Packet(SELF, 0, Compare((1, 2), reply=False), ())),
+    ],
+)
+async def test_even_a_member_cannot_say_what_is_no_packet(payload):
+    """Sealed with the right key, and still refused without an answer or an unhandled error."""
+    async with overlay(1, VIEW) as (node,):
+        await until(lambda: node.found)
+        failures = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        other = envelopes.Envelopes(VIEW.seal_key, 5, "kademlia view")
+        node.member.received(other.seal(payload, node.key), ("127.0.0.1", 9))
+        assert node.member.status()["datagrams_refused"]["malformed"] == 1
+        assert node.known == set()
+        assert failures == []
+
+
+async def test_what_members_say_of_others_is_bounded_by_the_view():
+    async with overlay(1, VIEW) as (node,):
+        await until(lambda: node.found)
+        other = envelopes.Envelopes(VIEW.seal_key, 5, "kademlia view")
+        for first in range(1, 1500, 15):
+            news = tuple(
+                Record(Contact(number << 20, "127.0.0.1", 9), "", 1 << 40, State.ALIVE)
+                for number in range(first, first + 15)
+            )
+            node.member.received(other.seal(encode(Packet(SELF, 0, Gossip(), news)), node.key), ("127.0.0.1", 9))
+        assert len(node.known) == 999
+        assert "more nodes than a view can hold" in node.member.fenced
+        assert (await node.member.find_owners(7)).contacts == ()
+        assert len(node.member._knocks) <= swim_membership.KNOCKS_MAX
+
+
+@pytest.mark.parametrize("configs", [(VIEW, QUICK), (QUICK, VIEW)], ids=["view first", "overlay first"])
+async def test_a_node_without_a_view_is_told_from_a_silent_one(configs, capsys):
+    first = Node(configs[0])
+    second = Node(configs[1], bootstrap=[first])
+    await first.start()
+    await second.start()
+    try:
+        await until(lambda: all(node.member.status()["datagrams_refused"]["overlay"] for node in (first, second)))
+        out = capsys.readouterr().out
+        assert "setting membership: it is view for this node, for the node there overlay" in out
+        assert "setting membership: it is overlay for this node, for the node there view" in out
+        assert first.known == second.known == set()
+    finally:
+        await first.crash()
+        await second.crash()
