@@ -14,33 +14,53 @@ The stamp.  A subscription counts triples published in the millisecond of its st
 paper's pubT >= subscrT does; but if an answer is already recorded with such a young ``oldest``
 (or the roles had to be advertised first), the exact clock is taken: it is after everything that
 led to what is recorded, so no answer owed to the newcomer has gone by.
+
+Replicas.  Each replica of a home keeps all of this.  Only one of them, the primary, makes subscriptions, delivers
+and ends them; the others take in its *records*.  All that is kept grows only: subscriptions and answers are added,
+answers become acknowledged, subscriptions become ended and stay so.  So records may come in any order and more
+than once, from the primary, from repair or from a former life.  The one thing that changes, where a subscription
+is delivered, is stamped, and the later stamp counts.
+
+Ended names are remembered for a day, so that a replica that was away cannot bring a subscription
+back.  One that was away for longer brings back what will end again with its lease.
 """
 
 from __future__ import annotations
 
+import enum
 import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from p2prdf import keys
+from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_list
+from p2prdf.continuous.ends import Ends
+from p2prdf.errors import RemoteProtocolError
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, make_plan
 from p2prdf.store.result_log import Chunk, ResultLog
 from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription
 
 __all__ = [
-    "GROUP_BITS", "SUBSCRIPTION_BITS", "Group", "Home", "Subscription", "group_home", "home_key",
+    "GROUP_BITS", "SUBSCRIPTION_BITS", "Group", "Home", "Known", "Subscription", "group_home", "home_key",
     "subscription_home",
 ]  # fmt: skip
 
 GROUP_BITS = 16
 """Low bits of a group's identity that tell its generations apart; the rest is its home key."""
 
-ENDED_MAX = 100_000
-"""Ended subscriptions that are remembered."""
-
 SUBSCRIPTION_BITS = 20
 """Low bits of a subscription's number that tell those of one query apart."""
+
+
+class Known(enum.IntEnum):
+    """What a replica knows of a group or subscription."""
+
+    UNKNOWN = 0
+    """Nothing, although it has compared what it keeps with others."""
+    UNSURE = 1
+    """Nothing yet."""
+    LIVES = 2
+    ENDED = 3
 
 
 def home_key(query: ConjunctiveQuery, algorithm: Algorithm, *, per_event: bool = False) -> keys.Key:
@@ -62,7 +82,7 @@ def subscription_home(subscription: int) -> int:
     return subscription >> SUBSCRIPTION_BITS << SUBSCRIPTION_BITS
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Subscription:
     """One subscriber's interest in a group."""
 
@@ -70,6 +90,7 @@ class Subscription:
     group: Group
     subscriber: Contact
     request: int
+    """By which it was opened or attached at its subscriber's peer."""
     names: tuple[str, ...]
     since: int
     lease_seconds: float
@@ -77,16 +98,18 @@ class Subscription:
     log: ResultLog
     opened_by: tuple[int, int]
     """The peer and the number of the request that opened it."""
+    changed: int
+    """Stamps where it is delivered."""
+    slot: int
+    """Names it among those of this peer."""
     epoch: int = 0
     """Names the numbering of what is handed out now."""
-    opening: bool = True
+    opening: bool = False
     """Not yet known to be installed at all its owners."""
-    speaking: bool = False
-    """Whether it is delivered from here: this peer is the primary of the home, and in step."""
-    changed: int = 0
-    """Stamp of the last change of its record; 0: not recorded yet."""
-    adopted: bool = False
-    """Known from another replica's record alone: perhaps not installed everywhere."""
+    installed: bool = False
+    """Whether this peer has seen to it, in this life, that it is installed."""
+    delivered: bool = False
+    """Whether this peer hands out its answers."""
     cut_off: bool = False
     """Its subscriber's peer is believed to be gone: nothing is sent."""
 
@@ -116,7 +139,7 @@ class Group:
 
 
 class Home:
-    """Groups and subscriptions that live at one peer.  Pure bookkeeping: the peer does the sending."""
+    """Groups and subscriptions kept at one peer.  Pure bookkeeping: the peer does the sending."""
 
     def __init__(
         self, columns: Columns, *, log_rows_max: int, log_characters_max: int = 1 << 62,
@@ -128,18 +151,21 @@ class Home:
         self._log_characters_max = log_characters_max
         self._characters_of = characters_of
         self.groups: dict[int, Group] = {}
+        """By home key: the group that new subscriptions of the query join."""
         self._by_identity: dict[int, Group] = {}
         self.subscriptions: dict[int, Subscription] = {}
+        self.by_slot: dict[int, Subscription] = {}
+        self.ends = Ends()
         self._opened: dict[tuple[int, int], int] = {}
         self._leases: list[tuple[float, int]] = []
         self._names = 0
-        self._ended_groups: dict[int, None] = {}
-        self.ended: dict[int, int] = {}
-        """Subscriptions that have ended, the last ``ENDED_MAX``, and for each the group that ended with it, or 0."""
-        self.changes = 0
-        """Grows with everything that other replicas should know."""
+        self._slots = 0
+        self.version = 0
+        """Changes with everything that other replicas should know."""
         self.answers = 0
         self.repeated = 0
+
+    # --- finding ---------------------------------------------------------------------------------
 
     def find(self, identity: int) -> Group | None:
         """Return the live group of this identity."""
@@ -149,6 +175,14 @@ class Home:
         """Return what an opening has led to, if it came before (it is sent again when in doubt)."""
         number = self._opened.get((subscriber.key, request))
         return None if number is None else self.subscriptions.get(number)
+
+    def known(self, name: int, *, subscription: bool) -> Known:
+        """Return what is known of a group or subscription here."""
+        if name in (self.subscriptions if subscription else self._by_identity):
+            return Known.LIVES
+        return Known.ENDED if self.ends.has(name, subscription=subscription) else Known.UNKNOWN
+
+    # --- making ----------------------------------------------------------------------------------
 
     def _name(self, stamp: int, bits: int) -> int:
         """Return the low bits of a new name: not among the last 65,000 of this home.
@@ -166,6 +200,8 @@ class Home:
         if group is not None:
             return group, False
         identity = group_home(opening.key) | self._name(stamp, GROUP_BITS)
+        while self.known(identity, subscription=False) is not Known.UNKNOWN:
+            identity = group_home(opening.key) | self._name(stamp, GROUP_BITS)
         group = Group(
             opening.key, identity, opening.query, Algorithm(opening.algorithm), opening.per_event
         )
@@ -175,102 +211,137 @@ class Home:
 
     def subscribe(self, group: Group, opening: OpenSubscription, since: int, now: float) -> Subscription:
         """Add a subscription to a group whose plan is known."""
-        identity = subscription_home(opening.key) | self._name(since, SUBSCRIPTION_BITS)
-        while identity in self.subscriptions:
-            identity = subscription_home(opening.key) | self._name(since, SUBSCRIPTION_BITS)
-        subscription = Subscription(
-            identity, group, opening.subscriber, opening.request, opening.query.names, since, opening.lease_seconds,
-            now + opening.lease_seconds, ResultLog(self._columns, self._log_rows_max, self._log_characters_max),
-            (opening.subscriber.key, opening.request),
-        )  # fmt: skip
+        number = subscription_home(opening.key) | self._name(since, SUBSCRIPTION_BITS)
+        while self.known(number, subscription=True) is not Known.UNKNOWN:
+            number = subscription_home(opening.key) | self._name(since, SUBSCRIPTION_BITS)
         group.since_min = min(group.since_min, since) if group.subscriptions else since
         group.since_max = max(group.since_max, since)
-        group.subscriptions[identity] = subscription
-        self.subscriptions[identity] = subscription
-        self._opened[subscription.opened_by] = identity
-        heapq.heappush(self._leases, (subscription.lease_until, identity))
+        opened_by = (opening.subscriber.key, opening.request)
+        subscription = self._add(
+            group, number, opening.subscriber, opening.request, opening.query.names, since,
+            opening.lease_seconds, opened_by, since, now,
+        )  # fmt: skip
+        subscription.opening = subscription.installed = True
         return subscription
 
-    def adopt(self, record: KeepSubscription, now: float) -> tuple[Subscription | None, bool]:
-        """Take in a record of another replica; return the subscription (None: ended), and whether that is news."""
-        if record.subscription in self.ended or record.group in self._ended_groups:
+    def _add(
+        self, group: Group, number: int, subscriber: Contact, request: int, names: tuple[str, ...], since: int,
+        lease_seconds: float, opened_by: tuple[int, int], changed: int, now: float,
+    ) -> Subscription:  # fmt: skip
+        self._slots += 1
+        subscription = Subscription(
+            number, group, subscriber, request, names, since, lease_seconds, now + lease_seconds,
+            ResultLog(self._columns, self._log_rows_max, self._log_characters_max),
+            opened_by, changed, self._slots,
+        )  # fmt: skip
+        group.subscriptions[number] = subscription
+        self.subscriptions[number] = subscription
+        self.by_slot[self._slots] = subscription
+        self._opened[opened_by] = number
+        self.version += 1
+        heapq.heappush(self._leases, (subscription.lease_until, number))
+        return subscription
+
+    # --- records ---------------------------------------------------------------------------------
+
+    def record_of(self, subscription: Subscription) -> KeepSubscription:
+        """Return what another replica needs to know of a subscription, but for its answers."""
+        group = subscription.group
+        assert group.plan is not None
+        query = ConjunctiveQuery(
+            group.query.patterns, group.query.constants, group.query.answer, subscription.names,
+            group.query.distinct, group.query.filters,
+        )  # fmt: skip
+        return KeepSubscription(
+            group.identity, query, group.algorithm.value, group.per_event, group.plan.order, *subscription.opened_by,
+            group.since_min, group.since_max, group.youngest, subscription.number, subscription.since,
+            subscription.lease_seconds, subscription.subscriber, subscription.request, subscription.changed,
+        )  # fmt: skip
+
+    def keep(self, record: KeepSubscription, now: float) -> tuple[Subscription | None, bool]:
+        """Take in a record; return its subscription, and whether anything in it was news here.
+
+        None if the subscription, or its group, is ended.  Raises RemoteProtocolError if it belongs to another query.
+        """
+        if self.ends.has(record.subscription, subscription=True) or self.ends.has(record.group, subscription=False):
             return None, False
-        group = self._by_identity.get(record.group)
-        if group is None:
-            algorithm = Algorithm(record.algorithm)
-            plan = make_plan(record.query, record.order, algorithm, per_event=record.per_event)
-            group = Group(
-                group_home(record.group), record.group, record.query, algorithm, record.per_event, plan,
-                since_min=record.since_min,
-            )  # fmt: skip
-            self.groups.setdefault(group.key, group)
-            self._by_identity[record.group] = group
-        before = (group.since_min, group.since_max)
-        group.since_min = min(group.since_min, record.since_min)
+        group = self._by_identity.get(record.group) or self._group_of(record)
+        first = not group.subscriptions
+        group.since_min = record.since_min if first else min(group.since_min, record.since_min)
         group.since_max = max(group.since_max, record.since_max)
         group.youngest = max(group.youngest, record.youngest)
-        news = before != (group.since_min, group.since_max)
-        known = self.subscriptions.get(record.subscription)
-        if known is None:
-            known = Subscription(
-                record.subscription, group, record.subscriber, record.request, record.query.names, record.since,
-                record.lease_seconds, now + record.lease_seconds,
-                ResultLog(self._columns, self._log_rows_max, self._log_characters_max),
-                (record.opener, record.opening), opening=False, adopted=True,
-            )  # fmt: skip
-            group.subscriptions[known.number] = self.subscriptions[known.number] = known
-            self._opened[known.opened_by] = known.number
-            heapq.heappush(self._leases, (known.lease_until, known.number))
-        if record.changed > known.changed:
-            known.changed, known.subscriber, known.request = record.changed, record.subscriber, record.request
-            news = True
-        self.changes += news
-        return known, news
+        held = self.subscriptions.get(record.subscription)
+        if held is None:
+            return self._add(
+                group, record.subscription, record.subscriber, record.request, record.query.names, record.since,
+                record.lease_seconds, (record.opener, record.opening), record.changed, now,
+            ), True  # fmt: skip
+        if record.changed <= held.changed:
+            return held, False
+        held.subscriber, held.request, held.changed = record.subscriber, record.request, record.changed
+        self.version += 1
+        return held, True
 
-    def end(self, number: int, group: int) -> bool:
-        """Take in that a subscription has ended, and with it a group (or 0); return whether that is news."""
-        if number in self.ended:
-            return False
-        self.close(number)
-        if group:
-            known = self._by_identity.get(group)
-            if known is not None:
-                self.drop(known)
-        self.note_end(number, group)
-        return True
+    def _group_of(self, record: KeepSubscription) -> Group:
+        """Return a new group as a record tells it."""
+        algorithm = Algorithm(record.algorithm)
+        key = home_key(record.query, algorithm, per_event=record.per_event)
+        if not key == subscription_home(record.subscription) == subscription_home(record.group):
+            raise RemoteProtocolError(f"subscription {record.subscription:016x} is recorded for another query")
+        plan = make_plan(record.query, record.order, algorithm, per_event=record.per_event)
+        group = Group(key, record.group, record.query, algorithm, record.per_event, plan)
+        self._by_identity[group.identity] = group
+        self.groups.setdefault(key, group)
+        return group
 
-    def note_end(self, number: int, group: int) -> None:
-        """Remember that a subscription has ended, and with it a group, or 0."""
-        self.changes += 1
-        self.ended[number] = group
-        if group:
-            self._ended_groups[group] = None
-        if len(self.ended) > ENDED_MAX:
-            gone = self.ended.pop(next(iter(self.ended)))
-            self._ended_groups.pop(gone, None)
+    def deliver_to(self, subscription: Subscription, subscriber: Contact, request: int, stamp: int) -> None:
+        """Note that a subscription is delivered to a peer from now on, as it asked by ``request``."""
+        subscription.subscriber, subscription.request = subscriber, request
+        subscription.changed = max(stamp, subscription.changed + 1)
+        self.version += 1
 
-    def has_ended(self, group: int) -> bool:
-        """Return whether a group is known to have ended."""
-        return group in self._ended_groups
+    # --- ending ----------------------------------------------------------------------------------
 
-    def renew(self, number: int, now: float) -> None:
-        """Let a subscription live for another lease, whose primary is another peer."""
-        subscription = self.subscriptions[number]
-        subscription.lease_until = now + subscription.lease_seconds
-        heapq.heappush(self._leases, (subscription.lease_until, number))
-
-    def close(self, number: int) -> Group | None:
-        """End a subscription; return its group if that was the last one."""
-        subscription = self.subscriptions.pop(number, None)
+    def close(self, number: int, stamp: int) -> Group | None:
+        """End a subscription; return its group if that was the last one, which ends it too."""
+        subscription = self._forget(number)
         if subscription is None:
             return None
-        self._opened.pop(subscription.opened_by, None)
+        self.ends.add(number, stamp, subscription=True)
         group = subscription.group
-        del group.subscriptions[number]
         if group.subscriptions or group.waiting:
             return None
         self.drop(group)
+        self.ends.add(group.identity, stamp, subscription=False)
         return group
+
+    def take_end(self, name: int, stamp: int, *, subscription: bool) -> list[Subscription]:
+        """Note that another replica ended something; return subscriptions that are left without their group.
+
+        There are such only if two replicas took themselves for the primary, and one ended the group while the
+        other let somebody join it.  Their rows are gone, so all that can be done is to tell.
+        """
+        self.ends.add(name, stamp, subscription=subscription)
+        self.version += 1
+        if subscription:
+            held = self._forget(name)
+            if held is not None and not held.group.subscriptions and not held.group.waiting:
+                self.drop(held.group)
+            return []
+        group = self._by_identity.get(name)
+        if group is None:
+            return []
+        self.drop(group)
+        return list(group.subscriptions.values())
+
+    def _forget(self, number: int) -> Subscription | None:
+        subscription = self.subscriptions.pop(number, None)
+        if subscription is not None:
+            self._opened.pop(subscription.opened_by, None)
+            del subscription.group.subscriptions[number]
+            del self.by_slot[subscription.slot]
+            self.version += 1
+        return subscription
 
     def drop(self, group: Group) -> None:
         """Forget a group."""
@@ -278,8 +349,18 @@ class Home:
             del self.groups[group.key]
         self._by_identity.pop(group.identity, None)
 
+    def live_groups(self) -> list[Group]:
+        """Return all groups that live."""
+        return list(self._by_identity.values())
+
+    # --- leases ----------------------------------------------------------------------------------
+
+    def renew(self, subscription: Subscription, now: float) -> None:
+        """Let a subscription live for another lease."""
+        subscription.lease_until = now + subscription.lease_seconds
+
     def expired(self, now: float) -> list[int]:
-        """Return the subscriptions whose lease ran out."""
+        """Return the subscriptions whose lease ran out.  Whoever lives on is to be renewed."""
         found = []
         while self._leases and self._leases[0][0] <= now:
             _, number = heapq.heappop(self._leases)
@@ -288,6 +369,7 @@ class Home:
                 continue
             if subscription.lease_until <= now:
                 found.append(number)
+                heapq.heappush(self._leases, (now + subscription.lease_seconds, number))  # if it is kept after all
             else:  # renewed meanwhile: look again then
                 heapq.heappush(self._leases, (subscription.lease_until, number))
         return found
@@ -295,7 +377,11 @@ class Home:
     @property
     def deadline(self) -> float | None:
         """When to look for leases that ran out."""
+        while self._leases and self._leases[0][1] not in self.subscriptions:
+            heapq.heappop(self._leases)
         return self._leases[0][0] if self._leases else None
+
+    # --- answers ---------------------------------------------------------------------------------
 
     def record(
         self, group: Group, identity: Column, oldest: Column, born: Column, bindings: tuple[Column, ...]
@@ -305,7 +391,6 @@ class Home:
         if not count:
             return []
         self.answers += count
-        self.changes += 1
         oldests = as_list(oldest)
         group.youngest = max(group.youngest, max(oldests))
         last = min(oldests)
@@ -326,7 +411,28 @@ class Home:
                 touched.append(subscription)
                 most = max(most, new)
         self.repeated += count - most
+        if touched:
+            self.version += 1
         return touched
+
+    def owe(self, subscription: Subscription, identity: Column, born: Column, bindings: tuple[Column, ...]) -> bool:
+        """Take in answers that another replica owes a subscription; return whether any is new here."""
+        new = subscription.log.append(identity, born, bindings, self._characters_of(bindings))
+        if new:
+            self.version += 1
+        return bool(new)
+
+    def acknowledge(self, subscription: Subscription, identity: Column) -> Column:
+        """Note that a subscriber is done with answers; return the identities of those of which that is news."""
+        done = subscription.log.acknowledge(identity)
+        if len(done):
+            self.version += 1
+        return done
+
+    def expire_answers(self, now: float, age_seconds: float) -> list[Subscription]:
+        """Drop answers that are too old to be told; return the subscriptions that lost some."""
+        before = hlc.from_seconds(max(0.0, now - age_seconds))
+        return [each for each in self.subscriptions.values() if each.log.expire(before)]
 
     def chunks(self, subscription: Subscription, *, window: int, chunk_max: int) -> Iterable[Chunk]:
         """Hand out what a subscription may be told now."""

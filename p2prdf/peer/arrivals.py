@@ -98,6 +98,10 @@ class Arrivals:
             for key in keys[: KEYS_MAX - len(noted)]:
                 noted[key] = None
 
+    def refuse(self) -> None:
+        """Leave the transfer in hand to be sent again: it cannot be taken in yet."""
+        self.current = None
+
     def end(self) -> None:
         """Note that the transfer in hand was taken in; unless something of it is passed on, it is done."""
         current, self.current = self.current, None

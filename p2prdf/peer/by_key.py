@@ -20,13 +20,17 @@ class ByKey:
         self._to_self = to_self
 
     def at_owner(self, key: int, message: Message, sender: Contact) -> bool:
-        """Return whether this peer owns ``key``; if not, pass the message on to who does."""
+        """Return whether this peer owns ``key``; if not, pass the message on to who does.
+
+        While views of the ring disagree it may find nobody.  Without replicas this peer is as good as any then.
+        With replicas it is not: only the primary may say that something does not exist.  Who asked asks again.
+        """
         config = self._exchange.config
-        if message.hops >= config.hops_max:  # type: ignore[union-attr]  # only routed messages come here
-            return True
         owner = as_list(self._exchange.closest_known([key]))[0]
         if owner == 0:
             return True
+        if message.hops >= config.hops_max:  # type: ignore[union-attr]  # only routed messages come here
+            return not self._exchange.replicated
         self._exchange.pass_on(sender, self._exchange.contact(owner), message)
         return False
 

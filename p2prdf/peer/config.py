@@ -85,6 +85,12 @@ class PeerConfig:
     answers_pending_max: int = 1_000_000
     """Solutions kept for a subscriber; beyond that the oldest are dropped and the gap is told."""
 
+    answers_pending_characters_max: int = 512 << 20
+    """Characters of text of these, about; beyond that the oldest are dropped too."""
+
+    answers_age_seconds: float = 7 * 86_400.0
+    """Solutions whose youngest triple is older are dropped, acknowledged or not; so is the gap told."""
+
     group_lease_seconds: float = 300.0
     """How long state lives at a peer before it asks the group's home whether it still matters."""
 

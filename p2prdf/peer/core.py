@@ -33,9 +33,9 @@ from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
 from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.home_copies import HOME, HomeKind
+from p2prdf.peer.home_items import HomeItems
 from p2prdf.peer.host import Host
-from p2prdf.peer.items import table_kinds
+from p2prdf.peer.items import HOME, table_kinds
 from p2prdf.peer.repair import Kind, Repair
 from p2prdf.peer.roles import Roles
 from p2prdf.peer.takeover import Takeover
@@ -92,13 +92,12 @@ class Peer:
         )
         self._entry = Entry(self._exchange, self._engine, self._host, lambda: self._roles.used)
         self._engine.roles = self._roles
-        home = HomeKind(self._host.home, self._host.copies, self._exchange)
-        self._kinds = [*table_kinds(self._tables, self._engine), home]
+        home_items = HomeItems(HOME, self._host.home, columns, self._engine.cutter)
+        self._kinds: list[Kind] = [home_items, *table_kinds(self._tables, self._engine)]
         self._repair = Repair(self._exchange, self._kinds, (HOME,), lambda: self._engine.strays)
         self._repair.view_changed(gained=True)
         self._repair.on_in_step = self._host.view_changed
         self._exchange.in_step = lambda: self._repair.in_step
-        self._host.copies.again = self._handle
         self._takeover = Takeover(self._exchange, self._engine)
         self._view = 0
         self._members: set[int] = set()
@@ -248,6 +247,7 @@ class Peer:
         ended = self._tables.ended_groups()
         if ended:
             yield messages.GroupsGone(self._exchange.columns.column(ended))
+        yield from self._host.unknown.messages()
         yield from self._engine.roll_forward.messages()
 
     # --- for whoever looks on: checkers and tests ------------------------------------------------
@@ -348,14 +348,11 @@ class Peer:
             messages.Offer: self._repair.offer,
             messages.Want: self._repair.want,
             messages.Given: self._repair.given_all,
-            messages.KeepSubscription: host.copies.keep_subscription,
-            messages.EndSubscription: host.copies.end_subscription,
-            messages.KeepAnswers: host.copies.keep_answers,
-            messages.KeepAcknowledged: host.copies.keep_acknowledged,
             messages.AskLoad: engine.hot.ask_load,
             messages.TellLoad: engine.hot.load.told,
             messages.HoldSubKeys: engine.hot.hold,
             messages.KeyDepth: engine.hot.key_depth,
+            **host.handlers(),
         }
 
     # --- overlay ---------------------------------------------------------------------------------
@@ -384,12 +381,14 @@ class Peer:
         self._host.contact_lost(contact)
         self._engine.hot.lost(contact)
         for transfer in self._exchange.give_up(contact):
-            if not self._engine.reroute(transfer.message, transfer.tokens):
+            message, tokens = transfer.message, transfer.tokens
+            if not self._engine.reroute(message, tokens) and not self._host.reroute(message, tokens):
                 for key in _keys_of(transfer.message, self.dictionary.hashes):
                     self._host.to_owner(key, transfer.message, transfer.tokens)
             self._exchange.release(transfer.tokens, contact.key)
         self._exchange.retry_parked()
         self._engine.roll_forward.finish(contact.key)
+        self._entry.contact_lost(contact)
 
     def _follow_view(self) -> None:
         """Do what a change of the ring calls for, once all of it is known again."""
@@ -505,7 +504,7 @@ class Peer:
             "repair_passes": self._repair.passes,
             "items_given": self._repair.given,
             "items_wanted": self._repair.taken,
-            "waiting_for_records": self._host.copies.waiting,
+            "waiting_for_records": len(self._host.unknown),
             "publications_kept": self._engine.roll_forward.kept,
         }
 

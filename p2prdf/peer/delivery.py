@@ -1,27 +1,39 @@
-"""Answers come together at their home and go out to subscribers, who attach, renew and acknowledge."""
+"""Answers come together at their home and go out to subscribers, who attach, renew and acknowledge.
+
+All replicas of a home record the answers; the primary alone hands them out.  It does so in *epochs*
+(:mod:`p2prdf.store.result_log`): a subscriber that comes, or comes back, and a peer that becomes the primary begin
+one each, and all that is not known to be acknowledged is told in it.  So answers reach the entry peer at least once.
+Whoever is on the other end of the wire drops what it has already, by identity, until it hears that it is settled.
+
+A peer speaks for a subscription when it is the primary of its home and has compared its records with the other
+replicas since it started, and since others came (:attr:`Exchange.in_step`).  Until then requests wait here,
+and nothing is handed out.  Two peers may take themselves for the primary while their views differ: then
+subscribers get answers from both.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
-from p2prdf.columns import Column, as_list
+from p2prdf.columns import Column, as_array, as_list
 from p2prdf.continuous.home import Home, Subscription, subscription_home
 from p2prdf.errors import SubscriptionGone
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.home_copies import HomeCopies
 from p2prdf.peer.opening import opened_message
+from p2prdf.peer.records import Records
+from p2prdf.peer.unknown import Unknown
 from p2prdf.wire.messages import (
     Answers,
     AttachSubscription,
+    CloseSubscription,
     Contact,
     Deliver,
     Delivered,
     GroupsGone,
-    KeepAcknowledged,
-    Message,
     RenewSubscriptions,
     Rows,
     SettledAnswers,
@@ -38,112 +50,110 @@ class Delivery:
     """What the subscriptions of a home are told."""
 
     def __init__(
-        self, exchange: Exchange, by_key: ByKey, home: Home, engine: Engine, draw: Callable[[int], int]
-    ):
+        self, exchange: Exchange, by_key: ByKey, home: Home, engine: Engine, unknown: Unknown,
+        draw: Callable[[int], int],
+    ):  # fmt: skip
         """``draw`` returns so many random bits."""
         self._draw = draw
         self._exchange = exchange
         self._by_key = by_key
         self._home = home
         self._engine = engine
+        self._unknown = unknown
         self._columns = exchange.columns
-        self.copies = HomeCopies(exchange, home, engine, self.pump)
+        self.records: Records
+        """Given by :class:`p2prdf.peer.host.Host`."""
 
     # --- answers ---------------------------------------------------------------------------------
 
     def answers(self, sender: Contact, message: Answers) -> None:
         """Take in answers from other peers; those of ended groups are told off."""
-        if self._exchange.replicated:
-            self._answer_copies(sender, message)
-            return
-        misplaced = message.hops < self._exchange.config.hops_max and any(
-            owner != 0
-            for owner in as_list(
-                self._exchange.closest_known(
-                    self._columns.column([subscription_home(each) for each in as_list(message.groups)])
-                )
-            )
-        )
-        if misplaced:
+        if self._misplaced(message):
             tokens = self._exchange.arrivals.keep(self._exchange.arrivals.current)
             self._engine.pass_on_answers(message, tokens)
             self._exchange.release(tokens)
             return
-        self._exchange.persist(message)
-        gone = self.record(message.groups, message.rows)
+        gone = self.record(message.groups, message.rows, sender)
         if gone:
             self._by_key.reply(sender, GroupsGone(self._columns.column(gone)))
 
-    def _answer_copies(self, sender: Contact, message: Answers) -> None:
-        """Keep answers whose home this peer keeps; others go to all who do, once."""
+    def _misplaced(self, message: Answers) -> bool:
+        """Return whether answers belong to others.
+
+        Of replicas each passes on to all, so among peers whose views disagree that is done only once: what is
+        passed on is kept where it comes to, and offered to others later.
+        """
         exchange = self._exchange
         homes = [subscription_home(each) for each in as_list(message.groups)]
-        if message.hops < exchange.config.hops_allowed and any(exchange.rank(home) < 0 for home in homes):
-            tokens = exchange.arrivals.keep(exchange.arrivals.current)
-            self._engine.pass_on_answers(message, tokens)
-            exchange.release(tokens)
-            return
-        self.take(sender, message)
-
-    def take(self, sender: Contact, message: Answers) -> None:
-        """Record answers; those whose subscription is not known wait for its record, unless it has ended."""
-        self._exchange.persist(message)
-        unknown = self.record(message.groups, message.rows)
-        gone = [each for each in unknown if self._home.has_ended(each)]
-        if gone:
-            self._by_key.reply(sender, GroupsGone(self._columns.column(gone)))
-        early = {each for each in unknown if each not in gone}
-        if early:
-            ids, rows, take = as_list(message.groups), message.rows, self._columns.take
-            for place, index in self._columns.split(rows.group):
-                if ids[place] in early:
-                    part = Rows(
-                        self._columns.full(len(index), 0, "uint32"), take(rows.identity, index),
-                        take(rows.oldest, index), take(rows.born, index),
-                        tuple(take(column, index) for column in rows.bindings),
-                    )  # fmt: skip
-                    self.copies.wait(sender, Answers(self._columns.column([ids[place]]), part, message.hops))
+        if not exchange.replicated:
+            owners = as_list(exchange.closest_known(self._columns.column(homes)))
+            return message.hops < exchange.config.hops_max and any(owners)
+        found = exchange.replica_map
+        if found is None or found.holds(as_array(homes), 0).all():
+            return False
+        if message.hops == 0:
+            return True
+        self._engine.strays += len(message.rows)
+        return False
 
     def local_answers(self, groups: Column, rows: Rows) -> None:
         """Take in answers that this peer derived itself."""
-        message = Answers(groups, rows)
-        if self._exchange.replicated:
-            self.take(self._exchange.own, message)
-            return
-        self._exchange.persist(message)
-        gone = self.record(groups, rows)
+        gone = self.record(groups, rows, self._exchange.own)
         if gone:
             self._engine.end_groups(gone)
 
-    def record(self, groups: Column, rows: Rows) -> list[int]:
-        """Record answers and hand them on; return the groups that have ended."""
+    def record(self, groups: Column, rows: Rows, sender: Contact | None) -> list[int]:
+        """Record answers and hand them on; return the groups that are gone.
+
+        Those of groups that are not known wait for their record, or are left with who sent them.
+        """
         ids = as_list(groups)
-        gone = []
-        take = self._columns.take
+        gone: list[int] = []
+        touched: dict[int, Subscription] = {}
+        held = False
         large = set(self._engine.cutter.too_large(rows.bindings))
         if large:  # it could never be delivered, and everything after it would wait
             self._exchange.trace("answer-too-large", answers=len(large))
             rows = self._engine.cutter.without(rows, large)
         for place, index in self._columns.split(rows.group):
             group = self._home.find(ids[place])
-            if group is None:
+            part = self._part(rows, index)
+            if group is not None:
+                owed = self._home.record(group, part.identity, part.oldest, part.born, part.bindings)
+                touched.update((each.number, each) for each in owed)
+            elif self._unknown.is_gone(ids[place], subscription=False):
                 gone.append(ids[place])
-                continue
-            touched = self._home.record(
-                group, take(rows.identity, index), take(rows.oldest, index), take(rows.born, index),
-                tuple(take(column, index) for column in rows.bindings),
-            )  # fmt: skip
-            for subscription in touched:
-                self.pump(subscription)
+            elif self._unknown.hold_answers(ids[place], Answers(self._columns.column([ids[place]]), part), sender):
+                held = True
+            else:
+                self._exchange.arrivals.refuse()
+        if touched or held:
+            self._exchange.persist(Answers(groups, rows))
+        for subscription in touched.values():
+            self.pump(subscription)
         return gone
+
+    def _part(self, rows: Rows, index: Any) -> Rows:
+        """Return the rows at some places, as those of one group."""
+        take = self._columns.take
+        return Rows(
+            self._columns.full(len(index), 0, "uint32"), take(rows.identity, index), take(rows.oldest, index),
+            take(rows.born, index), tuple(take(column, index) for column in rows.bindings),
+        )  # fmt: skip
+
+    def take_held(self, message: Answers) -> None:
+        """Record answers whose group has become known."""
+        self.record(message.groups, message.rows, None)
+
+    # --- handing out -----------------------------------------------------------------------------
 
     def pump(self, subscription: Subscription) -> None:
         """Send a subscriber what it may be told now."""
-        if not subscription.speaking or subscription.opening or subscription.cut_off:
+        if not subscription.delivered or subscription.opening or subscription.cut_off or not self._exchange.in_step():
             return
         window = self._exchange.config.answers_window
         for chunk in self._home.chunks(subscription, window=window, chunk_max=_CHUNK_ROWS_MAX):
-            for start, stop in self._engine.cutter.slices(len(chunk), chunk.bindings):
+            for start, stop in self._engine.cutter.slices(len(chunk), chunk.bindings) or [(0, 0)]:
                 part = chunk.part(start, stop)
                 self._by_key.reply(
                     subscription.subscriber,
@@ -155,36 +165,39 @@ class Delivery:
 
     def begin(self, subscription: Subscription) -> None:
         """Begin another epoch of a subscription: tell all that is not acknowledged, numbered from 1."""
-        subscription.speaking = self._speaks_for(subscription)
-        if not subscription.speaking:
-            return
         subscription.epoch = self._draw(64)
+        subscription.delivered = True
         subscription.log.restart()
         self.pump(subscription)
 
-    def _speaks_for(self, subscription: Subscription) -> bool:
-        """Return whether this peer delivers a subscription: it is the primary of its home, and in step."""
-        exchange = self._exchange
-        if not exchange.replicated:
-            return True
-        return exchange.in_step() and exchange.rank(subscription_home(subscription.number)) == 0
+    def kept(self, subscription: Subscription) -> None:
+        """Hand out a subscription that another replica has made or moved, if that is this peer's to do."""
+        if not self._exchange.restoring and self._exchange.speaks_for(subscription_home(subscription.number)):
+            self._reach(subscription)
+            self.begin(subscription)
 
     def view_changed(self) -> None:
-        """Begin to deliver what has become this peer's to deliver, and cease with what no longer is."""
+        """Begin to hand out what this peer speaks for now, and end what it does no more."""
+        exchange = self._exchange
+        if not exchange.in_step():
+            return  # it will be called again
         for subscription in list(self._home.subscriptions.values()):
-            if not self._speaks_for(subscription):
-                subscription.speaking = False
-            elif not subscription.speaking and not subscription.opening:
-                subscription.lease_until = self._exchange.now + subscription.lease_seconds
+            mine = exchange.speaks_for(subscription_home(subscription.number))
+            if mine and not subscription.delivered:
+                self._home.renew(subscription, exchange.now)
+                self._reach(subscription)
                 self.begin(subscription)
-        self.copies.retry()
+            elif mine:
+                self.pump(subscription)
+            else:
+                subscription.delivered = False
+        self._unknown.view_changed()
 
-    def _unknown_yet(self, sender: Contact, message: Message) -> bool:
-        """Return whether a subscription that is not known may come to be; the message waits for that."""
-        if not self._exchange.replicated or self._exchange.in_step():
-            return False
-        self.copies.wait(sender, message)
-        return True
+    def _reach(self, subscription: Subscription) -> None:
+        """See whether a subscriber's peer is there at all."""
+        exchange, to = self._exchange, subscription.subscriber
+        complete = exchange.replicated and exchange.replica_map is not None
+        subscription.cut_off = complete and to.key != exchange.own.key and exchange.cache.number(to) < 0
 
     def contact_lost(self, contact: Contact) -> None:
         """Keep what a peer that is gone was to be told, until it is there again or the lease is over."""
@@ -202,42 +215,54 @@ class Delivery:
         """Send anew what was on its way to a subscriber that was cut off."""
         if subscription.cut_off:
             subscription.cut_off = False
-            self.begin(subscription)
+            if subscription.delivered:
+                self.begin(subscription)
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def _find(
+        self, sender: Contact, message: AttachSubscription | CloseSubscription | Delivered | RenewSubscriptions,
+        number: int,
+    ) -> tuple[bool, Subscription | None]:  # fmt: skip
+        """Return whether to deal with a request now, and what it is about; None if there is no such subscription."""
+        key = subscription_home(number)
+        if not self._by_key.at_owner(key, message, sender):
+            return False, None
+        if not self._exchange.speaks_for(key):
+            self._unknown.wait(message)
+            return False, None
+        subscription = self._home.subscriptions.get(number)
+        if subscription is None and not self._unknown.is_gone(number, subscription=True):
+            self._unknown.hold_request(number, message)
+            return False, None
+        return True, subscription
 
     def delivered(self, sender: Contact, message: Delivered) -> None:
-        """Forget what a subscriber acknowledged and send it more."""
-        if not self._by_key.at_owner(subscription_home(message.subscription), message, sender):
+        """Forget what a subscriber acknowledged, and tell it when all replicas have; send it more."""
+        now, subscription = self._find(sender, message, message.subscription)
+        if not now:
             return
-        subscription = self._home.subscriptions.get(message.subscription)
-        settled = SettledAnswers(message.request, message.subscription)
-        if subscription is None:
-            if not self._unknown_yet(sender, message):
-                self._by_key.reply(message.subscriber, settled)
-            return
-        self._acknowledge(subscription, message.identity, lambda: self._by_key.reply(message.subscriber, settled))
-        self.pump(subscription)
 
-    def _acknowledge(self, subscription: Subscription, identity: Column, done: Callable[[], None]) -> None:
-        """Note what a subscriber is done with; ``done`` is called when all replicas have."""
-        subscription.log.acknowledge(identity)
-        self._home.changes += 1
-        home = subscription_home(subscription.number)
-        self.copies.tell_all(home, KeepAcknowledged(subscription.number, identity), done)
+        def settled() -> None:
+            self._by_key.reply(message.subscriber, SettledAnswers(message.request, message.subscription))
 
-    # --- attaching and renewing ------------------------------------------------------------------
+        token = self._exchange.token(settled)
+        if subscription is not None:  # of what has ended nothing comes anyway
+            self.records.acknowledge(subscription, message.identity, (token,))
+            self.pump(subscription)
+        self._exchange.release((token,))
 
     def attach(self, sender: Contact, message: AttachSubscription) -> None:
         """Deliver a subscription somewhere else from now on."""
-        if not self._by_key.at_owner(subscription_home(message.subscription), message, sender):
-            return
-        subscription = self._home.subscriptions.get(message.subscription)
-        if subscription is None and self._unknown_yet(sender, message):
+        now, subscription = self._find(sender, message, message.subscription)
+        if not now:
             return
         if subscription is None or subscription.opening:
             self._by_key.reply(message.subscriber, _unknown(message.request, message.subscription))
             return
         if len(message.have):
-            self._acknowledge(subscription, message.have, _nothing)
+            self.records.acknowledge(subscription, message.have)
+        self._home.renew(subscription, self._exchange.now)
         here = subscription.subscriber.key == message.subscriber.key
         if here and subscription.request == message.request:  # it came before
             self._by_key.reply(message.subscriber, opened_message(subscription, message.request))
@@ -245,27 +270,42 @@ class Delivery:
         if not here:  # it is delivered there no longer
             closed = SubscriptionClosed(subscription.request, subscription.number, elsewhere=True)
             self._by_key.reply(subscription.subscriber, closed)
-        subscription.subscriber, subscription.request = message.subscriber, message.request
+        self._home.deliver_to(subscription, message.subscriber, message.request, self._exchange.tick())
+        opened = opened_message(subscription, message.request)
+        token = self._exchange.token(lambda: self._by_key.reply(message.subscriber, opened))
+        self.records.tell_subscription(subscription, (token,))
+        self._exchange.release((token,))
         subscription.cut_off = False
-        subscription.lease_until = self._exchange.now + subscription.lease_seconds
-        self.copies.changed(subscription)
-        self._by_key.reply(message.subscriber, opened_message(subscription, message.request))
         self.begin(subscription)
 
     def renew(self, sender: Contact, message: RenewSubscriptions) -> None:
         """Let subscriptions live for another lease."""
         for number in as_list(message.subscriptions):
             one = replace(message, subscriptions=self._columns.column([number]))
-            if not self._by_key.at_owner(subscription_home(number), one, sender):
+            now, subscription = self._find(sender, one, number)
+            if not now:
                 continue
-            subscription = self._home.subscriptions.get(number)
-            if subscription is not None:
-                subscription.lease_until = self._exchange.now + subscription.lease_seconds
+            if subscription is None:
+                self._by_key.reply(message.subscriber, SubscriptionClosed(0, number))
+            else:
+                self._home.renew(subscription, self._exchange.now)
                 self._resume(subscription)
 
+    def close(
+        self, sender: Contact, message: CloseSubscription, end: Callable[[Subscription, Callable[[], None]], None]
+    ) -> None:
+        """End a subscription by ``end``, and tell so when enough replicas know."""
+        now, subscription = self._find(sender, message, message.subscription)
+        if not now:
+            return
 
-def _nothing() -> None:
-    """Nobody waits."""
+        def closed() -> None:
+            self._by_key.reply(message.subscriber, SubscriptionClosed(message.request, message.subscription))
+
+        if subscription is None:
+            closed()
+        else:
+            end(subscription, closed)
 
 
 def _unknown(request: int, subscription: int) -> SubscriptionRefused:

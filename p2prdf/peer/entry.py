@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from p2prdf import keys
-from p2prdf.columns import Column
+from p2prdf.columns import Column, as_list
 from p2prdf.continuous.home import home_key, subscription_home
 from p2prdf.errors import SubscriptionGone, Unavailable
 from p2prdf.peer.batches import TripleBatch
@@ -47,6 +47,7 @@ from p2prdf.wire.contract import (
 from p2prdf.wire.messages import (
     AttachSubscription,
     CloseSubscription,
+    Contact,
     Deliver,
     Delivered,
     Message,
@@ -105,6 +106,8 @@ class _Pending:
     key: int
     message: Message
     due: float
+    asked: int
+    """The key of the peer that was asked last."""
     subscription: int = 0
     lease_seconds: float = 0.0
     repeat_seconds: float = _REPEAT_SECONDS
@@ -182,10 +185,22 @@ class Entry:
         number, now = request.request, self._exchange.now
         subscription = 0 if isinstance(request, Subscribe) else request.subscription
         due = now + self._exchange.config.request_seconds
-        self._pending[number] = _Pending(number, type(request), key, message, due, subscription, lease_seconds)
+        pending = _Pending(number, type(request), key, message, due, 0, subscription, lease_seconds)
+        self._pending[number] = pending
         heapq.heappush(self._deadlines, (due, number))
         heapq.heappush(self._repeats, (now + _REPEAT_SECONDS, number))
-        self._host.to_owner(key, message)
+        self._send(pending)
+
+    def _send(self, pending: _Pending) -> None:
+        nearest = self._exchange.closest_known(self._columns.column([pending.key]))
+        pending.asked = self._exchange.contact(as_list(nearest)[0]).key
+        self._host.to_owner(pending.key, pending.message)
+
+    def contact_lost(self, contact: Contact) -> None:
+        """Ask another peer what a lost one has not answered."""
+        for pending in list(self._pending.values()):
+            if pending.asked == contact.key:
+                self._send(pending)
 
     def _keep(self, local: _Local) -> None:
         """Deliver a subscription here, and renew its lease three times as often as needed."""
@@ -236,7 +251,8 @@ class Entry:
         """A subscription is live, or delivered here again."""
         pending = self._pending.pop(message.request, None)
         if pending is None:
-            return  # told twice
+            self._opened_again(message)
+            return
         if pending.kind is Attach:
             local = self._locals.get(message.subscription)
             if local is not None:
@@ -248,6 +264,14 @@ class Entry:
         self._complete(message.request, Subscribed(message.subscription, message.since, message.order))
         for early in self._orphans.pop(message.subscription, []):
             self.deliver(early)
+
+    def _opened_again(self, message: SubscriptionOpened) -> None:
+        """Leave one that was told twice; end one that two homes have opened for the same request."""
+        for local in self._locals.values():
+            if local.request == message.request and local.number != message.subscription:
+                close = CloseSubscription(0, message.subscription, self._exchange.own)
+                self._host.to_owner(subscription_home(message.subscription), close)
+                return
 
     def refused(self, message: SubscriptionRefused) -> None:
         """The home refused a request."""
@@ -319,7 +343,7 @@ class Entry:
             if local is None or due != local.renew_at:
                 continue  # gone, or kept anew since
             self._renew_later(local)
-            message = RenewSubscriptions(self._columns.column([number]))
+            message = RenewSubscriptions(self._exchange.own, self._columns.column([number]))
             self._host.to_owner(subscription_home(number), message)
         while self._deadlines and self._deadlines[0][0] <= now:
             due, request = heapq.heappop(self._deadlines)
@@ -333,7 +357,7 @@ class Entry:
             if pending is not None:
                 pending.repeat_seconds *= 2
                 heapq.heappush(self._repeats, (now + pending.repeat_seconds, request))
-                self._host.to_owner(pending.key, pending.message)
+                self._send(pending)
         if not self._pending and self._orphans:
             self._orphans.clear()
 

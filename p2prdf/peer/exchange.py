@@ -331,6 +331,10 @@ class Exchange:
                 return rank
         return -1
 
+    def speaks_for(self, key: int) -> bool:
+        """Return whether this peer is the primary of a key, and knows what the replicas know."""
+        return not self.replicated or (self.in_step() and self.rank(key) == 0)
+
     @property
     def copies(self) -> int:
         """How many peers are there to keep one item, this one included."""

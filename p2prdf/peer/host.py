@@ -1,6 +1,7 @@
 """The home side of a peer: its subscriptions from their opening to their end.
 
-Opening is told in :mod:`p2prdf.peer.opening`, delivering in :mod:`p2prdf.peer.delivery`; here is what
+Opening is told in :mod:`p2prdf.peer.opening`, delivering in :mod:`p2prdf.peer.delivery`, what replicas tell each
+other in :mod:`p2prdf.peer.records`, and what is asked for and not known in :mod:`p2prdf.peer.unknown`.  Here is what
 holds them together, how subscriptions and groups end, and what holders of their rows ask.
 """
 
@@ -8,20 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, Final
 
 from p2prdf import hlc
 from p2prdf.columns import as_list
-from p2prdf.continuous.home import Home, subscription_home
+from p2prdf.continuous.home import Group, Home, Subscription, subscription_home
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.delivery import Delivery
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.opening import Opening
+from p2prdf.peer.records import Records
+from p2prdf.peer.unknown import Unknown
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import (
     Answers,
+    AskKnown,
     CloseSubscription,
     Contact,
     EndSubscription,
@@ -35,9 +40,17 @@ from p2prdf.wire.messages import (
     Message,
     Rates,
     SubscriptionClosed,
+    TellKnown,
 )
 
 __all__ = ["Host"]
+
+_RETENTION_PART: Final = 0.01
+"""Part of their age by which answers may be older before it is seen."""
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 class Host:
@@ -58,15 +71,26 @@ class Host:
         self._engine = engine
         self._tables = tables
         self._columns = tables.columns
-        self.home = Home(tables.columns, log_rows_max=exchange.config.answers_pending_max)
-        self._by_key = ByKey(exchange, to_self)
-        self._delivery = Delivery(exchange, self._by_key, self.home, engine, draw)
-        self._opening = Opening(
-            exchange, self._by_key, self.home, tables, dictionary, self._delivery.copies,
-            add_roles=add_roles, begin=self._delivery.begin,
+        config = exchange.config
+        self.home = Home(
+            tables.columns, log_rows_max=config.answers_pending_max,
+            log_characters_max=config.answers_pending_characters_max, characters_of=engine.cutter.characters_of,
         )  # fmt: skip
-        self.copies = self._delivery.copies
-        self.view_changed = self._delivery.view_changed
+        self._by_key = ByKey(exchange, to_self)
+        self.unknown = Unknown(
+            exchange, self._by_key, self.home, to_self, lambda answers: self._delivery.take_held(answers)
+        )
+        self._delivery = Delivery(exchange, self._by_key, self.home, engine, self.unknown, draw)
+        self.records = self._delivery.records = Records(
+            exchange, self._by_key, self.home, kept=self._delivery.kept, changed=self._delivery.pump,
+            learned=lambda name, subscription: self.unknown.learned(name, subscription=subscription),
+            orphan=self._end_orphan,
+        )  # fmt: skip
+        self._opening = Opening(
+            exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, records=self.records,
+            begin=self._delivery.begin, wait=self.unknown.wait,
+        )  # fmt: skip
+        self._retention_at: float | None = None
         self.at_owner, self.to_owner, self.reply = self._by_key.at_owner, self._by_key.to_owner, self._by_key.reply
         self.open = self._opening.open
         self.answers, self.local_answers = self._delivery.answers, self._delivery.local_answers
@@ -74,6 +98,31 @@ class Host:
             self._delivery.delivered, self._delivery.attach, self._delivery.renew,
         )  # fmt: skip
         self.contact_lost, self.contact_back = self._delivery.contact_lost, self._delivery.contact_back
+        self.view_changed = self._delivery.view_changed
+        self.reroute = self.records.reroute
+
+    def handlers(self) -> dict[type, Callable[[Contact, Any], None]]:
+        """Return who deals with what replicas of a home tell each other."""
+        records, unknown = self.records, self.unknown
+        return {
+            KeepSubscription: records.take_subscription,
+            EndSubscription: lambda _, message: records.take_end(message),
+            KeepAcknowledged: lambda _, message: records.take_acknowledged(message),
+            KeepAnswers: lambda _, message: records.take_answers(message),
+            AskKnown: lambda sender, message: unknown.tell(sender, message, records.tell_one),
+            TellKnown: unknown.told,
+        }
+
+    # --- after a restart -------------------------------------------------------------------------
+
+    def restore(self, message: Message) -> bool:
+        """Take back what a former life kept; False if it is nothing of a home's."""
+        if isinstance(message, Answers):
+            self._delivery.take_held(message)
+            stamps = (message.rows.oldest, message.rows.born)
+            self._exchange.clock = max(self._exchange.clock, *(max(as_list(each), default=0) for each in stamps))
+            return True
+        return self.records.restore(message)
 
     # --- rates -----------------------------------------------------------------------------------
 
@@ -95,20 +144,29 @@ class Host:
 
     def close(self, sender: Contact, message: CloseSubscription) -> None:
         """End a subscription."""
-        if not self._by_key.at_owner(subscription_home(message.subscription), message, sender):
-            return
-        self.end(message.subscription)
-        self._by_key.reply(message.subscriber, SubscriptionClosed(message.request, message.subscription))
+        self._delivery.close(sender, message, self._end)
 
-    def end(self, number: int) -> None:
-        """End a subscription, and its group if it was the last one."""
-        known = self.home.subscriptions.get(number)
-        group = self.home.close(number)
-        if known is not None and known.changed:
-            ended = 0 if group is None else group.identity
-            self.home.note_end(number, ended)
-            self.copies.ended(number, ended)
-        if group is None or group.plan is None:
+    def _end(self, subscription: Subscription, done: Callable[[], None] = _nothing) -> None:
+        """End a subscription, and its group if it was the last one; call ``done`` when that is safe."""
+        number, stamp = subscription.number, self._exchange.tick()
+        group = self.home.close(number, stamp)
+        token = self._exchange.token(done, sparing=True)
+        self.records.tell_ended(number, 0 if group is None else group.identity, stamp, (token,))
+        self._exchange.release((token,))
+        if group is not None:
+            self._end_group(group)
+
+    def _end_orphan(self, subscription: Subscription) -> None:
+        """End a subscription whose group another peer has ended, and tell its subscriber: it would get nothing more."""
+        if self._exchange.restoring or not self._exchange.speaks_for(subscription_home(subscription.number)):
+            return
+        self._exchange.trace("subscription-orphaned", subscription=subscription.number)
+        self._by_key.reply(subscription.subscriber, SubscriptionClosed(0, subscription.number))
+        self._end(subscription)
+
+    def _end_group(self, group: Group) -> None:
+        """Tell all who hold rows of a group that it has ended."""
+        if group.plan is None:
             return
         self._engine.end_groups([group.identity])
         last = len(group.plan.steps) if group.algorithm is Algorithm.CQC else 1
@@ -125,9 +183,14 @@ class Host:
         gone: list[int] = []
         for identity in as_list(message.groups):
             one = replace(message, groups=self._columns.column([identity]))
-            if self._by_key.at_owner(subscription_home(identity), one, sender):
-                lives = self.home.find(identity) or not (self._exchange.in_step() or self.home.has_ended(identity))
-                (alive if lives else gone).append(identity)
+            if not self._by_key.at_owner(subscription_home(identity), one, sender):
+                continue
+            if self.home.find(identity):
+                alive.append(identity)
+            elif self.unknown.is_gone(identity, subscription=False):
+                gone.append(identity)
+            else:
+                self.unknown.hold_holder(identity, message.holder)
         lease = hlc.from_seconds(self._exchange.now + self._exchange.config.group_lease_seconds)
         if alive:
             self._by_key.reply(
@@ -139,37 +202,29 @@ class Host:
     # --- time ------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Do what is due: go on with openings, end what nobody renewed."""
+        """Do what is due: go on with openings, end what nobody renewed, drop what is too old."""
+        exchange = self._exchange
         self._opening.wake()
-        for number in self.home.expired(self._exchange.now):
-            if self._exchange.replicated and not self.home.subscriptions[number].speaking:
-                self.home.renew(number, self._exchange.now)  # its primary decides
-                continue
-            self._exchange.trace("subscription-expired", subscription=number)
-            self.end(number)
-
-    # --- after a restart -------------------------------------------------------------------------
-
-    def restore(self, message: Message) -> bool:
-        """Take back what was kept of a home; False if it is not of one."""
-        own = self._exchange.own
-        match message:
-            case KeepSubscription():
-                self.copies.keep_subscription(own, message)
-            case KeepAnswers():
-                self.copies.keep_answers(own, message)
-            case KeepAcknowledged():
-                self.copies.keep_acknowledged(own, message)
-            case EndSubscription():
-                self.copies.end_subscription(own, message)
-            case Answers():
-                self._delivery.take(own, message)
-            case _:
-                return False
-        return True
+        self.unknown.wake()
+        for number in self.home.expired(exchange.now):
+            subscription = self.home.subscriptions[number]
+            if exchange.speaks_for(subscription_home(number)):
+                exchange.trace("subscription-expired", subscription=number)
+                self._end(subscription)
+            else:  # whoever speaks for it knows whether it was renewed
+                self.home.renew(subscription, exchange.now)
+        if self._retention_at is None:
+            wait = max(1.0, exchange.config.answers_age_seconds * _RETENTION_PART)
+            self._retention_at = exchange.now + wait if self.home.subscriptions else None
+        elif exchange.now >= self._retention_at:
+            self._retention_at = None
+            self.home.ends.expire(exchange.now)
+            for subscription in self.home.expire_answers(exchange.now, exchange.config.answers_age_seconds):
+                self._delivery.pump(subscription)
 
     @property
     def deadline(self) -> float | None:
         """When something is due."""
-        due = [at for at in (self._opening.deadline, self.home.deadline) if at is not None]
+        every = (self._opening.deadline, self.unknown.deadline, self.home.deadline, self._retention_at)
+        due = [at for at in every if at is not None]
         return min(due, default=None)

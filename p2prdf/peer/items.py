@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from p2prdf.peer.repair import Kind
     from p2prdf.rdf.query import Plan
 
-__all__ = ["Links", "Rows", "table_kinds"]
+__all__ = ["HOME", "Links", "Rows", "table_kinds"]
 
 ROWS: Final = 16
 LINKS: Final = 17
+HOME: Final = 18
 
 
 def table_kinds(tables: Tables, engine: Engine) -> list[Kind]:

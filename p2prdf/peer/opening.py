@@ -5,6 +5,9 @@ peers: *rates* are asked for, so that the rarest pattern comes first; the roles 
 *advertised* to every peer, so that triples are indexed where the plan will look; the query is
 *stamped* and *installed* at the owners of its first pattern (CQC: of all its patterns); then the
 subscriber is told that it is live.  Equal queries join the group at the third stage.
+
+While the query is being installed the subscription's record goes to the other replicas of the home
+(:mod:`p2prdf.peer.records` tells what happens if this peer fails meanwhile).
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from p2prdf.continuous.order import evaluation_order
 from p2prdf.errors import Busy
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.home_copies import HomeCopies
+from p2prdf.peer.records import Records
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, Plan, constant_mask, make_plan
 from p2prdf.store.tables import Tables
@@ -30,6 +33,7 @@ from p2prdf.wire.messages import (
     GetRates,
     Groups,
     IndexQuery,
+    Message,
     OpenSubscription,
     Rates,
     SubscriptionOpened,
@@ -40,7 +44,10 @@ __all__ = ["Opening", "opened_message"]
 
 
 class Opening:
-    """Openings under way at a home; ``begin`` begins to deliver a subscription that is live."""
+    """Openings under way at a home.
+
+    ``begin`` begins to deliver a subscription that is live, ``wait`` holds what comes too early.
+    """
 
     def __init__(
         self,
@@ -49,10 +56,11 @@ class Opening:
         home: Home,
         tables: Tables,
         dictionary: TermDictionary,
-        copies: HomeCopies,
         *,
         add_roles: Callable[[int, int], None],
+        records: Records,
         begin: Callable[[Subscription], None],
+        wait: Callable[[Message], None],
     ):
         self._exchange = exchange
         self._by_key = by_key
@@ -60,9 +68,10 @@ class Opening:
         self._tables = tables
         self._columns = tables.columns
         self._dictionary = dictionary
-        self._copies = copies
         self._add_roles = add_roles
+        self._records = records
         self._begin = begin
+        self._wait = wait
         self._confirmed = exchange.config.fixed_roles
         self._confirmed_at = 0
         """Stamp of the last time that roles were confirmed by all peers."""
@@ -75,13 +84,16 @@ class Opening:
         """Open a subscription."""
         if not self._by_key.at_owner(message.key, message, sender):
             return
+        if not self._exchange.speaks_for(message.key):
+            self._wait(message)
+            return
         known = self._home.opened(message.subscriber, message.request)
         if known is not None:
-            if known.adopted:  # whoever opened it is gone, and perhaps was before all was done
-                known.adopted, known.opening = False, True
-                self._wait_at_owners(known.group, [known], known.since)
-            elif known.group.plan is not None and not known.opening:
+            if known.installed and not known.opening:
                 self._by_key.reply(message.subscriber, opened_message(known, message.request))
+            elif not known.installed:  # whoever was to tell has failed
+                known.installed = known.opening = True
+                self._make_live(known.group, [known], known.since)
             return
         group, new = self._home.open_group(message, self._exchange.tick())
         if any(each.request == message.request and each.subscriber == message.subscriber for each in group.waiting):
@@ -172,26 +184,26 @@ class Opening:
 
     def _install(self, group: Group, *, exact: bool) -> None:
         """Stamp the subscriptions that wait and let the query wait at its owners."""
-        if not group.waiting:
+        waiting, group.waiting = group.waiting, []
+        waiting = [each for each in waiting if self._home.opened(each.subscriber, each.request) is None]
+        if not waiting:
             return
         exchange = self._exchange
-        plan = group.plan
-        assert plan is not None
         stamp = exchange.tick()
         since = hlc.floor(stamp)
         if exact or group.youngest >= since or self._confirmed_at >= since:
             since = hlc.Stamp(stamp)
         refresh = since if group.subscriptions else 0
-        opened = [
-            self._home.subscribe(group, opening, since, exchange.now) for opening in group.waiting
-        ]
-        group.waiting.clear()
-        self._wait_at_owners(group, opened, refresh)
+        opened = [self._home.subscribe(group, opening, since, exchange.now) for opening in waiting]
+        self._make_live(group, opened, refresh)
 
-    def _wait_at_owners(self, group: Group, opened: list[Subscription], refresh: int) -> None:
-        """Record subscriptions, and let their query wait at its owners; tell them when all that is safe."""
+    def _make_live(self, group: Group, opened: list[Subscription], refresh: int) -> None:
+        """Make subscriptions safe, let their query wait at its owners, and tell the subscribers."""
         exchange, plan = self._exchange, group.plan
         assert plan is not None
+        if exchange.short_of_peers:
+            exchange.wait_for_peers(partial(self._make_live, group, opened, refresh))
+            return
 
         def live() -> None:
             for subscription in opened:
@@ -199,7 +211,7 @@ class Opening:
 
         token = exchange.token(live, sparing=True)
         for subscription in opened:
-            self._copies.changed(subscription, (token,))
+            self._records.tell_subscription(subscription, (token,))
         groups = self._columns_of(group)
         last = len(plan.steps) if plan.algorithm is Algorithm.CQC else 1
         for step in range(last):
@@ -247,7 +259,8 @@ class Opening:
 
     def _tell_opened(self, subscription: Subscription) -> None:
         self._by_key.reply(subscription.subscriber, opened_message(subscription, subscription.request))
-        self._begin(subscription)
+        if not subscription.delivered:
+            self._begin(subscription)
 
     # --- time ------------------------------------------------------------------------------------
 

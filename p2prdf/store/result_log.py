@@ -179,11 +179,16 @@ class ResultLog:
 
     # --- dropping --------------------------------------------------------------------------------
 
-    def expire(self, before: int) -> None:
-        """Drop the answers born before a stamp, in order, up to the first chunk with a younger one."""
+    def expire(self, before: int) -> bool:
+        """Drop the answers born before a stamp, in order, up to the first chunk with a younger one.
+
+        Returns whether there were any.
+        """
+        held = self._held
         while self._stretches and max(as_list(self._stretches[0].born)) < before:
             self._drop(self._stretches[0], len(self._stretches[0].identity))
             self._shift()
+        return self._held < held
 
     def _drop_surplus(self) -> None:
         while self._characters > self.characters_max and len(self._stretches) > 1:

@@ -141,7 +141,7 @@ _IDENTIFIERS: Final = (
     "receiver_key", "subscription", "subscriptions", "sums",
 )  # fmt: skip
 _STAMPS: Final = (
-    "began", "changed", "complete", "lease", "refresh", "since", "since_max", "since_min", "time", "youngest",
+    "began", "changed", "complete", "lease", "refresh", "since", "since_max", "since_min", "time", "times", "youngest",
 )  # fmt: skip
 _SPELLINGS: Final[dict[str, Callable[[Any], str]]] = {
     **dict.fromkeys(_IDENTIFIERS, _hexadecimal),

@@ -21,16 +21,16 @@ from p2prdf.columns import Column
 from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 __all__ = [
-    "Acknowledge", "Advertise", "Answers", "AskGroups", "AskLoad", "AskRoles", "AttachSubscription",
-    "ClientAcknowledge", "ClientAttach", "ClientEnded", "ClientError", "ClientHello", "ClientMessage",
-    "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus", "ClientStatusReply",
-    "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed", "ClientWelcome",
-    "CloseSubscription", "Contact", "Deliver", "Delivered", "EndSubscription", "FindNode", "Forward",
-    "GetRates", "Given", "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples",
-    "KeepAcknowledged", "KeepAnswers", "KeepGroups", "KeepSubscription", "KeyDepth", "MembersKnown", "Message",
-    "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello", "PublicationsComplete", "Rates",
-    "RenewSubscriptions", "Rows", "SettledAnswers", "SubscriptionClosed", "SubscriptionOpened",
-    "SubscriptionRefused", "Summary", "TellGroups", "TellLoad", "TellRoles", "Want",
+    "Acknowledge", "Advertise", "Answers", "AskKnown", "AskLoad", "AskRoles", "AttachSubscription",
+    "ClientAcknowledge", "ClientAttach", "ClientEnded", "ClientError", "ClientHello", "ClientMessage", "ClientPublish",
+    "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus", "ClientStatusReply", "ClientSubscribe",
+    "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed", "ClientWelcome", "CloseSubscription", "Contact",
+    "Deliver", "Delivered", "EndSubscription", "FindNode", "Forward", "GetRates", "Given", "GroupLeases", "Groups",
+    "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples", "KeepAcknowledged", "KeepAnswers", "KeepGroups",
+    "KeepSubscription", "KeyDepth", "MembersKnown", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel",
+    "PeerHello", "PublicationsComplete", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers",
+    "SubscriptionClosed", "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellKnown", "TellLoad",
+    "TellRoles", "Want",
 ]  # fmt: skip
 
 
@@ -454,6 +454,7 @@ class SubscriptionClosed:
 class RenewSubscriptions:
     """Entry peer to home: the subscribers are still there; keep these for another lease."""
 
+    subscriber: Contact
     subscriptions: Column = _u64()
     hops: int = 0
 
@@ -532,13 +533,14 @@ class KeepSubscription:
 
 @dataclass(frozen=True, slots=True)
 class EndSubscription:
-    """A replica of a home to another: these subscriptions are ended, and stay so.
+    """A replica of a home to another: these subscriptions are ended since the stamps ``times``, and stay so.
 
     ``groups``: for each, the group that ended with it, or 0; a subscription of 0 says nothing but that the group ended.
     """
 
     subscriptions: Column = _u64()
     groups: Column = _u64()
+    times: Column = _u64()
 
 
 @dataclass(frozen=True, slots=True)
@@ -567,17 +569,22 @@ class KeepAcknowledged:
 
 
 @dataclass(frozen=True, slots=True)
-class AskGroups:
-    """A replica of a home to another: answers came for groups that I do not know; do you?"""
+class AskKnown:
+    """A replica of a home to another: I am asked for groups and subscriptions that I do not know; do you?
 
-    groups: Column = _u64()
+    ``kinds``: 0 for a group, 1 for a subscription.
+    """
+
+    identities: Column = _u64()
+    kinds: Column = _u32()
 
 
 @dataclass(frozen=True, slots=True)
-class TellGroups:
-    """Answer to AskGroups: for each a :class:`p2prdf.continuous.home.Known`; of those that live, records follow."""
+class TellKnown:
+    """Answer to AskKnown: for each a :class:`p2prdf.continuous.home.Known`.  Records and ends of those known go before."""
 
-    groups: Column = _u64()
+    identities: Column = _u64()
+    kinds: Column = _u32()
     known: Column = _u32()
 
 
@@ -633,7 +640,7 @@ Message = (
     | Advertise | AskRoles | TellRoles | AskLoad | TellLoad | HoldSubKeys | KeyDepth | OpenSubscription
     | SubscriptionOpened | SubscriptionRefused | AttachSubscription | CloseSubscription | SubscriptionClosed
     | RenewSubscriptions | Deliver | Delivered | SettledAnswers | KeepSubscription | EndSubscription | KeepAnswers
-    | KeepAcknowledged | AskGroups | TellGroups | Acknowledge | NotOwner | FindNode | Nodes
+    | KeepAcknowledged | AskKnown | TellKnown | Acknowledge | NotOwner | FindNode | Nodes
     | MembersKnown | PublicationsComplete | Summary | Offer | Want | Given
 )  # fmt: skip
 

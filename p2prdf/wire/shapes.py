@@ -60,7 +60,7 @@ NUMBERS: Final[dict[type, int]] = {
     m.CloseSubscription: 20, m.SubscriptionClosed: 21, m.RenewSubscriptions: 22, m.Deliver: 23,
     m.Delivered: 24, m.Acknowledge: 32, m.NotOwner: 33, m.FindNode: 34, m.Nodes: 35,
     m.KeepSubscription: 26, m.EndSubscription: 27, m.KeepAnswers: 28, m.KeepAcknowledged: 29,
-    m.SettledAnswers: 30, m.AskGroups: 31, m.TellGroups: 41,
+    m.SettledAnswers: 30, m.AskKnown: 31, m.TellKnown: 41,
     m.PublicationsComplete: 36, m.Summary: 37, m.Offer: 38, m.Want: 39, m.Given: 40, m.MembersKnown: 42,
     m.PeerHello: 48, m.Parcel: 49,
     m.ClientHello: 64, m.ClientWelcome: 65, m.ClientPublish: 66, m.ClientPublished: 67,

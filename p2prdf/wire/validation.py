@@ -34,7 +34,7 @@ CONTACTS_MAX: Final = 1024
 KINDS_MAX: Final = 32
 """Kinds of items that replicas compare."""
 KNOWN_MAX: Final = 3
-"""Largest number for what a replica knows of a group."""
+"""Largest number for what a replica knows of a name."""
 PATTERNS_MAX: Final = 256
 """Patterns of one query; a parser's bound is lower."""
 
@@ -323,8 +323,13 @@ def _check_keep_subscription(message: m.KeepSubscription, dictionary: TermDictio
     permutation(message.order, len(message.query.patterns))
 
 
-def _check_tell_groups(message: m.TellGroups, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+def _check_tell_known(message: m.TellKnown, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _below(message.known, KNOWN_MAX + 1, "a knowledge of")
+    _below(message.kinds, 2, "a kind of name")
+
+
+def _check_ask_known(message: m.AskKnown, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    _below(message.kinds, 2, "a kind of name")
 
 
 def _check_algorithm(message: m.OpenSubscription | m.ClientSubscribe, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
@@ -338,5 +343,6 @@ _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = 
     m.HoldSubKeys: _check_depth, m.KeyDepth: _check_depth,
     m.Summary: _check_kind, m.Offer: _check_kind, m.Want: _check_kind, m.Given: _check_kind,
     m.OpenSubscription: _check_algorithm, m.ClientSubscribe: _check_algorithm,
-    m.KeepSubscription: _check_keep_subscription, m.TellGroups: _check_tell_groups,
+    m.KeepSubscription: _check_keep_subscription, m.TellKnown: _check_tell_known,
+    m.AskKnown: _check_ask_known,
 }  # fmt: skip

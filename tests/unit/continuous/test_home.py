@@ -84,9 +84,9 @@ def test_the_last_subscription_ends_the_group():
     """And a later opening of the query makes a new one."""
     home = Home(LISTS, log_rows_max=100)
     one, two = opened(home, 1, since=10), opened(home, 2, since=20)
-    assert home.close(one.number) is None
-    assert home.close(two.number) is one.group
-    assert home.close(two.number) is None
+    assert home.close(one.number, 50) is None
+    assert home.close(two.number, 50) is one.group
+    assert home.close(two.number, 50) is None
     assert home.find(one.group.identity) is None
     assert home.open_group(opening(3), 9)[1]
 
@@ -99,7 +99,7 @@ def test_a_query_that_comes_again_has_another_name():
         subscription = opened(home, request, since=10 << 16)
         groups.add(subscription.group.identity)
         subscriptions.add(subscription.number)
-        home.close(subscription.number)
+        home.close(subscription.number, 50)
     assert len(groups) == len(subscriptions) == 100
 
 

@@ -151,7 +151,7 @@ class Maker:
                 return self.numbers(TOP, np.uint64)
             case "u32":
                 roles = (1 << 32) - 1 if kind is m.IndexTriples else 65_535
-                top = {"roles": roles, "position": 200, "known": 3}.get(field.name, (1 << 32) - 1)
+                top = {"roles": roles, "position": 200, "known": 3, "kinds": 1}.get(field.name, (1 << 32) - 1)
                 return self.numbers(top, np.uint32)
         if field.type == "Contact":
             return self.contact()

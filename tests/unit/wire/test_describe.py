@@ -59,7 +59,9 @@ LINES = {
     "Deliver 1 row subscription=0000000000000003 first=1 identity=0000000000000005 epoch=00000000000000ff": m.Deliver(
         3, 1, 0, [5], [NOON], ([1],), 255
     ),
-    "EndSubscription subscriptions=0000000000000003 groups=00000000000000ff": m.EndSubscription([3], [255]),
+    "EndSubscription subscriptions=0000000000000003 groups=00000000000000ff times=43200.000": m.EndSubscription(
+        [3], [255], [NOON]
+    ),
     "ClientHello version=2 agent='" + "x" * 57 + "...'": m.ClientHello(2, "x" * 99),
     "ClientSubscribed request=1 subscription=0000000000000002 since=43200.000 names=a,b order=1,0": (
         m.ClientSubscribed(1, 2, NOON, ("a", "b"), (1, 0))

@@ -1,0 +1,114 @@
+"""What a home keeps as items, for repair and snapshots: records, ends, and answers with how far they are.
+
+An item's identity changes with what other replicas should know of it: where a subscription is delivered, whether
+an answer is acknowledged.  An answer that was dropped counts as one that is held, for both are owed; who does
+not know it is told that it is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf import keys
+from p2prdf.columns import Column, Columns, as_array
+from p2prdf.continuous.home import Home, Subscription, subscription_home
+from p2prdf.peer.repair import Items
+from p2prdf.wire.messages import EndSubscription, KeepAcknowledged, KeepAnswers, Message
+
+if TYPE_CHECKING:
+    from p2prdf.peer.cutting import Cutter
+
+__all__ = ["HomeItems"]
+
+_ORDINAL_BITS: Final = 40
+"""Low bits of a place; above them is the subscription's slot.  Ends have slot 0."""
+_RECORD: Final = (1 << _ORDINAL_BITS) - 1
+"""Ordinal of a subscription's record."""
+_IDENTITIES_MAX: Final = 16_384
+"""Identities in one message."""
+_ENDED: Final = keys.fmix(0xE4D)
+
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+
+
+class HomeItems:
+    """The kind of items that a home keeps (:class:`p2prdf.peer.repair.Kind`)."""
+
+    def __init__(self, number: int, home: Home, columns: Columns, cutter: Cutter):
+        self.number = number
+        self._home = home
+        self._columns = columns
+        self._cutter = cutter
+
+    @property
+    def version(self) -> int:
+        """What changes when anything kept does."""
+        return self._home.version
+
+    def items(self) -> Items:
+        """Return everything kept of subscriptions."""
+        ends = self._home.ends.all()
+        ring: list[U64] = [np.array([subscription_home(name) for _, name, _ in ends], np.uint64)]
+        found: list[U64] = [
+            np.array([keys.fmix(name ^ _ENDED ^ subscription) for _, name, subscription in ends], np.uint64)
+        ]
+        places: list[I64] = [np.array([serial for serial, _, _ in ends], np.int64)]
+        for subscription in self._home.subscriptions.values():
+            if subscription.group.plan is not None:
+                count = self._add(subscription, found, places)
+                ring.append(np.full(count, subscription_home(subscription.number), np.uint64))
+        return Items(np.concatenate(ring), np.concatenate(found), np.concatenate(places))
+
+    def _add(self, subscription: Subscription, found: list[U64], places: list[I64]) -> int:
+        identity, done = map(as_array, subscription.log.state())
+        name = keys.fmix(subscription.number)
+        first = subscription.slot << _ORDINAL_BITS
+        answers = keys.fmix_array(keys.fmix_array(identity ^ np.uint64(name)) + done)
+        found += [np.array([keys.fmix(name ^ subscription.changed)], np.uint64), answers]
+        places += [np.array([first + _RECORD], np.int64), np.arange(first, first + len(identity), dtype=np.int64)]
+        return 1 + len(identity)
+
+    def messages(self, places: I64) -> Iterator[Message]:
+        """Return some of what is kept, records first: what depends on them is not taken in before."""
+        slots = places >> _ORDINAL_BITS
+        ends = [end for place in places[slots == 0].tolist() if (end := self._home.ends.at(place)) is not None]
+        for start in range(0, len(ends), _IDENTITIES_MAX):
+            yield self._ended(ends[start : start + _IDENTITIES_MAX])
+        by_slot = [
+            (subscription, places[slots == slot] & _RECORD)
+            for slot in np.unique(slots[slots > 0]).tolist()
+            if (subscription := self._home.by_slot.get(slot)) is not None
+        ]
+        for subscription, ordinals in by_slot:
+            if (ordinals == _RECORD).any():
+                yield self._home.record_of(subscription)
+        for subscription, ordinals in by_slot:
+            yield from self._answers(subscription, np.sort(ordinals[ordinals != _RECORD]))
+
+    def _ended(self, ends: list[tuple[int, int, bool]]) -> Message:
+        make = self._columns.column
+        return EndSubscription(
+            make([name if subscription else 0 for name, _, subscription in ends]),
+            make([0 if subscription else name for name, _, subscription in ends]),
+            make([stamp for _, stamp, _ in ends]),
+        )
+
+    def _answers(self, subscription: Subscription, ordinals: I64) -> Iterator[Message]:
+        done, lost, chunks = subscription.log.export(ordinals.tolist())
+        for identities, is_lost in ((done, False), (lost, True)):
+            for part in _slices(identities):
+                yield KeepAcknowledged(subscription.number, part, is_lost)
+        for chunk in chunks:
+            for start, stop in self._cutter.slices(len(chunk), chunk.bindings):
+                piece = chunk.part(start, stop)
+                yield KeepAnswers(subscription.number, piece.identity, piece.born, piece.bindings)
+
+
+def _slices(column: Column) -> Iterator[Column]:
+    for start in range(0, len(column), _IDENTITIES_MAX):
+        yield column[start : start + _IDENTITIES_MAX]

@@ -1,0 +1,207 @@
+"""What the replicas of a home tell each other, so that any of them can go on where another ended.
+
+Every replica of a home's key keeps the records of its subscriptions, their answers (links send them to all) and which
+of these are acknowledged.  What is told is kept before it is acknowledged, so acknowledged means: on that disk.
+
+*A subscription's record* goes out while its query is being installed, and its subscriber is told when enough replicas
+have it (``copies_min``).  If the primary fails before, the entry peer asks the next one the same.  That one knows the
+record, or does not.  If it does, it installs the query again with the stamp in the record, which is harmless, and
+tells the subscriber.  If not, nobody has been told, and it opens the subscription anew.
+
+*Acknowledgements* are different: one missing copy means an answer that comes twice.  So a subscriber hears
+that they are *settled* when all current replicas have them.  A replica that does not know the subscription
+yet does not take them: they are repeated until its record has come.
+
+*Ends* are told to all, and remembered (:mod:`p2prdf.continuous.ends`).
+
+Repair (:mod:`p2prdf.peer.repair`) and restarts use the same messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from p2prdf import hlc
+from p2prdf.columns import Column, as_list
+from p2prdf.continuous.home import Home, Subscription, subscription_home
+from p2prdf.peer.by_key import ByKey
+from p2prdf.peer.exchange import Exchange
+from p2prdf.wire.messages import (
+    Contact,
+    EndSubscription,
+    KeepAcknowledged,
+    KeepAnswers,
+    KeepSubscription,
+    Message,
+)
+
+__all__ = ["Records"]
+
+_TOLD: Final = (KeepSubscription, EndSubscription, KeepAcknowledged)
+
+
+class Records:
+    """Records, taken in from other replicas and told to them.
+
+    ``kept`` is called with a subscription whose record was news, ``changed`` with one that has answers to hand out,
+    ``learned`` with each name of which something came, and ``orphan`` with a subscription whose group has ended.
+    """
+
+    def __init__(
+        self, exchange: Exchange, by_key: ByKey, home: Home, *, kept: Callable[[Subscription], None],
+        changed: Callable[[Subscription], None], learned: Callable[[int, bool], None],
+        orphan: Callable[[Subscription], None],
+    ):  # fmt: skip
+        self._exchange = exchange
+        self._by_key = by_key
+        self._home = home
+        self._kept, self._changed, self._learned, self._orphan = kept, changed, learned, orphan
+        self._columns = exchange.columns
+
+    # --- telling ---------------------------------------------------------------------------------
+
+    def tell(self, key: int, message: Message, tokens: tuple[int, ...] = ()) -> None:
+        """Keep a message, and tell it to the other replicas of a key."""
+        self._exchange.persist(message)
+        self._send(key, message, tokens)
+
+    def _send(self, key: int, message: Message, tokens: tuple[int, ...]) -> None:
+        for fellow in self._exchange.fellows(key) if self._exchange.replicated else ():
+            self._exchange.send(fellow, message, tokens)
+
+    def tell_subscription(self, subscription: Subscription, tokens: tuple[int, ...] = ()) -> None:
+        """Tell a subscription's record."""
+        self.tell(subscription_home(subscription.number), self._home.record_of(subscription), tokens)
+
+    def tell_ended(self, subscription: int, group: int, stamp: int, tokens: tuple[int, ...] = ()) -> None:
+        """Tell that a subscription is ended, and its group if that is not 0."""
+        make = self._columns.column
+        message = EndSubscription(make([subscription]), make([group]), make([stamp]))
+        self.tell(subscription_home(subscription), message, tokens)
+
+    def acknowledge(self, subscription: Subscription, identity: Column, tokens: tuple[int, ...] = ()) -> None:
+        """Note that a subscriber is done with answers, and tell the others, who may not know even if it is no news here."""
+        news = self._home.acknowledge(subscription, identity)
+        known = dict.fromkeys(as_list(identity))
+        gaps = [each for each in as_list(news) if each not in known]  # what was told to be lost with them
+        every = self._columns.column([*known, *gaps]) if gaps else identity
+        message = KeepAcknowledged(subscription.number, every)
+        if len(news):
+            self._exchange.persist(message)
+        self._send(subscription_home(subscription.number), message, tokens)
+
+    def tell_one(self, to: Contact, name: int, subscription: bool) -> None:
+        """Tell one replica what is known of a name."""
+        stamp = self._home.ends.stamp(name, subscription=subscription)
+        if stamp is not None:
+            make = self._columns.column
+            pair = (name, 0) if subscription else (0, name)
+            self._by_key.reply(to, EndSubscription(make([pair[0]]), make([pair[1]]), make([stamp])))
+            return
+        held = self._home.subscriptions.get(name) if subscription else None
+        group = None if subscription else self._home.find(name)
+        for each in [held] if held is not None else group.subscriptions.values() if group is not None else ():
+            if each.group.plan is not None:
+                self._by_key.reply(to, self._home.record_of(each))
+
+    def reroute(self, message: Message, tokens: tuple[int, ...]) -> bool:
+        """Tell those who are replicas now what was on its way to one that is gone; False if it is none of these."""
+        if not isinstance(message, _TOLD):
+            return False
+        for key in _keys_of(message):
+            self._send(key, message, tokens)
+        return True
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def take_subscription(self, sender: Contact, record: KeepSubscription) -> None:
+        """Take in a record."""
+        subscription, news = self._home.keep(record, self._exchange.now)
+        if subscription is None:
+            if sender.key != self._exchange.own.key:
+                self.tell_one(sender, record.subscription, subscription=True)
+                self.tell_one(sender, record.group, subscription=False)
+            return
+        if news:
+            self._exchange.persist(record)
+            self._kept(subscription)
+        self._learned(record.group, False)
+        self._learned(record.subscription, True)
+
+    def take_end(self, message: EndSubscription) -> None:
+        """Take in that subscriptions and groups are ended."""
+        columns = (as_list(message.subscriptions), as_list(message.groups), as_list(message.times))
+        self._exchange.persist(message)
+        for subscription, group, stamp in zip(*columns, strict=True):
+            orphans: list[Subscription] = []
+            if subscription:
+                orphans += self._home.take_end(subscription, stamp, subscription=True)
+                self._learned(subscription, True)
+            if group:
+                orphans += self._home.take_end(group, stamp, subscription=False)
+                self._learned(group, False)
+            for each in orphans:
+                self._orphan(each)
+
+    def take_acknowledged(self, message: KeepAcknowledged) -> None:
+        """Take in that answers are acknowledged, or lost; not if the subscription is not known yet."""
+        subscription = self._known(message.subscription)
+        if subscription is None:
+            return
+        if message.lost:
+            subscription.log.lose(message.identity)
+            self._home.version += 1
+            self._exchange.persist(message)
+        elif len(self._home.acknowledge(subscription, message.identity)):
+            self._exchange.persist(message)
+        self._changed(subscription)
+
+    def take_answers(self, message: KeepAnswers) -> None:
+        """Take in answers that are owed to a subscription; not if it is not known yet."""
+        subscription = self._known(message.subscription)
+        if subscription is not None and self._home.owe(
+            subscription, message.identity, message.born, message.bindings
+        ):
+            self._exchange.persist(message)
+            self._changed(subscription)
+
+    def _known(self, number: int) -> Subscription | None:
+        subscription = self._home.subscriptions.get(number)
+        if subscription is None and not self._home.ends.has(number, subscription=True):
+            self._exchange.arrivals.refuse()
+        return subscription
+
+    # --- after a restart -------------------------------------------------------------------------
+
+    def restore(self, message: Message) -> bool:
+        """Take back what a former life kept; False if it is not of this kind."""
+        match message:
+            case KeepSubscription():
+                self.take_subscription(self._exchange.own, message)
+                self._advance(max(message.since, message.since_max, message.youngest, message.changed))
+            case EndSubscription():
+                self.take_end(message)
+                self._advance(max(as_list(message.times), default=0))
+            case KeepAcknowledged():
+                self.take_acknowledged(message)
+            case KeepAnswers():
+                self.take_answers(message)
+                self._advance(max(as_list(message.born), default=0))
+            case _:
+                return False
+        return True
+
+    def _advance(self, stamp: int) -> None:
+        """Go on after every stamp that was given."""
+        self._exchange.clock = max(self._exchange.clock, hlc.Stamp(stamp))
+
+
+def _keys_of(message: Message) -> list[int]:
+    match message:
+        case KeepSubscription() | KeepAcknowledged():
+            return [subscription_home(message.subscription)]
+        case EndSubscription():
+            pairs = zip(as_list(message.subscriptions), as_list(message.groups), strict=True)
+            return list({subscription_home(subscription or group): None for subscription, group in pairs})
+    return []

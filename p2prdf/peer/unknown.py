@@ -1,0 +1,237 @@
+"""What a home is asked about and does not know: wait, ask the other replicas, and only then say that it is gone.
+
+The problem
+-----------
+"I do not know it" is the most dangerous thing a replica can say.  It tells links to drop the rows of a group, and
+subscribers that their subscription is lost.  A replica may not know a name because it has ended.  Or because
+its record is still on the way: a subscription counts as safe when enough replicas have it, not all; its query is
+installed meanwhile, and answers overtake records.  Or because this peer has only just become one of its replicas,
+or takes itself for one while views differ.
+
+The rule
+--------
+Whatever is asked about a name is held here until its record comes, or its end.  The other replicas are asked what
+they know, again and again.  A name is *gone* when all of them have said, and this peer too, that they have compared
+what they keep and do not know it, asked after the name was unknown for longer than views of the ring differ; and
+only the primary acts on it.  For groups there is no hurry, so it takes longer than for subscriptions, for which
+somebody waits.
+
+Answers of unknown groups are kept and acknowledged, for they may be the only copies.  What there is no room for
+is not acknowledged, so it comes again.
+
+Without replicas nobody else could know: what is unknown is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from p2prdf.columns import as_list
+from p2prdf.continuous.home import Home, Known, subscription_home
+from p2prdf.peer.by_key import ByKey
+from p2prdf.peer.exchange import Exchange
+from p2prdf.wire.messages import Answers, AskKnown, Contact, GroupsGone, Message, TellKnown
+
+__all__ = ["Unknown"]
+
+NAMES_MAX: Final = 4096
+ROWS_MAX: Final = 100_000
+REQUESTS_MAX: Final = 1024
+GONE_MAX: Final = 4096
+"""Names found to be gone that are remembered."""
+ASK_SECONDS: Final = 1.25
+"""How often the other replicas are asked."""
+SUBSCRIPTION_SECONDS: Final = 2.5
+GROUP_SECONDS: Final = 10.0
+"""How long a name must have been unknown when they are asked for the last time."""
+
+Name = tuple[bool, int]
+"""Whether it is a subscription, and its number."""
+
+
+@dataclass(slots=True)
+class _Case:
+    """A name that is not known here."""
+
+    since: float
+    ask_at: float
+    unheard: dict[int, None] = field(default_factory=dict)
+    """Replicas that were asked last and have not said that they do not know it either."""
+    asked: bool = False
+    """Whether it was unknown for long enough when they were."""
+    answers: list[Answers] = field(default_factory=list)
+    holders: dict[Contact, None] = field(default_factory=dict)
+    """Who is to be told if it is gone."""
+    requests: list[Message] = field(default_factory=list)
+
+
+class Unknown:
+    """Names that are not known here, and what waits for them.
+
+    ``again`` takes a message as if it had just come; ``record`` takes in answers of groups known meanwhile.
+    """
+
+    def __init__(
+        self, exchange: Exchange, by_key: ByKey, home: Home, again: Callable[[Message], None],
+        record: Callable[[Answers], None],
+    ):  # fmt: skip
+        self._exchange = exchange
+        self._by_key = by_key
+        self._home = home
+        self._again = again
+        self._record = record
+        self._columns = exchange.columns
+        self._cases: dict[Name, _Case] = {}
+        self._gone: dict[Name, None] = {}
+        self._early: list[Message] = []
+        self.rows = 0
+        """Answers held."""
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    # --- holding ---------------------------------------------------------------------------------
+
+    def is_gone(self, name: int, *, subscription: bool) -> bool:
+        """Return whether something that is not kept here does not exist; if that is not known yet, hold it."""
+        ended = self._home.known(name, subscription=subscription) is Known.ENDED
+        return ended or not self._exchange.replicated or (subscription, name) in self._gone
+
+    def wait(self, message: Message) -> None:
+        """Hold a request until this peer speaks for its home; if there are too many, it will be repeated."""
+        if len(self._early) < REQUESTS_MAX:
+            self._early.append(message)
+
+    def view_changed(self) -> None:
+        """Take up what waited until this peer knows what it is the home of."""
+        early, self._early = self._early, []
+        for message in early:
+            self._again(message)
+
+    def hold_request(self, subscription: int, message: Message) -> None:
+        """Hold a request about a subscription."""
+        case = self._case((True, subscription), self._exchange.now)
+        if case is not None and len(case.requests) < REQUESTS_MAX:
+            case.requests.append(message)
+
+    def hold_holder(self, group: int, holder: Contact) -> None:
+        """Remember who asks whether a group still lives."""
+        case = self._case((False, group), self._exchange.now + ASK_SECONDS)
+        if case is not None:
+            case.holders[holder] = None
+
+    def hold_answers(self, group: int, answers: Answers, holder: Contact | None) -> bool:
+        """Keep answers of a group; False if there is no room."""
+        if self.rows + len(answers.rows) > ROWS_MAX:
+            self._exchange.trace("answers-not-taken", rows=len(answers.rows))
+            return False
+        case = self._case((False, group), self._exchange.now + ASK_SECONDS)
+        if case is None:
+            return False
+        case.answers.append(answers)
+        self.rows += len(answers.rows)
+        if holder is not None:
+            case.holders[holder] = None
+        return True
+
+    def _case(self, name: Name, ask_at: float) -> _Case | None:
+        case = self._cases.get(name)
+        if case is None and len(self._cases) < NAMES_MAX:
+            case = self._cases[name] = _Case(self._exchange.now, ask_at)
+        return case
+
+    def messages(self) -> Iterator[Message]:
+        """Return the answers held, as they came."""
+        for case in list(self._cases.values()):
+            yield from list(case.answers)
+
+    # --- asking ----------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Ask the other replicas what is due."""
+        now = self._exchange.now
+        questions: dict[Contact, list[Name]] = {}
+        for name, case in list(self._cases.items()):
+            if case.ask_at > now:
+                continue
+            fellows = self._exchange.fellows(subscription_home(name[1]))
+            case.unheard = {fellow.key: None for fellow in fellows}
+            case.asked = now - case.since >= (SUBSCRIPTION_SECONDS if name[0] else GROUP_SECONDS)
+            case.ask_at = now + ASK_SECONDS
+            for fellow in fellows:
+                questions.setdefault(fellow, []).append(name)
+            self._judge(name, case)
+        for fellow, names in questions.items():
+            make = self._columns.column
+            identities, kinds = make([each for _, each in names]), make([int(kind) for kind, _ in names], "uint32")
+            self._exchange.send(fellow, AskKnown(identities, kinds))
+
+    @property
+    def deadline(self) -> float | None:
+        """When somebody is to be asked."""
+        return min((case.ask_at for case in self._cases.values()), default=None)
+
+    def tell(self, asker: Contact, message: AskKnown, tell: Callable[[Contact, int, bool], None]) -> None:
+        """Answer what is known here; ``tell`` sends what there is about a name that is."""
+        known = []
+        for name, kind in zip(as_list(message.identities), as_list(message.kinds), strict=True):
+            found = self._home.known(name, subscription=bool(kind))
+            if found is Known.UNKNOWN and not self._exchange.in_step():
+                found = Known.UNSURE
+            if found in (Known.LIVES, Known.ENDED):
+                tell(asker, name, bool(kind))
+            known.append(int(found))
+        answer = TellKnown(message.identities, message.kinds, self._columns.column(known, "uint32"))
+        self._by_key.reply(asker, answer)
+
+    def told(self, sender: Contact, message: TellKnown) -> None:
+        """Note what another replica does not know."""
+        columns = (as_list(message.identities), as_list(message.kinds), as_list(message.known))
+        for number, kind, known in zip(*columns, strict=True):
+            name = (bool(kind), number)
+            case = self._cases.get(name)
+            if case is not None and known == Known.UNKNOWN:
+                case.unheard.pop(sender.key, None)
+                self._judge(name, case)
+
+    def _judge(self, name: Name, case: _Case) -> None:
+        """See whether a name is gone."""
+        exchange = self._exchange
+        if case.unheard or not case.asked or not exchange.in_step():
+            return
+        primary = exchange.rank(subscription_home(name[1])) == 0
+        if primary:
+            self._gone[name] = None
+            if len(self._gone) > GONE_MAX:
+                del self._gone[next(iter(self._gone))]
+        self._close(name, case)
+        if primary:
+            self._tell_gone(name, case)
+
+    # --- learning --------------------------------------------------------------------------------
+
+    def learned(self, name: int, *, subscription: bool) -> None:
+        """Go on with what waited for a name, of which a record or its end has come."""
+        self._gone.pop((subscription, name), None)
+        case = self._cases.get((subscription, name))
+        if case is None:
+            return
+        self._close((subscription, name), case)
+        if self._home.known(name, subscription=subscription) is Known.LIVES:
+            for answers in case.answers:
+                self._record(answers)
+        else:
+            self._tell_gone((subscription, name), case)
+
+    def _close(self, name: Name, case: _Case) -> None:
+        """Hold a name's case no longer; requests go to whoever is to answer them now."""
+        del self._cases[name]
+        self.rows -= sum(len(answers.rows) for answers in case.answers)
+        for message in case.requests:
+            self._again(message)
+
+    def _tell_gone(self, name: Name, case: _Case) -> None:
+        for holder in case.holders:
+            self._by_key.reply(holder, GroupsGone(self._columns.column([name[1]])))
