@@ -168,7 +168,8 @@ class Records:
 
     def _known(self, number: int) -> Subscription | None:
         subscription = self._home.subscriptions.get(number)
-        if subscription is None and not self._home.ends.has(number, subscription=True):
+        kept_here = self._exchange.rank(subscription_home(number)) >= 0  # else the sender's view is old
+        if subscription is None and kept_here and not self._home.ends.has(number, subscription=True):
             self._exchange.arrivals.refuse()
         return subscription
 
