@@ -43,7 +43,6 @@ async def test_nodes_that_keep_nothing_lose_answers_and_the_tool_says_so():
     assert not report.good
 
 
-@pytest.mark.skip(reason="nodes do not replicate yet")
 async def test_five_kills_one_of_them_of_all_nodes_lose_duplicate_and_invent_nothing():
     report = await play(SMOKE)
     assert report.good, report.as_json()

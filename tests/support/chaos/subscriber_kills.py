@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import random
 import sys
 import time
@@ -56,6 +57,11 @@ class SubscriberOptions:
     folder: Path | None = None
 
 
+def _environment() -> dict[str, str]:
+    """Return the environment of a subscriber's process: it finds this package where this process did."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
 class Subscriber:
     """One subscriber: a process, its output and its state, whatever life it is in."""
 
@@ -75,7 +81,7 @@ class Subscriber:
         self.lives += 1
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
+                *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=_environment()
             )
 
     async def kill(self) -> None:
