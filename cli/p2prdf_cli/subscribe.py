@@ -57,7 +57,6 @@ def subscribe(
         str | None,
         typer.Option(metavar="ID", callback=subscription_number, help="Take up an earlier subscription, at any node."),
     ] = None,
-    after: Annotated[int, typer.Option(min=0, metavar="N", help="With --attach: the last answer you have.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Leave a standing query; its answers are written as they become true.
@@ -72,13 +71,13 @@ def subscribe(
       p2prdf subscribe 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
       p2prdf subscribe -f query.rq --prefix-file prefixes.ttl --algorithm cqc
       p2prdf subscribe 'SELECT * WHERE { ?s ?p ?o }' --json | jq .bindings
-      p2prdf subscribe --attach 00c0ffee00c0ffee --after 41
+      p2prdf subscribe --attach 00c0ffee00c0ffee
     """
     if attach is not None and (query is not None or file is not None):
         raise typer.BadParameter("--attach takes up a subscription with the query it has: give no other")
     wanted = _Wanted(
         query, file, prefix_file, algorithm.value, per_event, count, lease, keep,
-        None if attach is None else int(attach, 16), after, as_json,
+        None if attach is None else int(attach, 16), as_json,
     )  # fmt: skip
     run(_subscribe(wanted, peer))
 
@@ -94,7 +93,6 @@ class _Wanted:
     lease: float
     keep: bool
     attach: int | None
-    after: int
     as_json: bool
 
 
@@ -167,4 +165,4 @@ def _tell_lost(batch: Batch) -> None:
 def _tell_how_to_go_on(subscription: Subscription) -> None:
     from p2prdf_cli.render import remark
 
-    remark(f"go on with: p2prdf subscribe --attach {subscription.id:016x} --after {subscription.acknowledged}")
+    remark(f"go on with: p2prdf subscribe --attach {subscription.id:016x}")

@@ -244,7 +244,10 @@ class Delivery:
             return
 
         def settled() -> None:
-            self._by_key.reply(message.subscriber, SettledAnswers(message.request, message.subscription))
+            told = SettledAnswers(message.request, message.subscription)
+            if subscription is not None and subscription.subscriber.key == message.subscriber.key:
+                told = replace(told, epoch=subscription.epoch, sent=subscription.log.sent)
+            self._by_key.reply(message.subscriber, told)
 
         token = self._exchange.token(settled)
         if subscription is not None:  # of what has ended nothing comes anyway

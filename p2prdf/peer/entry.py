@@ -88,6 +88,11 @@ class _Local:
     renew_at: float = 0.0
     epochs: dict[int, _Epoch] = field(default_factory=dict)
 
+    def told(self, number: int) -> int:
+        """Return the number of the last answer of an epoch that the subscriber was given."""
+        found = self.epochs.get(number)
+        return 0 if found is None else found.told
+
     def epoch(self, number: int) -> _Epoch:
         """Return an epoch, as the one heard of last."""
         found = self.epochs.pop(number, None) or _Epoch()
@@ -243,7 +248,14 @@ class Entry:
         self._ask(request, subscription_home(request.subscription), message)
 
     def settled(self, message: SettledAnswers) -> None:
-        """What was acknowledged will not come again."""
+        """What was acknowledged will not come again, once what the home has handed out is here.
+
+        Messages overtake each other: an answer that was handed out again before it was acknowledged may be on its
+        way.  Then this is left, and asked for again.
+        """
+        local = self._locals.get(message.subscription)
+        if local is not None and message.epoch and local.told(message.epoch) < message.sent:
+            return
         if self._pending.pop(message.request, None) is not None:
             self._complete(message.request, Settled(message.subscription))
 

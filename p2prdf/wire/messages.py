@@ -494,10 +494,15 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class SettledAnswers:
-    """Home to entry peer: every replica knows what ``request`` (Delivered) acknowledged; it never comes again."""
+    """Home to entry peer: every replica knows what ``request`` (Delivered) acknowledged; it never comes again.
+
+    Only what the home has handed out already may be on its way: in ``epoch`` it is numbered up to ``sent``.
+    """
 
     request: int
     subscription: int
+    epoch: int = 0
+    sent: int = 0
 
 
 # --- peer to peer: between the replicas of a home ------------------------------------------------

@@ -312,10 +312,15 @@ class SubscriberClient(_AtSomePeer):
         """Hear what is settled; what could not be told is told again."""
         if attachment != self.attachment:
             return
-        if isinstance(outcome, contract.Settled):
-            self.record.settled(identities)
+        if isinstance(outcome, contract.Settled):  # after what came before it
+            wait = max(0.0, self._stored_at - self._world.now)
+            self._world.schedule(wait, self._settle, attachment, identities)
         else:
             self._later(_AGAIN_SECONDS, self._acknowledge, attachment, node, identities)
+
+    def _settle(self, attachment: int, identities: Sequence[int]) -> None:
+        if attachment == self.attachment:
+            self.record.settled(identities)
 
     def ended(self, attachment: int, why: str) -> None:
         """Be told that nothing more comes here; come back unless that was asked for."""
