@@ -72,9 +72,25 @@ class RollForward:
 
     def note(self, batch: TripleBatch) -> None:
         """Remember triples that are stored here, until their publication is complete."""
-        if batch.origin and len(batch):
-            self._kept.setdefault(batch.origin, []).append(batch)
+        if not batch.origin or not len(batch) or not self._exchange.replicated:
+            return
+        if batch.origin == self._exchange.own.key and not self._exchange.restoring:
+            batch.complete = self.complete()
+        self._kept.setdefault(batch.origin, []).append(batch)
+        if not self._exchange.restoring:
             self.told(batch.origin, batch.began, batch.complete)
+
+    def restored(self) -> None:
+        """Forget what was complete when a former life ended, as far as it was kept."""
+        for origin, batches in list(self._kept.items()):
+            complete: dict[int, int] = {}  # per life of the origin
+            for batch in batches:
+                complete[batch.began] = max(complete.get(batch.began, 0), batch.complete)
+            left = [batch for batch in batches if youngest(batch) > complete[batch.began]]
+            if left:
+                self._kept[origin] = left
+            else:
+                del self._kept[origin]
 
     def told(self, origin: int, began: int, complete: int) -> None:
         """Forget what is complete, and finish what a former life of its origin has left."""
@@ -83,9 +99,9 @@ class RollForward:
         left, kept = [], []
         for batch in self._kept.pop(origin, ()):
             last = youngest(batch)
-            if last < began and not self._exchange.restoring:
+            if last < began:
                 left.append(batch)
-            elif last < began or last > complete:
+            elif last > complete:
                 kept.append(batch)
         if kept:
             self._kept[origin] = kept

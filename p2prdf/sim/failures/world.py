@@ -385,10 +385,10 @@ class FailingWorld(World):
         return [parcel.message for parcel in node.codec.decode(memoryview(record)[_LENGTH_BYTES:], trusted=True)]
 
     def _note_stamps(self, message: IndexTriples) -> None:
-        columns = (as_list(column) for column in (message.event, message.time, message.roles))
-        for event, time, roles in zip(*columns, strict=True):
+        published = message.published & _ROLES if message.origin else 0  # other roles came later, from others
+        for event, time in zip(as_list(message.event), as_list(message.time), strict=True):
             stamps = self.stamps.setdefault(event, {})
-            stamps[time] = stamps.get(time, 0) | (message.published or roles) & _ROLES
+            stamps[time] = stamps.get(time, 0) | published
 
     def _begin_sync(self, node: Node) -> None:
         machine, failures = self.machines[node.index], self.failures
