@@ -262,7 +262,7 @@ async def test_a_recorded_datagram_does_nothing_the_second_time(launcher, status
 
     await until(met)
     count = len(recorded)
-    assert count >= 2
+    assert count >= 1
     before = await status(first)
     for node in (first, second):
         for datagram in recorded[:count]:
