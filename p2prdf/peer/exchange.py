@@ -43,6 +43,7 @@ __all__ = ["Exchange"]
 _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
 _TOLD_MAX = 64
+_MISSING_SECONDS = 20.0
 _UNRELIABLE = (Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth)
 
 
@@ -80,6 +81,7 @@ class Exchange:
         self._view: int | None = None
         self._map: ReplicaMap | None = None
         self._short: list[Callable[[], None]] = []
+        self._fewer_since = 0.0  # when this peer began, or lost another
         self.members_max = 1
         """The most peers that there have ever been at once, as far as known."""
         self.zones: dict[int, str] = {}
@@ -94,6 +96,8 @@ class Exchange:
     def observe(self, now: float) -> None:
         """Note the driver's time, which never goes back."""
         self.now = max(self.now, now)
+        if not self._fewer_since:
+            self._fewer_since = self.now
 
     def tick(self) -> int:
         """Return a stamp after everything known so far."""
@@ -359,11 +363,22 @@ class Exchange:
         return self.copies < self.copies_needed
 
     def count_members(self, known: int = 0) -> None:
-        """Note how many peers there are, or have been (``known``); it is remembered as far as it matters."""
+        """Note how many peers there are, or have been (``known``)."""
         before = self.members_max
         self.members_max = max(before, self.cache.size, known)
-        if before < min(self.config.copies_min, self.members_max):
+        if before < self.members_max:
             self.persist(MembersKnown(self.members_max))
+
+    @property
+    def waits_for_peers_until(self) -> float | None:
+        """Until when this peer does not speak for others: perhaps none of those is here who knew what was told.
+
+        What subscribers have acknowledged is known to all who keep a home.  If fewer peers are missing than keep a
+        key, one of them is here.  Whoever is missing for long is taken to be gone.
+        """
+        until = self._fewer_since + _MISSING_SECONDS
+        enough = self.members_max - self.cache.size < self.config.replicas
+        return None if enough or self.now >= until else until
 
     def wait_for_peers(self, again: Callable[[], None]) -> None:
         """Run ``again`` when another peer has come."""
@@ -483,6 +498,7 @@ class Exchange:
 
     def give_up(self, contact: Contact) -> list[Transfer]:
         """Forget a peer; return what was on its way there, with the tokens still held."""
+        self._fewer_since = self.now
         self.cache.lost(contact)
         self._ring_changed()
         return self.outbox.lost(contact)

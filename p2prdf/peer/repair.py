@@ -180,6 +180,8 @@ class Repair:
         due = [each.again_at for each in self._open.values()]
         if self._due is not None:
             due.append(self._due)
+        if not self.in_step and (until := self._exchange.waits_for_peers_until) is not None:
+            due.append(until)
         return min(due, default=None)
 
     def wake(self) -> None:
@@ -226,6 +228,8 @@ class Repair:
                 self._ask(each)
         self._queue = waiting
         if not self.in_step and self._due is None and not self._first & busy:
+            if self._exchange.waits_for_peers_until is not None:
+                return
             self.in_step = True
             self.on_in_step()
 

@@ -157,7 +157,7 @@ class PublicationsComplete:
 
 @dataclass(frozen=True, slots=True)
 class MembersKnown:
-    """Peer to its own next life: so many peers there have been at once, as far as it matters for copies."""
+    """Peer to its own next life: so many peers there have been at once."""
 
     count: int
 
