@@ -81,7 +81,7 @@ class Records:
         self.tell(subscription_home(subscription), message, tokens)
 
     def acknowledge(self, subscription: Subscription, identity: Column, tokens: tuple[int, ...] = ()) -> None:
-        """Note that a subscriber is done with answers, and tell the others, who may not know even if it is no news here."""
+        """Note that a subscriber is done with answers, and tell the others: they may not know what is no news here."""
         news = self._home.acknowledge(subscription, identity)
         known = dict.fromkeys(as_list(identity))
         gaps = [each for each in as_list(news) if each not in known]  # what was told to be lost with them

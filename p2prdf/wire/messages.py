@@ -22,15 +22,15 @@ from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 __all__ = [
     "Acknowledge", "Advertise", "Answers", "AskKnown", "AskLoad", "AskRoles", "AttachSubscription",
-    "ClientAcknowledge", "ClientAttach", "ClientEnded", "ClientError", "ClientHello", "ClientMessage", "ClientPublish",
-    "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus", "ClientStatusReply", "ClientSubscribe",
-    "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed", "ClientWelcome", "CloseSubscription", "Contact",
-    "Deliver", "Delivered", "EndSubscription", "FindNode", "Forward", "GetRates", "Given", "GroupLeases", "Groups",
-    "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples", "KeepAcknowledged", "KeepAnswers", "KeepGroups",
-    "KeepSubscription", "KeyDepth", "MembersKnown", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel",
-    "PeerHello", "PublicationsComplete", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers",
-    "SubscriptionClosed", "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellKnown", "TellLoad",
-    "TellRoles", "Want",
+    "ClientAcknowledge", "ClientAttach", "ClientEnded", "ClientError", "ClientHello", "ClientMessage",
+    "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus", "ClientStatusReply",
+    "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed", "ClientWelcome",
+    "CloseSubscription", "Contact", "Deliver", "Delivered", "EndSubscription", "FindNode", "Forward",
+    "GetRates", "Given", "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples",
+    "KeepAcknowledged", "KeepAnswers", "KeepGroups", "KeepSubscription", "KeyDepth", "MembersKnown", "Message",
+    "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello", "PublicationsComplete", "Rates",
+    "RenewSubscriptions", "Rows", "SettledAnswers", "SubscriptionClosed", "SubscriptionOpened",
+    "SubscriptionRefused", "Summary", "TellKnown", "TellLoad", "TellRoles", "Want",
 ]  # fmt: skip
 
 
@@ -586,7 +586,7 @@ class AskKnown:
 
 @dataclass(frozen=True, slots=True)
 class TellKnown:
-    """Answer to AskKnown: for each a :class:`p2prdf.continuous.home.Known`.  Records and ends of those known go before."""
+    """Answer to AskKnown: for each a :class:`p2prdf.continuous.home.Known`; records and ends go before."""
 
     identities: Column = _u64()
     kinds: Column = _u32()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from chaos.faults import FaultOptions
 from chaos.story import Options, play
 from chaos.subscriber_kills import SubscriberOptions, play_subscriber_kills

@@ -38,7 +38,10 @@ async def collect(subscription, expected, bag, identities):
             return
 
 
-HOT = {"membership": "overlay", "replicas": 1, "copies_min": 1, "hot_interval_seconds": 0.1, "hot_rate_min": 50, "hot_share": 0.05}
+HOT = {
+    "membership": "overlay", "replicas": 1, "copies_min": 1,
+    "hot_interval_seconds": 0.1, "hot_rate_min": 50, "hot_share": 0.05,
+}  # fmt: skip
 """Keys are split early and deep, while everything is under way; only where there is one copy of everything."""
 
 

@@ -603,7 +603,9 @@ BOMBS = {
     "many bindings": msgpack.packb(
         [VERSION, ["<a>"], [[23, 1, 2, 3, [60_000, 1], [60_000, 1], [[60_000, 0]] * 256, 0]] * 99]
     ),
-    "nulls in a plan": msgpack.packb([VERSION, [], [[2, b"\x98" + b"\xdc\x03\xff" + b"\xc0" * 60_000, 0, [], 0, 0]] * 90]),
+    "nulls in a plan": msgpack.packb(
+        [VERSION, [], [[2, b"\x98" + b"\xdc\x03\xff" + b"\xc0" * 60_000, 0, [], 0, 0]] * 90]
+    ),
     "wide from narrow": msgpack.packb([VERSION, ["<a>"], [[5, bytes(60_000) + b"\x01"]] * 100]),
 }
 
