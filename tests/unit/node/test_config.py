@@ -36,7 +36,7 @@ def test_lists_are_written_as_lists_in_files_and_with_commas_elsewhere(tmp_path)
         ({"roles": "some"}, "setting roles: 'some' is none of advertised, all"),
         ({"overlay": "pastry"}, "setting overlay: 'pastry' is none of kademlia, chord"),
         ({"membership": "some"}, "setting membership: 'some' is none of view, overlay"),
-        ({"membership": "overlay"}, "setting membership: 'overlay' goes with one replica (settings replicas and copies_min)"),
+        ({"membership": "overlay"}, "setting membership: 'overlay' goes with one replica (settings replicas"),
         ({"zone": "two words"}, "setting zone: 'two words' is not a name of at most 63 visible characters"),
         ({"zone": "z" * 64}, "setting zone: "),
         ({"hot_keys": "maybe"}, "setting hot_keys: 'maybe' is none of on, off"),
