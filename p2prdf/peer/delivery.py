@@ -238,12 +238,19 @@ class Delivery:
         return True, subscription
 
     def delivered(self, sender: Contact, message: Delivered) -> None:
-        """Forget what a subscriber acknowledged, and tell it when all replicas have; send it more."""
+        """Forget what a subscriber acknowledged, and tell it when all replicas have; send it more.
+
+        While somebody is missing nothing is settled: the missing one may be alive and tell the subscriber the same
+        answers, or it may be this peer that is cut off from all others.  The subscriber's peer asks again, and is
+        answered when the missing one is back and knows what was acknowledged, or has been away for long.
+        """
         now, subscription = self._find(sender, message, message.subscription)
         if not now:
             return
 
         def settled() -> None:
+            if self._exchange.somebody_missing:
+                return
             told = SettledAnswers(message.request, message.subscription)
             if subscription is not None and subscription.subscriber.key == message.subscriber.key:
                 told = replace(told, epoch=subscription.epoch, sent=subscription.log.sent)

@@ -81,6 +81,7 @@ class Exchange:
         self._view: int | None = None
         self._map: ReplicaMap | None = None
         self._short: list[Callable[[], None]] = []
+        self._lost_at: dict[int, float] = {}
         self._fewer_since = 0.0  # when this peer began, or lost another
         self.members_max = 1
         """The most peers that there have ever been at once, as far as known."""
@@ -192,6 +193,7 @@ class Exchange:
     def seen(self, contact: Contact, zone: str = "") -> bool:
         """Take in a peer that was heard of, and its failure zone; return whether it was not known."""
         self._ring_changed()
+        self._lost_at.pop(contact.key, None)
         if zone:
             self.zones[contact.key] = zone
         else:
@@ -380,6 +382,12 @@ class Exchange:
         enough = self.members_max - self.cache.size < self.config.replicas
         return None if enough or self.now >= until else until
 
+    @property
+    def somebody_missing(self) -> bool:
+        """Whether a peer was lost not long ago, and is not back: it may live where it is not seen."""
+        self._lost_at = {key: at for key, at in self._lost_at.items() if self.now - at < _MISSING_SECONDS}
+        return bool(self._lost_at)
+
     def wait_for_peers(self, again: Callable[[], None]) -> None:
         """Run ``again`` when another peer has come."""
         self._short.append(again)
@@ -499,6 +507,8 @@ class Exchange:
     def give_up(self, contact: Contact) -> list[Transfer]:
         """Forget a peer; return what was on its way there, with the tokens still held."""
         self._fewer_since = self.now
+        if self.replicated and self.cache.number(contact) > 0:
+            self._lost_at[contact.key] = self.now
         self.cache.lost(contact)
         self._ring_changed()
         return self.outbox.lost(contact)
