@@ -32,7 +32,7 @@ def _publishing(*triples, stamps=(100,)) -> RepeatedPublishing:
 def _record(world: FailingWorld, publishing: RepeatedPublishing, roles: int, stamp: int = 100) -> IndexTriples:
     s, p, o = (world.nodes[0].dictionary.intern_all(terms) for terms in zip(*publishing.triples, strict=True))
     count = len(publishing.triples)
-    return IndexTriples(s, p, o, [stamp] * count, publishing.events, [roles] * count, published=roles)
+    return IndexTriples(s, p, o, [stamp] * count, publishing.events, [roles] * count, origin=1, published=roles)
 
 
 def _write(world: FailingWorld, peers, record: IndexTriples, *, synced: bool = True) -> None:
