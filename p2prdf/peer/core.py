@@ -345,6 +345,8 @@ class Peer:
                 as_list(message.groups), as_list(message.lease)
             ),
             messages.PublicationsComplete: engine.roll_forward.complete_told,
+            messages.Totals: self._repair.totals,
+            messages.Differing: self._repair.differing,
             messages.Summary: self._repair.summary,
             messages.Offer: self._repair.offer,
             messages.Want: self._repair.want,

@@ -30,12 +30,14 @@ from p2prdf.wire.messages import (
     Acknowledge,
     AskLoad,
     Contact,
+    Differing,
     KeyDepth,
     MembersKnown,
     Message,
     NotOwner,
     Parcel,
     TellLoad,
+    Totals,
 )
 
 __all__ = ["Exchange"]
@@ -44,7 +46,7 @@ _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
 _TOLD_MAX = 64
 _MISSING_SECONDS = 20.0
-_UNRELIABLE = (Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth)
+_UNRELIABLE = (Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth, Totals, Differing)
 
 
 class Exchange:

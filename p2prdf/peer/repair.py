@@ -11,7 +11,9 @@ the sums of identities per bucket, then the identities in the buckets that diffe
 change hands, as the very messages by which they would have come otherwise.  So they are stored, joined and
 acknowledged like everything else, and if they come twice it does no harm.
 
-    Summary ->          sums per bucket, of what both keep by the sender's view
+    Totals  ->          one sum per kind of what both keep by the sender's view
+            <- Differing  the kinds that differ: mostly none, and that was all
+    Summary ->          sums per bucket, of one kind
             <- Offer    identities in the buckets that differ
     Want    ->          of these, what is missing here; and what is missing there is sent at once
             <- items, then Given
@@ -27,9 +29,10 @@ When.  After each change of the view everything is compared with every peer that
 compared once after it started, and after peers came, a peer is not *in step* (``in_step``): it does not yet speak
 for subscriptions.
 
-Bounds: one comparison of a kind at a time, 65,536 identities a message, as much work as a pass over what is held per
-comparison.  Rejected: trees of hashes, which must be kept up to date by every insertion, and change shape with every
-change of who keeps what.  (Range-based set reconciliation: A. Meyer, SRDS 2023.)
+Bounds: one comparison of a kind at a time, 65,536 identities a message, as much work as a pass over what is held of a
+kind per comparison; kinds with more than 262,144 items are not part of the totals, so that these take milliseconds.
+Rejected: trees of hashes, which must be kept up to date by every insertion, and change shape with every change of who
+keeps what.  (Range-based set reconciliation: A. Meyer, SRDS 2023.)
 """
 
 from __future__ import annotations
@@ -42,10 +45,10 @@ import numpy as np
 import numpy.typing as npt
 
 from p2prdf import keys
-from p2prdf.columns import as_array
+from p2prdf.columns import as_array, as_list
 from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.exchange import Exchange
-from p2prdf.wire.messages import Contact, Given, Message, Offer, Summary, Want
+from p2prdf.wire.messages import Contact, Differing, Given, Message, Offer, Summary, Totals, Want
 
 __all__ = ["IDENTITIES_MAX", "Items", "Kind", "Repair"]
 
@@ -58,10 +61,14 @@ ANSWER_SECONDS: Final = 0.25
 """How long to wait for an answer before asking again, at first: doubled each time, up to 16 times as long."""
 GIVEN_SECONDS: Final = 10.0
 """How long to wait for items that were asked for."""
+TOTALS_ITEMS_MAX: Final = 262_144
+"""Kinds of which more is held are compared at once by buckets."""
 SETTLE_SECONDS: Final = 0.05
 """Changes of the view mostly come several at once."""
 
 _NOTHING: Final = np.uint64(0)
+_ALL: Final = -1
+"""In place of a kind: all of them, by their totals."""
 
 U64 = npt.NDArray[np.uint64]
 
@@ -100,7 +107,7 @@ class Kind(Protocol):
 
 @dataclass(slots=True)
 class _Comparison:
-    """A kind being compared with a fellow."""
+    """A kind, or the totals of all, being compared with a fellow."""
 
     kind: int
     fellow: Contact
@@ -109,6 +116,10 @@ class _Comparison:
     wait: float = ANSWER_SECONDS
     buckets: int = 0
     more: bool = False
+
+    def of(self, sender: Contact, kind: int) -> bool:
+        """Return whether a message of ``sender`` about a kind can be about this comparison."""
+        return self.fellow.key == sender.key and self.kind == kind
 
 
 class Repair:
@@ -124,7 +135,7 @@ class Repair:
         self._exchange = exchange
         self._kinds = {kind.number: kind for kind in kinds}
         self._order = [*first_kinds, *(number for number in self._kinds if number not in first_kinds)]
-        self._first = set(first_kinds)
+        self._first = {_ALL, *first_kinds}
         self._held: dict[int, tuple[int, Items]] = {}
         self._queue: list[_Comparison] = []
         self._open: dict[int, _Comparison] = {}
@@ -210,18 +221,19 @@ class Repair:
         self._compared = {number: kind.version for number, kind in self._kinds.items()}
         self.passes += 1
         fellows = [self._exchange.contact(number) for number in found.fellows(0)]
-        self._queue = [_Comparison(kind, fellow) for kind in self._order for fellow in fellows]
+        large = [kind for kind in self._order if len(self._items(kind).keys) > TOTALS_ITEMS_MAX]
+        self._queue = [_Comparison(kind, fellow) for kind in (_ALL, *large) for fellow in fellows]
         self._open.clear()
         if self._offer_due or self._strays() != self._strays_offered:
             self._offer_due, self._strays_offered = False, self._strays()
             self._offer_others(found)
 
     def _go_on(self) -> None:
-        """Start comparisons: one of a kind at a time, those that matter most first."""
+        """Start comparisons: totals with all, then one of a kind at a time, those that matter most first."""
         busy = {each.kind for each in self._open.values()}
         waiting: list[_Comparison] = []
         for each in self._queue:
-            if each.kind in busy:
+            if each.kind in busy and each.kind != _ALL:
                 waiting.append(each)
             else:
                 busy.add(each.kind)
@@ -240,6 +252,9 @@ class Repair:
         comparison.again_at = exchange.now + comparison.wait
         comparison.wait = min(2 * comparison.wait, 16 * ANSWER_SECONDS)
         self._open[comparison.request] = comparison
+        if comparison.kind == _ALL:
+            self._ask_totals(comparison)
+            return
         shared = self._shared(comparison.kind, comparison.fellow)
         count = 1 if shared is None else len(shared.keys) // BUCKET_ITEMS
         comparison.buckets = min(1 << count.bit_length() if count else 1, BUCKETS_MAX)
@@ -250,6 +265,22 @@ class Repair:
         exchange.send(
             comparison.fellow, Summary(comparison.request, comparison.kind, exchange.view, make(sums, "uint64"))
         )
+
+    def _ask_totals(self, comparison: _Comparison) -> None:
+        exchange = self._exchange
+        few = [kind for kind in self._order if len(self._items(kind).keys) <= TOTALS_ITEMS_MAX]
+        totals = self._totals(few, comparison.fellow)
+        if totals is not None:
+            make = exchange.columns.adopt
+            kinds = make(np.array(few, np.uint32), "uint32")
+            exchange.send(comparison.fellow, Totals(comparison.request, exchange.view, kinds, make(totals, "uint64")))
+
+    def _totals(self, kinds: Sequence[int], fellow: Contact) -> U64 | None:
+        """Return the fingerprint of each kind, or None: who keeps what is not known."""
+        shared = [self._shared(kind, fellow) for kind in kinds]
+        if any(each is None for each in shared):
+            return None
+        return np.array([_sums(each.identities, 1)[0] for each in shared if each is not None], np.uint64)
 
     # --- what is held ----------------------------------------------------------------------------
 
@@ -268,6 +299,31 @@ class Repair:
         return items.only(found.both(items.keys, 0, number))
 
     # --- comparing -------------------------------------------------------------------------------
+
+    def totals(self, sender: Contact, message: Totals) -> None:
+        """Answer which kinds differ; nothing if views do."""
+        exchange = self._exchange
+        kinds = [int(kind) for kind in as_array(message.kinds)]
+        if not message.view or message.view != exchange.view:
+            return
+        few = [kind for kind in kinds if kind in self._kinds and len(self._items(kind).keys) <= TOTALS_ITEMS_MAX]
+        mine = self._totals(few, sender)
+        if mine is None:
+            return
+        equal = dict(zip(few, mine.tolist(), strict=True))
+        theirs = zip(kinds, as_list(message.sums), strict=True)
+        differing = np.array([kind for kind, total in theirs if equal.get(kind) != total], np.uint32)
+        exchange.send(sender, Differing(message.request, exchange.columns.adopt(differing, "uint32")))
+
+    def differing(self, sender: Contact, message: Differing) -> None:
+        """Compare the kinds that differ, by buckets."""
+        comparison = self._open.get(message.request)
+        if comparison is None or not comparison.of(sender, _ALL):
+            return
+        different = set(as_list(message.kinds))
+        self._queue += [_Comparison(kind, comparison.fellow) for kind in self._order if kind in different]
+        self._queue.sort(key=lambda each: self._order.index(each.kind) if each.kind != _ALL else -1)
+        self._compared_with(comparison)
 
     def summary(self, sender: Contact, message: Summary) -> None:
         """Answer what differs; nothing if views do."""
@@ -297,7 +353,7 @@ class Repair:
             return
         comparison = self._open.get(message.request)
         shared = self._shared(message.kind, sender)
-        if comparison is None or comparison.fellow.key != sender.key or shared is None:
+        if comparison is None or not comparison.of(sender, message.kind) or shared is None:
             return
         mine = shared.only(_in_buckets(shared.identities, comparison.buckets, as_array(message.buckets)))
         offered = offered[offered != _NOTHING]
@@ -343,7 +399,7 @@ class Repair:
     def given_all(self, sender: Contact, message: Given) -> None:
         """Note that what was wanted is here."""
         comparison = self._open.get(message.request)
-        if comparison is not None and comparison.fellow.key == sender.key:
+        if comparison is not None and comparison.of(sender, message.kind):
             self._compared_with(comparison)
 
     def _compared_with(self, comparison: _Comparison) -> None:

@@ -25,12 +25,12 @@ __all__ = [
     "ClientAcknowledge", "ClientAttach", "ClientEnded", "ClientError", "ClientHello", "ClientMessage",
     "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus", "ClientStatusReply",
     "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed", "ClientWelcome",
-    "CloseSubscription", "Contact", "Deliver", "Delivered", "EndSubscription", "FindNode", "Forward",
+    "CloseSubscription", "Contact", "Deliver", "Delivered", "Differing", "EndSubscription", "FindNode", "Forward",
     "GetRates", "Given", "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples",
     "KeepAcknowledged", "KeepAnswers", "KeepGroups", "KeepSubscription", "KeyDepth", "MembersKnown", "Message",
     "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello", "PublicationsComplete", "Rates",
     "RenewSubscriptions", "Rows", "SettledAnswers", "SubscriptionClosed", "SubscriptionOpened",
-    "SubscriptionRefused", "Summary", "TellKnown", "TellLoad", "TellRoles", "Want",
+    "SubscriptionRefused", "Summary", "TellKnown", "TellLoad", "TellRoles", "Totals", "Want",
 ]  # fmt: skip
 
 
@@ -325,6 +325,28 @@ class KeyDepth:
 
 
 # --- peer to peer: repair ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """A replica to another: of each kind a fingerprint of all that I hold and you should hold too.
+
+    ``kinds``: :mod:`p2prdf.peer.repair`.  ``view`` as in IndexTriples: only equal views agree on what both should hold.
+    Not acknowledged: whoever asks asks again.
+    """
+
+    request: int
+    view: int
+    kinds: Column = _u32()
+    sums: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class Differing:
+    """Answer to Totals: the kinds of which I hold something else."""
+
+    request: int
+    kinds: Column = _u32()
 
 
 @dataclass(frozen=True, slots=True)
@@ -646,7 +668,7 @@ Message = (
     | SubscriptionOpened | SubscriptionRefused | AttachSubscription | CloseSubscription | SubscriptionClosed
     | RenewSubscriptions | Deliver | Delivered | SettledAnswers | KeepSubscription | EndSubscription | KeepAnswers
     | KeepAcknowledged | AskKnown | TellKnown | Acknowledge | NotOwner | FindNode | Nodes
-    | MembersKnown | PublicationsComplete | Summary | Offer | Want | Given
+    | MembersKnown | PublicationsComplete | Totals | Differing | Summary | Offer | Want | Given
 )  # fmt: skip
 
 

@@ -318,6 +318,12 @@ def _check_kind(message: m.Summary | m.Offer | m.Want | m.Given, dictionary: Ter
         raise RemoteProtocolError(f"{len(message.sums)} sums; a power of two is needed")
 
 
+def _check_kinds(message: m.Totals | m.Differing, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    _below(message.kinds, KINDS_MAX, "a kind")
+    if len(message.kinds) > KINDS_MAX:
+        raise RemoteProtocolError(f"{len(message.kinds)} kinds; there are at most {KINDS_MAX}")
+
+
 def _check_keep_subscription(message: m.KeepSubscription, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _algorithm(message.algorithm)
     permutation(message.order, len(message.query.patterns))
@@ -342,6 +348,7 @@ _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = 
     m.Rates: _check_rates, m.NotOwner: _check_not_owner, m.Advertise: _check_roles, m.TellRoles: _check_roles,
     m.HoldSubKeys: _check_depth, m.KeyDepth: _check_depth,
     m.Summary: _check_kind, m.Offer: _check_kind, m.Want: _check_kind, m.Given: _check_kind,
+    m.Totals: _check_kinds, m.Differing: _check_kinds,
     m.OpenSubscription: _check_algorithm, m.ClientSubscribe: _check_algorithm,
     m.KeepSubscription: _check_keep_subscription, m.TellKnown: _check_tell_known,
     m.AskKnown: _check_ask_known,

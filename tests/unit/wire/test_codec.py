@@ -128,7 +128,8 @@ class Maker:
             }
             order = tuple(self.draw(st.permutations(range(len(query.patterns)))))
             return m.KeepSubscription(query=query, order=order, **numbers)
-        self.rows = 1 << self.draw(st.integers(0, 5)) if kind is m.Summary else self.draw(st.integers(0, 40))
+        most = 32 if kind in (m.Totals, m.Differing) else 40
+        self.rows = 1 << self.draw(st.integers(0, 5)) if kind is m.Summary else self.draw(st.integers(0, most))
         return kind(*[self.field(kind, field) for field in dataclasses.fields(kind)])
 
     def field(self, kind: type, field: dataclasses.Field[Any]) -> Any:
