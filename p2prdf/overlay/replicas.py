@@ -63,7 +63,7 @@ _Bools: TypeAlias = npt.NDArray[np.bool_]
 class ReplicaMap:
     """Who holds what, in a ring whose peers are all known.  It never changes: another view, another map."""
 
-    __slots__ = ("_finder", "_rows", "_table", "replicas", "size")
+    __slots__ = ("_finder", "_held", "_rows", "_table", "replicas", "size")
 
     def __init__(self, contacts: Sequence[tuple[int, int, str]], metric: str, replicas: int):
         """Make the map of all peers, each a (ring position, contact number, failure zone); at least one.
@@ -84,6 +84,7 @@ class ReplicaMap:
         self._rows: _Rows = [tuple(ranked[place][1] for place in row) for row in self._finder.rows]
         padding = (-1,) * replicas
         self._table: I64 = np.array([(*row, *padding)[:replicas] for row in self._rows], np.int64)
+        self._held: dict[int, _Bools] = {}
 
     def ranks(self, key: int) -> Row:
         """Return the contact numbers of a key's replica set, the primary first; fewer where there are fewer peers."""
@@ -115,7 +116,10 @@ class ReplicaMap:
         return tuple(each for each in found.tolist() if each not in (-1, number))
 
     def _holding(self, number: int) -> _Bools:
-        holding: _Bools = (self._table == number).any(axis=1)
+        """Return for each column whether a contact keeps it."""
+        holding = self._held.get(number)
+        if holding is None:
+            holding = self._held[number] = (self._table == number).any(axis=1)
         return holding
 
     def list(self, keys: Iterable[int]) -> _Rows:

@@ -277,10 +277,14 @@ class Repair:
 
     def _totals(self, kinds: Sequence[int], fellow: Contact) -> U64 | None:
         """Return the fingerprint of each kind, or None: who keeps what is not known."""
-        shared = [self._shared(kind, fellow) for kind in kinds]
-        if any(each is None for each in shared):
-            return None
-        return np.array([_sums(each.identities, 1)[0] for each in shared if each is not None], np.uint64)
+        totals = np.zeros(len(kinds), np.uint64)
+        for at, kind in enumerate(kinds):
+            if len(self._items(kind).keys):
+                shared = self._shared(kind, fellow)
+                if shared is None:
+                    return None
+                totals[at] = keys.fmix_array(shared.identities).sum(dtype=np.uint64)
+        return totals
 
     # --- what is held ----------------------------------------------------------------------------
 
