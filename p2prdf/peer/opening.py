@@ -259,8 +259,7 @@ class Opening:
 
     def _tell_opened(self, subscription: Subscription) -> None:
         self._by_key.reply(subscription.subscriber, opened_message(subscription, subscription.request))
-        if not subscription.delivered:
-            self._begin(subscription)
+        self._begin(subscription)  # also if it is delivered already: what came while it was opening is told now
 
     # --- time ------------------------------------------------------------------------------------
 
