@@ -151,11 +151,14 @@ class Copies:
         )
 
     def losing(self, node: Node) -> None:
-        """Note that a disk is lost on purpose: until repair, its items may lack one more."""
-        held = self._held(node)
-        for item in self._due:
-            if held.stamp(item) >= 0:
-                self._lacking[item] = self._lacking.get(item, 0) + 1
+        """Note that a disk is lost on purpose: until repair, its items may lack one more.
+
+        Also those of which the publisher has not heard yet: whoever counts their copies may have counted this one.
+        """
+        for thing, (roles, _) in self._held(node).things.items():
+            for bit in range(_ROLE_BITS):
+                if roles >> bit & 1:
+                    self._lacking[thing, bit] = self._lacking.get((thing, bit), 0) + 1
 
     # --- at the end ------------------------------------------------------------------------------
 
