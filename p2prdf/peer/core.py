@@ -28,7 +28,7 @@ from typing import Any, Protocol
 from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
 from p2prdf.continuous.home import subscription_home
-from p2prdf.errors import P2PRDFError, RemoteProtocolError
+from p2prdf.errors import P2PRDFError, RemoteProtocolError, Unavailable
 from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
@@ -51,6 +51,8 @@ from p2prdf.wire.messages import Contact, Message, Parcel
 __all__ = ["Entropy", "Peer"]
 
 _EXPIRED_GROUPS_MAX = 10_000
+_WHILE_CLOSING = (messages.Acknowledge, messages.NotOwner, messages.Want)
+"""What a peer that leaves still takes in: all that its last offers need."""
 
 
 class Entropy(Protocol):
@@ -117,6 +119,9 @@ class Peer:
         """
         self._begin(now)
         match request:
+            case contract.Publish() | contract.Subscribe() if self._repair.closing:
+                failed = contract.Failed(Unavailable.code, "this peer is leaving")
+                self._exchange.effects.append(contract.Completed(request.request, failed))
             case contract.Publish():
                 self._entry.publish(request)
             case contract.Subscribe():
@@ -143,6 +148,8 @@ class Peer:
         """Take in a parcel from another peer."""
         self._begin(now)
         self._exchange.merge(parcel.clock)
+        if self._repair.closing and not isinstance(parcel.message, _WHILE_CLOSING):
+            return self._end()  # not acknowledged: it will go to others
         if self._exchange.arrivals.begin(sender, parcel.transfer):
             self._handle(sender, parcel.message)
             self._exchange.arrivals.end()

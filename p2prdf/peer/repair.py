@@ -146,6 +146,9 @@ class Repair:
         self._strays, self._strays_offered = strays, 0
         self._compared: dict[int, int] | None = None
         self._on_left: Callable[[], None] | None = None
+        self._last_round = False
+        self.closing = False
+        """Whether this peer is about to be gone, and takes in nothing that others should keep."""
         self.in_step = not exchange.replicated
         self.on_in_step: Callable[[], None] = lambda: None
         self.given = 0
@@ -171,6 +174,8 @@ class Repair:
         self._compared = None
         self._offer_due = True
         self._due = self._exchange.now + SETTLE_SECONDS
+        if self._on_left is not None:
+            self._last_round = True
 
     @property
     def restless(self) -> bool:
@@ -188,6 +193,8 @@ class Repair:
     @property
     def deadline(self) -> float | None:
         """When something is due."""
+        if self._last_round:
+            return self._exchange.now
         due = [each.again_at for each in self._open.values()]
         if self._due is not None:
             due.append(self._due)
@@ -198,6 +205,9 @@ class Repair:
     def wake(self) -> None:
         """Do what is due."""
         exchange = self._exchange
+        if self._last_round:
+            self._last_round = False
+            self._offer_all()
         if not exchange.replicated:
             return
         if self._due is not None and exchange.now >= self._due:
@@ -425,18 +435,25 @@ class Repair:
                     self._send_offers(contact, kind, items.only(chosen))
 
     def leave(self, done: Callable[[], None]) -> None:
-        """Give others what they are to keep when this peer is gone, and do not have; then call ``done``."""
-        others = self._others()
-        if not self._exchange.replicated or not others:
-            done()
-            return
-        after = self._exchange.map_of(others)
+        """Give others what they are to keep when this peer is gone, and do not have; then call ``done``.
+
+        That takes two rounds.  What comes during the first is taken in as ever; during the second, which is short,
+        nothing is taken in any more (``closing``): what this peer acknowledged is then with others as well.
+        """
         self._on_left = done
-        for kind in self._order:
-            items = self._items(kind)
-            for contact in others:
-                chosen = after.holds(items.keys, self._exchange.cache.number(contact))
-                self._send_offers(contact, kind, items.only(chosen), waited_for=True)
+        self._offer_all()
+
+    def _offer_all(self) -> None:
+        """Offer others what is to be theirs; begins anew when the view changes meanwhile."""
+        self._offers.clear()
+        others = self._others() if self._exchange.replicated else []
+        if others:
+            after = self._exchange.map_of(others)
+            for kind in self._order:
+                items = self._items(kind)
+                for contact in others:
+                    chosen = after.holds(items.keys, self._exchange.cache.number(contact))
+                    self._send_offers(contact, kind, items.only(chosen), waited_for=True)
         self._offer_closed(0)
 
     def _others(self) -> list[Contact]:
@@ -464,9 +481,13 @@ class Repair:
 
     def _offer_closed(self, request: int) -> None:
         self._offers.pop(request, None)
-        if not self._offers and self._on_left is not None:
-            done, self._on_left = self._on_left, None
-            done()
+        if self._offers or self._on_left is None:
+            return
+        if not self.closing:
+            self.closing = self._last_round = True
+            return
+        done, self._on_left = self._on_left, None
+        done()
 
 
 def _buckets_of(identities: U64, buckets: int) -> npt.NDArray[np.int64]:
