@@ -38,7 +38,7 @@ keeps what.  (Range-based set reconciliation: A. Meyer, SRDS 2023.)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -48,7 +48,20 @@ from p2prdf import keys
 from p2prdf.columns import as_array, as_list
 from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.exchange import Exchange
-from p2prdf.wire.messages import Contact, Differing, Given, Message, Offer, Summary, Totals, Want
+from p2prdf.wire.messages import (
+    Answers,
+    Contact,
+    Differing,
+    Forward,
+    Given,
+    IndexQuery,
+    IndexTriples,
+    Message,
+    Offer,
+    Summary,
+    Totals,
+    Want,
+)
 
 __all__ = ["IDENTITIES_MAX", "Items", "Kind", "Repair"]
 
@@ -408,6 +421,9 @@ class Repair:
             return
         self.given += len(items.places)
         for message in self._kinds[kind].messages(np.unique(items.places)):
+            if self._on_left is not None and isinstance(message, IndexTriples | IndexQuery | Forward | Answers):
+                # Whoever gets it will keep it, but by its view this peer does: it is not to be passed back.
+                message = replace(message, hops=self._exchange.config.hops_max)
             self._exchange.send(to, message, tokens)
 
     def given_all(self, sender: Contact, message: Given) -> None:

@@ -222,7 +222,7 @@ class _Story:
     def _crash_at_rest(self) -> None:
         """Crash some peers while nothing is under way, and start them from their disks before anybody notices."""
         self.world.run_for(self.day.failures.span_seconds)
-        self._settle()
+        self._settle(4 * HEAL_SECONDS)  # the network still loses messages
         for node in self.world.living():
             if self._random.random() < 0.7:
                 self.world.crash(node)
@@ -258,10 +258,10 @@ class _Story:
 
     # --- healing ---------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
-        """Let the healed world come to rest; that it does not is a problem."""
+    def _settle(self, seconds: float = HEAL_SECONDS) -> None:
+        """Let the world come to rest; that it does not within so many seconds is a problem."""
         world = self.world
-        end = world.now + HEAL_SECONDS
+        end = world.now + seconds
         still = 0
         while world.now < end:
             world.run_for(_STEP_SECONDS)
@@ -270,7 +270,7 @@ class _Story:
                 return
         why = self._restless()
         if why is not None:
-            text = f"not at rest {HEAL_SECONDS:g} s after healing: {why}"
+            text = f"not at rest after {seconds:g} s: {why}"
             self.verdict.problems.append(Problem("restless", "world", text))
 
     def _restless(self) -> str | None:
