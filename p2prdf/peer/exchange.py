@@ -512,6 +512,7 @@ class Exchange:
         if self.replicated and self.cache.number(contact) > 0:
             self._lost_at[contact.key] = self.now
         self.cache.lost(contact)
+        self._tokens.fewer()
         self._ring_changed()
         return self.outbox.lost(contact)
 

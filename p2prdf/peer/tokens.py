@@ -5,8 +5,8 @@ what was sent to them.  Of the peers a few may be outstanding: with ``r`` copies
 another peer, and ``spare`` peers outstanding, every item has at least ``r - spare`` copies.  That asks for more
 than needed where many peers are concerned (two slow ones may hold copies of different items), and never for
 less; and it costs one number per peer, not one per item.  A peer that is lost is outstanding no more: what was
-sent there has been sent to others then.  How many may be outstanding is asked when it matters, for with fewer
-peers there are fewer copies to spare.
+sent there has been sent to others then.  With fewer peers there are fewer copies to spare; and if more come, no more of
+what is under way goes to them.  So what counts is the least since an undertaking was begun.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Token:
     done: Callable[[], None] | None
     """None: it is done, and what is outstanding is only waited for to be forgotten."""
     spare: int
-    """How many peers could be outstanding when it was begun: what has been sent since went to no more."""
+    """How many peers may be outstanding: the least since it was begun."""
     peers: dict[int, int] = field(default_factory=dict)
     """Messages outstanding per peer."""
 
@@ -77,6 +77,12 @@ class Tokens:
                 del token.peers[peer]
             if token.left == 0 and (not token.peers or self._enough(token)):
                 self._finish(number, token)
+
+    def fewer(self) -> None:
+        """Note that there are fewer peers."""
+        spare = self._spare()
+        for token in self._open.values():
+            token.spare = min(token.spare, spare)
 
     def _enough(self, token: _Token) -> bool:
         return token.spare > 0 and len(token.peers) <= min(token.spare, self._spare())
