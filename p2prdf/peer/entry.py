@@ -26,6 +26,7 @@ from p2prdf.peer.batches import TripleBatch
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.host import Host
+from p2prdf.peer.settled import RecentlySettled
 from p2prdf.wire.contract import (
     AcknowledgeAnswers,
     Attach,
@@ -130,6 +131,7 @@ class Entry:
         self._locals: dict[int, _Local] = {}
         self._orphans: dict[int, list[Deliver]] = {}
         self._pending: dict[int, _Pending] = {}
+        self._settled = RecentlySettled()
         self._renewals: list[tuple[float, int]] = []
         self._deadlines: list[tuple[float, int]] = []
         self._repeats: list[tuple[float, int]] = []
@@ -256,7 +258,11 @@ class Entry:
         local = self._locals.get(message.subscription)
         if local is not None and message.epoch and local.told(message.epoch) < message.sent:
             return
-        if self._pending.pop(message.request, None) is not None:
+        pending = self._pending.pop(message.request, None)
+        if pending is not None:
+            if isinstance(pending.message, Delivered):
+                identities = pending.message.identity
+                self._settled.add(message.subscription, identities, message.epoch, self._exchange.now)
             self._complete(message.request, Settled(message.subscription))
 
     def opened(self, message: SubscriptionOpened) -> None:
@@ -337,12 +343,23 @@ class Entry:
             if known and known >= len(following):
                 continue
             epoch.told = first + len(following) - 1
-            self._exchange.effects.append(
-                Notify(
-                    following.subscription, first + known, 0 if known else following.lost, following.identity[known:],
-                    following.born[known:], tuple(column[known:] for column in following.bindings), following.epoch,
-                )
-            )  # fmt: skip
+            self._notify(following, known)
+
+    def _notify(self, message: Deliver, known: int) -> None:
+        """Hand on what follows the first ``known`` answers, without those that were settled."""
+        identity, born = message.identity[known:], message.born[known:]
+        bindings = tuple(column[known:] for column in message.bindings)
+        lost = 0 if known else message.lost
+        places = self._settled.places_left(message.subscription, identity, message.epoch)
+        if places is not None:
+            if not places and not lost:
+                return
+            take, index = self._columns.take, self._columns.column(places, "int64")
+            identity, born = take(identity, index), take(born, index)
+            bindings = tuple(take(column, index) for column in bindings)
+        self._exchange.effects.append(
+            Notify(message.subscription, message.first + known, lost, identity, born, bindings, message.epoch)
+        )
 
     # --- time ------------------------------------------------------------------------------------
 

@@ -209,8 +209,8 @@ class Send:
 class Notify:
     """Hand solutions to a local subscriber (fields as in Deliver).
 
-    Within an epoch in order and once.  What the subscriber has not acknowledged may come again in another
-    epoch, also in one that began earlier: it is known by its identity.
+    Within an epoch in order and once; what was settled in another epoch is left out of it.  What the subscriber
+    has not acknowledged may come again in another epoch, also in one that began earlier: it is known by its identity.
     """
 
     subscription: int

@@ -294,9 +294,9 @@ class SubscriberClient(_AtSomePeer):
         self._acknowledge(attachment, node, as_list(notify.identity))
 
     def _check_numbers(self, notify: Notify) -> None:
-        """Within an epoch answers come in order and without a hole; before this connection nobody knows."""
+        """Within an epoch answers come in order and once; what is left out of it was settled."""
         last = self._epochs.get(notify.epoch)
-        if last is not None and notify.first - notify.lost != last + 1:
+        if last is not None and notify.first - notify.lost <= last:
             self.record.complaints.append(f"answer {notify.first} follows answer {last} of epoch {notify.epoch:x}")
         self._epochs[notify.epoch] = notify.first + len(notify.identity) - 1
 

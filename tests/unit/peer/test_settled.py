@@ -1,0 +1,50 @@
+"""Answers that were settled not long ago are told from others, by subscription, epoch and time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from p2prdf.peer.settled import RecentlySettled
+
+MATERIALS = {"lists": list, "arrays": lambda numbers: np.array(numbers, np.uint64)}
+
+
+@pytest.fixture(params=MATERIALS)
+def column(request):
+    return MATERIALS[request.param]
+
+
+def test_in_the_epoch_at_hand_nothing_is_looked_up(column):
+    settled = RecentlySettled()
+    settled.add(1, column([10, 11]), 7, 0.0)
+    assert settled.places_left(1, column([10, 11]), 7) is None
+
+
+def test_in_another_epoch_what_was_settled_is_left_out(column):
+    settled = RecentlySettled()
+    settled.add(1, column([10, 11]), 7, 0.0)
+    settled.add(1, column([2**64 - 1]), 7, 1.0)
+    assert settled.places_left(1, column([9, 10, 12, 2**64 - 1]), 6) == [0, 2]
+    assert settled.places_left(1, column([10, 11]), 8) == []
+    assert settled.places_left(1, column([9, 12]), 6) is None
+    assert settled.places_left(2, column([10]), 6) is None
+
+
+def test_it_is_forgotten_after_its_time(column):
+    settled = RecentlySettled(seconds=120.0)
+    settled.add(1, column([10]), 7, 0.0)
+    settled.add(2, column([20]), 7, 60.0)
+    settled.add(2, column([21]), 7, 120.0)
+    assert settled.places_left(1, column([10]), 6) is None
+    assert settled.places_left(2, column([20, 21, 22]), 6) == [2]
+    assert len(settled) == 2
+
+
+def test_the_oldest_is_forgotten_when_there_is_too_much(column):
+    settled = RecentlySettled(most=3)
+    settled.add(1, column([10, 11]), 7, 0.0)
+    settled.add(1, column([12, 13]), 7, 1.0)
+    assert settled.places_left(1, column([10, 11, 12, 13]), 6) == [0, 1]
+    settled.add(1, column([]), 8, 1.0)
+    assert len(settled) == 2
