@@ -187,6 +187,8 @@ class Delivery:
                 self._home.renew(subscription, exchange.now)
                 self._reach(subscription)
                 self.begin(subscription)
+            elif mine and subscription.cut_off and self._reaches(subscription.subscriber):
+                self._resume(subscription)  # its record came while this peer was not in step
             elif mine:
                 self.pump(subscription)
             else:
@@ -195,9 +197,12 @@ class Delivery:
 
     def _reach(self, subscription: Subscription) -> None:
         """See whether a subscriber's peer is there at all."""
-        exchange, to = self._exchange, subscription.subscriber
+        exchange = self._exchange
         complete = exchange.replicated and exchange.replica_map is not None
-        subscription.cut_off = complete and to.key != exchange.own.key and exchange.cache.number(to) < 0
+        subscription.cut_off = complete and not self._reaches(subscription.subscriber)
+
+    def _reaches(self, subscriber: Contact) -> bool:
+        return subscriber.key == self._exchange.own.key or self._exchange.cache.number(subscriber) >= 0
 
     def contact_lost(self, contact: Contact) -> None:
         """Keep what a peer that is gone was to be told, until it is there again or the lease is over."""
