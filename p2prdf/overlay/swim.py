@@ -372,7 +372,7 @@ class Swim:
         self.clocks.forget(key)
 
     def _report_lost(self, record: Record, reason: str) -> None:
-        self._effects.append(ContactLost(record.contact))
+        self._effects.append(ContactLost(record.contact, left=reason == "left"))
         self._trace("peer_gone", peer=str(record.contact), reason=reason)
 
     def _suspect(self, record: Record) -> None:

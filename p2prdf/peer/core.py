@@ -139,7 +139,7 @@ class Peer:
             case contract.ContactSeen():
                 self._meet(request.contact, request.zone)
             case contract.ContactLost():
-                self._contact_lost(request.contact)
+                self._contact_lost(request.contact, left=request.left)
             case contract.Leave():
                 self._leave(request)
         return self._end()
@@ -248,8 +248,7 @@ class Peer:
         The peer may go on between two messages; what it keeps meanwhile belongs after the snapshot.
         """
         yield messages.MembersKnown(self._exchange.members_max)
-        if self._roles.advertised != self.config.fixed_roles:
-            yield messages.Advertise(self._roles.advertised)
+        yield from self._roles.messages()
         for kind in self._kinds:
             yield from kind.messages(kind.items().places)  # handles stay true while the peer goes on
         ended = self._tables.ended_groups()
@@ -386,11 +385,11 @@ class Peer:
         self._engine.hot.met()
         self._roles.met(contact)
 
-    def _contact_lost(self, contact: Contact) -> None:
+    def _contact_lost(self, contact: Contact, *, left: bool = False) -> None:
         """Route anew what was on its way to a peer that is gone."""
         self._host.contact_lost(contact)
         self._engine.hot.lost(contact)
-        for transfer in self._exchange.give_up(contact):
+        for transfer in self._exchange.give_up(contact, left=left):
             message, tokens = transfer.message, transfer.tokens
             if not self._engine.reroute(message, tokens) and not self._host.reroute(message, tokens):
                 for key in _keys_of(transfer.message, self.dictionary.hashes):
@@ -424,7 +423,7 @@ class Peer:
     # --- rates -----------------------------------------------------------------------------------
 
     def _ask_roles(self, sender: Contact, _: messages.AskRoles) -> None:
-        self._host.reply(sender, messages.TellRoles(self._roles.advertised))
+        self._roles.ask(sender, self._host.reply)
 
     def _get_rates(self, sender: Contact, message: messages.GetRates) -> None:
         if len(message) != 1 or as_list(message.roles)[0] not in keys.ROLES:

@@ -162,7 +162,7 @@ class Entry:
         token = self._exchange.token(done, sparing=True)
         roles = self._roles()
         self.published += count
-        if roles and count:
+        if count:
             make = self._columns.column
             events: Column
             if isinstance(self._columns.full(0, 0), list):
@@ -176,7 +176,10 @@ class Entry:
                 self._columns.full(count, roles, "uint32"), 0, (token,), None,
                 self._exchange.own.key, roles, self._engine.roll_forward.began,
             )  # fmt: skip
-            self._engine.route_triples(batch)
+            if roles:
+                self._engine.route_triples(batch)
+            elif self._engine.roles is not None:
+                self._engine.roles.remember(batch)  # if somebody waits after all, this peer has not heard of it
         self._exchange.release((token,))
 
     def _complete(self, request: int, outcome: Outcome) -> None:

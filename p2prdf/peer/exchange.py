@@ -46,6 +46,7 @@ _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
 _TOLD_MAX = 64
 _MISSING_SECONDS = 20.0
+_CUT_OFF_SECONDS = 600.0
 _UNRELIABLE = (Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth, Totals, Differing)
 
 
@@ -387,8 +388,18 @@ class Exchange:
     @property
     def somebody_missing(self) -> bool:
         """Whether a peer was lost not long ago, and is not back: it may live where it is not seen."""
-        self._lost_at = {key: at for key, at in self._lost_at.items() if self.now - at < _MISSING_SECONDS}
-        return bool(self._lost_at)
+        return self._missing_within(_MISSING_SECONDS)
+
+    @property
+    def perhaps_cut_off(self) -> bool:
+        """Whether a peer was lost within some minutes and is not back: this one may not hear what matters."""
+        return self._missing_within(_CUT_OFF_SECONDS)
+
+    def _missing_within(self, seconds: float) -> bool:
+        if not self._lost_at:
+            return False
+        self._lost_at = {key: at for key, at in self._lost_at.items() if self.now - at < _CUT_OFF_SECONDS}
+        return any(self.now - at < seconds for at in self._lost_at.values())
 
     def wait_for_peers(self, again: Callable[[], None]) -> None:
         """Run ``again`` when another peer has come."""
@@ -506,10 +517,10 @@ class Exchange:
             self._start_lookups()
         return list(gone.values())
 
-    def give_up(self, contact: Contact) -> list[Transfer]:
-        """Forget a peer; return what was on its way there, with the tokens still held."""
+    def give_up(self, contact: Contact, *, left: bool = False) -> list[Transfer]:
+        """Forget a peer, which has ``left`` or is lost; return what was on its way there, its tokens still held."""
         self._fewer_since = self.now
-        if self.replicated and self.cache.number(contact) > 0:
+        if self.replicated and not left and self.cache.number(contact) > 0:
             self._lost_at[contact.key] = self.now
         self.cache.lost(contact)
         self._tokens.fewer()

@@ -4,17 +4,19 @@ By default triples are indexed only under roles that some plan uses.  A home tha
 peer (``Advertise``) and stamps the subscription after all have acknowledged.  A peer that has just started indexes
 under all roles until a neighbour has told it which are in use.
 
-A peer that was cut off meanwhile was not waited for: it counted as lost.  What it published in the other part
-of the network lacks the new role.  So an advertisement says from when on (``since``) the role matters, and whoever
-keeps triples published since then under fewer roles sends them to the keepers of the missing ones: those it holds
-when it hears of the role, and those that come later from somebody who has not heard.  A table of triples does not
-say in which events one was published, so for roles of events the last ``REMEMBERED_ROWS_MAX`` rows are remembered
-as they came.
+A peer that was cut off meanwhile was not waited for: it counted as lost.  It knows that somebody is missing, so it
+indexes under all roles; for ten minutes, then whoever is missing is taken to be gone.  And what it published before it
+knew, or under other roles, lacks the new one.  So an advertisement says from when on (``since``) the role matters,
+and whoever keeps triples published since then under fewer roles sends them to the keepers of the missing ones: those
+it holds when it hears of the role, and those that come later from somebody who has not heard.  A table of triples does
+not say in which events one was published, so for roles of events the last ``REMEMBERED_ROWS_MAX`` rows are remembered
+as they came; and where nobody seemed to wait for anything, as they were published.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from p2prdf import keys
@@ -22,7 +24,7 @@ from p2prdf.peer.batches import TripleBatch, youngest
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
 from p2prdf.store.tables import Tables
-from p2prdf.wire.messages import Advertise, AskRoles, Contact, TellRoles
+from p2prdf.wire.messages import Advertise, AskRoles, Contact, Message, TellRoles
 
 __all__ = ["REMEMBERED_ROWS_MAX", "Roles"]
 
@@ -43,12 +45,20 @@ class Roles:
         self._settle_at: float | None = None
         self._remembered: deque[TripleBatch] = deque()
         self._remembered_rows = 0
-        self._since: dict[int, int] = {}  # roles that were new at a stamp, by that stamp
+        self._since: dict[int, int] = {}
+        """By stamp the roles that matter from then on, each under the earliest known."""
 
     @property
     def used(self) -> int:
-        """The set of roles this peer indexes its publications under."""
-        return self.advertised if self.settled else self._exchange.config.cautious_roles | self.advertised
+        """The set of roles this peer indexes its publications under: all, while it may not have heard of some."""
+        if self.settled and not self._exchange.perhaps_cut_off:
+            return self.advertised
+        return self._exchange.config.cautious_roles | self.advertised
+
+    @property
+    def settled_for_good(self) -> bool:
+        """Whether no role can ever come to matter that does not now."""
+        return self._exchange.config.roles != "advertised"
 
     @property
     def counted(self) -> int:
@@ -68,27 +78,41 @@ class Roles:
             self._settle_at = self._exchange.now + self._exchange.config.settle_seconds
 
     def add(self, roles: int, since: int) -> None:
-        """Index under these roles from now on, and what was published from ``since`` on as well (0: nothing is)."""
+        """Index under these roles from now on, and what was published from ``since`` on as well (0: nothing is).
+
+        Two parts of a network may have come to need a role at different times: the earlier one counts.
+        """
         new = roles & ~self.advertised
-        if not new:
+        earlier = self._earlier(roles, since)
+        if not new | earlier:
             return
         self.advertised |= new
-        self._exchange.persist(Advertise(new, since))
-        if not since or not self._exchange.replicated:
+        self._exchange.persist(Advertise(new | earlier, since))
+        if not earlier:
             return
-        self._since[since] = self._since.get(since, 0) | new
+        self._since = {at: left for at, known in self._since.items() if (left := known & ~earlier)}
+        self._since[since] = self._since.get(since, 0) | earlier
         if not self._exchange.restoring:
             held = TripleBatch(*self._tables.triples_since(since))
-            if len(held) and new & _PLAIN:
-                self._route(held, new & _PLAIN)
+            if len(held) and earlier & _PLAIN:
+                self._route(held, earlier & _PLAIN)
             for batch in list(self._remembered):
-                lacking = new & ~_PLAIN & ~batch.published
+                lacking = earlier & ~batch.published & (~_PLAIN if batch.published else ~0)
                 if lacking and youngest(batch) >= since:
                     self._route(batch, lacking)
 
+    def _earlier(self, roles: int, since: int) -> int:
+        """Return those roles that were not known to matter from ``since`` on."""
+        if not since or not self._exchange.replicated:
+            return 0
+        for at, known in self._since.items():
+            if at <= since:
+                roles &= ~known
+        return roles & ~self._exchange.config.fixed_roles
+
     def remember(self, batch: TripleBatch) -> None:
-        """Take note of triples that are stored here, as they came."""
-        if len(batch):
+        """Take note of triples that are stored here, as they came, or published here and stored nowhere."""
+        if len(batch) and self._exchange.replicated and not self.settled_for_good:
             self._remembered.append(batch)
             self._remembered_rows += len(batch)
         while self._remembered_rows > REMEMBERED_ROWS_MAX:
@@ -115,11 +139,16 @@ class Roles:
 
     def met(self, contact: Contact) -> None:
         """Tell a peer that came, perhaps again: it may have been away when roles were advertised."""
-        for since, roles in self._since.items():
-            self._exchange.send(contact, Advertise(roles, since))
+        for message in self.messages():
+            self._exchange.send(contact, message)
+
+    def messages(self) -> list[Advertise]:
+        """Return all that is known of roles."""
+        found = [Advertise(roles, since) for since, roles in self._since.items()]
         rest = self.advertised & ~sum(self._since.values())
         if rest != self._exchange.config.fixed_roles:
-            self._exchange.send(contact, Advertise(rest))
+            found.append(Advertise(rest))
+        return found
 
     # --- asking ----------------------------------------------------------------------------------
 
@@ -135,6 +164,12 @@ class Roles:
         self._settle_at = exchange.now + max(exchange.config.settle_seconds, 0.5)
         for contact in others[:3]:
             exchange.send(contact, AskRoles())
+
+    def ask(self, asker: Contact, reply: Callable[[Contact, Message], None]) -> None:
+        """Tell a peer that has just started what this one has heard."""
+        for message in self.messages():
+            reply(asker, message)
+        reply(asker, TellRoles(self.advertised))
 
     def told(self, message: TellRoles) -> None:
         """Take in what a neighbour has heard."""

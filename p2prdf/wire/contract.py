@@ -117,9 +117,13 @@ class ContactSeen:
 
 @dataclass(frozen=True, slots=True)
 class ContactLost:
-    """The overlay believes this peer to be gone."""
+    """The overlay believes this peer to be gone.
+
+    ``left``: it said goodbye.  Otherwise it may live where it is not seen, and come back.
+    """
 
     contact: Contact
+    left: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ class Views:
     def _lose(self, observer: Node, other: Node) -> None:
         known = self.of(observer).pop(other.contact.key)
         self._world.view_changes += 1
-        self._world.tell(observer, ContactLost(known))
+        self._world.tell(observer, ContactLost(known, left=self._world.machines[other.index].left))
 
     def owners(self, node: Node, key: int) -> OwnersFound:
         """Return what a peer's overlay says about a key: its whole view, closest first."""

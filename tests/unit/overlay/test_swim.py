@@ -226,7 +226,7 @@ def test_who_speaks_is_seen_and_who_says_goodbye_is_lost():
     effects = swim.receive(said(replace(record(2), zone="east"), Gossip()), now=NOW)
     assert ContactSeen(contact(2), "east") in effects
     effects = swim.receive(said(record(2, state=State.LEFT), Gossip()), now=NOW)
-    assert ContactLost(contact(2)) in effects
+    assert ContactLost(contact(2), left=True) in effects
     assert swim.contacts() == []
 
 
