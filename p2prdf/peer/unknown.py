@@ -17,7 +17,8 @@ only the primary acts on it.  For groups there is no hurry, so it takes longer t
 somebody waits.
 
 Answers of unknown groups are kept and acknowledged, for they may be the only copies.  What there is no room for
-is not acknowledged, so it comes again.
+is not acknowledged, so it comes again.  A group becomes known with its first subscription, and others follow; so its
+answers are held, and taken in again with each of these, for a while longer.
 
 Without replicas nobody else could know: what is unknown is gone.
 """
@@ -46,6 +47,9 @@ ASK_SECONDS: Final = 1.25
 SUBSCRIPTION_SECONDS: Final = 2.5
 GROUP_SECONDS: Final = 10.0
 """How long a name must have been unknown when they are asked for the last time."""
+
+AFTER_SECONDS: Final = 20.0
+"""How long answers are held after their group has become known."""
 
 Name = tuple[bool, int]
 """Whether it is a subscription, and its number."""
@@ -85,6 +89,8 @@ class Unknown:
         self._columns = exchange.columns
         self._cases: dict[Name, _Case] = {}
         self._gone: dict[Name, None] = {}
+        self._after: dict[int, tuple[float, list[Answers]]] = {}
+        """By group that became known: until when its answers are held, and these."""
         self._early: list[Message] = []
         self.rows = 0
         """Answers held."""
@@ -146,12 +152,16 @@ class Unknown:
         """Return the answers held, as they came."""
         for case in list(self._cases.values()):
             yield from list(case.answers)
+        for _, answers in list(self._after.values()):
+            yield from answers
 
     # --- asking ----------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Ask the other replicas what is due."""
         now = self._exchange.now
+        for group in [group for group, (until, _) in self._after.items() if until <= now]:
+            self._drop(self._after.pop(group)[1])
         questions: dict[Contact, list[Name]] = {}
         for name, case in list(self._cases.items()):
             if case.ask_at > now:
@@ -171,7 +181,9 @@ class Unknown:
     @property
     def deadline(self) -> float | None:
         """When somebody is to be asked."""
-        return min((case.ask_at for case in self._cases.values()), default=None)
+        due = [case.ask_at for case in self._cases.values()]
+        due += [until for until, _ in self._after.values()]
+        return min(due, default=None)
 
     def tell(self, asker: Contact, message: AskKnown, tell: Callable[[Contact, int, bool], None]) -> None:
         """Answer what is known here; ``tell`` sends what there is about a name that is."""
@@ -216,21 +228,31 @@ class Unknown:
         """Go on with what waited for a name, of which a record or its end has come."""
         self._gone.pop((subscription, name), None)
         case = self._cases.get((subscription, name))
-        if case is None:
+        lives = self._home.known(name, subscription=subscription) is Known.LIVES
+        if case is not None:
+            if lives and case.answers:
+                self._after[name] = (self._exchange.now + AFTER_SECONDS, case.answers)
+                case.answers = []
+            self._close((subscription, name), case)
+            if not lives:
+                self._tell_gone((subscription, name), case)
+        if subscription or name not in self._after:
             return
-        self._close((subscription, name), case)
-        if self._home.known(name, subscription=subscription) is Known.LIVES:
-            for answers in case.answers:
+        if lives:
+            for answers in self._after[name][1]:
                 self._record(answers)
         else:
-            self._tell_gone((subscription, name), case)
+            self._drop(self._after.pop(name)[1])
 
     def _close(self, name: Name, case: _Case) -> None:
         """Hold a name's case no longer; requests go to whoever is to answer them now."""
         del self._cases[name]
-        self.rows -= sum(len(answers.rows) for answers in case.answers)
+        self._drop(case.answers)
         for message in case.requests:
             self._again(message)
+
+    def _drop(self, answers: list[Answers]) -> None:
+        self.rows -= sum(len(each.rows) for each in answers)
 
     def _tell_gone(self, name: Name, case: _Case) -> None:
         for holder in case.holders:
