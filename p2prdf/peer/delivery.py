@@ -142,7 +142,11 @@ class Delivery:
         )  # fmt: skip
 
     def take_held(self, message: Answers) -> None:
-        """Record answers whose group has become known."""
+        """Record answers whose group has become known; if this is not their home, they are to be offered to it."""
+        if self._exchange.replicated and not self._exchange.restoring:
+            homes = [subscription_home(each) for each in as_list(message.groups)]
+            if any(self._exchange.rank(home) < 0 for home in homes):
+                self._engine.strays += len(message.rows)
         self.record(message.groups, message.rows, None)
 
     # --- handing out -----------------------------------------------------------------------------

@@ -78,6 +78,8 @@ TOTALS_ITEMS_MAX: Final = 262_144
 """Kinds of which more is held are compared at once by buckets."""
 SETTLE_SECONDS: Final = 0.05
 """Changes of the view mostly come several at once."""
+STRAYS_SECONDS: Final = 0.5
+"""How soon what came here and belongs elsewhere is offered there."""
 
 _NOTHING: Final = np.uint64(0)
 _ALL: Final = -1
@@ -229,8 +231,11 @@ class Repair:
         for request in [each.request for each in self._open.values() if exchange.now >= each.again_at]:
             self._queue.append(self._open.pop(request))
         self._go_on()
-        if not self._queue and not self._open and self._due is None and self._changed():
-            self._due = exchange.now + exchange.config.repair_seconds
+        if not self._queue and not self._open and self._due is None:
+            if self._strays() != self._strays_offered:
+                self._due = exchange.now + STRAYS_SECONDS
+            elif self._changed():
+                self._due = exchange.now + exchange.config.repair_seconds
 
     def _changed(self) -> bool:
         return self._compared != {number: kind.version for number, kind in self._kinds.items()}
