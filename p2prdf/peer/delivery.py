@@ -179,6 +179,8 @@ class Delivery:
         if not self._exchange.restoring and self._exchange.speaks_for(subscription_home(subscription.number)):
             self._reach(subscription)
             self.begin(subscription)
+        else:  # once it is, what the subscriber was told where it was before says nothing
+            subscription.delivered = False
 
     def view_changed(self) -> None:
         """Begin to hand out what this peer speaks for now, and end what it does no more."""

@@ -82,6 +82,7 @@ class Copies:
         self._holdings: dict[int, _Holdings] = {}
         self._due: dict[Item, int] = {}  # each acknowledged item and its latest acknowledged stamp
         self._lacking: dict[Item, int] = {}  # how many of its disks were lost on purpose, and not yet made up for
+        self._lost: dict[Item, int] = {}  # the latest stamp that these were held with
         self.problems: list[Problem] = []
 
     # --- what is held ----------------------------------------------------------------------------
@@ -128,7 +129,10 @@ class Copies:
         found = self.count(item, self._due[item])
         lacking = self._lacking.get(item, 0)
         if found >= self._enough:
-            self._lacking.pop(item, None)
+            # What was lost may have been a later publication of the triple, of which nobody has heard yet.
+            if lacking and self.count(item, self._lost.get(item, 0)) >= self._enough:
+                self._lacking.pop(item)
+                self._lost.pop(item, None)
         elif found < self._enough - lacking:
             self._lacking[item] = self._enough - found  # said once
             self._complain("copies", f"{_name(item)} is on {found} of {self._enough} disks {when}")
@@ -155,10 +159,11 @@ class Copies:
 
         Also those of which the publisher has not heard yet: whoever counts their copies may have counted this one.
         """
-        for thing, (roles, _) in self._held(node).things.items():
+        for thing, (roles, stamp) in self._held(node).things.items():
             for bit in range(_ROLE_BITS):
                 if roles >> bit & 1:
                     self._lacking[thing, bit] = self._lacking.get((thing, bit), 0) + 1
+                    self._lost[thing, bit] = max(stamp, self._lost.get((thing, bit), 0))
 
     # --- at the end ------------------------------------------------------------------------------
 
