@@ -19,7 +19,8 @@ acknowledged like everything else, and if they come twice it does no harm.
             <- items, then Given
 
 Nothing is remembered of other peers, so nothing can be wrong about it.  Only peers with equal views of the ring
-compare, for only they agree on what both should keep; views become equal, so it is tried again.
+compare, for only they agree on what both should keep; views become equal, so what is asked by another view is answered
+once it is this one's, and asked again.
 
 What a peer holds but does not keep any more (it was displaced, or an item came when views differed) it *offers* to
 those who keep it, after each change of the view.
@@ -154,6 +155,8 @@ class Repair:
         self._held: dict[int, tuple[int, Items]] = {}
         self._queue: list[_Comparison] = []
         self._open: dict[int, _Comparison] = {}
+        self._early: dict[tuple[int, int], tuple[Contact, Totals | Summary]] = {}
+        """The last question of each peer about each kind that was asked by another view."""
         self._offers: dict[int, None] = {}
         self._request = 0
         self._due: float | None = None
@@ -191,6 +194,7 @@ class Repair:
         self._due = self._exchange.now + SETTLE_SECONDS
         if self._on_left is not None:
             self._last_round = True
+        self._answer_early()
 
     @property
     def restless(self) -> bool:
@@ -336,7 +340,7 @@ class Repair:
         """Answer which kinds differ; nothing if views do."""
         exchange = self._exchange
         kinds = [int(kind) for kind in as_array(message.kinds)]
-        if not message.view or message.view != exchange.view:
+        if not self._agreed(sender, _ALL, message):
             return
         few = [kind for kind in kinds if kind in self._kinds and len(self._items(kind).keys) <= TOTALS_ITEMS_MAX]
         mine = self._totals(few, sender)
@@ -346,6 +350,21 @@ class Repair:
         theirs = zip(kinds, as_list(message.sums), strict=True)
         differing = np.array([kind for kind, total in theirs if equal.get(kind) != total], np.uint32)
         exchange.send(sender, Differing(message.request, exchange.columns.adopt(differing, "uint32")))
+
+    def _agreed(self, sender: Contact, kind: int, message: Totals | Summary) -> bool:
+        """Return whether the views are equal; if not, the question is answered when they are."""
+        agreed = bool(message.view) and message.view == self._exchange.view
+        if not agreed and message.view:
+            self._early[sender.key, kind] = (sender, message)
+        return agreed
+
+    def _answer_early(self) -> None:
+        early, self._early = self._early, {}
+        for sender, message in early.values():
+            if isinstance(message, Totals):
+                self.totals(sender, message)
+            else:
+                self.summary(sender, message)
 
     def differing(self, sender: Contact, message: Differing) -> None:
         """Compare the kinds that differ, by buckets."""
@@ -359,9 +378,10 @@ class Repair:
 
     def summary(self, sender: Contact, message: Summary) -> None:
         """Answer what differs; nothing if views do."""
-        exchange = self._exchange
-        shared = self._shared(message.kind, sender) if message.kind in self._kinds else None
-        if shared is None or not message.view or message.view != exchange.view:
+        if message.kind not in self._kinds or not self._agreed(sender, message.kind, message):
+            return
+        shared = self._shared(message.kind, sender)
+        if shared is None:
             return
         theirs = as_array(message.sums)
         buckets = len(theirs)
