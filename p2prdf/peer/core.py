@@ -101,6 +101,7 @@ class Peer:
         self._repair.on_in_step = self._host.view_changed
         self._exchange.in_step = lambda: self._repair.in_step
         self._takeover = Takeover(self._exchange, self._engine)
+        self._engine.on_widened = self._takeover.again
         self._view = 0
         self._members: set[int] = set()
         self._unfinished = False

@@ -86,6 +86,8 @@ class Engine:
         self._kept = Backlog(tables.columns)
         """Rows to store and not to join: another peer is their primary."""
         self._rejoins: deque[Chosen] = deque()
+        self.on_widened: Callable[[], None] = lambda: None
+        """Called when all that this peer is to join should be joined again (:mod:`p2prdf.peer.takeover`)."""
         self._rejoining: Iterator[list[Derived]] | None = None
         self.roll_forward = RollForward(exchange, self.route_triples)
         self.hot = HotKeys(exchange, tables, dictionary, self._copy)
@@ -148,7 +150,8 @@ class Engine:
 
     def rejoin(self, chosen: Chosen) -> None:
         """Join all rows under chosen keys again with all triples held, a piece per call of :meth:`rejoin_some`."""
-        self._rejoins.append(chosen)
+        if chosen not in self._rejoins:
+            self._rejoins.append(chosen)
 
     def rejoin_some(self) -> None:
         """Join the next piece of what is to be joined again."""
@@ -373,9 +376,18 @@ class Engine:
 
     # --- queries ---------------------------------------------------------------------------------
 
+    def _widened(self, refresh: int) -> None:
+        """Have what this peer joins joined again if it has heard of a subscription late.
+
+        A subscription that is made now comes with a refresh, which does that for what the subscription waits for.
+        """
+        if self._tables.take_widened() and not refresh and self._exchange.replicated:
+            self.on_widened()
+
     def _accept_queries(self, sender: Contact, message: IndexQuery, arrival: Arrival | None) -> None:
         plan, step = message.plan, message.step
         group = self._tables.add_groups(plan, message.groups)
+        self._widened(message.refresh)
         if self._exchange.replicated:
             self._accept_copies(sender, message, group, arrival)
             return
@@ -460,6 +472,8 @@ class Engine:
     def _rows_of(self, message: Forward) -> Derived:
         """Return the rows of a message, their groups numbered as here."""
         numbers = self._tables.add_groups(message.plan, message.groups)
+        if not self._exchange.restoring:
+            self._widened(message.refresh)
         rows = message.rows
         return Derived(
             message.plan, message.step, self._columns.take(numbers, self._index(rows.group)),

@@ -261,6 +261,7 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         later = oldest > held
         since = np.full(len(numbers), refresh or NEVER, np.uint64)
         counts = later & (step.plan.groups.since_max.values[step.group.values[numbers]] > held)
+        self._skipped |= bool((later & ~counts).any())
         since[counts] = np.minimum(since[counts], held[counts] + np.uint64(1))
         self._changes += bool(later.any())
         np.maximum.at(step.oldest.values, numbers, oldest)

@@ -71,7 +71,10 @@ class ColumnarJoin(ColumnarState):
         time = table.time.values[triples]
         good = time >= groups.since_min.values[group]
         if prior is not None:
-            good &= groups.since_max.values[group] > prior
+            wanted = groups.since_max.values[group] > prior
+            if not wanted.all():
+                self._skipped = True
+                good &= wanted
         for first, second in compiled.equal:
             good &= table.terms(triples, first) == table.terms(triples, second)
         if compiled.never_literal:

@@ -43,6 +43,9 @@ class ColumnarState:
         self._lanes: dict[tuple[bool, int], list[Lane]] = {}
         self._hashed: tuple[Any, ...] = (None,) * 6
         self._sizes = Sizes()
+        self._skipped = False
+        """Whether anything was ever left out because no subscription was young enough for it."""
+        self._widened = False
         self._changes = 0
         """Changes of items that the numbers of what is held do not show."""
         self._ended: dict[int, None] = {}
@@ -82,7 +85,13 @@ class ColumnarState:
         """Take in groups, or widen known ones, and return this peer's numbers for them."""
         numbers, widened = self._plan_table(plan).groups.add(groups, self._ended)
         self._changes += widened
+        self._widened |= widened
         return numbers
+
+    def take_widened(self) -> bool:
+        """Return whether a group is wider than when something was left out for it, since the last call."""
+        widened, self._widened = self._widened and self._skipped, False
+        return widened
 
     def extend_leases(self, ids: Sequence[int], leases: Sequence[int]) -> None:
         """Let groups live until the stamps given."""

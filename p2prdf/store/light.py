@@ -193,6 +193,8 @@ class LightTables(LightItems):
                 self._changes += 1
                 if row.group.since_max > known.oldest:
                     since = min(since, known.oldest + 1)
+                else:
+                    self._skipped = True
                 known.oldest, known.born = row.oldest, max(known.born, row.born)
             row = known
         if since == NEVER or not probe:
@@ -232,7 +234,10 @@ class LightTables(LightItems):
     ) -> None:
         """Extend a row by a triple that has the terms of its key, if the pair counts."""
         group, time = row.group, triple[TIME]
-        if time < group.since_min or group.since_max <= prior:
+        if time < group.since_min:
+            return
+        if group.since_max <= prior:
+            self._skipped = True
             return
         compiled = table.compiled
         terms = triple[TERMS]

@@ -125,6 +125,9 @@ class LightState:
         self._row_count = 0
         self._in_order: tuple[list[Triple], list[Triple]] = ([], [])
         """Triples and events in order of insertion, as far as somebody has asked for it."""
+        self._skipped = False
+        """Whether anything was ever left out because no subscription was young enough for it."""
+        self._widened = False
         self._changes = 0
         """Changes of items that the numbers of what is held do not show."""
         self._ended: dict[int, None] = {}
@@ -190,11 +193,17 @@ class LightState:
                     self._owners[identity] = table
             elif group.since_min != NEVER:
                 self._changes += since_min < group.since_min or since_max > group.since_max
+                self._widened |= since_max > group.since_max
                 group.since_min = min(group.since_min, since_min)
                 group.since_max = max(group.since_max, since_max)
                 group.lease = max(group.lease, lease)
             numbers.append(group.number)
         return numbers
+
+    def take_widened(self) -> bool:
+        """Return whether a group is wider than when something was left out for it, since the last call."""
+        widened, self._widened = self._widened and self._skipped, False
+        return widened
 
     def extend_leases(self, ids: Sequence[int], leases: Sequence[int]) -> None:
         """Let groups live until the stamps given."""

@@ -141,6 +141,14 @@ class Tables(Protocol):
         """Take in groups, or widen known ones, and return this peer's numbers for them."""
         ...
 
+    def take_widened(self) -> bool:
+        """Return whether a group is wider than when something was left out for it, since the last call.
+
+        What is published again is joined again for groups alone that have a subscription younger than the last time
+        (``since_max``).  If this peer hears of that subscription late, something is missing: see :meth:`rejoin`.
+        """
+        ...
+
     def add_queries(
         self, plan: Plan, step: int, group: Column, refresh: int, probed: Column | None = None
     ) -> list[Derived]:
