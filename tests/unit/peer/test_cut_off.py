@@ -1,0 +1,84 @@
+"""Two peers that cannot see each other for a while: what is published at one is owed to who waits at the other."""
+
+from __future__ import annotations
+
+import pytest
+from peer_pair import HIGH, LOW, Pair
+
+from p2prdf.columns import ARRAYS, LISTS
+from p2prdf.rdf.query import ConjunctiveQuery
+from p2prdf.wire.contract import ContactLost, ContactSeen, Published
+
+JOIN = ConjunctiveQuery(((0, ~0, 1), (1, ~1, 2)), ("<p>", "<q>"), (0, 2), ("s", "o"))
+TRIPLES = (("<a>", "<p>", "<b>"), ("<b>", "<q>", "<c>"))
+
+
+@pytest.fixture(params=[LISTS, ARRAYS], ids=["light", "columnar"])
+def pair(request) -> Pair:
+    """Two replicas of everything that index only what somebody waits for."""
+    pair = Pair(request.param, replicas=2, copies_min=1, roles="advertised")
+    pair.pass_time(30.0)
+    return pair
+
+
+def _cut(pair: Pair, *, noticed: bool = True) -> None:
+    pair.cut = True
+    if noticed:
+        pair.submit(LOW, ContactLost(HIGH))
+        pair.submit(HIGH, ContactLost(LOW))
+
+
+def _mend(pair: Pair) -> None:
+    pair.cut = False
+    pair.submit(LOW, ContactSeen(HIGH))
+    pair.submit(HIGH, ContactSeen(LOW))
+    pair.pass_time(60.0)
+
+
+def test_roles_that_the_other_part_has_not_heard_of_are_made_up_for(pair: Pair):
+    _cut(pair)
+    pair.pass_time(25.0)
+    pair.subscribe(LOW, JOIN, lease_seconds=600.0)
+    request = pair.publish(HIGH, *TRIPLES)
+    pair.pass_time(1.0)
+    assert isinstance(pair.completed[request], Published)
+    assert not pair.notified
+    _mend(pair)
+    assert len(set(pair.identities())) == 1
+
+
+def test_what_was_published_before_the_cut_was_noticed_is_not_lost_either(pair: Pair):
+    _cut(pair, noticed=False)
+    pair.submit(LOW, ContactLost(HIGH))
+    pair.subscribe(LOW, JOIN, lease_seconds=600.0)
+    request = pair.publish(HIGH, *TRIPLES)  # as far as HIGH knows, all is well and nobody waits
+    pair.pass_time(1.0)
+    assert isinstance(pair.completed[request], Published)
+    pair.submit(HIGH, ContactLost(LOW))
+    _mend(pair)
+    assert len(set(pair.identities())) == 1
+
+
+def test_of_two_advertisements_the_earlier_counts(pair: Pair):
+    _cut(pair, noticed=False)
+    pair.submit(LOW, ContactLost(HIGH))
+    pair.subscribe(LOW, JOIN, lease_seconds=600.0)
+    pair.publish(HIGH, *TRIPLES)
+    pair.pass_time(5.0)
+    pair.submit(HIGH, ContactLost(LOW))
+    pair.subscribe(HIGH, JOIN, lease_seconds=600.0)  # the same roles, later, where the triples are
+    _mend(pair)
+    assert len(set(pair.identities())) == 1
+
+
+def test_a_peer_that_said_goodbye_is_not_missed(pair: Pair):
+    low = pair.peers[LOW.key]
+    assert low.roles == 0
+    pair.cut = True
+    pair.submit(LOW, ContactLost(HIGH, left=True))
+    assert low.roles == 0
+    pair.submit(LOW, ContactSeen(HIGH))
+    pair.submit(LOW, ContactLost(HIGH))
+    assert low.roles != 0
+    pair.pass_time(601.0)
+    assert low.roles == 0, "whoever is missing for long is taken to be gone"

@@ -1,0 +1,60 @@
+"""Undertakings end when what they wait for has come to pass, and no sooner."""
+
+from __future__ import annotations
+
+import pytest
+
+from p2prdf.peer.tokens import Tokens
+
+
+class Undertaking:
+    """A token, and how many peers may be outstanding."""
+
+    def __init__(self, spare: int):
+        self.spare = spare
+        self.tokens = Tokens(lambda: self.spare)
+        self.done = 0
+        self.number = self.tokens.token(self._finish, sparing=True)
+
+    def _finish(self) -> None:
+        self.done += 1
+
+    def send(self, *peers: int) -> None:
+        for peer in peers:
+            self.tokens.hold((self.number,), peer)
+        self.tokens.release((self.number,))
+
+    def acknowledge(self, peer: int) -> None:
+        self.tokens.release((self.number,), peer)
+
+
+@pytest.mark.parametrize(("spare", "needed"), [(0, 3), (1, 2), (2, 1)])
+def test_as_many_peers_as_may_be_are_not_waited_for(spare: int, needed: int):
+    work = Undertaking(spare)
+    work.send(1, 2, 3)
+    for peer in range(1, 4):
+        work.acknowledge(peer)
+        assert work.done == (peer >= needed)
+    assert len(work.tokens) == 0
+
+
+def test_with_fewer_peers_there_is_less_to_spare_also_when_they_come_back():
+    work = Undertaking(2)
+    work.send(1, 2, 3)
+    work.spare = 1
+    work.tokens.fewer()  # what was on its way to a fourth has gone to these
+    work.spare = 2
+    work.acknowledge(1)
+    assert work.done == 0
+    work.acknowledge(2)
+    assert work.done == 1
+
+
+def test_what_was_begun_with_fewer_peers_gains_nothing_when_more_come():
+    work = Undertaking(0)
+    work.spare = 2
+    work.send(1, 2)
+    work.acknowledge(1)
+    assert work.done == 0
+    work.acknowledge(2)
+    assert work.done == 1
