@@ -83,8 +83,8 @@ async def _status(peer: str, *, everyone: bool, as_json: bool) -> ExitCode:
 
 
 async def fetch(address: str) -> dict[str, Any]:
-    """Return the report of one node."""
+    """Return the report of one node, and of no other."""
     import p2prdf
 
-    async with p2prdf.connect(address) as client:
+    async with p2prdf.connect(address, reconnect_seconds=0) as client:
         return await client.status()

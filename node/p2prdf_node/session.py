@@ -79,7 +79,8 @@ class ClientSession:
         self._room = True
         clients.sessions[self] = None
         connection.handler = self
-        connection.send([messages.ClientWelcome(clients.own, self._config.publications_max, VERSION)])
+        welcome = messages.ClientWelcome(clients.own, self._config.publications_max, VERSION, clients.others())
+        connection.send([welcome])
 
     @property
     def answers_waiting(self) -> int:

@@ -169,6 +169,7 @@ class Subscription:
         """Forget what was not given out yet: a home begins to tell it anew."""
         self._batches.clear()
         self._current = None
+        self._lost_before = 0
         self.ledger.forget_queued()
 
     def end(self, error: P2PRDFError | None) -> None:

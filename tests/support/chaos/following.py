@@ -83,7 +83,8 @@ class Follower:
         while any(not each.gone for each in self.followed):
             self._rng.shuffle(self._addresses)
             connecting = p2prdf.connect(
-                ",".join(self._addresses), connect_seconds=CONNECT_SECONDS, timeout_seconds=ANSWER_SECONDS
+                ",".join(self._addresses), connect_seconds=CONNECT_SECONDS, timeout_seconds=ANSWER_SECONDS,
+                reconnect_seconds=0,
             )
             try:
                 async with connecting as client, asyncio.TaskGroup() as group:
