@@ -34,6 +34,7 @@ class connect:  # noqa: N801 - used like a function
     the same one; it knows the addresses given and those that nodes tell.  Publications, subscriptions and requests go
     on there.  ``reconnect_seconds``: how long to try before everything that is open raises Unavailable; a call after
     that tries again as long.  0: the connection is all there is, and its end is told at once.
+    ``ping_seconds``: after so long without a word from the node it is asked whether it is there.
     ``on_reconnect`` is called with each new address; the logger ``p2prdf.client`` tells of losses and reconnections.
 
     Raises Unavailable when no address answers: the first connection is tried once.
@@ -46,16 +47,18 @@ class connect:  # noqa: N801 - used like a function
         connect_seconds: float = 5.0,
         timeout_seconds: float = 30.0,
         reconnect_seconds: float = 60.0,
+        ping_seconds: float = 15.0,
         on_reconnect: Callable[[str], None] | None = None,
     ):
-        if not 0 <= reconnect_seconds < float("inf"):
-            raise LocalProtocolError(f"to reconnect for {reconnect_seconds} s is not possible: a number from 0 is")
+        if not (0 <= reconnect_seconds < float("inf") and ping_seconds > 0):
+            raise LocalProtocolError(f"{reconnect_seconds} s to reconnect or {ping_seconds} s to a ping make no sense")
         self._addresses = [_split(part) for part in addresses.split(",") if part.strip()]
         if not self._addresses:
             raise LocalProtocolError(f"no address in {addresses!r}")
         self._connect_seconds = connect_seconds
         self._timeout_seconds = timeout_seconds
         self._reconnect_seconds = reconnect_seconds
+        self._ping_seconds = ping_seconds
         self._on_reconnect = on_reconnect
         self._client: Client | None = None
 
@@ -79,6 +82,7 @@ class connect:  # noqa: N801 - used like a function
                 connect_seconds=self._connect_seconds,
                 timeout_seconds=self._timeout_seconds,
                 reconnect_seconds=self._reconnect_seconds,
+                ping_seconds=self._ping_seconds,
                 on_reconnect=self._on_reconnect,
             )
         )

@@ -31,7 +31,7 @@ some 25 s, though nothing is sent (the first two in seconds, the last in millise
 
 _ANSWERS: Final = (
     messages.ClientPublished, messages.ClientSettled, messages.ClientSubscribed, messages.ClientUnsubscribed,
-    messages.ClientStatusReply,
+    messages.ClientStatusReply, messages.ClientPong,
 )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ class Session(asyncio.Protocol):
     ``on_ended`` with a subscription of which nothing more comes, ``on_lost`` when all is over.
 
     ``opened_at``: when it was made (monotonic seconds).  ``answered``: whether a request was answered other than by
-    an error.
+    an error.  ``heard_at``: when something came in last.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Session(asyncio.Protocol):
         self.on_ended: Callable[[messages.ClientEnded], None] = lambda _message: None
         self.on_lost: Callable[[P2PRDFError], None] = lambda _error: None
         self.lost: P2PRDFError | None = None
-        self.opened_at = time.monotonic()
+        self.opened_at = self.heard_at = time.monotonic()
         self.answered = False
         self._reader = FrameReader()
         self._requests: dict[int, asyncio.Future[Any]] = {}
@@ -138,6 +138,7 @@ class Session(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes."""
+        self.heard_at = time.monotonic()
         try:
             for body in self._reader.feed(data):
                 terms = TermNames()

@@ -9,10 +9,13 @@ The idea
 --------
 Whoever wants something asks for *the current session*, and for the next one if that fails.  A session ends when its
 connection breaks, when the node says that it goes away, when a request is not answered in time, or when one is
-refused as unavailable again and again.  Then a *search* begins: round after round all known addresses are tried, the
-others in random order first and the one that was lost last, with a pause before each round that doubles and is drawn
-at random, so that the clients of a node that died come to the others neither at once nor all to the same.  An address
-that does not answer at once holds up nobody: the next is tried beside it, and the first welcome counts.
+refused as unavailable again and again.  A node of which nothing is heard for a while is asked whether it is there: one
+that hangs keeps its connections, and a subscriber that waits for answers asks nothing else.
+
+Then a *search* begins: round after round all known addresses are tried, the others in random order first and the one
+that was lost last, with a pause before each round that doubles and is drawn at random, so that the clients of a node
+that died come to the others neither at once nor all to the same.  An address that does not answer at once holds up
+nobody: the next is tried beside it, and the first welcome counts.
 
 An *outage* begins when a session is lost, and ends when another has answered something, or has stood for a while: a
 node that welcomes and breaks off does not end it.  After ``reconnect_seconds`` of outage the search is given up, and
@@ -34,6 +37,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from p2prdf.client.session import Session, Silent, open_session
 from p2prdf.errors import Busy, P2PRDFError, Unavailable
+from p2prdf.wire import messages
 
 if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact
@@ -71,12 +75,14 @@ class Sessions:
         connect_seconds: float,
         timeout_seconds: float,
         reconnect_seconds: float,
+        ping_seconds: float,
         on_reconnect: Callable[[str], None] | None = None,
     ):
         self.peer: Contact
         """The node of the session in use, or of the last one."""
         self.timeout_seconds = timeout_seconds
         self.reconnect_seconds = reconnect_seconds
+        self._ping_seconds = ping_seconds
         self.on_session: Callable[[Session], None] = lambda _session: None
         self.on_down: Callable[[P2PRDFError], None] = lambda _error: None
         self.on_reconnect = on_reconnect
@@ -92,6 +98,7 @@ class Sessions:
         self._rounds = 0
         self._found: asyncio.Future[Session] | None = None
         self._searching: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     # --- for who wants something -----------------------------------------------------------------
 
@@ -152,9 +159,11 @@ class Sessions:
 
     async def closed(self) -> None:
         """Wait until nothing is left of it."""
-        if self._searching is not None:
-            self._searching.cancel()
-            await asyncio.wait([self._searching])
+        tasks = [task for task in (self._searching, self._watching) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         if self._session is not None:
             await self._session.closed()
 
@@ -196,8 +205,8 @@ class Sessions:
     async def _search_on(self) -> None:
         deadline = self._outage + self.reconnect_seconds
         error = self._loss
-        while True:
-            await asyncio.sleep(min(_pause(self._rounds), max(0.0, deadline - time.monotonic())))
+        while (left := deadline - time.monotonic()) > 0:
+            await asyncio.sleep(min(_pause(self._rounds), left))
             self._rounds += 1
             left = max(deadline - time.monotonic(), PAUSE_SECONDS_MIN)
             try:
@@ -207,9 +216,7 @@ class Sessions:
             else:
                 self._use(address, session)
                 return
-            if time.monotonic() >= deadline:
-                self._give_up(Unavailable(f"no node answered for {self.reconnect_seconds:g} s; the last: {error}"))
-                return
+        self._give_up(Unavailable(f"no node answered for {self.reconnect_seconds:g} s; the last: {error}"))
 
     def _candidates(self) -> list[Address]:
         """Return all known addresses in the order to try them."""
@@ -264,6 +271,9 @@ class Sessions:
         self._others = [(each.host, each.port) for each in welcome.others[:OTHERS_MAX]]
         session.on_lost = partial(self._lost, session)
         self.on_session(session)
+        if self.reconnect_seconds > 0:
+            watch = self._watch(session)
+            self._watching = asyncio.get_running_loop().create_task(watch, name="p2prdf-watch")
         found, self._found = self._found, None
         if found is None:
             return
@@ -272,6 +282,21 @@ class Sessions:
             found.set_result(session)
         if self.on_reconnect is not None:
             self.on_reconnect(_text(address))
+
+
+    async def _watch(self, session: Session) -> None:
+        """Leave a node that says nothing, not even when it is asked."""
+        while session.lost is None:
+            due = session.heard_at + self._ping_seconds
+            await asyncio.sleep(max(due - time.monotonic(), PAUSE_SECONDS_MIN))
+            if session.lost is not None or time.monotonic() - session.heard_at < self._ping_seconds:
+                continue
+            try:
+                await session.ask(messages.ClientPing, timeout_seconds=self.timeout_seconds)
+            except Silent as error:
+                session.drop(error)
+            except P2PRDFError:
+                pass  # it is lost
 
 
 class Retry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections import Counter
 
 import pytest
@@ -93,3 +94,19 @@ async def test_a_subscription_survives_its_node_with_every_answer_once(cluster):
         await publisher.publish([("<urn:end>", "<urn:p>", "<urn:end>"), ("<urn:end>", "<urn:q>", "<urn:end>")])
         assert (await anext(subscription))["s"] == "<urn:end>", "nothing came twice"
     assert len(moved) == 1
+
+
+async def test_a_subscriber_leaves_a_node_that_hangs(cluster):
+    """SIGSTOP: for the kernel it is alive, and so is the connection."""
+    hung = cluster[1]
+    options = {"ping_seconds": 0.5, "timeout_seconds": 3.0}
+    async with asyncio.timeout(SECONDS), p2prdf.connect(hung.address, **options) as subscriber:
+        subscription = await subscriber.subscribe("SELECT ?s { ?s <urn:p> <urn:o> }")
+        hung.process.send_signal(signal.SIGSTOP)
+        try:
+            async with p2prdf.connect(cluster[0].address) as publisher:
+                await publisher.publish([("<urn:s>", "<urn:p>", "<urn:o>")])
+            assert (await anext(subscription))["s"] == "<urn:s>"
+            assert subscriber.peer_address != hung.address
+        finally:
+            hung.process.send_signal(signal.SIGCONT)

@@ -53,7 +53,7 @@ class Visit:
 class ScriptedNode:
     """Answers by ``on``, a map from a message's type to a function of the visit and the message.
 
-    Without one: publications, acknowledgements and ends of subscriptions are confirmed, the rest is not answered.
+    Without one: pings, publications, acknowledgements and ends of subscriptions are confirmed, else nothing is.
     ``greet`` is called with each visit after the welcome.
     """
 
@@ -61,6 +61,7 @@ class ScriptedNode:
         self.visits = []
         self.credit, self.others, self.greet = credit, others, greet
         self.on = {
+            messages.ClientPing: lambda visit, m: visit.send(messages.ClientPong(m.request)),
             messages.ClientPublish: lambda visit, m: visit.send(messages.ClientPublished(m.request, 1)),
             messages.ClientAcknowledge: lambda visit, m: visit.send(messages.ClientSettled(m.request, m.subscription)),
             messages.ClientUnsubscribe: lambda visit, m: visit.send(

@@ -230,13 +230,14 @@ async def test_after_the_time_for_it_everything_open_is_unavailable_and_a_later_
         assert await client.publish(TRIPLES) == 100
 
 
-async def test_a_node_that_welcomes_and_breaks_off_ends_no_outage():
-    node = ScriptedNode(greet=lambda visit: visit.abort())
-    async with asyncio.timeout(SECONDS), nodes(node):
-        with pytest.raises(p2prdf.Unavailable):  # after half a second, not never
-            async with both(node, reconnect_seconds=0.5) as client:
-                await client.publish(TRIPLES)
-    assert len(node.visits) > 1
+async def test_a_node_that_welcomes_and_breaks_off_ends_no_outage_and_is_not_stormed():
+    node = ScriptedNode(on={messages.ClientSubscribe: subscribed, messages.ClientAttach: breaking})
+    async with asyncio.timeout(SECONDS), nodes(node), both(node, reconnect_seconds=1.5) as client:
+        subscription = await client.subscribe(QUERY)
+        node.visits[0].abort()
+        with pytest.raises(p2prdf.Unavailable):
+            await anext(subscription)
+    assert 2 < len(node.visits) < 12, "pauses of 0.05, 0.1, 0.2, 0.4, 0.8 s, each between half of it and all"
 
 
 async def test_a_home_that_does_not_answer_ends_its_subscription_alone():
@@ -329,3 +330,70 @@ async def test_an_address_that_says_nothing_holds_nobody_up():
                 await first.stop()
                 assert await client.publish(TRIPLES) == 100
                 assert client.peer_address == last.address
+
+
+async def test_a_node_that_hangs_is_left_though_nothing_is_asked_of_it():
+    """Its connection stands, and the subscriber only waits."""
+
+    def attach(visit, message):
+        subscribed(visit, message)
+        visit.rows(NUMBER, 1, [8])
+
+    first = ScriptedNode(on={messages.ClientSubscribe: subscribed, messages.ClientPing: silent})
+    second = ScriptedNode(on={messages.ClientAttach: attach})
+    quick = {"ping_seconds": 0.1, "timeout_seconds": 0.2}
+    async with asyncio.timeout(SECONDS), nodes(first, second), both(first, second, **quick) as client:
+        assert (await anext(await client.subscribe(QUERY)))["o"] == '"8"'
+        await second.visits[0].first_of(messages.ClientPing)
+        assert client.peer_address == second.address, "one that answers is not left"
+
+
+async def test_a_gap_that_was_not_told_yet_is_told_once():
+    """The first node tells it with answers that are not given out any more; the second tells it again with them."""
+
+    def begin(visit, message):
+        subscribed(visit, message)
+        visit.rows(NUMBER, 4, [14, 15], lost=3)
+
+    def again(visit, message):
+        subscribed(visit, message)
+        visit.rows(NUMBER, 4, [14, 15, 16], lost=3, epoch=2)
+
+    first, second = ScriptedNode(on={messages.ClientSubscribe: begin}), ScriptedNode(on={messages.ClientAttach: again})
+    async with asyncio.timeout(SECONDS), nodes(first, second), both(first, second) as client:
+        subscription = await client.subscribe(QUERY)
+        while not subscription.waiting:
+            await asyncio.sleep(0)
+        first.visits[0].abort()
+        await second.came.wait()
+        await second.visits[0].first_of(messages.ClientAttach)
+        await client.unsubscribe(1)  # answered after the answers were told
+        found = [await anext(subscription) for _ in range(3)]
+        assert [(each.sequence, each.lost) for each in found] == [(4, 3), (5, 0), (6, 0)]
+        assert subscription.lost == 3
+
+
+async def test_what_was_acknowledged_out_of_turn_is_not_sent_again():
+    def all_but_the_first(visit, message):
+        if message.first_event == 50:
+            visit.abort()
+        elif message.first_event:
+            visit.send(messages.ClientPublished(message.request, 1))
+
+    first, second = ScriptedNode(on={messages.ClientPublish: all_but_the_first}), ScriptedNode()
+    heard = asyncio.Event()
+
+    async def source():
+        for triple in TRIPLES[:50]:
+            yield triple
+        await asyncio.wait_for(heard.wait(), SECONDS)
+        for triple in TRIPLES[50:]:
+            yield triple
+
+    async with asyncio.timeout(SECONDS), nodes(first, second), both(first, second) as client:
+        publishing = asyncio.create_task(client.publish(source(), batch_triples=10))
+        await first.visits[0].first_of(messages.ClientPublish)
+        await client.unsubscribe(1)  # answered after the four publications were
+        heard.set()
+        assert await publishing == 100
+    assert [each[1] for each in events(second.visits)] == [0, *range(50, 100, 10)]

@@ -220,6 +220,7 @@ def test_bad_requests_are_answered_with_their_number_and_the_session_goes_on():
         (answer,) = wire.take(message)
         assert isinstance(answer, messages.ClientError)
         assert answer.request == 3
+    assert wire.take(messages.ClientPing(3)) == [messages.ClientPong(3)]
     assert wire.take(messages.ClientStatus(4)) == [messages.ClientStatusReply(4, '{"fine": true}')]
 
 
