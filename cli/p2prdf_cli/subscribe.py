@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TextIO
 
 import typer
 
-from p2prdf.errors import P2PRDFError
+from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
 from p2prdf_cli.options import (
     PEER_DEFAULT,
@@ -239,7 +239,11 @@ async def _subscribe_named(name: str, wanted: _Wanted, peer: str) -> None:
             remark(f"subscription {subscription.id:016x} at {peer}: {name}{after}")
 
         async with p2prdf.connect(peer, reconnect_seconds=wanted.reconnect_seconds) as client:
-            await work.run(client, make_writer, began)
+            try:
+                await work.run(client, make_writer, began)
+            except Unavailable:
+                remark(f"go on with: p2prdf subscribe --name {name}")
+                raise
 
 
 def _given_prefixes(wanted: _Wanted) -> dict[str, str]:

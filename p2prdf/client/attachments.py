@@ -51,10 +51,8 @@ class Attachments:
     # --- subscriptions come and go ---------------------------------------------------------------
 
     def add(self, session: Session, subscription: Subscription) -> None:
-        """Hold a subscription that ``session`` has confirmed; one of the same number ends."""
-        before = self._held.pop(subscription.id, None)
-        if before is not None:
-            before.end(Unavailable(f"subscription {subscription.id} was attached again"))
+        """Hold a subscription that ``session`` has confirmed."""
+        self._end_former(subscription.id)
         self._held[subscription.id] = subscription
         if self._sessions.ended is not None:
             self._end(subscription, self._sessions.ended)
@@ -66,10 +64,11 @@ class Attachments:
             self._spawn(self._attach_again(live, subscription))
 
     async def take_up(self, number: int, have: list[int]) -> tuple[Session, messages.ClientSubscribed]:
-        """Have a subscription delivered here; its answers ``have`` are dealt with.
+        """Have a subscription delivered here; its answers ``have`` are dealt with.  If it is held already, that ends.
 
         Raises SubscriptionGone, Busy, Unavailable.
         """
+        self._end_former(number)  # what comes from now on is not for it
 
         async def ask(make: Callable[[int], Any]) -> Any:
             return await self._sessions.ask(make)
@@ -82,6 +81,11 @@ class Attachments:
         held = self._held.get(number)
         if held is not None:
             self._end(held, None)
+
+    def _end_former(self, number: int) -> None:
+        held = self._held.get(number)
+        if held is not None:
+            self._end(held, Unavailable(f"subscription {number:016x} was attached again"))
 
     def _end(self, subscription: Subscription, error: P2PRDFError | None) -> None:
         if self._held.get(subscription.id) is subscription:

@@ -109,7 +109,7 @@ async def test_a_subscriber_killed_at_random_writes_every_answer_once(named, clu
                     published += 20
 
             publishing = asyncio.create_task(publish())
-            await until(lambda: _more_than(output, 100))
+            await until(lambda: _more_than(output, 100), seconds=60)
         for life in range(4):
             async with Command(*arguments, *([] if life % 2 else [QUERY])) as subscriber:
                 if life % 3:

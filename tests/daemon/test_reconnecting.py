@@ -50,7 +50,8 @@ async def collect(subscription, wanted):
     return found
 
 
-async def test_a_publication_survives_its_node_and_counts_once(cluster):
+@pytest.mark.parametrize("ending", ["kill", "terminate"])
+async def test_a_publication_survives_its_node_and_counts_once(cluster, ending):
     """Seen by a query that counts events.  The client was given one address: it knows others from the node itself."""
     async with (
         asyncio.timeout(SECONDS),
@@ -63,7 +64,7 @@ async def test_a_publication_survives_its_node_and_counts_once(cluster):
         def progress(done):
             told.append(done.triples)
             if done.triples == 1000:
-                cluster[1].kill()
+                getattr(cluster[1], ending)()
 
         reading = asyncio.create_task(collect(subscription, TRIPLES // 2))
         assert await publisher.publish(triples(), batch_triples=20, on_progress=progress) == TRIPLES

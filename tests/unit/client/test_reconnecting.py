@@ -397,3 +397,20 @@ async def test_what_was_acknowledged_out_of_turn_is_not_sent_again():
         heard.set()
         assert await publishing == 100
     assert [each[1] for each in events(second.visits)] == [0, *range(50, 100, 10)]
+
+
+async def test_a_subscription_that_is_attached_twice_goes_to_who_came_last():
+    """Answers that come with the confirmation are not for the former one."""
+
+    def attach(visit, message):
+        subscribed(visit, message)
+        visit.rows(NUMBER, 1, [len(visit.of(messages.ClientAttach))])
+
+    node = ScriptedNode(on={messages.ClientAttach: attach})
+    async with asyncio.timeout(SECONDS), nodes(node), both(node) as client:
+        first = await client.attach(NUMBER)
+        assert (await anext(first))["o"] == '"1"'
+        second = await client.attach(NUMBER)
+        assert (await anext(second))["o"] == '"2"'
+        with pytest.raises(p2prdf.Unavailable, match="attached again"):
+            await anext(first)
