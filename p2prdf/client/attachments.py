@@ -9,6 +9,7 @@ gone ends at once; one whose home does not answer ends when the client's ``recon
 from __future__ import annotations
 
 import asyncio
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +32,7 @@ ACKNOWLEDGE_AGAIN_SECONDS: Final = 1.0
 """After an acknowledgement that the home did not confirm it is sent again."""
 EARLY_ROWS_MAX: Final = 100_000
 """Solutions kept for subscriptions whose confirmation is still on its way."""
-AT_ONCE_MAX: Final = 64
+AT_ONCE_MAX: Final = 1024
 """Subscriptions that are being attached again at the same time."""
 
 
@@ -44,7 +45,7 @@ class Attachments:
         self._early: dict[int, list[tuple[messages.ClientRows, TermNames]]] = {}
         self._early_rows = 0
         self._retries: dict[int, Retry] = {}
-        """Of subscriptions that are not attached now and could not be at the first try."""
+        """Of subscriptions that are not attached now."""
         self._work: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(AT_ONCE_MAX)
 
@@ -122,31 +123,35 @@ class Attachments:
             task.cancel()
 
     async def _attach_again(self, session: Session, subscription: Subscription) -> None:
-        """Attach one at a session, until that is lost: the next session does it then."""
+        """Attach one at a session, until that is lost: the next session does it then.
+
+        As long as the node is there (it is pinged) its answer is waited for: asked again, here or elsewhere, a home
+        that is slow would begin to tell everything anew.
+        """
+        seconds = self._sessions.reconnect_seconds
+        retry = self._retries.get(subscription.id)
+        if retry is None:
+            retry = Retry(self._sessions, busy_seconds=seconds, stay=True, since=time.monotonic())
+            self._retries[subscription.id] = retry
 
         async def ask(make: Callable[[int], Any]) -> Any:
-            return await session.ask(make, timeout_seconds=self._sessions.timeout_seconds)
+            return await session.ask(make, timeout_seconds=seconds)
 
         while session.lost is None and self._held.get(subscription.id) is subscription:
             try:
                 async with self._slots:
                     await _take_up(ask, subscription.id, subscription.ledger.dealt_with)
             except (Busy, Unavailable) as error:
-                await self._attach_later(session, subscription, error)
+                try:
+                    await retry.after(session, error)
+                except (Busy, Unavailable) as last:
+                    self._end(subscription, last)
             except P2PRDFError as error:
                 self._end(subscription, error)
             else:
                 self._retries.pop(subscription.id, None)
                 self.acknowledge(subscription, subscription.ledger.dealt_with)
                 return
-
-    async def _attach_later(self, session: Session, subscription: Subscription, error: Busy | Unavailable) -> None:
-        seconds = self._sessions.reconnect_seconds
-        retry = self._retries.setdefault(subscription.id, Retry(self._sessions, busy_seconds=seconds, stay=True))
-        try:
-            await retry.after(session, error)
-        except (Busy, Unavailable) as last:
-            self._end(subscription, last)
 
     # --- what comes in ---------------------------------------------------------------------------
 

@@ -143,6 +143,8 @@ class Publisher:
             try:
                 await self._answer(piece.answer)
             except (Busy, Unavailable) as error:
+                if isinstance(error, Silent) and self._sessions.reconnect_seconds > 0:
+                    session.drop(error)  # sent again to the same node, it would be under way twice
                 piece.answer = None
                 await retry.after(session, error)
         self._under_way.popleft()

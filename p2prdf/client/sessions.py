@@ -303,14 +303,17 @@ class Retry:
     """How often, and where, one request is tried again.
 
     ``busy_seconds``: how long in all to wait for nodes that are busy.  ``stay``: whether to stay with a node that
-    refuses this request and answers others.
+    refuses this request and answers others.  ``since``: from when on it counts how long it has been tried (monotonic
+    seconds), by default from the first failure.
     """
 
-    def __init__(self, sessions: Sessions, *, busy_seconds: float = 0.0, stay: bool = False):
+    def __init__(
+        self, sessions: Sessions, *, busy_seconds: float = 0.0, stay: bool = False, since: float | None = None
+    ):
         self._sessions = sessions
         self._busy_left = busy_seconds
         self._stay = stay
-        self._since: float | None = None
+        self._since = since
         self._tries = 0
         self._refusals = 0
 
@@ -331,7 +334,9 @@ class Retry:
             raise error
         if session.lost is not None:
             return
-        self._refusals += REFUSALS_MAX if isinstance(error, Silent) else 1
+        # One that says other things has a slow home to wait for: another node would have, too.
+        hung = isinstance(error, Silent) and now - session.heard_at >= self._sessions.timeout_seconds
+        self._refusals += REFUSALS_MAX if hung else 1
         if self._refusals >= REFUSALS_MAX and not (self._stay and session.answered):
             self._refusals = 0
             session.drop(error)

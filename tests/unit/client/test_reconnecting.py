@@ -414,3 +414,19 @@ async def test_a_subscription_that_is_attached_twice_goes_to_who_came_last():
         assert (await anext(second))["o"] == '"2"'
         with pytest.raises(p2prdf.Unavailable, match="attached again"):
             await anext(first)
+
+
+async def test_a_slow_home_is_waited_for_as_long_as_the_node_is_there():
+    """To attach once more, or elsewhere, would make it begin anew."""
+
+    def later(visit, message):
+        asyncio.get_running_loop().call_later(0.8, subscribed, visit, message)
+        asyncio.get_running_loop().call_later(0.8, visit.rows, NUMBER, 1, [3])
+
+    node = ScriptedNode(on={messages.ClientSubscribe: subscribed, messages.ClientAttach: later})
+    quick = {"ping_seconds": 0.1, "timeout_seconds": 0.3}
+    async with asyncio.timeout(SECONDS), nodes(node), both(node, **quick) as client:
+        subscription = await client.subscribe(QUERY)
+        node.visits[0].abort()
+        assert (await anext(subscription))["o"] == '"3"'
+    assert [len(visit.of(messages.ClientAttach)) for visit in node.visits] == [0, 1]
