@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
-from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
+from p2prdf_cli.options import PEER_DEFAULT, RECONNECT_DEFAULT, Json, Peer, Reconnect
 
 if TYPE_CHECKING:
     from p2prdf.client import Client, Progress
@@ -58,11 +58,13 @@ def publish(
         typer.Option(metavar="FILE", help="Where progress is kept. [~/.local/state/p2prdf/publish.json]"),
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Forget progress; publish from the start.")] = False,
+    reconnect: Reconnect = RECONNECT_DEFAULT,
     as_json: Json = False,
 ) -> None:
     """Publish RDF; done when every node that must index it holds it.
 
-    Interrupted? Run the same command again: it goes on after what was
+    When the node goes away, another one is sent the rest. Interrupted, or
+    killed? Run the same command again: it goes on after what was
     acknowledged, and nothing counts twice. Malformed lines are skipped and
     told; with --strict they end the command with exit code 4.
 
@@ -72,7 +74,8 @@ def publish(
       p2prdf publish one.ttl two.nq --peer 127.0.0.1:7401
       zcat dump.nt.gz | p2prdf publish -
     """
-    run(_publish_all(files, peer, _Settings(strict, syntax.value if syntax else None, base, state, restart, as_json)))
+    settings = _Settings(strict, syntax.value if syntax else None, base, state, restart, reconnect, as_json)
+    run(_publish_all(files, peer, settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ class _Settings:
     base: str | None
     state: Path | None
     restart: bool
+    reconnect_seconds: float
     as_json: bool
 
 
@@ -89,12 +93,13 @@ async def _publish_all(files: list[str], peer: str, settings: _Settings) -> None
     import p2prdf
     from p2prdf_cli.progress import PublishBar
     from p2prdf_cli.publish_state import StateFile, default_state_file
+    from p2prdf_cli.render import reconnections_told
     from p2prdf_cli.sources import choose_input
 
     inputs = [choose_input(name, settings.syntax) for name in files]
     store = StateFile(settings.state or default_state_file())
-    async with p2prdf.connect(peer) as client:
-        with PublishBar() as bar:
+    async with p2prdf.connect(peer, reconnect_seconds=settings.reconnect_seconds) as client:
+        with PublishBar() as bar, reconnections_told(bar.say):
             for source in inputs:
                 await _Publication(client, source, store, settings, bar).run()
 

@@ -6,7 +6,8 @@ same publisher and the same numbering makes repeated events the same events: wha
 yet noted here is recognised by the nodes and changes nothing.  A file that was published to its end is
 forgotten: publishing it again is a new publication.
 
-The file is replaced as a whole, at most once a second and at the end, so it is never half written.  Two
+The file is replaced as a whole, at most once a second and at the end, so it is never half written, also when the
+machine loses power: a forgotten publisher would count twice what it has published.  Two
 commands that publish different files at once keep each other's entries, but for those of the same second.
 """
 
@@ -25,7 +26,9 @@ from typing import Any, Final
 from p2prdf.errors import LocalProtocolError
 from p2prdf_cli.render import remark
 
-__all__ = ["Entry", "FileIdentity", "StateFile", "default_state_file", "new_publisher"]
+__all__ = [
+    "Entry", "FileIdentity", "StateFile", "default_state_file", "new_publisher", "state_folder", "write_whole",
+]  # fmt: skip
 
 WRITE_SECONDS: Final = 1.0
 ENTRIES_MAX: Final = 1000
@@ -78,10 +81,38 @@ def new_publisher() -> int:
     return secrets.randbits(64)
 
 
+def state_folder() -> Path:
+    """Return where commands keep their state."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "p2prdf"
+
+
 def default_state_file() -> Path:
     """Return where state is kept if the user names no file."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(base) / "p2prdf" / "publish.json"
+    return state_folder() / "publish.json"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file: whatever happens, it holds all of the old text or all of the new; then it is on the disk.
+
+    Raises OSError, and leaves nothing beside it.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 class StateFile:
@@ -126,14 +157,10 @@ class StateFile:
         """Replace the file; where it cannot be written, say so once and go on without."""
         self._written_at = self._clock()
         document = {"version": _VERSION, "files": [entry.as_json() for entry in entries]}
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(json.dumps(document, indent=1), "utf-8")
-            beside.replace(self.path)
+            write_whole(self.path, json.dumps(document, indent=1))
         except OSError as error:
-            with contextlib.suppress(OSError):
-                beside.unlink()
             if not self._told:
                 self._told = True
                 remark(f"cannot keep progress in {self.path} ({error.strerror}); an interruption will start over")

@@ -7,13 +7,15 @@ they gave; a pipe gets SPARQL's tab-separated values, ``--json`` gives JSON.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
 from rich import box
 from rich.console import Console
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JsonLines", "SolutionWriter", "TabSeparated", "TerminalColumns", "binding", "console", "fit", "human_bytes",
-    "output", "remark", "printable", "short_term", "solution_writer", "table", "time_text",
+    "output", "reconnections_told", "remark", "printable", "short_term", "solution_writer", "table", "time_text",
     "write_json",
 ]  # fmt: skip
 
@@ -56,9 +58,33 @@ def remark(text: str) -> None:
     print(f"p2prdf: {text}", file=sys.stderr)
 
 
-def write_json(value: Any, *, line: bool = False) -> None:
-    """Write one JSON value to standard output, as a line of a stream or spread out for reading."""
-    print(json.dumps(value, ensure_ascii=False, indent=None if line else 2), flush=True)
+@contextlib.contextmanager
+def reconnections_told(say: Callable[[str], None] = remark) -> Iterator[None]:
+    """Tell when the client loses its node and when it has found another."""
+    handler, logger = _Remarks(say), logging.getLogger("p2prdf.client")
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.level, logger.propagate = before
+
+
+class _Remarks(logging.Handler):
+    def __init__(self, say: Callable[[str], None]):
+        super().__init__()
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._say(record.getMessage())
+
+
+def write_json(value: Any, *, line: bool = False, stream: TextIO | None = None) -> None:
+    """Write one JSON value, as a line of a stream or spread out for reading; to standard output at once."""
+    print(json.dumps(value, ensure_ascii=False, indent=None if line else 2), file=stream, flush=stream is None)
 
 
 # --- terms ---------------------------------------------------------------------------------------
@@ -116,7 +142,13 @@ class SolutionWriter(Protocol):
 
 
 class JsonLines:
-    """One JSON object a line: sequence, identity, born, and bindings as in SPARQL JSON results."""
+    """One JSON object a line: sequence, identity, born, and bindings as in SPARQL JSON results.
+
+    ``stream``: where to; None is standard output, which gets each line at once.
+    """
+
+    def __init__(self, stream: TextIO | None = None):
+        self._stream = stream
 
     def solution(self, solution: Solution) -> None:
         """Write one solution."""
@@ -128,19 +160,28 @@ class JsonLines:
                 "bindings": {name: binding(term) for name, term in solution.items()},
             },
             line=True,
+            stream=self._stream,
         )
 
 
 class TabSeparated:
-    """SPARQL 1.1 tab-separated values; the header comes first, before there is any solution."""
+    """SPARQL 1.1 tab-separated values; the header comes first, before there is any solution.
 
-    def __init__(self, names: Sequence[str]):
+    ``stream``: as in :class:`JsonLines`.  ``header``: whether it is still to be written.
+    """
+
+    def __init__(self, names: Sequence[str], stream: TextIO | None = None, *, header: bool = True):
         self._names = names
-        print("\t".join(f"?{name}" for name in names), flush=True)
+        self._stream = stream
+        if header:
+            self._line(f"?{name}" for name in names)
 
     def solution(self, solution: Solution) -> None:
         """Write one solution.  Canonical terms hold no raw tab or line feed."""
-        print("\t".join(solution[name] for name in self._names), flush=True)
+        self._line(solution[name] for name in self._names)
+
+    def _line(self, cells: Iterable[str]) -> None:
+        print("\t".join(cells), file=self._stream, flush=self._stream is None)
 
 
 class TerminalColumns:
@@ -163,13 +204,16 @@ class TerminalColumns:
         self._console.print(Text(f"{number:>6} {text}".rstrip(), style=style), no_wrap=True, crop=True)
 
 
-def solution_writer(names: Sequence[str], prefixes: Mapping[str, str], *, as_json: bool) -> SolutionWriter:
+def solution_writer(
+    names: Sequence[str], prefixes: Mapping[str, str], *, as_json: bool, stream: TextIO | None = None,
+    header: bool = True,
+) -> SolutionWriter:  # fmt: skip
     """Return the writer that fits: JSON if asked for, columns on a terminal, else TSV."""
     if as_json:
-        return JsonLines()
-    if sys.stdout.isatty():
+        return JsonLines(stream)
+    if stream is None and sys.stdout.isatty():
         return TerminalColumns(names, prefixes)
-    return TabSeparated(names)
+    return TabSeparated(names, stream, header=header)
 
 
 # --- numbers and tables --------------------------------------------------------------------------

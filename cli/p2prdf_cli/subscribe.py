@@ -1,4 +1,7 @@
-"""``p2prdf subscribe``: leave a standing query and write its answers as they come."""
+"""``p2prdf subscribe``: leave a standing query and write its answers as they come.
+
+With ``--name`` the subscription outlives the command: :mod:`p2prdf_cli.named`.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,33 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TextIO
 
 import typer
 
-from p2prdf.errors import P2PRDFError
+from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
-from p2prdf_cli.options import PEER_DEFAULT, AlgorithmName, Json, Peer, subscription_number
+from p2prdf_cli.options import (
+    PEER_DEFAULT,
+    RECONNECT_DEFAULT,
+    AlgorithmName,
+    Json,
+    Peer,
+    Reconnect,
+    StateFolder,
+    subscription_name,
+    subscription_number,
+)
 
 if TYPE_CHECKING:
     from p2prdf.client import Batch, Client, Subscription
     from p2prdf_cli.render import SolutionWriter
+    from p2prdf_cli.subscribe_state import OutputFile
 
 __all__ = ["register"]
 
+LEASE_SECONDS: Final = 60.0
+"""How long a subscription without a name is kept."""
 GOODBYE_SECONDS: Final = 3.0
 """How long an interrupted command tries to end its subscription."""
 
@@ -47,9 +63,26 @@ def subscribe(
         bool, typer.Option("--per-event", help="Answer publication events: a triple published again counts again.")
     ] = False,
     count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N answers.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", callback=subscription_name, help="Keep it under this name; go on there if there is one."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Add the answers to a file.")
+    ] = None,
+    state: StateFolder = None,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="With --name: begin anew, whatever the name stood for.")
+    ] = False,
     lease: Annotated[
-        float, typer.Option(min=1, metavar="SECONDS", help="How long it is kept if this command breaks off.")
-    ] = 60.0,
+        float | None,
+        typer.Option(
+            min=1, metavar="SECONDS",
+            help="How long it is kept while nobody takes answers. [60; with --name 86400, a day]",
+        ),
+    ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the subscription for --attach when the command ends.")
     ] = False,
@@ -57,6 +90,7 @@ def subscribe(
         str | None,
         typer.Option(metavar="ID", callback=subscription_number, help="Take up an earlier subscription, at any node."),
     ] = None,
+    reconnect: Reconnect = RECONNECT_DEFAULT,
     as_json: Json = False,
 ) -> None:
     """Leave a standing query; its answers are written as they become true.
@@ -64,22 +98,34 @@ def subscribe(
     What is published from now on counts. On a terminal answers come as
     columns, in a pipe as SPARQL's tab-separated values, with --json as one
     object a line. An answer is acknowledged when it has been written. Ctrl-C
-    ends the command and its subscription (not with --keep).
+    ends the command and its subscription (not with --keep). When the node
+    goes away, another one is asked for the rest.
+
+    With --name the subscription stays when the command ends, however it ends,
+    also by kill -9; the same command goes on after the last answer written.
+    With --output the file then holds each answer exactly once; to standard
+    output an answer is written at least once: after a kill the last ones may
+    come again. `unsubscribe --name` ends it.
 
     \b
     Examples:
       p2prdf subscribe 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
       p2prdf subscribe -f query.rq --prefix-file prefixes.ttl --algorithm cqc
       p2prdf subscribe 'SELECT * WHERE { ?s ?p ?o }' --json | jq .bindings
+      p2prdf subscribe --name athletes --output athletes.tsv -f query.rq
       p2prdf subscribe --attach 00c0ffee00c0ffee
     """
+    if name is None and (renew or state is not None):
+        raise typer.BadParameter("--renew and --state go with --name")
+    if name is not None and (attach is not None or keep):
+        raise typer.BadParameter("a subscription with a --name is kept, and taken up by it: give no --attach or --keep")
     if attach is not None and (query is not None or file is not None):
         raise typer.BadParameter("--attach takes up a subscription with the query it has: give no other")
     wanted = _Wanted(
         query, file, prefix_file, algorithm.value, per_event, count, lease, keep,
-        None if attach is None else int(attach, 16), as_json,
+        None if attach is None else int(attach, 16), as_json, name, output, state, renew, reconnect,
     )  # fmt: skip
-    run(_subscribe(wanted, peer))
+    run(_subscribe(wanted, peer) if name is None else _subscribe_named(name, wanted, peer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,43 +136,60 @@ class _Wanted:
     algorithm: str
     per_event: bool
     count: int | None
-    lease: float
+    lease: float | None
     keep: bool
     attach: int | None
     as_json: bool
+    name: str | None
+    output: Path | None
+    state: Path | None
+    renew: bool
+    reconnect_seconds: float
 
 
 async def _subscribe(wanted: _Wanted, peer: str) -> None:
     import p2prdf
     from p2prdf_cli.query_text import declared_prefixes, read_query, with_prefixes
-    from p2prdf_cli.render import remark, solution_writer
+    from p2prdf_cli.render import reconnections_told, remark, solution_writer
+    from p2prdf_cli.subscribe_state import OutputFile
 
     query = "" if wanted.attach is not None else read_query(wanted.query, wanted.file)
-    given = {} if wanted.prefix_file is None else declared_prefixes(read_query(None, wanted.prefix_file))
+    given = _given_prefixes(wanted)
     prefixes = given | declared_prefixes(query)
-    async with p2prdf.connect(peer) as client:
-        if wanted.attach is not None:
-            subscription = await client.attach(wanted.attach, auto_acknowledge=False)
-        else:
-            subscription = await client.subscribe(
-                with_prefixes(query, given),
-                algorithm=wanted.algorithm,
-                per_event=wanted.per_event,
-                lease_seconds=wanted.lease,
-                auto_acknowledge=False,
-            )
-        remark(f"subscription {subscription.id:016x} at {peer}")
-        try:
-            await _write(subscription, wanted, lambda names: solution_writer(names, prefixes, as_json=wanted.as_json))
-        except P2PRDFError:
-            _tell_how_to_go_on(subscription)
-            raise
-        finally:
-            await _end(client, subscription, keep=wanted.keep)
+    output = None if wanted.output is None else OutputFile(wanted.output)
+
+    def make_writer(names: Sequence[str]) -> SolutionWriter:
+        stream, header = (None, True) if output is None else (output.stream, output.length == 0)
+        return solution_writer(names, prefixes, as_json=wanted.as_json, stream=stream, header=header)
+
+    connecting = p2prdf.connect(peer, reconnect_seconds=wanted.reconnect_seconds)
+    with reconnections_told(), contextlib.nullcontext() if output is None else contextlib.closing(output):
+        async with connecting as client:
+            if wanted.attach is not None:
+                subscription = await client.attach(wanted.attach, auto_acknowledge=False)
+            else:
+                subscription = await client.subscribe(
+                    with_prefixes(query, given),
+                    algorithm=wanted.algorithm,
+                    per_event=wanted.per_event,
+                    lease_seconds=wanted.lease or LEASE_SECONDS,
+                    auto_acknowledge=False,
+                )
+            remark(f"subscription {subscription.id:016x} at {peer}")
+            try:
+                await _write(subscription, wanted, make_writer, output)
+            except P2PRDFError:
+                _tell_how_to_go_on(subscription)
+                raise
+            finally:
+                await _end(client, subscription, keep=wanted.keep)
 
 
 async def _write(
-    subscription: Subscription, wanted: _Wanted, make_writer: Callable[[Sequence[str]], SolutionWriter]
+    subscription: Subscription,
+    wanted: _Wanted,
+    make_writer: Callable[[Sequence[str]], SolutionWriter],
+    output: OutputFile | None,
 ) -> None:
     left = wanted.count
     writer = make_writer(subscription.names) if subscription.names else None
@@ -140,9 +203,53 @@ async def _write(
                 left -= 1
                 if left == 0:
                     break
-        subscription.acknowledge(written)
+        if output is not None:
+            output.sync()
+        if len(batch):
+            subscription.acknowledge(written)
         if left == 0:
             return
+
+
+async def _subscribe_named(name: str, wanted: _Wanted, peer: str) -> None:
+    import p2prdf
+    from p2prdf_cli import named
+    from p2prdf_cli.query_text import declared_prefixes, read_query, with_prefixes
+    from p2prdf_cli.render import reconnections_told, remark, solution_writer
+    from p2prdf_cli.subscribe_state import NamedState, default_folder
+
+    given = _given_prefixes(wanted)
+    query = None
+    if wanted.query is not None or wanted.file is not None:
+        query = with_prefixes(read_query(wanted.query, wanted.file), given)
+    options = named.Options(
+        query, wanted.algorithm, wanted.per_event, wanted.output, wanted.as_json,
+        wanted.lease or named.LEASE_SECONDS, wanted.renew, wanted.count,
+    )  # fmt: skip
+    with NamedState(wanted.state or default_folder(), name) as state, contextlib.closing(
+        named.Named(state, options)
+    ) as work, reconnections_told():  # fmt: skip
+        prefixes = given | declared_prefixes(work.wish.query)
+
+        def make_writer(names: Sequence[str], stream: TextIO | None, header: bool) -> SolutionWriter:
+            return solution_writer(names, prefixes, as_json=work.wish.as_json, stream=stream, header=header)
+
+        def began(subscription: Subscription) -> None:
+            after = f", after answer {subscription.acknowledged:,}" if subscription.acknowledged else ""
+            remark(f"subscription {subscription.id:016x} at {peer}: {name}{after}")
+
+        async with p2prdf.connect(peer, reconnect_seconds=wanted.reconnect_seconds) as client:
+            try:
+                await work.run(client, make_writer, began)
+            except Unavailable:
+                remark(f"go on with: p2prdf subscribe --name {name}")
+                raise
+
+
+def _given_prefixes(wanted: _Wanted) -> dict[str, str]:
+    from p2prdf_cli.query_text import declared_prefixes, read_query
+
+    return {} if wanted.prefix_file is None else declared_prefixes(read_query(None, wanted.prefix_file))
 
 
 async def _end(client: Client, subscription: Subscription, *, keep: bool) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from p2prdf.errors import P2PRDFError
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, complain, run
-from p2prdf_cli.options import PEER_DEFAULT, Json, Peer, subscription_number
+from p2prdf_cli.options import PEER_DEFAULT, Json, Peer, StateFolder, subscription_name, subscription_number
 
 __all__ = ["register"]
 
@@ -22,17 +23,29 @@ def register(app: typer.Typer) -> None:
 
 def unsubscribe(
     subscription: Annotated[
-        str, typer.Argument(metavar="ID", callback=subscription_number, help="Number that `subscribe` told.")
-    ],
+        str | None, typer.Argument(metavar="[ID]", callback=subscription_number, help="Number that `subscribe` told.")
+    ] = None,
     peer: Peer = PEER_DEFAULT,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", callback=subscription_name, help="Name of `subscribe --name`; it is forgotten."),
+    ] = None,
+    state: StateFolder = None,
 ) -> None:
     """End a subscription, wherever it is delivered.
 
     \b
-    Example:
+    Examples:
       p2prdf unsubscribe 00c0ffee00c0ffee
+      p2prdf unsubscribe --name athletes
     """
-    run(_unsubscribe(int(subscription, 16), peer))
+    if (subscription is None) == (name is None):
+        raise typer.BadParameter("give either the number of the subscription or its --name")
+    if name is not None:
+        run(_end_named(name, state, peer))
+    else:
+        assert subscription is not None
+        run(_unsubscribe(int(subscription, 16), peer))
 
 
 async def _unsubscribe(subscription: int, peer: str) -> None:
@@ -40,6 +53,16 @@ async def _unsubscribe(subscription: int, peer: str) -> None:
 
     async with p2prdf.connect(peer) as client:
         await client.unsubscribe(subscription)
+
+
+async def _end_named(name: str, folder: Path | None, peer: str) -> None:
+    import p2prdf
+    from p2prdf_cli.named import end_named
+    from p2prdf_cli.subscribe_state import NamedState, default_folder
+
+    with NamedState(folder or default_folder(), name) as state:
+        async with p2prdf.connect(peer) as client:
+            await end_named(client, state)
 
 
 def status(
@@ -83,8 +106,8 @@ async def _status(peer: str, *, everyone: bool, as_json: bool) -> ExitCode:
 
 
 async def fetch(address: str) -> dict[str, Any]:
-    """Return the report of one node."""
+    """Return the report of one node, and of no other."""
     import p2prdf
 
-    async with p2prdf.connect(address) as client:
+    async with p2prdf.connect(address, reconnect_seconds=0) as client:
         return await client.status()

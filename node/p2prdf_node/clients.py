@@ -51,7 +51,7 @@ class Clients:
 
     ``submit`` gives a request to the peer, ``schedule`` asks for a turn (and so for :meth:`admit`),
     ``busy`` tells whether the peer wants no publication now, ``refusal`` why nothing new can be taken at all,
-    ``status`` makes the text of a status reply.
+    ``status`` makes the text of a status reply, ``others`` some nodes for a client to turn to if this one fails.
     """
 
     def __init__(
@@ -67,10 +67,12 @@ class Clients:
         refusal: Callable[[], str | None],
         status: Callable[[], str],
         spawn: Spawn,
+        others: Callable[[], tuple[Contact, ...]] = tuple,
     ):
         self.config, self.own, self.parser = config, own, parser
         self.submit, self.schedule, self.busy, self.status, self.spawn = submit, schedule, busy, status, spawn
         self.refusal = refusal
+        self.others = others
         self.terms = TermCheck(dictionary)
         self.sessions: dict[ClientSession, None] = {}
         self.counts: Counter[str] = Counter()

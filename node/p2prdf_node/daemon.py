@@ -71,6 +71,8 @@ __all__ = ["Daemon", "run", "tame_garbage_collector"]
 GC_THRESHOLDS: Final = (100_000, 50, 100)
 JOIN_SECONDS: Final = 2.0
 """How long the ready line waits for a bootstrap peer to answer."""
+OTHERS_TOLD: Final = 8
+"""Nodes that a client is told of."""
 SWEEP_SECONDS: Final = 0.5
 POLL_SECONDS: Final = 0.02
 
@@ -209,12 +211,17 @@ class Daemon:
             config, self.contact, self.parser, dictionary, submit=self.driver.submit,
             schedule=self.driver.schedule, busy=lambda: peer.busy or self.driver.journal.full,
             refusal=lambda: self.driver.journal.refusal or self.membership.fenced,
-            status=self._status_text, spawn=self.spawn,
+            status=self._status_text, spawn=self.spawn, others=self._others,
         )  # fmt: skip
         self.driver.connect(self.links, self.clients, self.membership, disk_failed=self._disk_failed)
         self.driver.restore()
         if config.zone:
             self._seen(self.contact, config.zone)
+
+    def _others(self) -> tuple[Contact, ...]:
+        """Return some other nodes, drawn at random, so that this one's clients spread over all when it fails."""
+        known = self.membership.contacts()
+        return tuple(random.sample(known, min(len(known), OTHERS_TOLD)))
 
     def _members(self, claim: tuple[bytes, str, int], clock: Clock) -> Members:
         """Return the overlay as the settings want it."""

@@ -79,7 +79,8 @@ class ClientSession:
         self._room = True
         clients.sessions[self] = None
         connection.handler = self
-        connection.send([messages.ClientWelcome(clients.own, self._config.publications_max, VERSION)])
+        welcome = messages.ClientWelcome(clients.own, self._config.publications_max, VERSION, clients.others())
+        connection.send([welcome])
 
     @property
     def answers_waiting(self) -> int:
@@ -312,6 +313,9 @@ class ClientSession:
         if (refusal := self._clients.refusal()) is not None:
             raise Unavailable(refusal)
 
+    def _ping(self, message: messages.ClientPing) -> None:
+        self.connection.send([messages.ClientPong(message.request)])
+
     def _status(self, message: messages.ClientStatus) -> None:
         self.connection.send([messages.ClientStatusReply(message.request, self._clients.status())])
 
@@ -344,5 +348,6 @@ _ACTIONS: Final[dict[type, Callable[[ClientSession, Any], None]]] = {
     messages.ClientAttach: ClientSession._attach,
     messages.ClientUnsubscribe: ClientSession._unsubscribe,
     messages.ClientAcknowledge: ClientSession._acknowledge,
+    messages.ClientPing: ClientSession._ping,
     messages.ClientStatus: ClientSession._status,
 }

@@ -1,52 +1,65 @@
-"""The client: publish, subscribe and ask at one node."""
+"""The client: publish, subscribe and ask at whichever node answers."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import secrets
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from p2prdf import hlc
+from p2prdf.client.attachments import Attachments
 from p2prdf.client.ledger import Ledger
 from p2prdf.client.publishing import Progress, Publisher, Source
-from p2prdf.client.session import Session, open_session
+from p2prdf.client.sessions import Address, Sessions
 from p2prdf.client.subscription import Subscription
 from p2prdf.client.token import Token, query_mark
-from p2prdf.errors import LocalProtocolError, P2PRDFError, Unavailable, error_from_code
+from p2prdf.errors import LocalProtocolError
 from p2prdf.wire import messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from types import TracebackType
 
-    from p2prdf.rdf.dictionary import TermNames
-
 __all__ = ["Client", "Subscription", "connect"]
-
-ACKNOWLEDGED_MAX: Final = 16_384
-"""Identities in one message."""
-ACKNOWLEDGE_AGAIN_SECONDS: Final = 1.0
-"""After an acknowledgement that the home did not confirm it is sent again."""
-EARLY_ROWS_MAX: Final = 100_000
-"""Solutions kept for subscriptions whose confirmation is still on its way."""
 
 
 class connect:  # noqa: N801 - used like a function
     """Connect to a node: ``async with connect("host:port") as client``, or ``await connect(...)``.
 
     Several addresses, separated by commas, are tried in turn.  ``connect_seconds``: deadline for each.
-    ``timeout_seconds``: deadline for the answer to a request.
-    Raises Unavailable when no address answers.
+    ``timeout_seconds``: deadline for the answer to a request at one node.
+
+    When the node goes away later, or stops answering, the client connects again by itself, at another address before
+    the same one; it knows the addresses given and those that nodes tell.  Publications, subscriptions and requests go
+    on there.  ``reconnect_seconds``: how long to try before everything that is open raises Unavailable; a call after
+    that tries again as long.  0: the connection is all there is, and its end is told at once.
+    ``ping_seconds``: after so long without a word from the node it is asked whether it is there.
+    ``on_reconnect`` is called with each new address; the logger ``p2prdf.client`` tells of losses and reconnections.
+
+    Raises Unavailable when no address answers: the first connection is tried once.
     """
 
-    def __init__(self, addresses: str, *, connect_seconds: float = 5.0, timeout_seconds: float = 30.0):
+    def __init__(
+        self,
+        addresses: str,
+        *,
+        connect_seconds: float = 5.0,
+        timeout_seconds: float = 30.0,
+        reconnect_seconds: float = 60.0,
+        ping_seconds: float = 15.0,
+        on_reconnect: Callable[[str], None] | None = None,
+    ):
+        if not (0 <= reconnect_seconds < float("inf") and ping_seconds > 0):
+            raise LocalProtocolError(f"{reconnect_seconds} s to reconnect or {ping_seconds} s to a ping make no sense")
         self._addresses = [_split(part) for part in addresses.split(",") if part.strip()]
         if not self._addresses:
             raise LocalProtocolError(f"no address in {addresses!r}")
         self._connect_seconds = connect_seconds
         self._timeout_seconds = timeout_seconds
+        self._reconnect_seconds = reconnect_seconds
+        self._ping_seconds = ping_seconds
+        self._on_reconnect = on_reconnect
         self._client: Client | None = None
 
     def __await__(self) -> Generator[Any, None, Client]:
@@ -63,37 +76,29 @@ class connect:  # noqa: N801 - used like a function
         await self._client.close()
 
     async def _connect(self) -> Client:
-        reasons = []
-        for host, port in self._addresses:
-            try:
-                session = await open_session(host, port, connect_seconds=self._connect_seconds)
-            except P2PRDFError as error:
-                reasons.append(error)
-                continue
-            return Client(session, timeout_seconds=self._timeout_seconds)
-        if len(reasons) == 1:
-            raise reasons[0]
-        raise Unavailable("no node answers: " + "; ".join(str(reason) for reason in reasons)) from reasons[-1]
+        client = Client(
+            Sessions(
+                self._addresses,
+                connect_seconds=self._connect_seconds,
+                timeout_seconds=self._timeout_seconds,
+                reconnect_seconds=self._reconnect_seconds,
+                ping_seconds=self._ping_seconds,
+                on_reconnect=self._on_reconnect,
+            )
+        )
+        await client.open()
+        return client
 
 
 class Client:
-    """A connection to one node.  Made by :func:`connect`."""
+    """A connection to one node, and after that to another.  Made by :func:`connect`."""
 
-    def __init__(self, session: Session, *, timeout_seconds: float):
-        welcome = session.welcome.result()
-        self.peer_key = f"{welcome.peer.key:016x}"
-        """The node's ring position, in hexadecimal digits."""
-        self.peer_address = f"{welcome.peer.host}:{welcome.peer.port}"
-        self.timeout_seconds = timeout_seconds
-        self._credit = welcome.publications_max
+    def __init__(self, sessions: Sessions):
+        self._sessions = sessions
+        self._attachments = Attachments(sessions)
         self._publishing = asyncio.Lock()
-        self._session = session
-        self._subscriptions: dict[int, Subscription] = {}
-        self._early: dict[int, list[tuple[messages.ClientRows, TermNames]]] = {}
-        self._early_rows = 0
-        session.on_rows = self._rows
-        session.on_ended = self._sub_ended
-        session.on_lost = self._lost
+        sessions.on_session = self._attachments.use
+        sessions.on_down = self._attachments.down
 
     async def __aenter__(self) -> Self:
         return self
@@ -103,10 +108,24 @@ class Client:
     ) -> None:
         await self.close()
 
+    @property
+    def peer_key(self) -> str:
+        """Ring position of the node that is used, or was used last, in hexadecimal digits."""
+        return f"{self._sessions.peer.key:016x}"
+
+    @property
+    def peer_address(self) -> str:
+        """Its address, as it tells it."""
+        return f"{self._sessions.peer.host}:{self._sessions.peer.port}"
+
+    async def open(self) -> None:
+        """Connect.  Called by :func:`connect`."""
+        await self._sessions.open()
+
     async def close(self) -> None:
         """Close the connection.  Subscriptions live on for their lease."""
-        self._session.close()
-        await self._session.closed()
+        self._sessions.close()
+        await self._sessions.closed()
 
     # --- publish ---------------------------------------------------------------------------------
 
@@ -129,17 +148,16 @@ class Client:
         ``busy_seconds``: how long to go on trying at a node that is busy.
         ``on_progress`` is called as acknowledgements come in.
 
+        What the node had not acknowledged when it went away is sent again to the next one, under the same numbers.
         Raises DataRefused, Busy, Unavailable.  One publication at a time: concurrent calls queue up.
         """
         if batch_triples < 1 or first_event < 0:
             raise LocalProtocolError("batch_triples must be positive, first_event must not be negative")
         async with self._publishing:
             work = Publisher(
-                self._session,
+                self._sessions,
                 publisher=secrets.randbits(64) if publisher is None else publisher,
                 first_event=first_event,
-                credit=self._credit,
-                silence_seconds=self.timeout_seconds,
                 busy_seconds=busy_seconds,
                 on_progress=on_progress,
             )
@@ -155,13 +173,17 @@ class Client:
         per_event: bool = False,
         lease_seconds: float = 60.0,
         auto_acknowledge: bool = True,
+        busy_seconds: float = 60.0,
     ) -> Subscription:
         """Leave a standing SPARQL SELECT query; when this returns, every later publication counts.
 
         ``algorithm``: ``csbv`` or ``cqc``.  ``per_event``: solutions per publication event instead of
         per triple.  ``lease_seconds``: how long the subscription outlives this connection.
         ``auto_acknowledge``: acknowledge a solution when the next one is asked for; otherwise call
-        :meth:`Subscription.acknowledge`.
+        :meth:`Subscription.acknowledge`.  ``busy_seconds``: how long to go on trying at a node that is busy.
+
+        If the node goes away before it has answered, the query is left again at the next one.  The subscription that
+        the first may have made then is nobody's: it ends by itself, at the latest after its lease.
 
         Raises QueryRefused (with the position in its text), Busy, Unavailable.
         """
@@ -170,13 +192,13 @@ class Client:
         if not 0 < lease_seconds < float("inf"):
             raise LocalProtocolError(f"a lease of {lease_seconds} s is not a positive number of seconds")
         mark = query_mark(query, algorithm, per_event=per_event)
-        answer = await self._session.ask(
-            lambda request: messages.ClientSubscribe(
-                request, query, algorithm, per_event, float(lease_seconds)
-            ),
-            timeout_seconds=self.timeout_seconds,
+        session, answer = await self._sessions.ask(
+            lambda request: messages.ClientSubscribe(request, query, algorithm, per_event, float(lease_seconds)),
+            busy_seconds=busy_seconds,
         )
-        return self._begin(answer, Ledger(), mark, auto_acknowledge=auto_acknowledge)
+        subscription = self._subscription(answer, Ledger(), mark, auto_acknowledge=auto_acknowledge)
+        self._attachments.add(session, subscription)
+        return subscription
 
     async def attach(self, token: bytes | int, *, auto_acknowledge: bool = True) -> Subscription:
         """Take up an earlier subscription, at any node.
@@ -188,102 +210,40 @@ class Client:
         """
         known = Token(0, token, 0, 0, ()) if isinstance(token, int) else Token.decode(token)
         ledger = Ledger(given=known.given, lost=known.lost, unsettled=known.unsettled)
-        have = list(known.unsettled)
-        while len(have) > ACKNOWLEDGED_MAX:
-            some, have = have[:ACKNOWLEDGED_MAX], have[ACKNOWLEDGED_MAX:]
-            await self._session.ask(
-                lambda request, some=some: messages.ClientAcknowledge(request, known.subscription, some),  # type: ignore[misc]
-                timeout_seconds=self.timeout_seconds,
-            )
-        answer = await self._session.ask(
-            lambda request: messages.ClientAttach(request, known.subscription, have),
-            timeout_seconds=self.timeout_seconds,
-        )
-        subscription = self._begin(answer, ledger, known.query, auto_acknowledge=auto_acknowledge)
-        self.acknowledge(subscription, ledger.dealt_with)
+        session, answer = await self._attachments.take_up(known.subscription, list(known.unsettled))
+        subscription = self._subscription(answer, ledger, known.query, auto_acknowledge=auto_acknowledge)
+        self._attachments.add(session, subscription)
+        self._attachments.acknowledge(subscription, ledger.dealt_with)
         return subscription
 
     async def unsubscribe(self, subscription: int) -> None:
-        """End a subscription.  Raises LocalProtocolError if there is none, Unavailable."""
-        await self._session.ask(
-            lambda request: messages.ClientUnsubscribe(request, subscription),
-            timeout_seconds=self.timeout_seconds,
-        )
-        held = self._subscriptions.pop(subscription, None)
-        if held is not None:
-            held.end(None)
+        """End a subscription; to end one that has ended is no error.  Raises Unavailable."""
+        await self._sessions.ask(lambda request: messages.ClientUnsubscribe(request, subscription))
+        self._attachments.remove(subscription)
 
     async def status(self) -> dict[str, Any]:
-        """Return the node's state (docs/operations.md lists the keys)."""
-        answer = await self._session.ask(messages.ClientStatus, timeout_seconds=self.timeout_seconds)
+        """Return the state of the node that is used (docs/operations.md lists the keys).
+
+        After a reconnection that is another one; to ask one node and no other, connect with ``reconnect_seconds=0``.
+        """
+        _, answer = await self._sessions.ask(messages.ClientStatus)
         state: dict[str, Any] = json.loads(answer.json)
         return state
 
-    # --- solutions -------------------------------------------------------------------------------
-
-    def _begin(
+    def _subscription(
         self, answer: messages.ClientSubscribed, ledger: Ledger, mark: int, *, auto_acknowledge: bool
     ) -> Subscription:
-        subscription = Subscription(
+        return Subscription(
             self, answer.subscription, answer.names, hlc.seconds(answer.since), answer.order, ledger,
             query_mark=mark, auto_acknowledge=auto_acknowledge,
         )  # fmt: skip
-        before = self._subscriptions.pop(answer.subscription, None)
-        if before is not None:
-            before.end(Unavailable(f"subscription {answer.subscription} was attached again"))
-        self._subscriptions[answer.subscription] = subscription
-        for rows, terms in self._early.pop(answer.subscription, ()):
-            self._early_rows -= len(rows)
-            subscription.take(rows, terms)
-        if self._session.lost is not None:
-            subscription.end(self._session.lost)
-        return subscription
-
-    def _rows(self, rows: messages.ClientRows, terms: TermNames) -> None:
-        subscription = self._subscriptions.get(rows.subscription)
-        if subscription is not None:
-            subscription.take(rows, terms)
-        elif self._early_rows + len(rows) <= EARLY_ROWS_MAX:
-            # The confirmation was read in the same chunk, and its waiter has not run yet.
-            self._early.setdefault(rows.subscription, []).append((rows, terms))
-            self._early_rows += len(rows)
-
-    def _sub_ended(self, message: messages.ClientEnded) -> None:
-        held = self._subscriptions.pop(message.subscription, None)
-        if held is not None:
-            reason = f"subscription {message.subscription:016x}: {message.text}"
-            held.end(error_from_code(message.code, reason))
-
-    def _lost(self, error: P2PRDFError) -> None:
-        for subscription in self._subscriptions.values():
-            subscription.end(error)
-        self._subscriptions.clear()
 
     def acknowledge(self, subscription: Subscription, identities: list[int]) -> None:
-        """Tell the node that solutions are dealt with, and note when all replicas know.
-
-        If that cannot be said now they stay unsettled, and are acknowledged again with the next attachment.
-        """
-        if self._session.lost is not None:
-            return
-        for start in range(0, len(identities), ACKNOWLEDGED_MAX):
-            some = identities[start : start + ACKNOWLEDGED_MAX]
-            answer = self._session.start(
-                lambda request, some=some: messages.ClientAcknowledge(request, subscription.id, some)  # type: ignore[misc]
-            )
-            answer.add_done_callback(partial(self._settled, subscription, some))
-
-    def _settled(self, subscription: Subscription, identities: list[int], answer: asyncio.Future[Any]) -> None:
-        if answer.cancelled():
-            return
-        if answer.exception() is None:
-            subscription.ledger.settle(identities)
-        elif self._session.lost is None and self._subscriptions.get(subscription.id) is subscription:
-            again = partial(self.acknowledge, subscription, identities)
-            asyncio.get_running_loop().call_later(ACKNOWLEDGE_AGAIN_SECONDS, again)
+        """Called by a subscription: tell the node that solutions are dealt with."""
+        self._attachments.acknowledge(subscription, identities)
 
 
-def _split(address: str) -> tuple[str, int]:
+def _split(address: str) -> Address:
     host, _, port = address.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:

@@ -1,7 +1,8 @@
 """Publishing: any source of triples, in frames of moderate size, pipelined within the node's credit.
 
-Row *i* of the source is event ``first_event + i`` of its publisher.  A node that sees the same event
-again takes it as the same, so whatever failed can be published again under the same numbers.
+Row *i* of the source is event ``first_event + i`` of its publisher.  Whoever sees the same event again takes it as
+the same, so whatever failed can be published again under the same numbers.  That is done here when a session is
+lost: all pieces that were not acknowledged go to the next node, in their order, as far as its credit reaches.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from p2prdf.client.session import Silent
+from p2prdf.client.sessions import Retry, Sessions
 from p2prdf.errors import Busy, DataRefused, Unavailable
 from p2prdf.rdf.dictionary import TermNames
 from p2prdf.rdf.ntriples import TripleBatch
@@ -28,8 +32,6 @@ Source = Iterable[Triple] | Iterable[TripleBatch] | AsyncIterable[Triple] | Asyn
 
 FRAME_CHARACTERS: Final = 1 << 20
 """A frame is cut at so much term text; a single larger triple travels alone."""
-BUSY_SECONDS_MIN: Final = 0.05
-BUSY_SECONDS_MAX: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,36 +57,42 @@ class _Piece:
     statements: int
     """``statements_done`` of the batch that this piece completes, else 0."""
     answer: asyncio.Future[Any] | None = None
-    retries: int = 0
+    """None: it is to be sent."""
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether the owners hold it."""
+        answer = self.answer
+        return answer is not None and answer.done() and not answer.cancelled() and answer.exception() is None
 
 
 class Publisher:
-    """One publication: sends pieces within the credit, waits for them in order, tries again when busy."""
+    """One publication: sends pieces within the credit, waits for them in order, tries again when it has to."""
 
     def __init__(
         self,
-        session: Session,
+        sessions: Sessions,
         *,
         publisher: int,
         first_event: int,
-        credit: int,
-        silence_seconds: float,
         busy_seconds: float,
         on_progress: Callable[[Progress], None] | None,
     ):
-        self._session = session
+        self._sessions = sessions
         self._publisher = publisher
         self._next_event = first_event
-        self._credit = credit
-        self._silence_seconds = silence_seconds
         self._busy_seconds = busy_seconds
         self._on_progress = on_progress
         self._under_way: deque[_Piece] = deque()
+        """In order; the first ``credit`` of them have been sent, or are to be."""
+        self._credit = 1
+        self._session: Session | None = None
         self._progress = Progress(0, 0)
 
     async def run(self, source: Source, batch_triples: int) -> int:
         """Publish everything; return the number of triples acknowledged."""
         async for s, p, o, statements in _pieces(source, batch_triples):
+            await self._current()
             while len(self._under_way) >= self._credit:
                 await self._take_first()
             while self._under_way and (first := self._under_way[0].answer) is not None and first.done():
@@ -92,46 +100,69 @@ class Publisher:
             piece = _Piece(self._next_event, s, p, o, statements)
             self._next_event += len(s)
             self._under_way.append(piece)
-            self._send(piece)
-            await self._session.room()
+            session = await self._current()
+            if len(self._under_way) <= self._credit:  # a new session's may be smaller
+                self._send(session, piece)
+            await session.room()
             await asyncio.sleep(0)  # a source that never waits must not keep answers from coming in
         while self._under_way:
             await self._take_first()
         return self._progress.triples
 
-    def _send(self, piece: _Piece) -> None:
+    async def _current(self) -> Session:
+        """Return the session in use; one that is new is sent everything that is not acknowledged."""
+        session = await self._sessions.current()
+        if session is not self._session:
+            self._session, self._credit = session, session.welcome.result().publications_max
+            for piece in self._under_way:
+                if not piece.acknowledged:
+                    piece.answer = None
+            for piece in islice(self._under_way, self._credit):
+                self._send(session, piece)
+        return session
+
+    def _send(self, session: Session, piece: _Piece) -> None:
+        """Send a piece that is to be sent, but not over a session that has been lost meanwhile."""
+        if piece.answer is not None or session.lost is not None:
+            return
         terms = TermNames()
         s, p, o = terms.intern_all(piece.s), terms.intern_all(piece.p), terms.intern_all(piece.o)
-        piece.answer = self._session.start(
+        piece.answer = session.start(
             lambda request: ClientPublish(request, self._publisher, piece.first_event, s, p, o), terms
         )
 
     async def _take_first(self) -> None:
         """Wait until the oldest piece is acknowledged."""
         piece = self._under_way[0]
-        waited = 0.0
-        while True:
-            assert piece.answer is not None
+        retry = Retry(self._sessions, busy_seconds=self._busy_seconds)
+        while not piece.acknowledged:
+            session = await self._current()
+            self._send(session, piece)
+            if piece.answer is None:
+                continue
             try:
-                async with asyncio.timeout(self._silence_seconds):
-                    await piece.answer
-                break
-            except TimeoutError:
-                raise Unavailable(f"no acknowledgement within {self._silence_seconds:g} s") from None
-            except Busy:
-                if waited >= self._busy_seconds:
-                    raise
-                pause = min(BUSY_SECONDS_MIN * 2**piece.retries, BUSY_SECONDS_MAX)
-                await asyncio.sleep(pause)
-                waited += pause
-                piece.retries += 1
-                self._send(piece)
+                await self._answer(piece.answer)
+            except (Busy, Unavailable) as error:
+                if isinstance(error, Silent) and self._sessions.reconnect_seconds > 0:
+                    session.drop(error)  # sent again to the same node, it would be under way twice
+                piece.answer = None
+                await retry.after(session, error)
         self._under_way.popleft()
+        if len(self._under_way) >= self._credit and self._session is not None:
+            self._send(self._session, self._under_way[self._credit - 1])
         self._progress = Progress(
             self._progress.triples + len(piece.s), piece.statements or self._progress.statements
         )
         if self._on_progress is not None:
             self._on_progress(self._progress)
+
+    async def _answer(self, answer: asyncio.Future[Any]) -> None:
+        seconds = self._sessions.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await answer
+        except TimeoutError:
+            raise Silent(f"no acknowledgement within {seconds:g} s") from None
 
 
 Columns = tuple[list[str], list[str], list[str], int]

@@ -7,6 +7,8 @@ read with a dictionary of its own, so publishing a file of any size takes a cons
 from __future__ import annotations
 
 import asyncio
+import socket
+import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from p2prdf.columns import LISTS
@@ -18,21 +20,31 @@ from p2prdf.wire.codec import FrameCodec, FrameReader
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Session", "open_session"]
+__all__ = ["Session", "Silent", "open_session"]
 
 VERSION: Final = 2
 AGENT: Final = "p2prdf-python"
 LINGER_SECONDS: Final = 2.0
+KEEPALIVE: Final = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}
+"""Options of the socket, where the system has them: a machine that is gone without a word is found out after
+some 25 s, though nothing is sent (the first two in seconds, the last in milliseconds)."""
 
 _ANSWERS: Final = (
     messages.ClientPublished, messages.ClientSettled, messages.ClientSubscribed, messages.ClientUnsubscribed,
-    messages.ClientStatusReply,
+    messages.ClientStatusReply, messages.ClientPong,
 )  # fmt: skip
+
+
+class Silent(Unavailable):
+    """A node did not answer in time: it may be stopped, or out of reach, though the connection stands."""
 
 
 class Session(asyncio.Protocol):
     """One connection.  ``on_rows`` is called with solutions and the dictionary of their terms,
     ``on_ended`` with a subscription of which nothing more comes, ``on_lost`` when all is over.
+
+    ``opened_at``: when it was made (monotonic seconds).  ``answered``: whether a request was answered other than by
+    an error.  ``heard_at``: when something came in last.
     """
 
     def __init__(self) -> None:
@@ -41,6 +53,8 @@ class Session(asyncio.Protocol):
         self.on_ended: Callable[[messages.ClientEnded], None] = lambda _message: None
         self.on_lost: Callable[[P2PRDFError], None] = lambda _error: None
         self.lost: P2PRDFError | None = None
+        self.opened_at = self.heard_at = time.monotonic()
+        self.answered = False
         self._reader = FrameReader()
         self._requests: dict[int, asyncio.Future[Any]] = {}
         self._next_request = 0
@@ -68,13 +82,16 @@ class Session(asyncio.Protocol):
         return answer
 
     async def ask(self, make: Callable[[int], Any], *, timeout_seconds: float) -> Any:
-        """Send a request and return its answer.  Raises Unavailable, or the error it was answered with."""
+        """Send a request and return its answer.
+
+        Raises Silent if there is none in time, Unavailable, or the error it was answered with.
+        """
         answer = self.start(make)
         try:
             async with asyncio.timeout(timeout_seconds):
                 return await answer
         except TimeoutError:
-            raise Unavailable(f"no answer within {timeout_seconds:g} s") from None
+            raise Silent(f"no answer within {timeout_seconds:g} s") from None
 
     def tell(self, message: Any) -> None:
         """Send what has no answer; nothing happens if the connection is gone."""
@@ -82,16 +99,20 @@ class Session(asyncio.Protocol):
             self._write(encode(message))
 
     async def room(self) -> None:
-        """Wait until the node takes what has been written."""
+        """Wait until the node takes what has been written, or never will."""
         await self._room.wait()
-        if self.lost is not None:
-            raise self.lost
 
     def close(self) -> None:
         """Close the connection."""
         self._lose(Unavailable("the client was closed"))
         if self._transport is not None:
             self._transport.close()
+
+    def drop(self, error: P2PRDFError) -> None:
+        """Have nothing to do with the node any more; what was not sent yet is not sent."""
+        self._lose(error)
+        if self._transport is not None:
+            self._transport.abort()
 
     async def closed(self) -> None:
         """Wait until the socket is closed, at most ``LINGER_SECONDS`` for a node that does not read."""
@@ -112,19 +133,19 @@ class Session(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = cast("asyncio.Transport", transport)
+        _keep_alive(transport.get_extra_info("socket"))
         self._write(encode(messages.ClientHello(VERSION, AGENT)))
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes."""
+        self.heard_at = time.monotonic()
         try:
             for body in self._reader.feed(data):
                 terms = TermNames()
                 for message in FrameCodec(terms, LISTS).decode(body):
                     self._take(message, terms)
         except P2PRDFError as error:
-            self._lose(error)
-            if self._transport is not None:
-                self._transport.abort()
+            self.drop(error)
 
     def _take(self, message: Any, terms: TermNames) -> None:
         if isinstance(message, messages.ClientRows):
@@ -132,6 +153,7 @@ class Session(asyncio.Protocol):
         elif isinstance(message, messages.ClientEnded):
             self.on_ended(message)
         elif isinstance(message, _ANSWERS):
+            self.answered = True
             answer = self._requests.pop(message.request, None)
             if answer is not None and not answer.done():
                 answer.set_result(message)
@@ -198,6 +220,13 @@ async def open_session(host: str, port: int, *, connect_seconds: float) -> Sessi
 def encode(message: Any, terms: TermNames | None = None) -> bytes:
     """Return the frame of one message; ``terms`` holds the terms of its columns."""
     return FrameCodec(terms if terms is not None else TermNames(), LISTS).encode([message])
+
+
+def _keep_alive(connection: Any) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _look_at(answer: asyncio.Future[Any]) -> None:

@@ -75,6 +75,11 @@ class Subscription:
         """Solutions dropped so far because they were not taken in time (batches and solutions say where)."""
         return self.ledger.lost
 
+    @property
+    def waiting(self) -> bool:
+        """Whether solutions are here that were not given out: the next one is there at once."""
+        return bool(self._batches) or (self._current is not None and self._row < len(self._current))
+
     def acknowledge(self, sequence: int | None = None) -> None:
         """Acknowledge every solution up to ``sequence``, by default up to the last one given out.
 
@@ -169,6 +174,7 @@ class Subscription:
         """Forget what was not given out yet: a home begins to tell it anew."""
         self._batches.clear()
         self._current = None
+        self._lost_before = 0
         self.ledger.forget_queued()
 
     def end(self, error: P2PRDFError | None) -> None:

@@ -23,8 +23,9 @@ from p2prdf.rdf.query import ConjunctiveQuery, Plan
 __all__ = [
     "Acknowledge", "Advertise", "Answers", "AskKnown", "AskLoad", "AskRoles", "AttachSubscription",
     "ClientAcknowledge", "ClientAttach", "ClientEnded", "ClientError", "ClientHello", "ClientMessage",
-    "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus", "ClientStatusReply",
-    "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed", "ClientWelcome",
+    "ClientPing", "ClientPong", "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus",
+    "ClientStatusReply", "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed",
+    "ClientWelcome",
     "CloseSubscription", "Contact", "Deliver", "Delivered", "Differing", "EndSubscription", "FindNode", "Forward",
     "GetRates", "Given", "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples",
     "KeepAcknowledged", "KeepAnswers", "KeepGroups", "KeepSubscription", "KeyDepth", "MembersKnown", "Message",
@@ -819,6 +820,20 @@ class ClientUnsubscribed:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientPing:
+    """Ask whether the node is there: sent by a client that has heard nothing of it for a while."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPong:
+    """The node is there."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClientStatus:
     """Ask for the node's state."""
 
@@ -845,5 +860,5 @@ class ClientError:
 ClientMessage = (
     ClientHello | ClientWelcome | ClientPublish | ClientPublished | ClientSubscribe | ClientSubscribed
     | ClientAttach | ClientRows | ClientAcknowledge | ClientSettled | ClientEnded | ClientUnsubscribe
-    | ClientUnsubscribed | ClientStatus | ClientStatusReply | ClientError
+    | ClientUnsubscribed | ClientPing | ClientPong | ClientStatus | ClientStatusReply | ClientError
 )  # fmt: skip

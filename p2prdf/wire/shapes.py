@@ -68,6 +68,7 @@ NUMBERS: Final[dict[type, int]] = {
     m.ClientSubscribe: 68, m.ClientSubscribed: 69, m.ClientAttach: 70, m.ClientRows: 71,
     m.ClientAcknowledge: 72, m.ClientUnsubscribe: 73, m.ClientUnsubscribed: 74, m.ClientStatus: 75,
     m.ClientStatusReply: 76, m.ClientError: 77, m.ClientSettled: 78, m.ClientEnded: 79,
+    m.ClientPing: 80, m.ClientPong: 81,
 }  # fmt: skip
 """The number of each message type on the wire.  Those below 48 travel in a Parcel."""
 

@@ -181,7 +181,7 @@ async def until(condition, seconds=10.0):
 
 async def status(node):
     """Return a node's state."""
-    async with p2prdf.connect(node.address) as client:
+    async with p2prdf.connect(node.address, reconnect_seconds=0) as client:
         return await client.status()
 
 

@@ -91,7 +91,7 @@ async def test_sigterm_in_the_middle_of_a_publication_is_prompt_and_loses_nothin
     await until(lambda: all_know_each_other(nodes))
     async with p2prdf.connect(nodes[0].address) as subscriber:
         await subscriber.subscribe("SELECT ?s { ?s <urn:p> <urn:o> }")
-        publisher = await p2prdf.connect(nodes[1].address)
+        publisher = await p2prdf.connect(nodes[1].address, reconnect_seconds=0)
         acknowledged = 0
 
         def note(progress):

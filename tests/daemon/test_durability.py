@@ -27,7 +27,7 @@ async def test_what_was_acknowledged_survives_kill_9_and_restart(launcher, tmp_p
     first = launcher.start(data=tmp_path / "data", roles="all")
     node, acknowledged = first, 0
     for _ in range(4):
-        async with p2prdf.connect(node.address) as client:
+        async with p2prdf.connect(node.address, reconnect_seconds=0) as client:
             done = 0
 
             def progress(told, node=node):
@@ -136,7 +136,7 @@ def test_a_directory_that_is_in_use_or_not_ours_is_refused(launcher, tmp_path):
 async def test_a_node_whose_disk_fails_ends_with_status_1_and_acknowledges_nothing_of_it(launcher, tmp_path, status):
     """The kernel fails an fsync; what was acknowledged before is there afterwards."""
     node = launcher.start(data=tmp_path / "data", roles="all")
-    async with p2prdf.connect(node.address) as client:
+    async with p2prdf.connect(node.address, reconnect_seconds=0) as client:
         await client.publish(NAMES[:500], batch_triples=50)
         tracer = subprocess.Popen(
             ["strace", "-f", "-o", tmp_path / "trace", "-e", "inject=fdatasync:error=EIO", "-p", str(node.process.pid)],
@@ -180,7 +180,10 @@ async def test_a_node_whose_disk_is_full_refuses_and_goes_on_when_there_is_room(
     async def refuses():
         return (await status(node))["storage"]["refusal"]
 
-    async with p2prdf.connect(node.address) as client, p2prdf.connect(node.address) as other:
+    async with (
+        p2prdf.connect(node.address, reconnect_seconds=0) as client,
+        p2prdf.connect(node.address, reconnect_seconds=0) as other,
+    ):
         publishing = asyncio.create_task(client.publish(NAMES * 10, batch_triples=1000))
         assert "the disk of this node is full" in await until(refuses)
         with pytest.raises(p2prdf.errors.Unavailable, match="the disk of this node is full"):

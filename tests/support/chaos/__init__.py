@@ -10,7 +10,7 @@
 ``cluster`` starts, kills and restarts the processes; ``proxy`` stands between them if asked for; ``workload``
 makes triples and queries; ``publishing`` and ``following`` are the clients; ``faults`` is the loop of faults;
 ``judge`` compares what was delivered with what is owed; ``report`` tells it; ``command`` puts it together.
-``appending`` and ``subscriber_kills`` are the other mode: a subscriber that writes a file is killed again and again.
+``subscriber_kills`` is the other mode: `p2prdf subscribe --name` is killed again and again while it writes a file.
 
 None of this is part of the wheel: it is how the project tests itself, like the benchmarks.
 """

@@ -138,7 +138,7 @@ class Node:
     async def status(self) -> dict[str, Any] | None:
         """Return the node's state, None if it does not answer."""
         try:
-            async with asyncio.timeout(STATUS_SECONDS), p2prdf.connect(self.address) as client:
+            async with asyncio.timeout(STATUS_SECONDS), p2prdf.connect(self.address, reconnect_seconds=0) as client:
                 return await client.status()
         except (P2PRDFError, TimeoutError):
             return None

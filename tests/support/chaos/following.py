@@ -1,4 +1,7 @@
-"""Followers: clients that hold standing queries, come back after every broken connection, and keep every answer."""
+"""Followers: clients that hold standing queries and keep every answer.
+
+That a connection breaks is the client library's affair; when it gives up, they come back with their tokens.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ __all__ = ["Followed", "Follower"]
 
 CONNECT_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 15.0
+RECONNECT_SECONDS: Final = 30.0
+PING_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 0.05
 LEASE_SECONDS: Final = 3600.0
 
@@ -83,7 +88,8 @@ class Follower:
         while any(not each.gone for each in self.followed):
             self._rng.shuffle(self._addresses)
             connecting = p2prdf.connect(
-                ",".join(self._addresses), connect_seconds=CONNECT_SECONDS, timeout_seconds=ANSWER_SECONDS
+                ",".join(self._addresses), connect_seconds=CONNECT_SECONDS, timeout_seconds=ANSWER_SECONDS,
+                reconnect_seconds=RECONNECT_SECONDS, ping_seconds=PING_SECONDS,
             )
             try:
                 async with connecting as client, asyncio.TaskGroup() as group:

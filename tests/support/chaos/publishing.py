@@ -91,7 +91,8 @@ class Publisher:
         while not (self._ended and not self._pending):
             self._rng.shuffle(self._addresses)
             connecting = p2prdf.connect(
-                ",".join(self._addresses), connect_seconds=CONNECT_SECONDS, timeout_seconds=SILENCE_SECONDS
+                ",".join(self._addresses), connect_seconds=CONNECT_SECONDS, timeout_seconds=SILENCE_SECONDS,
+                reconnect_seconds=0,
             )
             try:
                 async with connecting as client:

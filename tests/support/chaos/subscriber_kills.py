@@ -1,7 +1,8 @@
 """The other mode: subscribers are processes that write a file, and it is they who are killed, again and again.
 
-Each is killed at a random moment of its life: while it starts, while it takes its subscription up, while it writes.
-At the end its file must hold every answer owed, each once.
+They are ``p2prdf subscribe --name NAME --output FILE``, as users run it under a supervisor: started again whenever it
+ends.  Each is killed at a random moment of its life: while it starts, while it takes its subscription up, while it
+writes.  At the end its file must hold every answer owed, each once, numbered without a gap.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import json
 import os
 import random
+import signal
 import sys
 import time
 from collections import Counter
@@ -35,6 +37,10 @@ LIVE_SECONDS: Final = 30.0
 REST_SECONDS: Final = 60.0
 QUIET_SECONDS: Final = 2.0
 POLL_SECONDS: Final = 0.1
+AGAIN_SECONDS: Final = 0.1
+LEASE_SECONDS: Final = 3600.0
+UNAVAILABLE: Final = 3
+"""Exit code of a command that found no node."""
 QUERIES: Final = (
     Query((("?s", f"<{NS}of>", "?o"),), ("?s", "?o")),
     Query((("?r", f"<{NS}of>", "?d"), ("?d", f"<{NS}class>", "?c")), ("?r", "?c")),
@@ -46,7 +52,7 @@ class SubscriberOptions:
     """What to run."""
 
     kills: int = 100
-    life_seconds: tuple[float, float] = (0.0, 1.5)
+    life_seconds: tuple[float, float] = (0.0, 3.0)
     """From a start to the next kill."""
     nodes: int = 5
     seed: int = 1
@@ -63,42 +69,67 @@ def _environment() -> dict[str, str]:
 
 
 class Subscriber:
-    """One subscriber: a process, its output and its state, whatever life it is in."""
+    """One subscriber: a process, its output and its state, whatever life it is in.
+
+    ``kills``: of living processes.  ``ended``: how often one ended by itself, by exit code.
+    """
 
     def __init__(self, query: Query, addresses: list[str], folder: Path, name: str):
         self.followed = Followed(query)
         self.output = folder / f"{name}.jsonl"
         self.log = folder / f"{name}.log"
-        self.lives = 0
+        self.kills = 0
+        self.ended: Counter[int] = Counter()
         self._command = [
-            sys.executable, "-m", "chaos.appending", query.text, "--peer", ",".join(addresses),
-            "--output", str(self.output), "--state", str(folder / f"{name}.state"),
+            sys.executable, "-m", "p2prdf_cli", "subscribe", query.text, "--peer", ",".join(addresses), "--json",
+            "--name", name, "--state", str(folder / "names"), "--output", str(self.output),
+            "--lease", str(LEASE_SECONDS),
         ]  # fmt: skip
         self._process: asyncio.subprocess.Process | None = None
+        self._began = asyncio.Event()
 
-    async def start(self) -> None:
-        """Start the process."""
-        self.lives += 1
-        with self.log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=_environment()
-            )
+    async def keep_running(self) -> None:
+        """Start the process, and again whenever it has ended, until cancelled; kill it then."""
+        try:
+            while True:
+                with self.log.open("ab") as log:
+                    self._process = await asyncio.create_subprocess_exec(
+                        *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=_environment()
+                    )
+                self._began.set()
+                code = await self._process.wait()
+                if code != -signal.SIGKILL:
+                    self.ended[code] += 1
+                    await asyncio.sleep(AGAIN_SECONDS)
+        finally:
+            if self._process is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.kill()
+                await self._process.wait()
 
     async def kill(self) -> None:
-        """SIGKILL, and wait until it is gone: two at once would not be the same subscriber."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
+        """SIGKILL, when there is a process, and wait until the next one has been started."""
+        while self._process is None or self._process.returncode is not None:
+            self._began.clear()
+            await self._began.wait()
+        with contextlib.suppress(ProcessLookupError):
+            self._began.clear()
+            self._process.kill()
+            self.kills += 1
+            await self._began.wait()
 
     async def until_live(self) -> None:
         """Wait until its subscription is there.  Raises NodeFailed."""
         deadline = time.monotonic() + LIVE_SECONDS
-        while b"subscription " not in self.log.read_bytes():
+        while not self.log.exists() or b"subscription " not in self.log.read_bytes():
             if time.monotonic() > deadline:
-                raise NodeFailed(f"no subscription after {LIVE_SECONDS:.0f} s: {self.log.read_text()[-2000:]}")
+                raise NodeFailed(f"no subscription after {LIVE_SECONDS:.0f} s: {self.tail()}")
             await asyncio.sleep(POLL_SECONDS)
         self.followed.live_at = time.monotonic()
+
+    def tail(self) -> str:
+        """Return the end of the log."""
+        return self.log.read_text(errors="replace")[-2000:].strip()
 
     @property
     def lines(self) -> int:
@@ -107,8 +138,10 @@ class Subscriber:
 
     def read(self, known: Mapping[str, str]) -> None:
         """Take in the file; ``known``: canonical terms by how JSON spells them.  Raises ValueError if it is torn."""
-        for line in self.output.read_text().splitlines():
+        for number, line in enumerate(self.output.read_text().splitlines(), 1):
             answer = json.loads(line)
+            if answer["sequence"] != number:
+                raise ValueError(f"line {number} has number {answer['sequence']}")
             spelled = (json.dumps(answer["bindings"][name[1:]], sort_keys=True) for name in self.followed.query.select)
             row = tuple(known.get(text, text) for text in spelled)
             before = self.followed.answers.setdefault(int(answer["identity"], 16), row)
@@ -142,9 +175,8 @@ async def _play(cluster: Cluster, options: SubscriberOptions) -> Report:
     source = _Source(options, rng)
     publisher = Publisher(addresses, source.next_publication, random.Random(rng.getrandbits(64)))
     faults = Faults(cluster, options.faults or FaultOptions(), options.seed)
+    running = [asyncio.create_task(subscriber.keep_running()) for subscriber in subscribers]
     try:
-        for subscriber in subscribers:
-            await subscriber.start()
         for subscriber in subscribers:
             await subscriber.until_live()
         begun = time.monotonic()
@@ -166,8 +198,9 @@ async def _play(cluster: Cluster, options: SubscriberOptions) -> Report:
         await _rest(judge, subscribers)
         publishing.cancel()
     finally:
-        for subscriber in subscribers:
-            await subscriber.kill()
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running)
     _tell(report, judge, publisher, subscribers, faults)
     return report
 
@@ -193,7 +226,6 @@ async def _kill_again_and_again(
     for _ in range(times):
         await asyncio.sleep(rng.uniform(*options.life_seconds))
         await subscriber.kill()
-        await subscriber.start()
 
 
 async def _rest(judge: Judge, subscribers: list[Subscriber]) -> None:
@@ -224,13 +256,20 @@ def _tell(
     followed = [each.followed for each in subscribers]
     report.verdict, report.queries = judge.judge_all(followed)
     report.losses = judge.losses(followed)
-    report.faults = {"subscribers_killed": sum(each.lives - 1 for each in subscribers), **faults.counts}
+    report.faults = {"subscribers_killed": sum(each.kills for each in subscribers), **faults.counts}
     report.publications = {
         "publications_attempted": len(publisher.publications),
         "publications_acknowledged": sum(1 for publication in publisher.publications if publication.acknowledged_at),
         "triples_attempted": sum(len(publication.triples) for publication in publisher.publications),
         "unfinished": publisher.unfinished,
     }
-    report.failures = {"publishers": dict(Counter(publisher.failures))}
+    ended = sum((each.ended for each in subscribers), Counter())
+    report.failures = {
+        "publishers": dict(Counter(publisher.failures)),
+        "subscribers": {f"exit code {code}": count for code, count in ended.items()},
+    }
+    for subscriber in subscribers:
+        if not set(subscriber.ended) <= {UNAVAILABLE}:
+            report.problems.append(f"{subscriber.output.name}: the command failed: {subscriber.tail()}")
     if publisher.unfinished:
         report.problems.append(f"{publisher.unfinished} publications were never acknowledged")

@@ -18,6 +18,7 @@ from p2prdf_node.session import ClientSession
 
 QUERY = ConjunctiveQuery(((0, ~0, 1),), ("<urn:p>",), (0,), ("s",))
 OWN = Contact(1, "127.0.0.1", 7400)
+OTHERS = (messages.Contact(2, "127.0.0.1", 2),)
 
 
 class Wire:
@@ -74,6 +75,7 @@ class World:
             NodeConfig(**settings), OWN, Parser(), self.terms, submit=self.requests.append,
             schedule=self.schedule, busy=lambda: self.is_busy, refusal=lambda: self.refusal,
             status=lambda: '{"fine": true}', spawn=lambda work, _: self.work.append(work),
+            others=lambda: OTHERS,
         )  # fmt: skip
 
     def schedule(self):
@@ -125,9 +127,9 @@ def rows(parts):
     ]
 
 
-def test_a_client_is_welcomed_with_its_credit():
+def test_a_client_is_welcomed_with_its_credit_and_told_of_other_nodes():
     world = World(publications_max=5)
-    assert world.client().sent == [messages.ClientWelcome(OWN, 5, 2)]
+    assert world.client().sent == [messages.ClientWelcome(OWN, 5, 2, OTHERS)]
 
 
 def test_requests_of_clients_are_numbered_anew_and_answers_find_their_way_back():
@@ -218,6 +220,7 @@ def test_bad_requests_are_answered_with_their_number_and_the_session_goes_on():
         (answer,) = wire.take(message)
         assert isinstance(answer, messages.ClientError)
         assert answer.request == 3
+    assert wire.take(messages.ClientPing(3)) == [messages.ClientPong(3)]
     assert wire.take(messages.ClientStatus(4)) == [messages.ClientStatusReply(4, '{"fine": true}')]
 
 

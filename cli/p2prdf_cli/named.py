@@ -1,0 +1,169 @@
+"""``p2prdf subscribe --name``: a subscription that outlives the command, however that ends.
+
+What is kept, and in which order, is told in :mod:`p2prdf_cli.subscribe_state`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from p2prdf.errors import LocalProtocolError, P2PRDFError, SubscriptionGone
+from p2prdf_cli.subscribe_state import NamedState, OutputFile, Record, Wish
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from p2prdf.client import Client, Subscription
+    from p2prdf_cli.render import SolutionWriter
+
+__all__ = ["LEASE_SECONDS", "Named", "Options", "end_named"]
+
+LEASE_SECONDS: Final = 86_400.0
+"""How long a named subscription is kept while nobody takes it up: a day, the longest that nodes allow by default."""
+COMMIT_ANSWERS_MAX: Final = 4096
+"""Answers are saved when no more are waiting, and at the latest after so many."""
+GOODBYE_SECONDS: Final = 3.0
+
+MakeWriter = Callable[[Sequence[str], "TextIO | None", bool], "SolutionWriter"]
+"""Makes a writer of the names, the stream (None: standard output) and whether a header is still to be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the command was called.  ``query``: None to go on with what the name stands for."""
+
+    query: str | None
+    algorithm: str
+    per_event: bool
+    output: Path | None
+    as_json: bool
+    lease_seconds: float
+    renew: bool
+    count: int | None
+
+
+class Named:
+    """One run of the command for a name whose state is locked.
+
+    Raises LocalProtocolError if the name stands for something else, or its output is not what it was.
+    """
+
+    def __init__(self, state: NamedState, options: Options):
+        self._state = state
+        self._options = options
+        self._record = self._read()
+        self.wish = self._wish()
+        if self._record is not None and not options.renew:
+            difference = self._record.wish.difference(state.name, self.wish)
+            if difference is not None:
+                raise LocalProtocolError(f"{difference}; choose another name, or begin anew with --renew")
+        self._output = None if self.wish.output is None else OutputFile(self.wish.output)
+        if self._output is not None and self._record is not None and not options.renew:
+            try:
+                self._output.check(self._record.length)
+            except BaseException:
+                self._output.close()
+                raise
+
+    def close(self) -> None:
+        """Close the output; what was not saved is left to be cut."""
+        if self._output is not None:
+            self._output.close()
+
+    async def run(self, client: Client, make_writer: MakeWriter, began: Callable[[Subscription], None]) -> None:
+        """Write answers until there have been ``count``, or for ever; ``began`` is called when the first may come.
+
+        Raises SubscriptionGone, and what else ends it.
+        """
+        try:
+            subscription = await self._begin(client)
+            stream = None if self._output is None else self._output.stream
+            header = self._output is None or self._output.length == 0
+            writer = make_writer(subscription.names, stream, header)
+            self._commit(subscription)
+            began(subscription)
+            await self._write(subscription, writer)
+        except SubscriptionGone as error:
+            raise SubscriptionGone(
+                f"{self._state.name}: {error}; what it has missed does not come any more: --renew begins anew"
+            ) from None
+
+    def _read(self) -> Record | None:
+        try:
+            return self._state.read()
+        except LocalProtocolError:
+            if self._options.renew and self._options.query is not None:
+                return None
+            raise
+
+    def _wish(self) -> Wish:
+        options, record = self._options, self._record
+        output = None if options.output is None else options.output.absolute()
+        if options.query is not None:
+            return Wish(options.query, options.algorithm, options.per_event, output, options.as_json)
+        if record is None:
+            raise LocalProtocolError(f"there is no subscription {self._state.name} yet: give it a query")
+        was = record.wish
+        return replace(was, output=output or was.output, as_json=options.as_json or was.as_json)
+
+    async def _begin(self, client: Client) -> Subscription:
+        record, output = self._record, self._output
+        if record is not None and not self._options.renew:
+            subscription = await client.attach(record.token, auto_acknowledge=False)
+            if output is not None:
+                output.cut(record.length)
+            return subscription
+        if record is not None:
+            await _unsubscribe(client, record)
+            if output is not None and record.wish.output == output.path:
+                output.cut_torn(record.length)
+        return await client.subscribe(
+            self.wish.query, algorithm=self.wish.algorithm, per_event=self.wish.per_event,
+            lease_seconds=self._options.lease_seconds, auto_acknowledge=False,
+        )  # fmt: skip
+
+    async def _write(self, subscription: Subscription, writer: SolutionWriter) -> None:
+        from p2prdf_cli.render import remark
+
+        left, unsaved = self._options.count, 0
+        async for solution in subscription:
+            if solution.lost:
+                remark(f"{solution.lost:,} answers before number {solution.sequence:,} were dropped: not taken in time")
+            writer.solution(solution)
+            unsaved += 1
+            left = None if left is None else left - 1
+            if left == 0 or unsaved >= COMMIT_ANSWERS_MAX or not subscription.waiting:
+                self._commit(subscription)
+                unsaved = 0
+            if left == 0:
+                return
+
+    def _commit(self, subscription: Subscription) -> None:
+        """Put the output and where to go on onto the disk, and only then acknowledge."""
+        if self._output is None:
+            sys.stdout.flush()
+        length = 0 if self._output is None else self._output.sync()
+        self._state.save(Record(self.wish, subscription.id, subscription.token(), length))
+        subscription.acknowledge()
+
+
+async def end_named(client: Client, state: NamedState) -> None:
+    """End a named subscription and forget its name; its output stays.  Raises LocalProtocolError if there is none."""
+    record = state.read()
+    if record is None:
+        raise LocalProtocolError(f"there is no subscription {state.name}")
+    await client.unsubscribe(record.subscription)
+    state.forget()
+
+
+async def _unsubscribe(client: Client, record: Record) -> None:
+    """End what the name stood for, if that can be done soon; else it ends with its lease."""
+    with contextlib.suppress(P2PRDFError, TimeoutError):
+        async with asyncio.timeout(GOODBYE_SECONDS):
+            await client.unsubscribe(record.subscription)

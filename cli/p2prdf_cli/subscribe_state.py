@@ -1,0 +1,222 @@
+"""What a named subscription has reached, so that ``p2prdf subscribe --name`` goes on from there.
+
+The problem
+-----------
+The command may be killed at any moment, and the machine may lose power.  Its output must hold every answer once.
+
+The idea
+--------
+What was written and where to go on are made durable in one step.  The output is a file that only grows; the state
+holds the resume token and how long the output was with that token.  The state is replaced as a whole (written beside,
+synced, renamed, the folder synced), after the output is on the disk, and only then are answers acknowledged.  On start
+the output is cut to the length that the state tells: what stands beyond it comes again.
+
+To a pipe or a terminal nothing can be taken back: there the state is saved after the answers are written, and a kill
+between the two makes them come again.  That is at least once.
+
+One folder holds, for each name, ``NAME.json`` and ``NAME.lock``; the lock is the process's, so a kill releases it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf_cli.publish_state import state_folder, write_whole
+
+__all__ = ["NamedState", "OutputFile", "Record", "Wish", "check_name", "default_folder"]
+
+_VERSION: Final = 1
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def check_name(text: str) -> str:
+    """Return a name that may be part of a file's.  Raises ValueError."""
+    if _NAME.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is no name: a letter or digit, and at most 99 more, or '.', '_', '-', make one")
+    return text
+
+
+def default_folder() -> Path:
+    """Return where states are kept if the user names no folder."""
+    return state_folder() / "subscriptions"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a named subscription is: none of it may change under a name.  ``output``: None is standard output."""
+
+    query: str
+    algorithm: str
+    per_event: bool
+    output: Path | None
+    as_json: bool
+
+    def difference(self, name: str, other: Wish) -> str | None:
+        """Return in words, for people, how what is wanted now differs from what the name stands for."""
+        for now, was, what in (
+            (other.query, self.query, "the query"),
+            (_mode(other), _mode(self), ""),
+            (_place(other), _place(self), "output to"),
+            (_format(other), _format(self), "answers as"),
+        ):
+            if now != was:
+                return f"{name} stands for {what} {was!s}, not {what} {now!s}".replace("  ", " ")
+        return None
+
+
+def _mode(wish: Wish) -> str:
+    return f"{wish.algorithm} {'per event' if wish.per_event else 'per triple'}"
+
+
+def _place(wish: Wish) -> str:
+    return "standard output" if wish.output is None else str(wish.output)
+
+
+def _format(wish: Wish) -> str:
+    """Where nothing is kept of what was written, nothing depends on its format."""
+    if wish.output is None:
+        return ""
+    return "JSON (--json)" if wish.as_json else "tab-separated values"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A named subscription: its number, its resume token, and how many bytes the output had with that."""
+
+    wish: Wish
+    subscription: int
+    token: bytes
+    length: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        wish = self.wish
+        return {
+            "version": _VERSION,
+            "query": wish.query,
+            "algorithm": wish.algorithm,
+            "per_event": wish.per_event,
+            "output": None if wish.output is None else str(wish.output),
+            "json": wish.as_json,
+            "subscription": f"{self.subscription:016x}",
+            "token": self.token.hex(),
+            "length": self.length,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Record:
+        """Read what :meth:`as_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
+        if value["version"] != _VERSION:
+            raise ValueError(f"version {value['version']} is not known here")
+        output = value["output"]
+        wish = Wish(
+            str(value["query"]), str(value["algorithm"]), bool(value["per_event"]),
+            None if output is None else Path(output), bool(value["json"]),
+        )  # fmt: skip
+        number = int(value["subscription"], 16)
+        return cls(wish, number, bytes.fromhex(value["token"]), int(value["length"]))
+
+
+class NamedState:
+    """The state of one name.  ``with`` it nobody else has it.
+
+    Raises LocalProtocolError if another process has, or the state is none; OSError where it cannot be kept.
+    """
+
+    def __init__(self, folder: Path, name: str):
+        self.name = name
+        self.path = folder / f"{name}.json"
+        self._lock = -1
+
+    def __enter__(self) -> Self:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise LocalProtocolError(f"subscription {self.name} is in use by another process") from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._lock)
+
+    def read(self) -> Record | None:
+        """Return where to go on; None of a name that is new."""
+        try:
+            return Record.from_json(json.loads(self.path.read_text("utf-8")))
+        except FileNotFoundError:
+            return None
+        except (KeyError, TypeError, ValueError) as error:
+            raise LocalProtocolError(f"state file {self.path}: {error}; --renew begins anew") from None
+
+    def save(self, record: Record) -> None:
+        """Replace the state; when this returns it is on the disk."""
+        write_whole(self.path, json.dumps(record.as_json(), indent=1))
+
+    def forget(self) -> None:
+        """Forget the name."""
+        with contextlib.suppress(FileNotFoundError):
+            self.path.unlink()
+
+
+class OutputFile:
+    """A file that answers are added to.  Raises LocalProtocolError if it cannot be one, OSError."""
+
+    def __init__(self, path: Path):
+        if path.exists() and not path.is_file():
+            raise LocalProtocolError(f"{path} is no regular file: what was written there cannot be taken back")
+        self.path = path
+        self.stream = path.open("a", encoding="utf-8", newline="\n")
+        try:
+            fcntl.flock(self.stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.stream.close()
+            raise LocalProtocolError(f"{path} is written by another process") from None
+
+    @property
+    def length(self) -> int:
+        """Bytes that the file has, but for what :meth:`sync` would write."""
+        return os.fstat(self.stream.fileno()).st_size
+
+    def check(self, length: int) -> None:
+        """Raise LocalProtocolError if the file is shorter than it was once."""
+        if self.length < length:
+            raise LocalProtocolError(
+                f"{self.path} has {self.length:,} bytes, and had {length:,}: it was replaced or cut;"
+                " bring it back, or begin anew with --renew"
+            )
+
+    def cut(self, length: int) -> None:
+        """Cut what was written after ``length``."""
+        self.stream.flush()
+        os.truncate(self.stream.fileno(), length)
+
+    def cut_torn(self, length: int) -> None:
+        """Cut the line that was being written, if one was, after ``length``."""
+        with self.path.open("rb") as file:
+            file.seek(length)
+            tail = file.read()
+        if len(tail) and not tail.endswith(b"\n"):
+            self.cut(length + tail.rfind(b"\n") + 1)
+
+    def sync(self) -> int:
+        """See to it that all is on the disk; return the file's length."""
+        self.stream.flush()
+        os.fsync(self.stream.fileno())
+        return self.length
+
+    def close(self) -> None:
+        """Close it."""
+        self.stream.close()

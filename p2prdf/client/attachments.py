@@ -1,0 +1,211 @@
+"""The open subscriptions of a client: what comes in goes to them, and each new session takes them up.
+
+After a reconnection every subscription is attached at the new node, with what is known to be dealt with.  What was
+not given out yet is forgotten and comes again; what was given out is known by identity and dropped
+(:mod:`p2prdf.client.ledger`): so the application gets each answer once, and misses none.  A subscription that is
+gone ends at once; one whose home does not answer ends when the client's ``reconnect_seconds`` are over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from p2prdf.client.sessions import Retry, Sessions
+from p2prdf.errors import Busy, P2PRDFError, Unavailable, error_from_code
+from p2prdf.wire import messages
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from p2prdf.client.session import Session
+    from p2prdf.client.subscription import Subscription
+    from p2prdf.rdf.dictionary import TermNames
+
+__all__ = ["Attachments"]
+
+ACKNOWLEDGED_MAX: Final = 16_384
+"""Identities in one message."""
+ACKNOWLEDGE_AGAIN_SECONDS: Final = 1.0
+"""After an acknowledgement that the home did not confirm it is sent again."""
+EARLY_ROWS_MAX: Final = 100_000
+"""Solutions kept for subscriptions whose confirmation is still on its way."""
+AT_ONCE_MAX: Final = 1024
+"""Subscriptions that are being attached again at the same time."""
+
+
+class Attachments:
+    """The subscriptions that a client holds."""
+
+    def __init__(self, sessions: Sessions):
+        self._sessions = sessions
+        self._held: dict[int, Subscription] = {}
+        self._early: dict[int, list[tuple[messages.ClientRows, TermNames]]] = {}
+        self._early_rows = 0
+        self._retries: dict[int, Retry] = {}
+        """Of subscriptions that are not attached now."""
+        self._work: set[asyncio.Task[None]] = set()
+        self._slots = asyncio.Semaphore(AT_ONCE_MAX)
+
+    # --- subscriptions come and go ---------------------------------------------------------------
+
+    def add(self, session: Session, subscription: Subscription) -> None:
+        """Hold a subscription that ``session`` has confirmed."""
+        self._end_former(subscription.id)
+        self._held[subscription.id] = subscription
+        if self._sessions.ended is not None:
+            self._end(subscription, self._sessions.ended)
+        elif (live := self._sessions.live) is session:
+            for rows, terms in self._early.pop(subscription.id, ()):
+                self._early_rows -= len(rows)
+                subscription.take(rows, terms)
+        elif live is not None:  # it was confirmed by a session that is lost since
+            self._spawn(self._attach_again(live, subscription))
+
+    async def take_up(self, number: int, have: list[int]) -> tuple[Session, messages.ClientSubscribed]:
+        """Have a subscription delivered here; its answers ``have`` are dealt with.  If it is held already, that ends.
+
+        Raises SubscriptionGone, Busy, Unavailable.
+        """
+        self._end_former(number)  # what comes from now on is not for it
+
+        async def ask(make: Callable[[int], Any]) -> Any:
+            return await self._sessions.ask(make)
+
+        confirmed: tuple[Session, messages.ClientSubscribed] = await _take_up(ask, number, have)
+        return confirmed
+
+    def remove(self, number: int) -> None:
+        """End the iteration of a subscription that has been ended."""
+        held = self._held.get(number)
+        if held is not None:
+            self._end(held, None)
+
+    def _end_former(self, number: int) -> None:
+        held = self._held.get(number)
+        if held is not None:
+            self._end(held, Unavailable(f"subscription {number:016x} was attached again"))
+
+    def _end(self, subscription: Subscription, error: P2PRDFError | None) -> None:
+        if self._held.get(subscription.id) is subscription:
+            del self._held[subscription.id]
+            self._retries.pop(subscription.id, None)
+        subscription.end(error)
+
+    # --- sessions come and go --------------------------------------------------------------------
+
+    def use(self, session: Session) -> None:
+        """Take everything up at a new session.  Called before anybody else has it."""
+        session.on_rows = self._rows
+        session.on_ended = self._sub_ended
+        self._stop_work()
+        self._early.clear()
+        self._early_rows = 0
+        for subscription in self._held.values():
+            subscription.start_over()
+            self._spawn(self._attach_again(session, subscription))
+
+    def down(self, error: P2PRDFError) -> None:
+        """End everything: there is no session, and none to come."""
+        self._stop_work()
+        for subscription in list(self._held.values()):
+            self._end(subscription, error)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work, name="p2prdf-attach")
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    def _stop_work(self) -> None:
+        for task in self._work:
+            task.cancel()
+
+    async def _attach_again(self, session: Session, subscription: Subscription) -> None:
+        """Attach one at a session, until that is lost: the next session does it then.
+
+        As long as the node is there (it is pinged) its answer is waited for: asked again, here or elsewhere, a home
+        that is slow would begin to tell everything anew.
+        """
+        seconds = self._sessions.reconnect_seconds
+        retry = self._retries.get(subscription.id)
+        if retry is None:
+            retry = Retry(self._sessions, busy_seconds=seconds, stay=True, since=time.monotonic())
+            self._retries[subscription.id] = retry
+
+        async def ask(make: Callable[[int], Any]) -> Any:
+            return await session.ask(make, timeout_seconds=seconds)
+
+        while session.lost is None and self._held.get(subscription.id) is subscription:
+            try:
+                async with self._slots:
+                    await _take_up(ask, subscription.id, subscription.ledger.dealt_with)
+            except (Busy, Unavailable) as error:
+                try:
+                    await retry.after(session, error)
+                except (Busy, Unavailable) as last:
+                    self._end(subscription, last)
+            except P2PRDFError as error:
+                self._end(subscription, error)
+            else:
+                self._retries.pop(subscription.id, None)
+                self.acknowledge(subscription, subscription.ledger.dealt_with)
+                return
+
+    # --- what comes in ---------------------------------------------------------------------------
+
+    def _rows(self, rows: messages.ClientRows, terms: TermNames) -> None:
+        subscription = self._held.get(rows.subscription)
+        if subscription is not None:
+            subscription.take(rows, terms)
+        elif self._early_rows + len(rows) <= EARLY_ROWS_MAX:
+            # The confirmation was read in the same chunk, and its waiter has not run yet.
+            self._early.setdefault(rows.subscription, []).append((rows, terms))
+            self._early_rows += len(rows)
+
+    def _sub_ended(self, message: messages.ClientEnded) -> None:
+        held = self._held.get(message.subscription)
+        if held is not None:
+            reason = f"subscription {message.subscription:016x}: {message.text}"
+            self._end(held, error_from_code(message.code, reason))
+
+    # --- acknowledgements ------------------------------------------------------------------------
+
+    def acknowledge(self, subscription: Subscription, identities: list[int]) -> None:
+        """Tell the node that solutions are dealt with, and note when all replicas know.
+
+        If that cannot be said now they stay unsettled, and are acknowledged again with the next attachment.
+        """
+        session = self._sessions.live
+        if session is None:
+            return
+        for start in range(0, len(identities), ACKNOWLEDGED_MAX):
+            some = identities[start : start + ACKNOWLEDGED_MAX]
+            answer = session.start(
+                lambda request, some=some: messages.ClientAcknowledge(request, subscription.id, some)  # type: ignore[misc]
+            )
+            answer.add_done_callback(partial(self._settled, session, subscription, some))
+
+    def _settled(
+        self, session: Session, subscription: Subscription, identities: list[int], answer: asyncio.Future[Any]
+    ) -> None:
+        if answer.cancelled():
+            return
+        if answer.exception() is None:
+            subscription.ledger.settle(identities)
+        elif session.lost is None and self._held.get(subscription.id) is subscription:
+            again = partial(self._acknowledge_again, session, subscription, identities)
+            asyncio.get_running_loop().call_later(ACKNOWLEDGE_AGAIN_SECONDS, again)
+
+    def _acknowledge_again(self, session: Session, subscription: Subscription, identities: list[int]) -> None:
+        if session.lost is None:
+            self.acknowledge(subscription, identities)
+
+
+async def _take_up(ask: Callable[[Callable[[int], Any]], Awaitable[Any]], number: int, have: list[int]) -> Any:
+    """Attach, with any number of answers that are dealt with; return what the attachment was answered with."""
+    while len(have) > ACKNOWLEDGED_MAX:
+        some, have = have[:ACKNOWLEDGED_MAX], have[ACKNOWLEDGED_MAX:]
+        await ask(lambda request, some=some: messages.ClientAcknowledge(request, number, some))  # type: ignore[misc]
+    return await ask(lambda request: messages.ClientAttach(request, number, have))
