@@ -11,6 +11,7 @@
     ├── RemoteProtocolError       a peer or client sent what the protocol forbids
     ├── Busy                      a bound is reached; try again after ``retry_after`` seconds
     └── Unavailable               a node cannot be reached or left the conversation
+        └── NodeLeaving           a node is about to stop: go on at another one
 
 A message always names the input and the reason.  ``code`` is the stable name that travels
 on the wire and in ``--json`` output.
@@ -24,6 +25,7 @@ __all__ = [
     "Busy",
     "DataRefused",
     "LocalProtocolError",
+    "NodeLeaving",
     "P2PRDFError",
     "QueryRefused",
     "RemoteProtocolError",
@@ -112,10 +114,21 @@ class Unavailable(P2PRDFError):
     code = "unavailable"
 
 
+class NodeLeaving(Unavailable):
+    """A node was told to stop and takes nothing new; others go on, and subscriptions can be attached there."""
+
+    code = "leaving"
+
+    def __init__(self, reason: str = "the node was told to stop: go on at another one"):
+        super().__init__(reason)
+
+
 _BY_CODE: dict[str, type[P2PRDFError]] = {
     kind.code: kind
-    for kind in (P2PRDFError, LocalProtocolError, SubscriptionGone, TokenRefused, RemoteProtocolError, Unavailable)
-}
+    for kind in (
+        P2PRDFError, LocalProtocolError, SubscriptionGone, TokenRefused, RemoteProtocolError, Unavailable, NodeLeaving,
+    )
+}  # fmt: skip
 
 
 _AGAIN = re.compile(r"(.*) \(try again in ([0-9.e+-]+) s\)", re.DOTALL)

@@ -16,6 +16,9 @@ replicas know.  A subscriber that does not read therefore costs this node one wi
 its home the log's bound, and others nothing.  When the log's bound is reached, the oldest solutions go,
 and the subscriber is told how many (``lost``).
 
+A node that is told to stop refuses what is new as *leaving*.  A client that waits for the outcome of something gets
+it.  Then (the others at once) it is told that the node leaves, and its connection is closed: it goes on elsewhere.
+
 A client that misbehaves gets a ClientError with request 0 and is closed.  When it is gone its
 subscriptions are detached: they live on for their lease and can be attached at any node.
 """
@@ -27,7 +30,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from p2prdf.errors import P2PRDFError, Unavailable
+from p2prdf.errors import NodeLeaving, P2PRDFError, Unavailable
 from p2prdf.wire import contract
 from p2prdf_node.session import ClientSession, Pending
 from p2prdf_node.term_check import TermCheck
@@ -42,7 +45,6 @@ __all__ = ["Clients"]
 
 TURN_ROWS: Final = 8192
 """Triples of clients that one turn takes in; each may mean seven rows to index."""
-
 Spawn = Callable[[Coroutine[Any, Any, None], str], object]
 
 
@@ -121,11 +123,21 @@ class Clients:
         """Take no new requests; what is under way goes on."""
         self.stopping = True
 
-    def close(self, reason: str) -> None:
+    def part(self) -> bool:
+        """Send those away who wait for nothing; return whether these were all."""
+        waiting = {pending.session for pending in self._pending.values() if pending.kind != "acknowledge"}
+        staying = False
+        for session in list(self.sessions):
+            if session in waiting or session.waits:
+                staying = True
+            else:
+                session.dismiss(NodeLeaving())
+        return not staying
+
+    def close(self, reason: P2PRDFError) -> None:
         """Tell all clients why, and close their connections."""
         for session in list(self.sessions):
-            session.error(0, Unavailable.code, reason)
-            session.connection.close()
+            session.dismiss(reason)
 
     def summary(self) -> dict[str, Any]:
         """Return counts for people and monitoring."""

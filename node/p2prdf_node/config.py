@@ -121,8 +121,8 @@ class NodeConfig:
     """Deadline for parsing one query."""
     admission_seconds: float = 2.0
     """How long a publication waits for the peer to be less busy before it is refused as busy."""
-    drain_seconds: float = 5.0
-    """How long a stopping node goes on delivering what it has accepted."""
+    drain_seconds: float = 20.0
+    """How long a node that is told to stop takes at most to finish what it has accepted and to hand over its copies."""
 
     ping_seconds: float = 0.5
     ping_timeout_seconds: float = 0.25

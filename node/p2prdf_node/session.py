@@ -17,6 +17,7 @@ from p2prdf.errors import (
     Busy,
     DataRefused,
     LocalProtocolError,
+    NodeLeaving,
     P2PRDFError,
     RemoteProtocolError,
     Unavailable,
@@ -77,6 +78,7 @@ class ClientSession:
         self._deliveries: dict[int, _Delivery] = {}
         self._subscribing = 0
         self._room = True
+        self._dismissed = False
         clients.sessions[self] = None
         connection.handler = self
         connection.send([messages.ClientWelcome(clients.own, self._config.publications_max, VERSION)])
@@ -85,6 +87,18 @@ class ClientSession:
     def answers_waiting(self) -> int:
         """Solutions that wait until this client takes some."""
         return sum(len(n.identity) for delivery in self._deliveries.values() for n in delivery.waiting)
+
+    @property
+    def waits(self) -> bool:
+        """Whether this client waits for a publication to be taken, or for its query to be parsed."""
+        return bool(self.held or self.under_way or self._subscribing)
+
+    def dismiss(self, reason: P2PRDFError) -> None:
+        """Tell the client why its connection is closed, once, and close it."""
+        if not self._dismissed:
+            self._dismissed = True
+            self.error(0, reason.code, str(reason))
+            self.connection.close()
 
     def error(self, request: int, code: str, text: str) -> None:
         """Tell the client that a request failed."""
@@ -308,7 +322,7 @@ class ClientSession:
 
     def _refuse_new_work(self) -> None:
         if self._clients.stopping:
-            raise Unavailable("the node is stopping")
+            raise NodeLeaving
         if (refusal := self._clients.refusal()) is not None:
             raise Unavailable(refusal)
 

@@ -28,7 +28,7 @@ from typing import Any, Protocol
 from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
 from p2prdf.continuous.home import subscription_home
-from p2prdf.errors import P2PRDFError, RemoteProtocolError, Unavailable
+from p2prdf.errors import NodeLeaving, P2PRDFError, RemoteProtocolError
 from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
@@ -51,7 +51,7 @@ from p2prdf.wire.messages import Contact, Message, Parcel
 __all__ = ["Entropy", "Peer"]
 
 _EXPIRED_GROUPS_MAX = 10_000
-_WHILE_CLOSING = (messages.Acknowledge, messages.NotOwner, messages.Want)
+_WHILE_CLOSING = (messages.Acknowledge, messages.NotOwner, messages.Offer, messages.Want)
 """What a peer that leaves still takes in: all that its last offers need."""
 
 
@@ -120,7 +120,7 @@ class Peer:
         self._begin(now)
         match request:
             case contract.Publish() | contract.Subscribe() if self._repair.closing:
-                failed = contract.Failed(Unavailable.code, "this peer is leaving")
+                failed = contract.Failed(NodeLeaving.code, "this peer is leaving")
                 self._exchange.effects.append(contract.Completed(request.request, failed))
             case contract.Publish():
                 self._entry.publish(request)
@@ -204,6 +204,11 @@ class Peer:
             or self._tables.held > self.config.triples_max
             or self._exchange.short_of_peers
         )
+
+    @property
+    def short_of_peers(self) -> bool:
+        """Whether fewer peers are there than copies are needed: nothing is acknowledged meanwhile."""
+        return self._exchange.short_of_peers
 
     @property
     def roles(self) -> int:

@@ -374,10 +374,11 @@ def test_a_client_that_leaves_is_detached_and_what_it_never_heard_of_is_ended():
     assert world.clients.summary()["clients"] == 0
 
 
-def test_a_stopping_node_takes_no_new_requests_but_finishes_the_old():
+def test_a_node_that_leaves_takes_no_new_requests_and_finishes_the_old():
     world = World()
     wire = world.client()
     wire.take(world.publication(1))
+    world.turn()
     world.clients.stop()
     for message in (
         world.publication(2),
@@ -385,6 +386,35 @@ def test_a_stopping_node_takes_no_new_requests_but_finishes_the_old():
         messages.ClientAttach(2, 1, []),
     ):
         (answer,) = wire.take(message)
-        assert (answer.request, answer.code) == (2, "unavailable")
+        assert (answer.request, answer.code) == (2, "leaving")
+    assert not world.clients.part()
     world.complete(world.taken(contract.Publish)[0], contract.Published(5))
     assert wire.sent[-1] == messages.ClientPublished(1, 5)
+    assert world.clients.part()
+    assert (wire.sent[-1].request, wire.sent[-1].code) == (0, "leaving")
+    assert world.clients.summary()["clients"] == 0
+
+
+def test_whoever_waits_for_nothing_is_sent_away_at_once_and_the_others_when_they_are_answered():
+    world = World()
+    subscriber, subscribing, attaching, publisher = (world.client() for _ in range(4))
+    world.subscribed(subscriber)
+    subscriber.take(messages.ClientAcknowledge(9, 50, [1]))
+    subscribing.take(messages.ClientSubscribe(2, "good", "csbv", False, 60.0))
+    attaching.take(messages.ClientAttach(2, 60, []))
+    publisher.take(world.publication(3))
+    world.clients.stop()
+    assert not world.clients.part()
+    assert subscriber.sent[-1].code == "leaving"
+    assert world.taken(contract.Detach) == [contract.Detach(50)]
+    assert "leaving" not in [getattr(each, "code", "") for each in subscribing.sent + attaching.sent + publisher.sent]
+    world.complete(world.taken(contract.Attach)[0], contract.Attached(60, 0, ("x",), (0,)))
+    asyncio.run(world.work.pop())
+    world.complete(world.taken(contract.Subscribe)[0], contract.Subscribed(51, 1, (0,)))
+    assert isinstance(subscribing.sent[-1], messages.ClientSubscribed)
+    assert not world.clients.part()
+    assert attaching.sent[-1].code == subscribing.sent[-1].code == "leaving"
+    world.turn()
+    world.complete(world.taken(contract.Publish)[0], contract.Published(5))
+    assert world.clients.part()
+    assert publisher.sent[-1].code == "leaving"
