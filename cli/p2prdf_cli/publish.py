@@ -34,6 +34,13 @@ class SyntaxName(enum.StrEnum):
     ttl = "ttl"
 
 
+class Level(enum.StrEnum):
+    """When a publication is acknowledged."""
+
+    indexed = "indexed"
+    accepted = "accepted"
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(epilog=EXIT_CODES_HELP)(publish)
@@ -58,9 +65,14 @@ def publish(
         typer.Option(metavar="FILE", help="Where progress is kept. [~/.local/state/p2prdf/publish.json]"),
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Forget progress; publish from the start.")] = False,
+    ack: Annotated[
+        Level, typer.Option(help="What counts as done: indexed everywhere, or kept by nodes that will see to it.")
+    ] = Level.indexed,
     as_json: Json = False,
 ) -> None:
     """Publish RDF; done when every node that must index it holds it.
+
+    With --ack accepted: done when enough nodes keep it, who will see to it.
 
     Interrupted? Run the same command again: it goes on after what was
     acknowledged, and nothing counts twice. Malformed lines are skipped and
@@ -72,7 +84,8 @@ def publish(
       p2prdf publish one.ttl two.nq --peer 127.0.0.1:7401
       zcat dump.nt.gz | p2prdf publish -
     """
-    run(_publish_all(files, peer, _Settings(strict, syntax.value if syntax else None, base, state, restart, as_json)))
+    named = syntax.value if syntax else None
+    run(_publish_all(files, peer, _Settings(strict, named, base, state, restart, as_json, ack.value)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,7 @@ class _Settings:
     state: Path | None
     restart: bool
     as_json: bool
+    ack: str
 
 
 async def _publish_all(files: list[str], peer: str, settings: _Settings) -> None:
@@ -137,7 +151,8 @@ class _Publication:
 
         try:
             await self._client.publish(
-                self._feeder, publisher=entry.publisher, first_event=entry.statements, on_progress=progress
+                self._feeder, publisher=entry.publisher, first_event=entry.statements, on_progress=progress,
+                acknowledge=self._settings.ack,
             )
         finally:
             self._note(latest, now=True)

@@ -246,13 +246,13 @@ class Daemon:
         self.clients.stop()
         self.links.flush()
         # Publications may wait for a peer that is gone as well: half of the time is for the copies.
-        finished = await self._wait_for(self.clients.part, began + self.config.drain_seconds / 2)
+        finished = await self._wait_for(self._finished, began + self.config.drain_seconds / 2)
         if self.config.replicas > 1:
             self.driver.leave()
         left = await self._wait_for(self._handed_over, began + self.config.drain_seconds)
-        finished = self.clients.part()
+        finished = self._finished()
         log.info(
-            "node_drained", complete=finished and left, publications_open=self.clients.publications_under_way,
+            "node_drained", complete=finished and left, publications_open=self.driver.peer.publications_open,
             handed_over=left, seconds=round(time.monotonic() - began, 3),
         )  # fmt: skip
         await self.driver.journal.settle()
@@ -279,6 +279,10 @@ class Daemon:
                 return False
             await asyncio.sleep(POLL_SECONDS)
         return True
+
+    def _finished(self) -> bool:
+        """Send away the clients that wait for nothing; tell whether nobody does, and no publication is under way."""
+        return self.clients.part() and not self.driver.peer.publications_open
 
     def _handed_over(self) -> bool:
         """Tell whether this node may go: others have its copies or, without copies, all that is under way from here."""

@@ -152,6 +152,8 @@ class ClientSession:
         self._clients.terms.check(message.s, message.p, message.o)
         if len(message) == 0:
             raise DataRefused("a publication without triples")
+        if message.level not in messages.LEVELS:
+            raise LocalProtocolError(f"level {message.level!r} is neither {' nor '.join(messages.LEVELS)}")
         if message.first_event > EVENTS_MAX:
             raise DataRefused(f"event number {message.first_event} is more than {EVENTS_MAX}")
         self.held.append((time.monotonic(), message))
@@ -172,7 +174,7 @@ class ClientSession:
         self._clients.counts["triples"] += len(m)
         self._clients.ask(
             Pending(self, m.request, "publish"),
-            lambda number: contract.Publish(number, m.publisher, m.first_event, m.s, m.p, m.o),
+            lambda number: contract.Publish(number, m.publisher, m.first_event, m.s, m.p, m.o, m.level),
         )
         return len(m)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from p2prdf.errors import Busy, DataRefused, Unavailable
 from p2prdf.rdf.dictionary import TermNames
 from p2prdf.rdf.ntriples import TripleBatch
-from p2prdf.wire.messages import ClientPublish
+from p2prdf.wire.messages import INDEXED, ClientPublish
 
 if TYPE_CHECKING:
     from p2prdf.client.session import Session
@@ -71,6 +71,7 @@ class Publisher:
         silence_seconds: float,
         busy_seconds: float,
         on_progress: Callable[[Progress], None] | None,
+        level: str = INDEXED,
     ):
         self._session = session
         self._publisher = publisher
@@ -79,6 +80,7 @@ class Publisher:
         self._silence_seconds = silence_seconds
         self._busy_seconds = busy_seconds
         self._on_progress = on_progress
+        self._level = level
         self._under_way: deque[_Piece] = deque()
         self._progress = Progress(0, 0)
 
@@ -103,7 +105,7 @@ class Publisher:
         terms = TermNames()
         s, p, o = terms.intern_all(piece.s), terms.intern_all(piece.p), terms.intern_all(piece.o)
         piece.answer = self._session.start(
-            lambda request: ClientPublish(request, self._publisher, piece.first_event, s, p, o), terms
+            lambda request: ClientPublish(request, self._publisher, piece.first_event, s, p, o, self._level), terms
         )
 
     async def _take_first(self) -> None:

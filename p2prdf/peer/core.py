@@ -206,6 +206,11 @@ class Peer:
         )
 
     @property
+    def publications_open(self) -> int:
+        """Publications of this peer that are not at all their owners yet, whatever their publishers were told."""
+        return self._entry.publications_open
+
+    @property
     def short_of_peers(self) -> bool:
         """Whether fewer peers are there than copies are needed: nothing is acknowledged meanwhile."""
         return self._exchange.short_of_peers

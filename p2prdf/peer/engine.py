@@ -224,9 +224,11 @@ class Engine:
                     message.origin, message.published, message.began, message.complete,
                 )  # fmt: skip
                 self.roll_forward.note(batch)
+                self._exchange.clock = max(self._exchange.clock, youngest(batch))
+                if not union(batch.roles):
+                    return  # it is only kept
                 if self.roles is not None and batch.published:
                     self.roles.remember(batch)
-                self._exchange.clock = max(self._exchange.clock, youngest(batch))
                 tables.add_triples(
                     batch.s, batch.p, batch.o, batch.time, batch.event, unmarked(batch.roles),
                     full(len(batch), 0, "uint32"),
@@ -250,11 +252,14 @@ class Engine:
                 message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, (), sender,
                 message.origin, message.published, message.began, message.complete,
             )  # fmt: skip
-            if message.view and message.view == self._exchange.view:
-                roles = union(message.roles)
-                if roles >> keys.MARK_SHIFT & 0xFF == 0 or self.hot.keeps_all(batch, roles):
-                    self._mine.append(batch)
-                    continue
+            roles = union(message.roles)
+            if not roles:
+                self.keep(batch)
+                continue
+            agreed = message.view and message.view == self._exchange.view
+            if agreed and (roles >> keys.MARK_SHIFT & 0xFF == 0 or self.hot.keeps_all(batch, roles)):
+                self._mine.append(batch)
+                continue
             if message.hops >= self._exchange.config.hops_allowed:
                 self._stray("triples", len(batch), sender)
                 batch.roles = _all_joined(batch.roles)
@@ -266,6 +271,11 @@ class Engine:
             else:
                 self._spread(batch, self.hot.accept)
             self._exchange.release(batch.tokens)
+
+    def keep(self, batch: TripleBatch) -> None:
+        """Keep triples that are indexed elsewhere until their publication is complete."""
+        self.roll_forward.note(batch)
+        self._exchange.persist(batch.message())
 
     def _there_are_peers(self, batch: TripleBatch) -> None:
         self.route_triples(batch)

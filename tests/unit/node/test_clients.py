@@ -338,6 +338,19 @@ def test_an_attachment_that_fails_leaves_nothing_behind():
     assert world.clients.summary()["deliveries"] == 0
 
 
+def test_the_level_asked_for_reaches_the_peer_and_others_are_refused():
+    world = World()
+    wire = world.client()
+    column = np.full(1, world.iri, np.uint32)
+    wire.take(messages.ClientPublish(1, 7, 0, column, column, column, "accepted"))
+    wire.take(messages.ClientPublish(2, 7, 1, column, column, column))
+    (answer,) = wire.take(messages.ClientPublish(3, 7, 2, column, column, column, "hoped"))
+    assert (answer.request, answer.code) == (3, "local-protocol")
+    assert "'hoped' is neither indexed nor accepted" in answer.text
+    world.turn()
+    assert [each.level for each in world.taken(contract.Publish)] == ["accepted", "indexed"]
+
+
 def test_a_second_client_takes_a_subscription_over():
     world = World()
     first, second = world.client(), world.client()
