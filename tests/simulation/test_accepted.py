@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.peer import PeerConfig
 from p2prdf.sim.failures.options import Failures
+from p2prdf.sim.failures.scenario import draw_bad_day, run_bad_day
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import WorldOptions
 from p2prdf.wire import contract
@@ -143,6 +146,19 @@ def test_with_one_copy_it_is_told_as_well(config):
     told = publish(world, world.nodes[0], ACCEPTED)
     world.run_for(5.0)
     assert len(told.outcomes) == 1
+
+
+def accepting(seed):
+    """Return a seed's bad day with publishers who are content when they are told that they are accepted."""
+    day = draw_bad_day(seed)
+    weights = {kind: weight for kind, weight in day.failures.weights.items() if kind != "disk-loss"}
+    return replace(day, failures=replace(day.failures, accepted=True, weights=weights))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_on_bad_days_everything_accepted_is_answered_once(seed):
+    verdict = run_bad_day(accepting(seed))
+    assert not verdict.problems, [str(problem) for problem in verdict.problems]
 
 
 def test_a_lost_fellow_is_no_copy(monkeypatch):
