@@ -104,6 +104,7 @@ class Busy(P2PRDFError):
     code = "busy"
 
     def __init__(self, reason: str, *, retry_after: float = 1.0):
+        self.reason = reason
         self.retry_after = retry_after
         super().__init__(f"{reason} (try again in {retry_after:g} s)")
 
@@ -134,13 +135,15 @@ _BY_CODE: dict[str, type[P2PRDFError]] = {
 _AGAIN = re.compile(r"(.*) \(try again in ([0-9.e+-]+) s\)", re.DOTALL)
 
 
-def error_from_code(code: str, text: str) -> P2PRDFError:
-    """Rebuild an error that travelled as its code and text."""
+def error_from_code(code: str, text: str, retry_after: float = 0.0) -> P2PRDFError:
+    """Rebuild an error that travelled as its code and text; ``retry_after`` is that of Busy, 0 if the text says it."""
     if code == QueryRefused.code:
         return QueryRefused(text)
     if code == DataRefused.code:
         return DataRefused(text)
     if code == Busy.code:
+        if retry_after > 0:
+            return Busy(text, retry_after=retry_after)
         told = _AGAIN.fullmatch(text)
         return Busy(told[1], retry_after=float(told[2])) if told else Busy(text)
     return _BY_CODE.get(code, P2PRDFError)(text)

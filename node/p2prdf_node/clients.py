@@ -5,8 +5,9 @@ peer numbers those of all clients: the map between them lives here.
 
 *Publications.*  At most ``publications_max`` of one client are under way; beyond that the node stops
 reading from it, so a fast publisher waits in its own TCP stack.  A publication is given to the peer
-when the peer has room (``peer.busy``), one client after the other in turn; what does not find room
-within ``admission_seconds`` is refused as busy.  Nothing is refused after it was given to the peer.
+when the peer has room (``peer.busy_reason``) and its client has not used up its quota (:mod:`p2prdf_node.quota`), one
+client after the other in turn; what does not get in within ``admission_seconds`` is refused as busy, with the reason
+and when to try again.  Nothing is refused after it was given to the peer.
 
 *Solutions.*  The credit runs from end to end.  The home of a subscription keeps a log of what its
 client has not acknowledged, and lets ``answers_window`` solutions out at a time; this node passes them
@@ -26,11 +27,12 @@ subscriptions are detached: they live on for their lease and can be attached at 
 from __future__ import annotations
 
 import secrets
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from p2prdf.errors import NodeLeaving, P2PRDFError, Unavailable
+from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, Unavailable
 from p2prdf.wire import contract
 from p2prdf_node.session import ClientSession, Pending
 from p2prdf_node.term_check import TermCheck
@@ -52,8 +54,9 @@ class Clients:
     """The client sessions of a node, and the requests they have under way at the peer.
 
     ``submit`` gives a request to the peer, ``schedule`` asks for a turn (and so for :meth:`admit`),
-    ``busy`` tells whether the peer wants no publication now, ``refusal`` why nothing new can be taken at all,
-    ``status`` makes the text of a status reply.
+    ``busy`` tells why the peer wants no publication now, if so, ``refusal`` why nothing new can be taken at all,
+    ``status`` makes the text of a status reply.  ``short`` tells whether nodes are missing, so that nothing would be
+    done.
     """
 
     def __init__(
@@ -65,14 +68,15 @@ class Clients:
         *,
         submit: Callable[[contract.Request], None],
         schedule: Callable[[], None],
-        busy: Callable[[], bool],
+        busy: Callable[[], Busy | None],
         refusal: Callable[[], str | None],
         status: Callable[[], str],
         spawn: Spawn,
+        short: Callable[[], bool] = lambda: False,
     ):
         self.config, self.own, self.parser = config, own, parser
         self.submit, self.schedule, self.busy, self.status, self.spawn = submit, schedule, busy, status, spawn
-        self.refusal = refusal
+        self.refusal, self.short = refusal, short
         self.terms = TermCheck(dictionary)
         self.sessions: dict[ClientSession, None] = {}
         self.counts: Counter[str] = Counter()
@@ -94,6 +98,11 @@ class Clients:
                 pending.session.failed(pending, error.code, str(error))
 
     @property
+    def subscriptions(self) -> int:
+        """Subscriptions that are delivered here, or will be."""
+        return len(self._deliveries) + sum(session.subscribing for session in self.sessions)
+
+    @property
     def publications_under_way(self) -> int:
         """Publications that are not yet acknowledged."""
         return sum(session.under_way for session in self.sessions)
@@ -103,7 +112,8 @@ class Clients:
 
         One turn takes about ``TURN_ROWS`` triples, so that it stays short; ``schedule`` asks for another.
         """
-        waiting = [session for session in self.sessions if session.held]
+        now = time.monotonic()
+        waiting = [session for session in self.sessions if session.held and not session.quota_wait(now)]
         rows = 0
         while waiting and not self.busy():
             if rows >= TURN_ROWS:
@@ -111,13 +121,13 @@ class Clients:
                 return
             for session in waiting:
                 rows += session.admit_one()
-            waiting = [session for session in waiting if session.held]
+            waiting = [session for session in waiting if session.held and not session.quota_wait(now)]
 
     def sweep(self, now: float) -> None:
         """Do what is due at monotonic time ``now``; called once a second or so."""
         self.admit()
         for session in list(self.sessions):
-            session.refuse_held(now - self.config.admission_seconds)
+            session.refuse_held(now)
 
     def stop(self) -> None:
         """Take no new requests; what is under way goes on."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import ipaddress
+import math
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -80,6 +81,12 @@ class NodeConfig:
     """Publications of one client under way; reading from it stops beyond."""
     subscriptions_max: int = 16_384
     """Subscriptions delivered to one client; more are refused as busy."""
+    node_subscriptions_max: int = 262_144
+    """Subscriptions delivered by this node to all its clients; more are refused as busy."""
+    publish_triples_per_second: float = math.inf
+    """Triples one client (a connection) may publish; what is beyond waits, then is refused as busy."""
+    publish_bytes_per_second: float = math.inf
+    """Bytes one client may send while it publishes; what is beyond waits, then is refused as busy."""
     queries_pending_max: int = 1024
     """Queries of all clients waiting for the parser; more are refused as busy."""
     answers_window: int = 16_384
@@ -187,7 +194,8 @@ class NodeConfig:
             raise LocalProtocolError(f"setting ordinal: {self.ordinal} is not between 0 and {ORDINALS - 1}")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.name != "ordinal" and isinstance(value, int | float) and not 0 < value < 1e12:
+            unlimited = value == math.inf and field.name.endswith("_per_second")
+            if field.name != "ordinal" and isinstance(value, int | float) and not (0 < value < 1e12 or unlimited):
                 raise LocalProtocolError(f"setting {field.name}: {value!r} is not a positive number in range")
         if self.secret and len(self.secret) < _SECRET_BYTES_MIN:
             raise LocalProtocolError(

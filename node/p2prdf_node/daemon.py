@@ -43,12 +43,12 @@ import structlog
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS
-from p2prdf.errors import LocalProtocolError, NodeLeaving, P2PRDFError, RemoteProtocolError, Unavailable
+from p2prdf.errors import Busy, LocalProtocolError, NodeLeaving, P2PRDFError, RemoteProtocolError, Unavailable
 from p2prdf.peer import Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.codec import FrameCodec
 from p2prdf.wire.contract import ContactLost, ContactSeen
-from p2prdf.wire.messages import ClientError, ClientHello, Contact, PeerHello
+from p2prdf.wire.messages import ClientHello, Contact, PeerHello
 from p2prdf_node.chord_membership import ChordMembership
 from p2prdf_node.clients import Clients
 from p2prdf_node.config import NodeConfig, format_address, split_address
@@ -62,7 +62,7 @@ from p2prdf_node.membership import Membership
 from p2prdf_node.parsing import QueryParser
 from p2prdf_node.records import Records
 from p2prdf_node.segment import Files
-from p2prdf_node.session import ClientSession
+from p2prdf_node.session import ClientSession, client_error
 from p2prdf_node.storage import DirectoryLock, Storage, write_durably
 from p2prdf_node.swim_membership import SwimMembership
 from p2prdf_node.transport import Links, PeerInlet, bind_pair
@@ -211,14 +211,20 @@ class Daemon:
         )
         self.clients = Clients(
             config, self.contact, self.parser, dictionary, submit=self.driver.submit,
-            schedule=self.driver.schedule, busy=lambda: peer.busy or self.driver.journal.full,
+            schedule=self.driver.schedule, busy=self._busy,
             refusal=lambda: self.driver.journal.refusal or self.membership.fenced,
-            status=self._status_text, spawn=self.spawn,
+            status=self._status_text, spawn=self.spawn, short=lambda: peer.short_of_peers,
         )  # fmt: skip
         self.driver.connect(self.links, self.clients, self.membership, disk_failed=self._disk_failed)
         self.driver.restore()
         if config.zone:
             self._seen(self.contact, config.zone)
+
+    def _busy(self) -> Busy | None:
+        """Tell why no publication can be taken now."""
+        if self.driver.journal.full:
+            return Busy("too much waits for this node's disk (setting queued_bytes_max)")
+        return self.driver.peer.busy_reason
 
     def _members(self, claim: tuple[bytes, str, int], clock: Clock) -> Members:
         """Return the overlay as the settings want it."""
@@ -433,7 +439,7 @@ class _Greeter:
 
     def refused(self, connection: Connection, error: P2PRDFError) -> None:
         """Answer as to a client."""
-        connection.send([ClientError(0, error.code, str(error))])
+        connection.send([client_error(error)])
 
     def closed(self, reason: str) -> None:
         """Nobody to tell."""

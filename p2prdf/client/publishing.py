@@ -7,6 +7,7 @@ again takes it as the same, so whatever failed can be published again under the 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ FRAME_CHARACTERS: Final = 1 << 20
 """A frame is cut at so much term text; a single larger triple travels alone."""
 BUSY_SECONDS_MIN: Final = 0.05
 BUSY_SECONDS_MAX: Final = 2.0
+BUSY_SPREAD: Final = 1.5
+"""Up to so many times as long as a busy node asks for is waited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +123,12 @@ class Publisher:
                 break
             except TimeoutError:
                 raise Unavailable(f"no acknowledgement within {self._silence_seconds:g} s") from None
-            except Busy:
+            except Busy as busy:
                 if waited >= self._busy_seconds:
                     raise
-                pause = min(BUSY_SECONDS_MIN * 2**piece.retries, BUSY_SECONDS_MAX)
+                # As long as the node says, and not all clients at the same time; longer each time.
+                again = max(busy.retry_after, min(BUSY_SECONDS_MIN * 2**piece.retries, BUSY_SECONDS_MAX))
+                pause = again * random.uniform(1.0, BUSY_SPREAD)  # noqa: S311 - spreads load, guards nothing
                 await asyncio.sleep(pause)
                 waited += pause
                 piece.retries += 1

@@ -28,7 +28,7 @@ from typing import Any, Protocol
 from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
 from p2prdf.continuous.home import subscription_home
-from p2prdf.errors import NodeLeaving, P2PRDFError, RemoteProtocolError
+from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, RemoteProtocolError
 from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
@@ -51,6 +51,10 @@ from p2prdf.wire.messages import Contact, Message, Parcel
 __all__ = ["Entropy", "Peer"]
 
 _EXPIRED_GROUPS_MAX = 10_000
+_FEWER_SECONDS = 5.0
+"""When to try again if nodes are missing; somebody has to start them."""
+_FULL_SECONDS = 60.0
+"""When to try again if a peer is full: not soon."""
 _WHILE_CLOSING = (messages.Acknowledge, messages.NotOwner, messages.Offer, messages.Want)
 """What a peer that leaves still takes in: all that its last offers need."""
 
@@ -198,12 +202,26 @@ class Peer:
 
     @property
     def busy(self) -> bool:
-        """Whether new publications should wait: too much is under way or stored, or too few peers are there."""
-        return (
-            self._entry.rows_open > self.config.rows_under_way_max
-            or self._tables.held > self.config.triples_max
-            or self._exchange.short_of_peers
-        )
+        """Whether new publications should wait."""
+        return self.busy_reason is not None
+
+    @property
+    def busy_reason(self) -> Busy | None:
+        """Why new publications should wait, and for how long about, or None: too much is under way or stored.
+
+        Or too few peers are there: nothing would be acknowledged.
+        """
+        if self._exchange.short_of_peers:
+            needed, copies = self._exchange.copies_needed, self._exchange.copies
+            text = f"only {copies} of the {needed} nodes are there that copies are needed at (setting copies_min)"
+            return Busy(text, retry_after=_FEWER_SECONDS)
+        if self._tables.held > self.config.triples_max:
+            text = f"this node holds more than {self.config.triples_max} triples and partial results"
+            return Busy(f"{text} (setting triples_max)", retry_after=_FULL_SECONDS)
+        if self._entry.rows_open > self.config.rows_under_way_max:
+            text = f"more than {self.config.rows_under_way_max} triples are on their way to their owners"
+            return Busy(f"{text} (setting rows_under_way_max)")
+        return None
 
     @property
     def publications_open(self) -> int:

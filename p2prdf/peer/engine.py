@@ -224,11 +224,11 @@ class Engine:
                     message.origin, message.published, message.began, message.complete,
                 )  # fmt: skip
                 self.roll_forward.note(batch)
+                if self.roles is not None and batch.published:
+                    self.roles.remember(batch)
                 self._exchange.clock = max(self._exchange.clock, youngest(batch))
                 if not union(batch.roles):
                     return  # it is only kept
-                if self.roles is not None and batch.published:
-                    self.roles.remember(batch)
                 tables.add_triples(
                     batch.s, batch.p, batch.o, batch.time, batch.event, unmarked(batch.roles),
                     full(len(batch), 0, "uint32"),
@@ -274,8 +274,7 @@ class Engine:
 
     def keep(self, batch: TripleBatch) -> None:
         """Keep triples that are indexed elsewhere until their publication is complete."""
-        self.roll_forward.note(batch)
-        self._exchange.persist(batch.message())
+        self._note(batch)
 
     def _there_are_peers(self, batch: TripleBatch) -> None:
         self.route_triples(batch)

@@ -847,11 +847,15 @@ class ClientStatusReply:
 
 @dataclass(frozen=True, slots=True)
 class ClientError:
-    """A request failed, or (request 0) the connection is about to be closed."""
+    """A request failed, or (request 0) the connection is about to be closed.
+
+    ``retry_after``: if the node is busy, after how many seconds it may have room; else 0.
+    """
 
     request: int
     code: str
     text: str
+    retry_after: float = 0.0
 
 
 ClientMessage = (

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import numpy as np
 import pytest
 
-from p2prdf.errors import LocalProtocolError, QueryRefused, RemoteProtocolError
+from p2prdf.errors import Busy, LocalProtocolError, QueryRefused, RemoteProtocolError
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.wire import contract, messages
@@ -26,6 +27,7 @@ class Wire:
     def __init__(self):
         self.sent = []
         self.holds = set()
+        self.received = 0
         self.address = "test"
         self.handler = None
 
@@ -64,7 +66,7 @@ class World:
 
     def __init__(self, **settings):
         self.requests = []
-        self.is_busy = False
+        self.is_busy = self.short = False
         self.refusal = None
         self.work = []
         self.turns_due = 0
@@ -72,9 +74,12 @@ class World:
         self.iri = self.terms.intern("<urn:a>")
         self.clients = Clients(
             NodeConfig(**settings), OWN, Parser(), self.terms, submit=self.requests.append,
-            schedule=self.schedule, busy=lambda: self.is_busy, refusal=lambda: self.refusal,
+            schedule=self.schedule, busy=self.busy, refusal=lambda: self.refusal, short=lambda: self.short,
             status=lambda: '{"fine": true}', spawn=lambda work, _: self.work.append(work),
         )  # fmt: skip
+
+    def busy(self):
+        return Busy("no room", retry_after=7) if self.is_busy else None
 
     def schedule(self):
         self.turns_due += 1
@@ -336,6 +341,62 @@ def test_an_attachment_that_fails_leaves_nothing_behind():
     world.notify(1, 2)
     assert rows(wire.sent) == []
     assert world.clients.summary()["deliveries"] == 0
+
+
+def test_busy_is_told_with_its_reason_and_when_to_try_again():
+    world = World(admission_seconds=2)
+    world.is_busy = True
+    wire = world.client()
+    wire.take(world.publication(1))
+    before = list(wire.sent)
+    world.clients.sweep(time.monotonic() + 1)
+    assert wire.sent == before
+    world.clients.sweep(time.monotonic() + 3)
+    assert wire.sent[-1] == messages.ClientError(1, "busy", "no room", 7.0)
+    world.short = True
+    assert wire.take(messages.ClientSubscribe(2, "good", "csbv", False, 60.0)) == [
+        messages.ClientError(2, "busy", "no room", 7.0)
+    ]
+    world.short = False
+    assert wire.take(messages.ClientSubscribe(3, "good", "csbv", False, 60.0)) == []
+    world.work.pop().close()
+
+
+def test_who_has_used_up_its_quota_waits_and_others_do_not():
+    world = World(publish_triples_per_second=100)
+    greedy, modest = world.client(), world.client()
+    for request, rows in ((1, 3000), (2, 1)):
+        greedy.take(world.publication(request, rows))
+    modest.take(world.publication(3, 50))
+    world.turn()
+    assert [each.first_event for each in world.taken(contract.Publish)] == [100, 300]
+    world.clients.sweep(time.monotonic() + 10)
+    error = greedy.sent[-1]
+    assert (error.request, error.code) == (2, "busy")
+    assert "used up its quota" in error.text
+    assert error.retry_after > 0
+
+
+def test_bytes_are_counted_as_they_come_in():
+    world = World(publish_bytes_per_second=1000)
+    wire = world.client()
+    wire.received += 5000
+    wire.take(world.publication(1))
+    world.turn()
+    assert world.taken(contract.Publish) == []
+    (session,) = world.clients.sessions
+    assert 3 < session.quota_wait(time.monotonic()) <= 4.1
+
+
+def test_a_node_has_a_bound_on_all_its_subscriptions():
+    world = World(node_subscriptions_max=2)
+    first, second = world.client(), world.client()
+    world.subscribed(first)
+    second.take(messages.ClientSubscribe(2, "good", "csbv", False, 60.0))
+    (answer,) = first.take(messages.ClientSubscribe(3, "good", "csbv", False, 60.0))
+    assert (answer.code, answer.retry_after) == ("busy", 60)
+    assert "node_subscriptions_max" in answer.text
+    world.work.pop().close()
 
 
 def test_the_level_asked_for_reaches_the_peer_and_others_are_refused():
