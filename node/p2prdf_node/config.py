@@ -93,6 +93,10 @@ class NodeConfig:
     """Solutions of one subscription on their way from its home to its client, not yet acknowledged."""
     answers_pending_max: int = 1_000_000
     """Solutions the home keeps for one subscription; the oldest go beyond, and the gap is told."""
+    retention_bytes: int = 512 << 20
+    """Text of solutions, about, that the home keeps for one subscription; the oldest go beyond, and the gap is told."""
+    retention_seconds: float = 7 * 86_400.0
+    """How long the home keeps solutions that are not acknowledged; then they go, and the gap is told."""
     rows_under_way_max: int = 262_144
     """Triples published here and not yet at their owners; publications wait beyond."""
     triples_max: int = 200_000_000

@@ -185,6 +185,8 @@ class Daemon:
             roles=config.roles,
             answers_window=config.answers_window,
             answers_pending_max=config.answers_pending_max,
+            answers_pending_characters_max=config.retention_bytes,
+            answers_age_seconds=config.retention_seconds,
             rows_under_way_max=config.rows_under_way_max,
             triples_max=config.triples_max,
             clock_skew_seconds=config.clock_skew_seconds,

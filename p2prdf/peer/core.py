@@ -514,6 +514,8 @@ class Peer:
             "subscriptions_here": self._entry.subscriptions,
             "answers": home.answers,
             "answers_repeated": home.repeated,
+            "answers_held": sum(len(each.log) for each in home.subscriptions.values()),
+            "answers_dropped": sum(each.log.dropped_total for each in home.subscriptions.values()),
             "published": self._entry.published,
             "publications_open": self._entry.publications_open,
             "sent": exchange.sent,
