@@ -19,6 +19,7 @@ from p2prdf.errors import (
     Busy,
     DataRefused,
     LocalProtocolError,
+    NodeLeaving,
     P2PRDFError,
     QueryRefused,
     RemoteProtocolError,
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from p2prdf.client import connect
 
 __all__ = [
-    "Busy", "DataRefused", "LocalProtocolError", "P2PRDFError", "QueryRefused", "RemoteProtocolError",
-    "SubscriptionGone", "TokenRefused", "Unavailable", "connect",
+    "Busy", "DataRefused", "LocalProtocolError", "NodeLeaving", "P2PRDFError", "QueryRefused",
+    "RemoteProtocolError", "SubscriptionGone", "TokenRefused", "Unavailable", "connect",
 ]  # fmt: skip
 
 

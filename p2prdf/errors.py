@@ -11,6 +11,7 @@
     ├── RemoteProtocolError       a peer or client sent what the protocol forbids
     ├── Busy                      a bound is reached; try again after ``retry_after`` seconds
     └── Unavailable               a node cannot be reached or left the conversation
+        └── NodeLeaving           a node is about to stop: go on at another one
 
 A message always names the input and the reason.  ``code`` is the stable name that travels
 on the wire and in ``--json`` output.
@@ -24,6 +25,7 @@ __all__ = [
     "Busy",
     "DataRefused",
     "LocalProtocolError",
+    "NodeLeaving",
     "P2PRDFError",
     "QueryRefused",
     "RemoteProtocolError",
@@ -102,6 +104,7 @@ class Busy(P2PRDFError):
     code = "busy"
 
     def __init__(self, reason: str, *, retry_after: float = 1.0):
+        self.reason = reason
         self.retry_after = retry_after
         super().__init__(f"{reason} (try again in {retry_after:g} s)")
 
@@ -112,22 +115,35 @@ class Unavailable(P2PRDFError):
     code = "unavailable"
 
 
+class NodeLeaving(Unavailable):
+    """A node was told to stop and takes nothing new; others go on, and subscriptions can be attached there."""
+
+    code = "leaving"
+
+    def __init__(self, reason: str = "the node was told to stop: go on at another one"):
+        super().__init__(reason)
+
+
 _BY_CODE: dict[str, type[P2PRDFError]] = {
     kind.code: kind
-    for kind in (P2PRDFError, LocalProtocolError, SubscriptionGone, TokenRefused, RemoteProtocolError, Unavailable)
-}
+    for kind in (
+        P2PRDFError, LocalProtocolError, SubscriptionGone, TokenRefused, RemoteProtocolError, Unavailable, NodeLeaving,
+    )
+}  # fmt: skip
 
 
 _AGAIN = re.compile(r"(.*) \(try again in ([0-9.e+-]+) s\)", re.DOTALL)
 
 
-def error_from_code(code: str, text: str) -> P2PRDFError:
-    """Rebuild an error that travelled as its code and text."""
+def error_from_code(code: str, text: str, retry_after: float = 0.0) -> P2PRDFError:
+    """Rebuild an error that travelled as its code and text; ``retry_after`` is that of Busy, 0 if the text says it."""
     if code == QueryRefused.code:
         return QueryRefused(text)
     if code == DataRefused.code:
         return DataRefused(text)
     if code == Busy.code:
+        if retry_after > 0:
+            return Busy(text, retry_after=retry_after)
         told = _AGAIN.fullmatch(text)
         return Busy(told[1], retry_after=float(told[2])) if told else Busy(text)
     return _BY_CODE.get(code, P2PRDFError)(text)

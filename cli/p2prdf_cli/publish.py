@@ -34,6 +34,13 @@ class SyntaxName(enum.StrEnum):
     ttl = "ttl"
 
 
+class Level(enum.StrEnum):
+    """When a publication is acknowledged."""
+
+    indexed = "indexed"
+    accepted = "accepted"
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(epilog=EXIT_CODES_HELP)(publish)
@@ -59,12 +66,17 @@ def publish(
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Forget progress; publish from the start.")] = False,
     reconnect: Reconnect = RECONNECT_DEFAULT,
+    ack: Annotated[
+        Level, typer.Option(help="What counts as done: indexed everywhere, or kept by nodes that will see to it.")
+    ] = Level.indexed,
     as_json: Json = False,
 ) -> None:
     """Publish RDF; done when every node that must index it holds it.
 
-    When the node goes away, another one is sent the rest. Interrupted, or
-    killed? Run the same command again: it goes on after what was
+    When the node goes away, another one is sent the rest. With --ack
+    accepted, done when enough nodes keep it, who will see to it.
+
+    Interrupted, or killed? Run the same command again: it goes on after what was
     acknowledged, and nothing counts twice. Malformed lines are skipped and
     told; with --strict they end the command with exit code 4.
 
@@ -74,7 +86,8 @@ def publish(
       p2prdf publish one.ttl two.nq --peer 127.0.0.1:7401
       zcat dump.nt.gz | p2prdf publish -
     """
-    settings = _Settings(strict, syntax.value if syntax else None, base, state, restart, reconnect, as_json)
+    named = syntax.value if syntax else None
+    settings = _Settings(strict, named, base, state, restart, reconnect, as_json, ack.value)
     run(_publish_all(files, peer, settings))
 
 
@@ -87,6 +100,7 @@ class _Settings:
     restart: bool
     reconnect_seconds: float
     as_json: bool
+    ack: str
 
 
 async def _publish_all(files: list[str], peer: str, settings: _Settings) -> None:
@@ -142,7 +156,8 @@ class _Publication:
 
         try:
             await self._client.publish(
-                self._feeder, publisher=entry.publisher, first_event=entry.statements, on_progress=progress
+                self._feeder, publisher=entry.publisher, first_event=entry.statements, on_progress=progress,
+                acknowledge=self._settings.ack,
             )
         finally:
             self._note(latest, now=True)

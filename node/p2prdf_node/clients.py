@@ -5,8 +5,9 @@ peer numbers those of all clients: the map between them lives here.
 
 *Publications.*  At most ``publications_max`` of one client are under way; beyond that the node stops
 reading from it, so a fast publisher waits in its own TCP stack.  A publication is given to the peer
-when the peer has room (``peer.busy``), one client after the other in turn; what does not find room
-within ``admission_seconds`` is refused as busy.  Nothing is refused after it was given to the peer.
+when the peer has room (``peer.busy_reason``) and its client has not used up its quota (:mod:`p2prdf_node.quota`), one
+client after the other in turn; what does not get in within ``admission_seconds`` is refused as busy, with the reason
+and when to try again.  Nothing is refused after it was given to the peer.
 
 *Solutions.*  The credit runs from end to end.  The home of a subscription keeps a log of what its
 client has not acknowledged, and lets ``answers_window`` solutions out at a time; this node passes them
@@ -16,6 +17,9 @@ replicas know.  A subscriber that does not read therefore costs this node one wi
 its home the log's bound, and others nothing.  When the log's bound is reached, the oldest solutions go,
 and the subscriber is told how many (``lost``).
 
+A node that is told to stop refuses what is new as *leaving*.  A client that waits for the outcome of something gets
+it.  Then (the others at once) it is told that the node leaves, and its connection is closed: it goes on elsewhere.
+
 A client that misbehaves gets a ClientError with request 0 and is closed.  When it is gone its
 subscriptions are detached: they live on for their lease and can be attached at any node.
 """
@@ -23,11 +27,12 @@ subscriptions are detached: they live on for their lease and can be attached at 
 from __future__ import annotations
 
 import secrets
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from p2prdf.errors import P2PRDFError, Unavailable
+from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, Unavailable
 from p2prdf.wire import contract
 from p2prdf_node.session import ClientSession, Pending
 from p2prdf_node.term_check import TermCheck
@@ -42,7 +47,6 @@ __all__ = ["Clients"]
 
 TURN_ROWS: Final = 8192
 """Triples of clients that one turn takes in; each may mean seven rows to index."""
-
 Spawn = Callable[[Coroutine[Any, Any, None], str], object]
 
 
@@ -50,8 +54,9 @@ class Clients:
     """The client sessions of a node, and the requests they have under way at the peer.
 
     ``submit`` gives a request to the peer, ``schedule`` asks for a turn (and so for :meth:`admit`),
-    ``busy`` tells whether the peer wants no publication now, ``refusal`` why nothing new can be taken at all,
+    ``busy`` tells why the peer wants no publication now, if so, ``refusal`` why nothing new can be taken at all,
     ``status`` makes the text of a status reply, ``others`` some nodes for a client to turn to if this one fails.
+    ``short`` tells whether nodes are missing, so that nothing would be done.
     """
 
     def __init__(
@@ -63,16 +68,16 @@ class Clients:
         *,
         submit: Callable[[contract.Request], None],
         schedule: Callable[[], None],
-        busy: Callable[[], bool],
+        busy: Callable[[], Busy | None],
         refusal: Callable[[], str | None],
         status: Callable[[], str],
         spawn: Spawn,
         others: Callable[[], tuple[Contact, ...]] = tuple,
+        short: Callable[[], bool] = lambda: False,
     ):
         self.config, self.own, self.parser = config, own, parser
         self.submit, self.schedule, self.busy, self.status, self.spawn = submit, schedule, busy, status, spawn
-        self.refusal = refusal
-        self.others = others
+        self.refusal, self.others, self.short = refusal, others, short
         self.terms = TermCheck(dictionary)
         self.sessions: dict[ClientSession, None] = {}
         self.counts: Counter[str] = Counter()
@@ -94,6 +99,11 @@ class Clients:
                 pending.session.failed(pending, error.code, str(error))
 
     @property
+    def subscriptions(self) -> int:
+        """Subscriptions that are delivered here, or will be."""
+        return len(self._deliveries) + sum(session.subscribing for session in self.sessions)
+
+    @property
     def publications_under_way(self) -> int:
         """Publications that are not yet acknowledged."""
         return sum(session.under_way for session in self.sessions)
@@ -103,7 +113,8 @@ class Clients:
 
         One turn takes about ``TURN_ROWS`` triples, so that it stays short; ``schedule`` asks for another.
         """
-        waiting = [session for session in self.sessions if session.held]
+        now = time.monotonic()
+        waiting = [session for session in self.sessions if session.held and not session.quota_wait(now)]
         rows = 0
         while waiting and not self.busy():
             if rows >= TURN_ROWS:
@@ -111,23 +122,33 @@ class Clients:
                 return
             for session in waiting:
                 rows += session.admit_one()
-            waiting = [session for session in waiting if session.held]
+            waiting = [session for session in waiting if session.held and not session.quota_wait(now)]
 
     def sweep(self, now: float) -> None:
         """Do what is due at monotonic time ``now``; called once a second or so."""
         self.admit()
         for session in list(self.sessions):
-            session.refuse_held(now - self.config.admission_seconds)
+            session.refuse_held(now)
 
     def stop(self) -> None:
         """Take no new requests; what is under way goes on."""
         self.stopping = True
 
-    def close(self, reason: str) -> None:
+    def part(self) -> bool:
+        """Send those away who wait for nothing; return whether these were all."""
+        waiting = {pending.session for pending in self._pending.values() if pending.kind != "acknowledge"}
+        staying = False
+        for session in list(self.sessions):
+            if session in waiting or session.waits:
+                staying = True
+            else:
+                session.dismiss(NodeLeaving())
+        return not staying
+
+    def close(self, reason: P2PRDFError) -> None:
         """Tell all clients why, and close their connections."""
         for session in list(self.sessions):
-            session.error(0, Unavailable.code, reason)
-            session.connection.close()
+            session.dismiss(reason)
 
     def summary(self) -> dict[str, Any]:
         """Return counts for people and monitoring."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import ipaddress
+import math
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -80,12 +81,22 @@ class NodeConfig:
     """Publications of one client under way; reading from it stops beyond."""
     subscriptions_max: int = 16_384
     """Subscriptions delivered to one client; more are refused as busy."""
+    node_subscriptions_max: int = 262_144
+    """Subscriptions delivered by this node to all its clients; more are refused as busy."""
+    publish_triples_per_second: float = math.inf
+    """Triples one client (a connection) may publish; what is beyond waits, then is refused as busy."""
+    publish_bytes_per_second: float = math.inf
+    """Bytes one client may send while it publishes; what is beyond waits, then is refused as busy."""
     queries_pending_max: int = 1024
     """Queries of all clients waiting for the parser; more are refused as busy."""
     answers_window: int = 16_384
     """Solutions of one subscription on their way from its home to its client, not yet acknowledged."""
     answers_pending_max: int = 1_000_000
     """Solutions the home keeps for one subscription; the oldest go beyond, and the gap is told."""
+    retention_bytes: int = 512 << 20
+    """Text of solutions, about, that the home keeps for one subscription; the oldest go beyond, and the gap is told."""
+    retention_seconds: float = 7 * 86_400.0
+    """How long the home keeps solutions that are not acknowledged; then they go, and the gap is told."""
     rows_under_way_max: int = 262_144
     """Triples published here and not yet at their owners; publications wait beyond."""
     triples_max: int = 200_000_000
@@ -121,8 +132,8 @@ class NodeConfig:
     """Deadline for parsing one query."""
     admission_seconds: float = 2.0
     """How long a publication waits for the peer to be less busy before it is refused as busy."""
-    drain_seconds: float = 5.0
-    """How long a stopping node goes on delivering what it has accepted."""
+    drain_seconds: float = 20.0
+    """How long a node that is told to stop takes at most to finish what it has accepted and to hand over its copies."""
 
     ping_seconds: float = 0.5
     ping_timeout_seconds: float = 0.25
@@ -187,7 +198,8 @@ class NodeConfig:
             raise LocalProtocolError(f"setting ordinal: {self.ordinal} is not between 0 and {ORDINALS - 1}")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.name != "ordinal" and isinstance(value, int | float) and not 0 < value < 1e12:
+            unlimited = value == math.inf and field.name.endswith("_per_second")
+            if field.name != "ordinal" and isinstance(value, int | float) and not (0 < value < 1e12 or unlimited):
                 raise LocalProtocolError(f"setting {field.name}: {value!r} is not a positive number in range")
         if self.secret and len(self.secret) < _SECRET_BYTES_MIN:
             raise LocalProtocolError(

@@ -97,6 +97,8 @@ class Connection(asyncio.Protocol):
         self.trusted = False
         """Whether a confirmed peer speaks: then its digests of terms are taken at their word."""
         self.moved_at = 0.0
+        self.received = 0
+        """Bytes that have come in."""
         self._connections = connections
         self._codec = codec
         self._reader = FrameReader()
@@ -187,14 +189,14 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=WRITE_BYTES_HIGH)
         _keep_alive(transport.get_extra_info("socket"))
         if len(self._connections.open) >= self._connections.connections_max:
-            self._connections.refuse(self, Busy("too many connections"))
-            self.abort()
+            self.refuse(Busy(f"this node has {len(self._connections.open)} connections (setting connections_max)"))
             return
         self._connections.open.add(self)
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes."""
         self.moved_at = time.monotonic()
+        self.received += len(data)
         try:
             bodies = self._reader.feed(data)
         except P2PRDFError as error:

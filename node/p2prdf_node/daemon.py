@@ -6,10 +6,14 @@
                                             Peer
 
 One task group owns every task.  A task that serves one request and fails unexpectedly is logged and
-costs that request; one the node cannot live without ends the node.  On SIGTERM or SIGINT the node
-takes nothing new, delivers what it has accepted (within ``drain_seconds``), commits what waits for the disk,
-tells its neighbours that it goes, and exits with 0; a second signal stops it at once.  When its disk
-fails it ends at once with 1, for it can promise nothing any more.
+costs that request; one the node cannot live without ends the node.  When its disk fails it ends at once with 1,
+for it can promise nothing any more.
+
+On SIGTERM or SIGINT the node *leaves*, within ``drain_seconds``: it takes nothing new of clients, finishes what it has
+accepted, and sends its clients elsewhere; then it gives other nodes the copies they are to keep when it is gone,
+while it is still a member, answers peers and keeps what they send.  Only then it commits what waits for the disk,
+tells everybody that it has left, and exits with 0.  A second signal skips the waiting.  What it has on its disk stays
+there: if it comes back, it only needs what it has missed.
 
 Python's cyclic garbage collector walks over everything that lives, again and again, and a node's
 tables live long: left at its defaults it costs four fifths of the throughput.  So what start-up has
@@ -39,12 +43,12 @@ import structlog
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS
-from p2prdf.errors import LocalProtocolError, P2PRDFError, RemoteProtocolError
+from p2prdf.errors import Busy, LocalProtocolError, NodeLeaving, P2PRDFError, RemoteProtocolError, Unavailable
 from p2prdf.peer import Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.codec import FrameCodec
 from p2prdf.wire.contract import ContactLost, ContactSeen
-from p2prdf.wire.messages import ClientError, ClientHello, Contact, PeerHello
+from p2prdf.wire.messages import ClientHello, Contact, PeerHello
 from p2prdf_node.chord_membership import ChordMembership
 from p2prdf_node.clients import Clients
 from p2prdf_node.config import NodeConfig, format_address, split_address
@@ -58,7 +62,7 @@ from p2prdf_node.membership import Membership
 from p2prdf_node.parsing import QueryParser
 from p2prdf_node.records import Records
 from p2prdf_node.segment import Files
-from p2prdf_node.session import ClientSession
+from p2prdf_node.session import ClientSession, client_error
 from p2prdf_node.storage import DirectoryLock, Storage, write_durably
 from p2prdf_node.swim_membership import SwimMembership
 from p2prdf_node.transport import Links, PeerInlet, bind_pair
@@ -125,7 +129,7 @@ class Daemon:
         self._frozen = 0
         self._server: asyncio.Server | None = None
         self._lock: DirectoryLock | None = None
-        self._stop_reason = "the node is stopping"
+        self._stop_reason: P2PRDFError = NodeLeaving()
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -160,7 +164,7 @@ class Daemon:
         return 1 if self._failed else 0
 
     def stop(self) -> None:
-        """Ask the node to stop; a second call makes it stop without delivering what it has accepted."""
+        """Ask the node to leave; a second call makes it stop without finishing or handing over anything."""
         self._hurry = self._stop.is_set()
         self._stop.set()
 
@@ -183,6 +187,8 @@ class Daemon:
             roles=config.roles,
             answers_window=config.answers_window,
             answers_pending_max=config.answers_pending_max,
+            answers_pending_characters_max=config.retention_bytes,
+            answers_age_seconds=config.retention_seconds,
             rows_under_way_max=config.rows_under_way_max,
             triples_max=config.triples_max,
             clock_skew_seconds=config.clock_skew_seconds,
@@ -209,9 +215,9 @@ class Daemon:
         )
         self.clients = Clients(
             config, self.contact, self.parser, dictionary, submit=self.driver.submit,
-            schedule=self.driver.schedule, busy=lambda: peer.busy or self.driver.journal.full,
+            schedule=self.driver.schedule, busy=self._busy,
             refusal=lambda: self.driver.journal.refusal or self.membership.fenced,
-            status=self._status_text, spawn=self.spawn, others=self._others,
+            status=self._status_text, spawn=self.spawn, others=self._others, short=lambda: peer.short_of_peers,
         )  # fmt: skip
         self.driver.connect(self.links, self.clients, self.membership, disk_failed=self._disk_failed)
         self.driver.restore()
@@ -222,6 +228,11 @@ class Daemon:
         """Return some other nodes, drawn at random, so that this one's clients spread over all when it fails."""
         known = self.membership.contacts()
         return tuple(random.sample(known, min(len(known), OTHERS_TOLD)))
+    def _busy(self) -> Busy | None:
+        """Tell why no publication can be taken now."""
+        if self.driver.journal.full:
+            return Busy("too much waits for this node's disk (setting queued_bytes_max)")
+        return self.driver.peer.busy_reason
 
     def _members(self, claim: tuple[bytes, str, int], clock: Clock) -> Members:
         """Return the overlay as the settings want it."""
@@ -245,16 +256,23 @@ class Daemon:
 
     async def _shut_down(self) -> None:
         log.info("node_stopping")
-        assert self._server is not None
-        self._server.close()
+        began = time.monotonic()
         self.clients.stop()
         self.links.flush()
-        deadline = time.monotonic() + self.config.drain_seconds
-        while time.monotonic() < deadline and not self._drained() and not self._hurry:
-            await asyncio.sleep(POLL_SECONDS)
-        log.info("node_drained", complete=self._drained())
+        # Publications may wait for a peer that is gone as well: half of the time is for the copies.
+        finished = await self._wait_for(self._finished, began + self.config.drain_seconds / 2)
+        if self.config.replicas > 1:
+            self.driver.leave()
+        left = await self._wait_for(self._handed_over, began + self.config.drain_seconds)
+        finished = self._finished()
+        log.info(
+            "node_drained", complete=finished and left, publications_open=self.driver.peer.publications_open,
+            handed_over=left, seconds=round(time.monotonic() - began, 3),
+        )  # fmt: skip
         await self.driver.journal.settle()
         self.links.flush()
+        assert self._server is not None
+        self._server.close()
         self.clients.close(self._stop_reason)
         self.links.close()
         self.membership.stop()
@@ -266,14 +284,30 @@ class Daemon:
         await self.driver.journal.close()
         self._cancel_tasks()
 
-    def _drained(self) -> bool:
-        under_way = self.clients.publications_under_way or self.links.waiting
-        return not under_way and self.driver.peer.quiet and self.driver.journal.idle
+    async def _wait_for(self, condition: Callable[[], bool], deadline: float) -> bool:
+        """Wait until a condition holds, and return whether it does: not if it cannot, or there is no time for it."""
+        while not condition():
+            alone = self.driver.peer.short_of_peers and not self.membership.contacts()
+            hopeless = alone or self.driver.journal.refusal is not None
+            if self._hurry or hopeless or time.monotonic() >= deadline:
+                return False
+            await asyncio.sleep(POLL_SECONDS)
+        return True
+
+    def _finished(self) -> bool:
+        """Send away the clients that wait for nothing; tell whether nobody does, and no publication is under way."""
+        return self.clients.part() and not self.driver.peer.publications_open
+
+    def _handed_over(self) -> bool:
+        """Tell whether this node may go: others have its copies or, without copies, all that is under way from here."""
+        if self.config.replicas > 1:
+            return self.driver.left
+        return self.driver.peer.quiet and self.driver.journal.idle and not self.links.waiting
 
     def _disk_failed(self) -> None:
         """End at once: what waits for the disk will never be kept, and nobody was told that it is."""
         self._failed = self._hurry = True
-        self._stop_reason = self.driver.journal.refusal or self._stop_reason
+        self._stop_reason = Unavailable(self.driver.journal.refusal or "the disk of this node failed")
         self._stop.set()
 
     def _unlock(self) -> None:
@@ -342,7 +376,9 @@ class Daemon:
         self._inlets[inlet] = inlet.sender.key
 
     def greet_client(self, connection: Connection, hello: ClientHello) -> None:
-        """Begin a client's session on a connection."""
+        """Begin a client's session on a connection.  Raises NodeLeaving."""
+        if self._stop.is_set():
+            raise NodeLeaving
         ClientSession(self.clients, connection, hello)
 
     def _inlet_gone(self, inlet: PeerInlet) -> None:
@@ -411,7 +447,7 @@ class _Greeter:
 
     def refused(self, connection: Connection, error: P2PRDFError) -> None:
         """Answer as to a client."""
-        connection.send([ClientError(0, error.code, str(error))])
+        connection.send([client_error(error)])
 
     def closed(self, reason: str) -> None:
         """Nobody to tell."""

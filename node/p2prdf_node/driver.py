@@ -80,6 +80,8 @@ class Driver:
         self._turn_rows = 0
         self._linger = 0.0
         self._held: list[Connection] = []
+        self.left = False
+        """Whether others have what they are to keep when this node is gone (:meth:`leave`)."""
 
     def connect(self, links: Links, clients: Clients, membership: Members, *, disk_failed: Callable[[], None]) -> None:
         """Say who carries out effects, and whom to tell when the disk fails for good."""
@@ -110,6 +112,10 @@ class Driver:
             connection.hold("turn")
             self._held.append(connection)
         self.schedule()
+
+    def leave(self) -> None:
+        """Have the peer hand over what others are to keep when it is gone; ``left`` tells when they have it."""
+        self.submit(contract.Leave(0))
 
     def _turn(self) -> None:
         self._turn_due = False
@@ -191,6 +197,8 @@ class Driver:
                 self._clients.notify(effect)
             case contract.Ended():
                 self._clients.ended(effect)
+            case contract.Completed(outcome=contract.Left()):
+                self.left = True
             case contract.Completed():
                 self._clients.completed(effect)
             case contract.FindOwner(key):

@@ -17,18 +17,21 @@ from p2prdf.errors import (
     Busy,
     DataRefused,
     LocalProtocolError,
+    NodeLeaving,
     P2PRDFError,
     RemoteProtocolError,
     Unavailable,
+    error_from_code,
 )
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.wire import contract, messages
+from p2prdf_node.quota import Bucket
 
 if TYPE_CHECKING:
     from p2prdf_node.clients import Clients
     from p2prdf_node.connection import Connection
 
-__all__ = ["ClientSession", "Pending"]
+__all__ = ["ClientSession", "Pending", "client_error"]
 
 VERSION: Final = 2
 EVENTS_MAX: Final = (1 << 63) - 1
@@ -72,11 +75,17 @@ class ClientSession:
         self.connection = connection
         self.held: deque[tuple[float, messages.ClientPublish]] = deque()
         self.under_way = 0
+        self.subscribing = 0
+        """Subscriptions that are being opened."""
         self._clients = clients
         self._config = clients.config
         self._deliveries: dict[int, _Delivery] = {}
-        self._subscribing = 0
+        now = time.monotonic()
+        self._triples = Bucket(clients.config.publish_triples_per_second, now)
+        self._bytes = Bucket(clients.config.publish_bytes_per_second, now)
+        self._received = connection.received
         self._room = True
+        self._dismissed = False
         clients.sessions[self] = None
         connection.handler = self
         welcome = messages.ClientWelcome(clients.own, self._config.publications_max, VERSION, clients.others())
@@ -87,10 +96,22 @@ class ClientSession:
         """Solutions that wait until this client takes some."""
         return sum(len(n.identity) for delivery in self._deliveries.values() for n in delivery.waiting)
 
+    @property
+    def waits(self) -> bool:
+        """Whether this client waits for a publication to be taken, or for its query to be parsed."""
+        return bool(self.held or self.under_way or self.subscribing)
+
+    def dismiss(self, reason: P2PRDFError) -> None:
+        """Tell the client why its connection is closed, once, and close it."""
+        if not self._dismissed:
+            self._dismissed = True
+            self.error(0, reason.code, str(reason))
+            self.connection.close()
+
     def error(self, request: int, code: str, text: str) -> None:
         """Tell the client that a request failed."""
         self._clients.counts[f"errors_{code}"] += 1
-        self.connection.send([messages.ClientError(request, code, text)])
+        self.connection.send([client_error(error_from_code(code, text), request)])
 
     # --- Handler ---------------------------------------------------------------------------------
 
@@ -139,8 +160,12 @@ class ClientSession:
         self._clients.terms.check(message.s, message.p, message.o)
         if len(message) == 0:
             raise DataRefused("a publication without triples")
+        if message.level not in messages.LEVELS:
+            raise LocalProtocolError(f"level {message.level!r} is neither {' nor '.join(messages.LEVELS)}")
         if message.first_event > EVENTS_MAX:
             raise DataRefused(f"event number {message.first_event} is more than {EVENTS_MAX}")
+        self._bytes.take(self.connection.received - self._received)
+        self._received = self.connection.received
         self.held.append((time.monotonic(), message))
         self._clients.schedule()
         self._credit()
@@ -154,22 +179,36 @@ class ClientSession:
     def admit_one(self) -> int:
         """Give the first waiting publication to the peer; return its number of triples."""
         _, m = self.held.popleft()
+        self._triples.take(len(m))
         self.under_way += 1
         self._clients.counts["publications"] += 1
         self._clients.counts["triples"] += len(m)
         self._clients.ask(
             Pending(self, m.request, "publish"),
-            lambda number: contract.Publish(number, m.publisher, m.first_event, m.s, m.p, m.o),
+            lambda number: contract.Publish(number, m.publisher, m.first_event, m.s, m.p, m.o, m.level),
         )
         return len(m)
 
-    def refuse_held(self, before: float) -> None:
-        """Refuse the publications that wait since before monotonic time ``before``."""
-        while self.held and self.held[0][0] < before:
+    def quota_wait(self, now: float) -> float:
+        """Return the seconds until this client may publish again: 0 if it may now."""
+        return max(self._triples.wait(now), self._bytes.wait(now))
+
+    def refuse_held(self, now: float) -> None:
+        """Refuse the publications that wait for too long at monotonic time ``now``."""
+        while self.held and self.held[0][0] < now - self._config.admission_seconds:
             _, message = self.held.popleft()
-            reason = self._clients.refusal() or "the node has no room for publications now"
-            self.error(message.request, Busy.code, reason)
+            busy = self._why_held(now)
+            self.error(message.request, busy.code, str(busy))
             self._credit()
+
+    def _why_held(self, now: float) -> Busy:
+        if (refusal := self._clients.refusal()) is not None:
+            return Busy(refusal)
+        if (busy := self._clients.busy()) is not None:
+            return busy
+        if (wait := self.quota_wait(now)) > 0:
+            return Busy("this client has used up its quota (publish_..._per_second)", retry_after=round(wait, 3))
+        return Busy("the node has no room for publications now")
 
     # --- subscriptions ---------------------------------------------------------------------------
 
@@ -181,7 +220,9 @@ class ClientSession:
         if not 0 < message.lease_seconds <= lease_max:
             raise LocalProtocolError(f"a lease of {message.lease_seconds} s is not within {lease_max:g} s")
         self._refuse_when_full()
-        self._subscribing += 1
+        if self._clients.short() and (busy := self._clients.busy()) is not None:
+            raise busy  # it would wait for the nodes that are missing
+        self.subscribing += 1
         self._clients.spawn(self._parse_and_subscribe(message), "subscribe")
 
     async def _parse_and_subscribe(self, message: messages.ClientSubscribe) -> None:
@@ -191,7 +232,7 @@ class ClientSession:
             self.failed(Pending(self, message.request, "subscribe"), error.code, str(error))
             return
         if self not in self._clients.sessions:
-            self._subscribing -= 1
+            self.subscribing -= 1
             return
         self._clients.ask(
             Pending(self, message.request, "subscribe", query.names),
@@ -262,7 +303,7 @@ class ClientSession:
                 self.connection.send([messages.ClientPublished(request, stamp)])
                 self._credit()
             case contract.Subscribed(subscription, since, order):
-                self._subscribing -= 1
+                self.subscribing -= 1
                 self._begin(subscription, live=True)
                 self.connection.send(
                     [messages.ClientSubscribed(request, subscription, since, pending.names, order)]
@@ -288,7 +329,7 @@ class ClientSession:
         if pending.kind == "publish":
             self.under_way -= 1
         elif pending.kind == "subscribe":
-            self._subscribing -= 1
+            self.subscribing -= 1
         elif pending.kind == "attach":
             self._end(pending.subscription)
         if self in self._clients.sessions:
@@ -304,12 +345,16 @@ class ClientSession:
         self._clients.forget(subscription, self)
 
     def _refuse_when_full(self) -> None:
-        if len(self._deliveries) + self._subscribing >= self._config.subscriptions_max:
-            raise Busy(f"this client has {len(self._deliveries)} subscriptions", retry_after=60)
+        if len(self._deliveries) + self.subscribing >= self._config.subscriptions_max:
+            text = f"this client has {len(self._deliveries)} subscriptions (setting subscriptions_max)"
+            raise Busy(text, retry_after=60)
+        if self._clients.subscriptions >= self._config.node_subscriptions_max:
+            text = f"this node delivers {self._clients.subscriptions} subscriptions (setting node_subscriptions_max)"
+            raise Busy(text, retry_after=60)
 
     def _refuse_new_work(self) -> None:
         if self._clients.stopping:
-            raise Unavailable("the node is stopping")
+            raise NodeLeaving
         if (refusal := self._clients.refusal()) is not None:
             raise Unavailable(refusal)
 
@@ -318,6 +363,13 @@ class ClientSession:
 
     def _status(self, message: messages.ClientStatus) -> None:
         self.connection.send([messages.ClientStatusReply(message.request, self._clients.status())])
+
+
+def client_error(error: P2PRDFError, request: int = 0) -> messages.ClientError:
+    """Return an error as a client is told it."""
+    if isinstance(error, Busy):
+        return messages.ClientError(request, error.code, error.reason, error.retry_after)
+    return messages.ClientError(request, error.code, str(error))
 
 
 def _subscribe_request(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from p2prdf.client.client import Client, connect
 from p2prdf.client.publishing import Progress
-from p2prdf.client.solutions import Batch, Solution
+from p2prdf.client.solutions import Batch, Gap, Solution
 from p2prdf.client.subscription import Subscription
 
-__all__ = ["Batch", "Client", "Progress", "Solution", "Subscription", "connect"]
+__all__ = ["Batch", "Client", "Gap", "Progress", "Solution", "Subscription", "connect"]

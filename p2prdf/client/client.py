@@ -136,15 +136,18 @@ class Client:
         publisher: int | None = None,
         first_event: int = 0,
         batch_triples: int = 1000,
+        acknowledge: str = messages.INDEXED,
         busy_seconds: float = 60.0,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> int:
-        """Publish triples; return their number when all of them are at their owners.
+        """Publish triples; return their number when all of them are acknowledged.
 
         ``triples``: (asynchronous) iterable of triples of canonical N-Triples terms, or of
         :class:`p2prdf.rdf.ntriples.TripleBatch`.  ``publisher`` and ``first_event`` number the
         publication events: to publish something again after a failure without it counting twice,
         give the same numbers again.  By default the publisher is a fresh random number.
+        ``acknowledge``: ``indexed``, when all of them are where queries find them; ``accepted``, as soon as enough
+        nodes (``copies_min``) keep them, who see to it that they will be.  What is asked for is never lowered.
         ``busy_seconds``: how long to go on trying at a node that is busy.
         ``on_progress`` is called as acknowledgements come in.
 
@@ -153,6 +156,8 @@ class Client:
         """
         if batch_triples < 1 or first_event < 0:
             raise LocalProtocolError("batch_triples must be positive, first_event must not be negative")
+        if acknowledge not in messages.LEVELS:
+            raise LocalProtocolError(f"level {acknowledge!r} is neither {' nor '.join(messages.LEVELS)}")
         async with self._publishing:
             work = Publisher(
                 self._sessions,
@@ -160,6 +165,7 @@ class Client:
                 first_event=first_event,
                 busy_seconds=busy_seconds,
                 on_progress=on_progress,
+                level=acknowledge,
             )
             return await work.run(triples, batch_triples)
 

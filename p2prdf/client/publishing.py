@@ -19,7 +19,7 @@ from p2prdf.client.sessions import Retry, Sessions
 from p2prdf.errors import Busy, DataRefused, Unavailable
 from p2prdf.rdf.dictionary import TermNames
 from p2prdf.rdf.ntriples import TripleBatch
-from p2prdf.wire.messages import ClientPublish
+from p2prdf.wire.messages import INDEXED, ClientPublish
 
 if TYPE_CHECKING:
     from p2prdf.client.session import Session
@@ -77,12 +77,14 @@ class Publisher:
         first_event: int,
         busy_seconds: float,
         on_progress: Callable[[Progress], None] | None,
+        level: str = INDEXED,
     ):
         self._sessions = sessions
         self._publisher = publisher
         self._next_event = first_event
         self._busy_seconds = busy_seconds
         self._on_progress = on_progress
+        self._level = level
         self._under_way: deque[_Piece] = deque()
         """In order; the first ``credit`` of them have been sent, or are to be."""
         self._credit = 1
@@ -128,7 +130,7 @@ class Publisher:
         terms = TermNames()
         s, p, o = terms.intern_all(piece.s), terms.intern_all(piece.p), terms.intern_all(piece.o)
         piece.answer = session.start(
-            lambda request: ClientPublish(request, self._publisher, piece.first_event, s, p, o), terms
+            lambda request: ClientPublish(request, self._publisher, piece.first_event, s, p, o, self._level), terms
         )
 
     async def _take_first(self) -> None:

@@ -165,7 +165,7 @@ class Session(asyncio.Protocol):
             raise RemoteProtocolError(f"the node sent {type(message).__name__}, which is not expected here")
 
     def _fail(self, message: messages.ClientError) -> None:
-        error = error_from_code(message.code, message.text)
+        error = error_from_code(message.code, message.text, message.retry_after)
         if message.request == 0:
             self._lose(error)
             return

@@ -322,7 +322,7 @@ class Retry:
         pause = _pause(self._tries)
         self._tries += 1
         if isinstance(error, Busy):
-            pause = max(pause, error.retry_after)
+            pause = max(pause, error.retry_after * random.uniform(1.0, 1.5))  # noqa: S311 - spreads load, guards nothing
             if pause > self._busy_left:
                 raise error
             self._busy_left -= pause

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 
 from p2prdf import hlc
 
-__all__ = ["Batch", "Solution"]
+__all__ = ["Batch", "Gap", "Solution"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Solutions that were dropped before they were taken: by their sequence numbers, both included."""
+
+    first: int
+    last: int
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
 
 
 class Solution(Mapping[str, str]):
@@ -49,6 +60,11 @@ class Solution(Mapping[str, str]):
         return f"<Solution {self.sequence} {bound}>"
 
     @property
+    def gap(self) -> Gap | None:
+        """What is missing right before this one; None if nothing is."""
+        return Gap(self.sequence - self.lost, self.sequence - 1) if self.lost else None
+
+    @property
     def terms(self) -> tuple[str, ...]:
         """The terms in the order of the query's projection."""
         return self._terms
@@ -83,6 +99,11 @@ class Batch:
     def last(self) -> int:
         """Sequence number of the last row."""
         return self.first + len(self.identities) - 1
+
+    @property
+    def gap(self) -> Gap | None:
+        """What is missing right before the first row; None if nothing is."""
+        return Gap(self.first - self.lost, self.first - 1) if self.lost else None
 
     @property
     def born(self) -> list[float]:

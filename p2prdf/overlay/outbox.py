@@ -13,6 +13,9 @@ that wait for the next one's window to have room, for ever.  Passed on, a messag
 with a window for each number of hops it only ever waits for messages of more hops than its own, and
 those of the most hops are passed on no further (as buffers by hop count keep packet networks from
 deadlock).  Few numbers of hops are in use at a time, so the windows of one receiver stay few.
+
+Offers and what is wanted of them have a window of their own as well: a peer that is about to be gone takes in nothing
+else any more, and they must not wait for the room that what it does not take in will never make.
 """
 
 from __future__ import annotations
@@ -20,10 +23,14 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from dataclasses import dataclass
+from typing import Final
 
-from p2prdf.wire.messages import Contact, Message
+from p2prdf.wire.messages import Contact, Message, Offer, Want
 
 __all__ = ["Outbox", "Transfer"]
+
+_OFFERS: Final = -1
+"""In place of the number of hops."""
 
 
 @dataclass(slots=True)
@@ -68,7 +75,7 @@ class Outbox:
     def put(self, to: Contact, message: Message, tokens: tuple[int, ...], now: float) -> Transfer | None:
         """Take a message in charge; return the transfer if it may be sent now."""
         self._next += 1
-        channel = (to.key, getattr(message, "hops", 0))
+        channel = (to.key, _OFFERS if isinstance(message, Offer | Want) else getattr(message, "hops", 0))
         transfer = Transfer(self._next, to, message, tokens, channel, now, self._retry)
         if channel in self._waiting or self._under_way.get(channel, 0) >= self._window:
             self._waiting.setdefault(channel, deque()).append(transfer)

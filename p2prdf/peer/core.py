@@ -28,7 +28,7 @@ from typing import Any, Protocol
 from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
 from p2prdf.continuous.home import subscription_home
-from p2prdf.errors import P2PRDFError, RemoteProtocolError, Unavailable
+from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, RemoteProtocolError
 from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
@@ -51,7 +51,11 @@ from p2prdf.wire.messages import Contact, Message, Parcel
 __all__ = ["Entropy", "Peer"]
 
 _EXPIRED_GROUPS_MAX = 10_000
-_WHILE_CLOSING = (messages.Acknowledge, messages.NotOwner, messages.Want)
+_FEWER_SECONDS = 5.0
+"""When to try again if nodes are missing; somebody has to start them."""
+_FULL_SECONDS = 60.0
+"""When to try again if a peer is full: not soon."""
+_WHILE_CLOSING = (messages.Acknowledge, messages.NotOwner, messages.Offer, messages.Want)
 """What a peer that leaves still takes in: all that its last offers need."""
 
 
@@ -121,7 +125,7 @@ class Peer:
         self._begin(now)
         match request:
             case contract.Publish() | contract.Subscribe() if self._repair.closing:
-                failed = contract.Failed(Unavailable.code, "this peer is leaving")
+                failed = contract.Failed(NodeLeaving.code, "this peer is leaving")
                 self._exchange.effects.append(contract.Completed(request.request, failed))
             case contract.Publish():
                 self._entry.publish(request)
@@ -199,12 +203,36 @@ class Peer:
 
     @property
     def busy(self) -> bool:
-        """Whether new publications should wait: too much is under way or stored, or too few peers are there."""
-        return (
-            self._entry.rows_open > self.config.rows_under_way_max
-            or self._tables.held > self.config.triples_max
-            or self._exchange.short_of_peers
-        )
+        """Whether new publications should wait."""
+        return self.busy_reason is not None
+
+    @property
+    def busy_reason(self) -> Busy | None:
+        """Why new publications should wait, and for how long about, or None: too much is under way or stored.
+
+        Or too few peers are there: nothing would be acknowledged.
+        """
+        if self._exchange.short_of_peers:
+            needed, copies = self._exchange.copies_needed, self._exchange.copies
+            text = f"only {copies} of the {needed} nodes are there that copies are needed at (setting copies_min)"
+            return Busy(text, retry_after=_FEWER_SECONDS)
+        if self._tables.held > self.config.triples_max:
+            text = f"this node holds more than {self.config.triples_max} triples and partial results"
+            return Busy(f"{text} (setting triples_max)", retry_after=_FULL_SECONDS)
+        if self._entry.rows_open > self.config.rows_under_way_max:
+            text = f"more than {self.config.rows_under_way_max} triples are on their way to their owners"
+            return Busy(f"{text} (setting rows_under_way_max)")
+        return None
+
+    @property
+    def publications_open(self) -> int:
+        """Publications of this peer that are not at all their owners yet, whatever their publishers were told."""
+        return self._entry.publications_open
+
+    @property
+    def short_of_peers(self) -> bool:
+        """Whether fewer peers are there than copies are needed: nothing is acknowledged meanwhile."""
+        return self._exchange.short_of_peers
 
     @property
     def roles(self) -> int:
@@ -487,6 +515,8 @@ class Peer:
             "subscriptions_here": self._entry.subscriptions,
             "answers": home.answers,
             "answers_repeated": home.repeated,
+            "answers_held": sum(len(each.log) for each in home.subscriptions.values()),
+            "answers_dropped": sum(each.log.dropped_total for each in home.subscriptions.values()),
             "published": self._entry.published,
             "publications_open": self._entry.publications_open,
             "sent": exchange.sent,

@@ -230,6 +230,8 @@ class Engine:
                 if self.roles is not None and batch.published:
                     self.roles.remember(batch)
                 self._exchange.clock = max(self._exchange.clock, youngest(batch))
+                if not union(batch.roles):
+                    return  # it is only kept
                 tables.add_triples(
                     batch.s, batch.p, batch.o, batch.time, batch.event, unmarked(batch.roles),
                     full(len(batch), 0, "uint32"),
@@ -253,11 +255,14 @@ class Engine:
                 message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, (), sender,
                 message.origin, message.published, message.began, message.complete,
             )  # fmt: skip
-            if message.view and message.view == self._exchange.view:
-                roles = union(message.roles)
-                if roles >> keys.MARK_SHIFT & 0xFF == 0 or self.hot.keeps_all(batch, roles):
-                    self._mine.append(batch)
-                    continue
+            roles = union(message.roles)
+            if not roles:
+                self.keep(batch)
+                continue
+            agreed = message.view and message.view == self._exchange.view
+            if agreed and (roles >> keys.MARK_SHIFT & 0xFF == 0 or self.hot.keeps_all(batch, roles)):
+                self._mine.append(batch)
+                continue
             if message.hops >= self._exchange.config.hops_allowed:
                 self._stray("triples", len(batch), sender)
                 batch.roles = _all_joined(batch.roles)
@@ -269,6 +274,10 @@ class Engine:
             else:
                 self._spread(batch, self.hot.accept)
             self._exchange.release(batch.tokens)
+
+    def keep(self, batch: TripleBatch) -> None:
+        """Keep triples that are indexed elsewhere until their publication is complete."""
+        self._note(batch)
 
     def _there_are_peers(self, batch: TripleBatch) -> None:
         self.route_triples(batch)

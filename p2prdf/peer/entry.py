@@ -1,8 +1,10 @@
 """The entry side of a peer: what its local application asks for.
 
 A publication is stamped here, once, and indexed at the owners of its keys; it is complete when
-all of them have taken it in.  A subscription is opened at its home and its solutions come back
-here, perhaps out of order or twice; within an epoch of its home they are put in order and handed on once.
+all of them have taken it in; its publisher may be told before (:mod:`p2prdf.peer.accepted`).
+
+A subscription is opened at its home and its solutions come back here, perhaps out of order or twice;
+within an epoch of its home they are put in order and handed on once.
 
 Epochs do not end each other here: whoever is home now may not be the one whose messages come last, and
 there is no telling which of two random numbers is the later one.  Each of the last few has a numbering of its
@@ -22,6 +24,7 @@ from p2prdf import keys
 from p2prdf.columns import Column, as_list
 from p2prdf.continuous.home import home_key, subscription_home
 from p2prdf.errors import SubscriptionGone, Unavailable
+from p2prdf.peer.accepted import accept
 from p2prdf.peer.batches import TripleBatch
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
@@ -46,6 +49,7 @@ from p2prdf.wire.contract import (
     Unsubscribed,
 )
 from p2prdf.wire.messages import (
+    ACCEPTED,
     AttachSubscription,
     CloseSubscription,
     Contact,
@@ -152,12 +156,19 @@ class Entry:
         self.publications_open += 1
         self.rows_open += count
         self._engine.roll_forward.begin(stamp)
+        acknowledged = False
+
+        def acknowledge() -> None:
+            nonlocal acknowledged
+            if not acknowledged:
+                acknowledged = True
+                self._complete(message.request, Published(stamp))
 
         def done() -> None:
             self._engine.roll_forward.end(stamp)
             self.publications_open -= 1
             self.rows_open -= count
-            self._complete(message.request, Published(stamp))
+            acknowledge()
 
         token = self._exchange.token(done, sparing=True)
         roles = self._roles()
@@ -177,6 +188,8 @@ class Entry:
                 self._exchange.own.key, roles, self._engine.roll_forward.began,
             )  # fmt: skip
             if roles:
+                if message.level == ACCEPTED:
+                    accept(self._exchange, self._engine, batch, acknowledge)
                 self._engine.route_triples(batch)
             elif self._engine.roles is not None:
                 self._engine.roles.remember(batch)  # if somebody waits after all, this peer has not heard of it

@@ -213,14 +213,14 @@ class Host:
                 self._end(subscription)
             else:  # whoever speaks for it knows whether it was renewed
                 self.home.renew(subscription, exchange.now)
-        if self._retention_at is None:
-            wait = max(1.0, exchange.config.answers_age_seconds * _RETENTION_PART)
-            self._retention_at = exchange.now + wait if self.home.subscriptions else None
-        elif exchange.now >= self._retention_at:
+        if self._retention_at is not None and exchange.now >= self._retention_at:
             self._retention_at = None
             self.home.ends.expire(exchange.now)
             for subscription in self.home.expire_answers(exchange.now, exchange.config.answers_age_seconds):
                 self._delivery.pump(subscription)
+        if self._retention_at is None and self.home.subscriptions:
+            wait = max(1.0, exchange.config.answers_age_seconds * _RETENTION_PART)
+            self._retention_at = exchange.now + wait
 
     @property
     def deadline(self) -> float | None:

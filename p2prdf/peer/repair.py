@@ -400,6 +400,10 @@ class Repair:
         if message.kind not in self._kinds:
             return
         offered = as_array(message.identities)
+        if self.closing:
+            if not message.asked and self._exchange.own.key < sender.key:
+                self._want(sender, message, offered, offered)
+            return
         if not message.asked:
             self._want(sender, message, offered, self._items(message.kind).identities)
             return
@@ -480,6 +484,9 @@ class Repair:
 
         That takes two rounds.  What comes during the first is taken in as ever; during the second, which is short,
         nothing is taken in any more (``closing``): what this peer acknowledged is then with others as well.
+
+        Of peers that leave at once, each would wait in its second round for all others.  So a peer that closes wants
+        nothing of what one with a higher key offers; that one goes, and then this one begins the round anew.
         """
         self._on_left = done
         self._offer_all()

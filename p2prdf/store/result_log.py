@@ -95,6 +95,8 @@ class ResultLog:
         self.early_max = early_max
         self.sent = 0
         """Number of the answer handed out last in this epoch, or told to be lost."""
+        self.dropped_total = 0
+        """Answers dropped here before they were acknowledged."""
         self.lost_total = 0
         """Answers told to be lost, in all epochs."""
         self._columns = columns
@@ -203,6 +205,7 @@ class ResultLog:
         places = self._marks.places(stretch.ordinals, _WAITING)[:count]
         ordinals = [stretch.ordinals[place] for place in places]
         self._held -= len(ordinals)
+        self.dropped_total += len(ordinals)
         self._to_tell += self._marks.move(ordinals, (Mark.PENDING,), Mark.LOST)
         self._marks.move(ordinals, (Mark.SENT,), Mark.DROPPED)
 

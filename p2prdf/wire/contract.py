@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from p2prdf.columns import Column
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
-from p2prdf.wire.messages import Contact, Message, Parcel
+from p2prdf.wire.messages import INDEXED, Contact, Message, Parcel
 
 __all__ = [
     "AcknowledgeAnswers", "Attach", "Attached", "Completed", "ContactLost", "ContactSeen", "Detach", "Effect",
@@ -25,9 +25,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Publish triples (columns of term identifiers); completed when all owners hold them.
+    """Publish triples (columns of term identifiers).
 
-    ``publisher`` and ``first_event`` number the events: row i is event ``first_event + i``.
+    ``publisher`` and ``first_event`` number the events: row i is event ``first_event + i``.  ``level`` says when it is
+    completed: ``indexed``, when all owners hold them; ``accepted``, when enough peers keep them, whichever, and will
+    see to it that the owners get them; if that cannot be had it is completed when they are indexed.
     """
 
     request: int
@@ -36,6 +38,7 @@ class Publish:
     s: Column
     p: Column
     o: Column
+    level: str = INDEXED
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,13 @@ IndexQuery (CSBV), Forward is FwdValuation (CQC) and FwdRewritten (CSBV).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from p2prdf.columns import Column
 from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 __all__ = [
+    "ACCEPTED", "INDEXED", "LEVELS",
     "Acknowledge", "Advertise", "Answers", "AskKnown", "AskLoad", "AskRoles", "AttachSubscription",
     "ClientAcknowledge", "ClientAttach", "ClientEnded", "ClientError", "ClientHello", "ClientMessage",
     "ClientPing", "ClientPong", "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus",
@@ -33,6 +34,12 @@ __all__ = [
     "RenewSubscriptions", "Rows", "SettledAnswers", "SubscriptionClosed", "SubscriptionOpened",
     "SubscriptionRefused", "Summary", "TellKnown", "TellLoad", "TellRoles", "Totals", "Want",
 ]  # fmt: skip
+
+
+INDEXED: Final = "indexed"
+ACCEPTED: Final = "accepted"
+LEVELS: Final = (INDEXED, ACCEPTED)
+"""When a publication is acknowledged (:class:`ClientPublish`)."""
 
 
 def _kind(kind: str) -> Any:
@@ -128,7 +135,8 @@ class IndexTriples:
     ``origin`` is the key of the peer where they were published (0: nobody waits for it any more, as when
     triples come by repair), ``published`` all roles they were published under; all that the origin published from
     the stamp ``began``, when its present life began, to ``complete`` is at its owners
-    (:mod:`p2prdf.peer.roll_forward`).
+    (:mod:`p2prdf.peer.roll_forward`).  Rows without any role are not indexed: the receiver only keeps them until
+    they are at their owners (:mod:`p2prdf.peer.accepted`).
     """
 
     s: Column = _terms()
@@ -709,7 +717,10 @@ class ClientWelcome:
 
 @dataclass(frozen=True, slots=True)
 class ClientPublish:
-    """Publish triples.  Events are numbered by the publisher: the same number again is the same event."""
+    """Publish triples.  Events are numbered by the publisher: the same number again is the same event.
+
+    ``level``: when to answer with ClientPublished, ``indexed`` or ``accepted``.
+    """
 
     request: int
     publisher: int
@@ -717,6 +728,7 @@ class ClientPublish:
     s: Column = _terms()
     p: Column = _terms()
     o: Column = _terms()
+    level: str = INDEXED
 
     def __len__(self) -> int:
         return len(self.s)
@@ -724,7 +736,7 @@ class ClientPublish:
 
 @dataclass(frozen=True, slots=True)
 class ClientPublished:
-    """All owners hold the triples of ``request``; ``time`` is their publication stamp."""
+    """The level that ``request`` asked for is reached, or more; ``time`` is the triples' publication stamp."""
 
     request: int
     time: int
@@ -850,11 +862,15 @@ class ClientStatusReply:
 
 @dataclass(frozen=True, slots=True)
 class ClientError:
-    """A request failed, or (request 0) the connection is about to be closed."""
+    """A request failed, or (request 0) the connection is about to be closed.
+
+    ``retry_after``: if the node is busy, after how many seconds it may have room; else 0.
+    """
 
     request: int
     code: str
     text: str
+    retry_after: float = 0.0
 
 
 ClientMessage = (

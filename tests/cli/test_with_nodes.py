@@ -119,7 +119,7 @@ def _triples(path: Path, name: str, count: int) -> Path:
 def test_what_is_published_reaches_who_asked(node: str, tmp_path: Path) -> None:
     subscriber = _Subscriber(QUERY % "reach", "--peer", node, "--json", "--count", "3")
     file = _triples(tmp_path / "data.nt", "reach", 3)
-    published = _run("publish", file, "--peer", node, "--state", tmp_path / "state", "--json")
+    published = _run("publish", file, "--peer", node, "--state", tmp_path / "state", "--ack", "accepted", "--json")
     assert published.returncode == 0, published.stderr
     report = json.loads(published.stdout)
     assert (report["triples"], report["bad_lines"], report["resumed_after"]) == (6, 0, 0)

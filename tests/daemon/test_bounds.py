@@ -6,6 +6,7 @@ import asyncio
 import time
 
 import p2prdf
+from p2prdf.client import Gap
 from p2prdf.columns import LISTS
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire import messages
@@ -128,3 +129,26 @@ async def test_status_tells_what_operators_ask(overlay, status):
     assert state["memory_bytes"] > 10_000_000
     assert state["peer"]["key"] == overlay[0].key
     assert {"links", "waiting"} <= set(state["transport"])
+
+
+async def test_an_absent_subscriber_is_told_what_has_become_too_old_and_publishers_notice_nothing(
+    launcher, until, status
+):
+    node = launcher.start(retention_seconds=1)
+    async with p2prdf.connect(node.address) as client:
+        subscription = await client.subscribe("SELECT ?o { ?s <urn:p> ?o }", lease_seconds=600, auto_acknowledge=False)
+        token = subscription.token()
+    async with p2prdf.connect(node.address) as client:
+        assert await client.publish((f"<urn:s{n}>", "<urn:p>", f'"{n}"') for n in range(100)) == 100
+
+        async def dropped():
+            return (await client.status())["peer"]["answers_dropped"] == 100
+
+        await until(dropped, seconds=30)
+        again = await client.attach(token, auto_acknowledge=False)
+        batches = again.batches()
+        batch = await asyncio.wait_for(anext(batches), 30)
+        assert (len(batch), batch.lost, batch.gap) == (0, 100, Gap(1, 100))
+        await client.publish([("<urn:s>", "<urn:p>", '"new"')])
+        batch = await asyncio.wait_for(anext(batches), 30)
+        assert (batch.first, batch.gap, batch.columns) == (101, None, (['"new"'],))

@@ -179,14 +179,15 @@ async def test_frames_that_never_end_and_connections_beyond_the_bound_are_closed
         stranger.writer.write(frame(ClientHello(2, "")))
         await stranger.reader.readexactly(4)
     async with Stranger(node) as one_too_many:
-        assert await one_too_many.last_words() == []
+        (told,) = await one_too_many.last_words()
+        assert (told.code, told.text) == ("busy", "this node has 5 connections (setting connections_max)")
     for stranger in strangers:
         await stranger.__aexit__()
 
     async def recovered():
         try:
             return await status(node)
-        except p2prdf.Unavailable:
+        except p2prdf.Busy:
             return None
 
     assert (await until(recovered))["connections"]["refused"]["busy"] >= 1

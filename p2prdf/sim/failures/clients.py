@@ -25,6 +25,7 @@ from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.oracle import Publication, Triple
 from p2prdf.wire import contract
 from p2prdf.wire.contract import Failed, Notify, Outcome, Published
+from p2prdf.wire.messages import ACCEPTED, INDEXED
 
 if TYPE_CHECKING:
     from p2prdf.sim.failures.world import FailingWorld
@@ -131,7 +132,10 @@ class Publisher(_AtSomePeer):
             s, p, o = (make(intern(terms), "uint32") for terms in zip(*publishing.triples, strict=True))
             number = world.request(
                 node,
-                lambda request: contract.Publish(request, publishing.publisher, publishing.first_event, s, p, o),
+                lambda request: contract.Publish(
+                    request, publishing.publisher, publishing.first_event, s, p, o,
+                    ACCEPTED if failures.accepted else INDEXED,
+                ),
                 _Attempt(self, publishing, publishing.attempts),
             )
             world.say(node, f"request {number}: events {publishing.first_event}.. attempt {publishing.attempts}")
@@ -147,7 +151,7 @@ class Publisher(_AtSomePeer):
             case Published(time):
                 publishing.stamps.append(time)
                 publishing.completed_at = self._world.now
-                if self._world.on_acknowledged is not None:
+                if self._world.on_acknowledged is not None and not self._world.failures.accepted:
                     self._world.on_acknowledged(publishing, time)
             case Failed():
                 publishing.failures.append(outcome)

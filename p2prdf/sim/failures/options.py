@@ -46,8 +46,9 @@ class Failures:
 
     ``patience_*``: how long a publisher waits before it publishes the same at another peer.
     ``publisher_crash_probability``: a publisher is gone for ever before it has heard whether
-    its publication was taken.  ``handle_seconds_max``: how long a subscriber takes to store answers
-    together with its token.  ``absent_*``: how long a crashed subscriber stays away.
+    its publication was taken.  ``accepted``: publishers are content when their publications are accepted (copies are
+    not counted at that moment then, and no disk should be lost).  ``handle_seconds_max``: how long a subscriber takes
+    to store answers together with its token.  ``absent_*``: how long a crashed subscriber stays away.
     """
 
     span_seconds: float = 12.0
@@ -81,6 +82,7 @@ class Failures:
     patience_min_seconds: float = 1.0
     patience_max_seconds: float = 4.0
     publisher_crash_probability: float = 0.1
+    accepted: bool = False
     handle_seconds_max: float = 0.2
     absent_min_seconds: float = 0.05
     absent_max_seconds: float = 3.0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import numpy as np
 import pytest
 
-from p2prdf.errors import LocalProtocolError, QueryRefused, RemoteProtocolError
+from p2prdf.errors import Busy, LocalProtocolError, QueryRefused, RemoteProtocolError
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.wire import contract, messages
@@ -27,6 +28,7 @@ class Wire:
     def __init__(self):
         self.sent = []
         self.holds = set()
+        self.received = 0
         self.address = "test"
         self.handler = None
 
@@ -65,7 +67,7 @@ class World:
 
     def __init__(self, **settings):
         self.requests = []
-        self.is_busy = False
+        self.is_busy = self.short = False
         self.refusal = None
         self.work = []
         self.turns_due = 0
@@ -73,10 +75,13 @@ class World:
         self.iri = self.terms.intern("<urn:a>")
         self.clients = Clients(
             NodeConfig(**settings), OWN, Parser(), self.terms, submit=self.requests.append,
-            schedule=self.schedule, busy=lambda: self.is_busy, refusal=lambda: self.refusal,
+            schedule=self.schedule, busy=self.busy, refusal=lambda: self.refusal, short=lambda: self.short,
             status=lambda: '{"fine": true}', spawn=lambda work, _: self.work.append(work),
             others=lambda: OTHERS,
         )  # fmt: skip
+
+    def busy(self):
+        return Busy("no room", retry_after=7) if self.is_busy else None
 
     def schedule(self):
         self.turns_due += 1
@@ -341,6 +346,75 @@ def test_an_attachment_that_fails_leaves_nothing_behind():
     assert world.clients.summary()["deliveries"] == 0
 
 
+def test_busy_is_told_with_its_reason_and_when_to_try_again():
+    world = World(admission_seconds=2)
+    world.is_busy = True
+    wire = world.client()
+    wire.take(world.publication(1))
+    before = list(wire.sent)
+    world.clients.sweep(time.monotonic() + 1)
+    assert wire.sent == before
+    world.clients.sweep(time.monotonic() + 3)
+    assert wire.sent[-1] == messages.ClientError(1, "busy", "no room", 7.0)
+    world.short = True
+    assert wire.take(messages.ClientSubscribe(2, "good", "csbv", False, 60.0)) == [
+        messages.ClientError(2, "busy", "no room", 7.0)
+    ]
+    world.short = False
+    assert wire.take(messages.ClientSubscribe(3, "good", "csbv", False, 60.0)) == []
+    world.work.pop().close()
+
+
+def test_who_has_used_up_its_quota_waits_and_others_do_not():
+    world = World(publish_triples_per_second=100)
+    greedy, modest = world.client(), world.client()
+    for request, rows in ((1, 3000), (2, 1)):
+        greedy.take(world.publication(request, rows))
+    modest.take(world.publication(3, 50))
+    world.turn()
+    assert [each.first_event for each in world.taken(contract.Publish)] == [100, 300]
+    world.clients.sweep(time.monotonic() + 10)
+    error = greedy.sent[-1]
+    assert (error.request, error.code) == (2, "busy")
+    assert "used up its quota" in error.text
+    assert error.retry_after > 0
+
+
+def test_bytes_are_counted_as_they_come_in():
+    world = World(publish_bytes_per_second=1000)
+    wire = world.client()
+    wire.received += 5000
+    wire.take(world.publication(1))
+    world.turn()
+    assert world.taken(contract.Publish) == []
+    (session,) = world.clients.sessions
+    assert 3 < session.quota_wait(time.monotonic()) <= 4.1
+
+
+def test_a_node_has_a_bound_on_all_its_subscriptions():
+    world = World(node_subscriptions_max=2)
+    first, second = world.client(), world.client()
+    world.subscribed(first)
+    second.take(messages.ClientSubscribe(2, "good", "csbv", False, 60.0))
+    (answer,) = first.take(messages.ClientSubscribe(3, "good", "csbv", False, 60.0))
+    assert (answer.code, answer.retry_after) == ("busy", 60)
+    assert "node_subscriptions_max" in answer.text
+    world.work.pop().close()
+
+
+def test_the_level_asked_for_reaches_the_peer_and_others_are_refused():
+    world = World()
+    wire = world.client()
+    column = np.full(1, world.iri, np.uint32)
+    wire.take(messages.ClientPublish(1, 7, 0, column, column, column, "accepted"))
+    wire.take(messages.ClientPublish(2, 7, 1, column, column, column))
+    (answer,) = wire.take(messages.ClientPublish(3, 7, 2, column, column, column, "hoped"))
+    assert (answer.request, answer.code) == (3, "local-protocol")
+    assert "'hoped' is neither indexed nor accepted" in answer.text
+    world.turn()
+    assert [each.level for each in world.taken(contract.Publish)] == ["accepted", "indexed"]
+
+
 def test_a_second_client_takes_a_subscription_over():
     world = World()
     first, second = world.client(), world.client()
@@ -377,10 +451,11 @@ def test_a_client_that_leaves_is_detached_and_what_it_never_heard_of_is_ended():
     assert world.clients.summary()["clients"] == 0
 
 
-def test_a_stopping_node_takes_no_new_requests_but_finishes_the_old():
+def test_a_node_that_leaves_takes_no_new_requests_and_finishes_the_old():
     world = World()
     wire = world.client()
     wire.take(world.publication(1))
+    world.turn()
     world.clients.stop()
     for message in (
         world.publication(2),
@@ -388,6 +463,35 @@ def test_a_stopping_node_takes_no_new_requests_but_finishes_the_old():
         messages.ClientAttach(2, 1, []),
     ):
         (answer,) = wire.take(message)
-        assert (answer.request, answer.code) == (2, "unavailable")
+        assert (answer.request, answer.code) == (2, "leaving")
+    assert not world.clients.part()
     world.complete(world.taken(contract.Publish)[0], contract.Published(5))
     assert wire.sent[-1] == messages.ClientPublished(1, 5)
+    assert world.clients.part()
+    assert (wire.sent[-1].request, wire.sent[-1].code) == (0, "leaving")
+    assert world.clients.summary()["clients"] == 0
+
+
+def test_whoever_waits_for_nothing_is_sent_away_at_once_and_the_others_when_they_are_answered():
+    world = World()
+    subscriber, subscribing, attaching, publisher = (world.client() for _ in range(4))
+    world.subscribed(subscriber)
+    subscriber.take(messages.ClientAcknowledge(9, 50, [1]))
+    subscribing.take(messages.ClientSubscribe(2, "good", "csbv", False, 60.0))
+    attaching.take(messages.ClientAttach(2, 60, []))
+    publisher.take(world.publication(3))
+    world.clients.stop()
+    assert not world.clients.part()
+    assert subscriber.sent[-1].code == "leaving"
+    assert world.taken(contract.Detach) == [contract.Detach(50)]
+    assert "leaving" not in [getattr(each, "code", "") for each in subscribing.sent + attaching.sent + publisher.sent]
+    world.complete(world.taken(contract.Attach)[0], contract.Attached(60, 0, ("x",), (0,)))
+    asyncio.run(world.work.pop())
+    world.complete(world.taken(contract.Subscribe)[0], contract.Subscribed(51, 1, (0,)))
+    assert isinstance(subscribing.sent[-1], messages.ClientSubscribed)
+    assert not world.clients.part()
+    assert attaching.sent[-1].code == subscribing.sent[-1].code == "leaving"
+    world.turn()
+    world.complete(world.taken(contract.Publish)[0], contract.Published(5))
+    assert world.clients.part()
+    assert publisher.sent[-1].code == "leaving"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from p2prdf.overlay.outbox import Outbox
-from p2prdf.wire.messages import AskRoles, Contact, KeepGroups
+from p2prdf.wire.messages import AskRoles, Contact, KeepGroups, Offer, Want
 
 HERE, THERE = Contact(1, "h", 1), Contact(2, "h", 2)
 
@@ -37,6 +37,15 @@ def test_a_window_per_receiver():
     assert [each.tokens for each in started] == [(2,)]
     _, started = outbox.acknowledge(HERE, [first.number], 1.0)
     assert [each.tokens for each in started] == [(3,)]
+
+
+def test_offers_do_not_wait_behind_what_a_leaving_peer_does_not_take_in():
+    outbox = Outbox(window=1)
+    outbox.put(HERE, AskRoles(), (), 0.0)
+    assert outbox.put(HERE, AskRoles(), (), 0.0) is None
+    assert outbox.put(HERE, Want(1, 16, False, [5]), (), 0.0) is not None
+    assert outbox.put(HERE, Offer(2, 16, False, False, [0], [5]), (), 0.0) is None  # a window of one
+    assert outbox.put(THERE, Offer(2, 16, False, False, [0], [5]), (), 0.0) is not None
 
 
 def test_of_a_channel_that_nobody_uses_nothing_stays():

@@ -144,6 +144,36 @@ def test_attaching_keeps_the_lease_that_was_asked_for(pair, lease):
     assert sum(int(each.status()["subscriptions_home"]) for each in pair.peers.values()) == 0
 
 
+def test_what_is_too_old_when_its_subscriber_comes_back_is_told_as_lost():
+    """Handed out or not; a quiet subscriber is told without waiting for the next answer."""
+    pair = Pair(answers_age_seconds=10.0)
+    outcome = pair.subscribe(LOW, lease_seconds=600.0)
+    pair.publish(LOW, *some(3))
+    pair.submit(LOW, Detach(outcome.subscription))
+    pair.publish(LOW, *some(4, 10))
+    assert pair.sequences() == [1, 2, 3]
+    pair.pass_time(30.0)
+    assert sum(int(each.status()["answers_dropped"]) for each in pair.peers.values()) == 7
+    assert sum(int(each.status()["answers_held"]) for each in pair.peers.values()) == 0
+    pair.notified.clear()
+    pair.submit(HIGH, Attach(50, outcome.subscription, pair.columns.column([])))
+    assert [(each.first, each.lost, len(each.identity)) for each in pair.notified] == [(8, 7, 0)]
+    pair.publish(LOW, *some(2, 20))
+    assert pair.sequences() == [8, 9]
+
+
+def test_more_text_than_is_kept_is_told_as_lost():
+    pair = Pair(answers_pending_characters_max=3000)
+    outcome = pair.subscribe(LOW, lease_seconds=600.0)
+    pair.submit(LOW, Detach(outcome.subscription))
+    for number in range(20):
+        pair.publish(LOW, (f"<s{number}>", "<p>", '"' + "x" * 500 + f'{number}"'))
+    pair.submit(LOW, Attach(50, outcome.subscription, pair.columns.column([])))
+    (lost,) = {each.lost for each in pair.notified} - {0}
+    assert 10 < lost < 20
+    assert pair.sequences() == list(range(lost + 1, 21))
+
+
 def test_attaching_to_nothing_leaves_nothing_behind(pair):
     """Whoever guesses numbers costs no memory."""
     for number in range(20):

@@ -1,0 +1,159 @@
+"""Real nodes that are told to stop: what they had accepted, and what they kept for others, stays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import signal
+
+import pytest
+from chaos import workload
+from chaos.cluster import Cluster
+from chaos.following import Follower
+from chaos.judge import Judge
+from chaos.publishing import Publication, Publisher
+
+import p2prdf
+
+NAMES = [(f"<urn:s{n}>", "<urn:name>", f'"{n}"') for n in range(1000)]
+AGES = [(f"<urn:s{n}>", "<urn:age>", f'"{n}"') for n in range(1000)]
+WHO = "SELECT ?s ?n ?a WHERE { ?s <urn:name> ?n . ?s <urn:age> ?a }"
+
+
+def told(node, event):
+    """Return what a node's log says of an event."""
+    return [json.loads(line) for line in node.text().splitlines() if f'"{event}"' in line]
+
+
+async def until_back(cluster, until):
+    """Wait until everybody knows all others, and speaks for subscriptions again."""
+
+    async def back():
+        peers = [(state or {}).get("peer") for state in await cluster.statuses()]
+        return all(p and len(p["contacts"]) == len(peers) and p["settled"] and p["in_step"] for p in peers)
+
+    await until(back, seconds=60)
+
+
+async def until_whole(nodes, status, until):
+    """Wait until all copies are where they belong."""
+
+    async def whole():
+        peers = [(await status(node))["peer"] for node in nodes]
+        met = all(len(peer["contacts"]) == len(nodes) and peer["settled"] for peer in peers)
+        return met and all(p["in_step"] and not p["comparing"] and not p["rejoining"] for p in peers)
+
+    await until(whole, seconds=60)
+
+
+async def test_nodes_restarted_one_after_the_other_lose_and_repeat_nothing_while_clients_go_on(until):
+    """Everybody is told to stop once, with a disk; publishers and subscribers use whoever is there."""
+    cluster = Cluster(5, {})
+    try:
+        await cluster.start()
+        addresses = [node.address for node in cluster.nodes]
+        queries = workload.generated_queries()[:8]
+        followers = [Follower(addresses, queries[number::2], random.Random(number)) for number in range(2)]
+        tasks = [asyncio.create_task(each.run()) for each in followers]
+        await asyncio.gather(*(each.live.wait() for each in followers))
+        publications = workload.publications(0)
+        stopped = False
+
+        async def next_publication():
+            await asyncio.sleep(0.1)
+            return None if stopped else Publication(next(publications), 0.0)
+
+        publisher = Publisher(addresses, next_publication, random.Random(2))
+        publishing = asyncio.create_task(publisher.run())
+        for node in cluster.nodes:
+            leaving = node.process
+            leaving.terminate()
+            assert await asyncio.wait_for(leaving.wait(), 60) == 0
+            node._forget()
+            await node.start()
+            await until_back(cluster, until)
+        stopped = True
+        await asyncio.wait_for(publishing, 60)
+        judge = Judge(publisher.publications)
+        followed = [each for follower in followers for each in follower.followed]
+        async with asyncio.timeout(60):
+            while not judge.complete(followed):
+                await asyncio.sleep(0.05)
+        verdict, _ = judge.judge_all(followed)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert verdict.good, verdict
+        assert verdict.delivered > 100
+        drained = [
+            json.loads(line)
+            for node in cluster.nodes
+            for line in node.log.read_text().splitlines()
+            if '"node_drained"' in line
+        ]
+        assert [(each["complete"], each["publications_open"]) for each in drained] == [(True, 0)] * 5
+        assert sum((each.failures for each in followers), publisher.failures).keys() <= {"leaving", "unavailable"}
+        assert await cluster.stop() == []
+    finally:
+        await cluster.close()
+
+
+async def test_all_who_keep_something_may_leave_at_once_and_others_keep_it(launcher, status, until):
+    """Two of four, two copies, no disks: what both of them kept has been given to those who stay."""
+    nodes = launcher.overlay(4, replicas=2, copies_min=2, roles="all")
+    await until_whole(nodes, status, until)
+    async with p2prdf.connect(nodes[0].address) as client:
+        subscription = await client.subscribe(WHO, lease_seconds=600, auto_acknowledge=False)
+        await client.publish(NAMES)
+        token = subscription.token()
+    for node in nodes[2:]:
+        node.terminate()
+    for node in nodes[2:]:
+        assert await asyncio.to_thread(node.wait, 60) == 0
+        (drained,) = told(node, "node_drained")
+        assert drained["handed_over"]
+
+    async def both_have_all():
+        return [(await status(node))["peer"]["triples"] for node in nodes[:2]] == [1000, 1000]
+
+    await until(both_have_all, seconds=30)
+    async with p2prdf.connect(nodes[1].address) as client:
+        again = await client.attach(token)
+        await client.publish(AGES)
+        answers = set()
+        async with asyncio.timeout(60):
+            while len(answers) < 1000:
+                answers.add((await anext(again))["s"])
+    assert answers == {s for s, _, _ in NAMES}
+
+
+async def test_whoever_leaves_says_so_and_a_second_signal_ends_the_waiting(launcher, status, until):
+    """The only other node does not answer, so there is nobody to hand anything over to."""
+    options = {"ping_strikes_linked": 100_000, "drain_seconds": 600, "replicas": 2, "copies_min": 2, "roles": "all"}
+    node, other = launcher.overlay(2, **options)
+    await until_whole([node, other], status, until)
+    async with p2prdf.connect(node.address) as publisher, p2prdf.connect(node.address) as subscriber:
+        subscription = await subscriber.subscribe(WHO)
+        await publisher.publish(NAMES[:1])
+        other.process.send_signal(signal.SIGSTOP)
+        publishing = asyncio.create_task(publisher.publish(AGES))
+
+        async def under_way():
+            return (await status(node))["clients"]["publications_under_way"]
+
+        await until(under_way)
+        node.terminate()
+        with pytest.raises(p2prdf.NodeLeaving, match="go on at another one"):
+            await asyncio.wait_for(anext(subscription), 30)
+        with pytest.raises(p2prdf.NodeLeaving):
+            await p2prdf.connect(node.address)
+        assert not publishing.done()
+        assert not told(node, "node_drained")
+        node.terminate()
+        with pytest.raises(p2prdf.NodeLeaving):
+            await asyncio.wait_for(publishing, 30)
+    assert await asyncio.to_thread(node.wait, 60) == 0
+    (drained,) = told(node, "node_drained")
+    assert (drained["complete"], drained["publications_open"]) == (False, 1)
+    other.process.send_signal(signal.SIGCONT)

@@ -1,0 +1,178 @@
+"""Accepted publications: acknowledged before they are indexed, indexed whatever happens then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from p2prdf import keys
+from p2prdf.columns import as_list
+from p2prdf.peer import PeerConfig
+from p2prdf.sim.failures.options import Failures
+from p2prdf.sim.failures.scenario import draw_bad_day, run_bad_day
+from p2prdf.sim.failures.world import FailingWorld
+from p2prdf.sim.world import WorldOptions
+from p2prdf.wire import contract
+from p2prdf.wire.contract import Published
+from p2prdf.wire.messages import ACCEPTED, INDEXED, IndexTriples
+
+TRIPLES = [(f"<urn:s{n}>", "<urn:p>", f'"{n}"') for n in range(40)]
+ROLES = [role for role in keys.ROLES if role != keys.ANY]
+
+
+class Told:
+    """A publisher that waits."""
+
+    def __init__(self):
+        self.outcomes = []
+
+    def completed(self, node, request, outcome):
+        self.outcomes.append(outcome)
+
+    def cut_off(self, node):
+        self.outcomes.append("cut off")
+
+
+def world_of(peers=6, **config):
+    settings = {"roles": "all", "replicas": 3, "copies_min": 2, "durable": True, "hot_keys": False, **config}
+    world = FailingWorld(
+        WorldOptions(peers=peers, seed=3, config=PeerConfig(**settings)), Failures(kept_probability=0.0)
+    )
+    world.run_for(10.0)
+    return world
+
+
+def publish(world, node, level):
+    s, p, o = (node.columns.column(node.dictionary.intern_all(terms), "uint32") for terms in zip(*TRIPLES, strict=True))
+    told = Told()
+    world.request(node, lambda request: contract.Publish(request, 7, 0, s, p, o, level), told)
+    return told
+
+
+def hold_back(world, monkeypatch, held):
+    """Lose every message of peer 0 for which ``held`` is true."""
+    send = world.send
+
+    def sending(node, to, parcel):
+        if node.index or not isinstance(parcel.message, IndexTriples) or not held(parcel.message):
+            send(node, to, parcel)
+
+    monkeypatch.setattr(world, "send", sending)
+
+
+def indexes(message):
+    return any(as_list(message.roles))
+
+
+def lacking(world):
+    """Return role and key of all that is not with its three closest living peers, and how much was looked for."""
+    living, hashes = world.living(), world.nodes[0].dictionary
+    missing, looked = [], 0
+    for role in ROLES:
+        held = {}
+        for node in living:
+            (kind,) = [kind for kind in node.peer.kinds if kind.number == role]
+            held[node.index] = set(as_list(kind.items().keys))
+        for triple in TRIPLES:
+            key = keys.role_key(role, *(hashes.hashes[hashes.intern(term)] for term in triple))
+            keepers = sorted(living, key=lambda node, key=key: node.contact.key ^ key)[:3]
+            looked += len(keepers)
+            missing += [(role, key) for node in keepers if key not in held[node.index]]
+    return missing, looked
+
+
+def test_what_is_accepted_is_indexed_by_others_if_its_peer_never_comes_back(monkeypatch):
+    world = world_of()
+    hold_back(world, monkeypatch, indexes)
+    told = publish(world, world.nodes[0], ACCEPTED)
+    world.run_for(1.0)
+    (outcome,) = told.outcomes
+    assert isinstance(outcome, Published)
+    assert len(lacking(world)[0]) > 100
+    world.crash(world.nodes[0])
+    world.run_for(60.0)
+    missing, looked = lacking(world)
+    assert (missing, looked) == ([], 3 * 40 * len(ROLES))
+
+
+def test_what_is_accepted_is_indexed_from_the_disk_of_its_peer_if_the_other_copies_are_lost(monkeypatch):
+    world = world_of()
+    hold_back(world, monkeypatch, indexes)
+    told = publish(world, world.nodes[0], ACCEPTED)
+    world.run_for(1.0)
+    assert isinstance(told.outcomes[0], Published)
+    monkeypatch.undo()
+    for node in world.nodes:
+        world.crash(node)
+    for node in world.nodes:
+        world.restart(node, disk="lost" if node.index else "kept")
+    world.run_for(60.0)
+    assert lacking(world)[0] == []
+
+
+def test_nothing_is_accepted_before_another_peer_has_it(monkeypatch):
+    world = world_of()
+    hold_back(world, monkeypatch, lambda _: True)
+    told = publish(world, world.nodes[0], ACCEPTED)
+    world.run_for(5.0)
+    assert told.outcomes == []
+    monkeypatch.undo()
+    world.run_for(30.0)
+    assert len(told.outcomes) == 1
+    assert lacking(world)[0] == []
+
+
+def test_the_default_waits_for_the_owners(monkeypatch):
+    world = world_of()
+    hold_back(world, monkeypatch, indexes)
+    told = publish(world, world.nodes[0], INDEXED)
+    world.run_for(5.0)
+    assert told.outcomes == []
+
+
+def test_a_publication_is_forgotten_when_it_is_indexed():
+    world = world_of()
+    told = publish(world, world.nodes[0], ACCEPTED)
+    world.run_for(20.0)
+    assert len(told.outcomes) == 1
+    assert [node.peer.status()["publications_kept"] for node in world.nodes] == [0] * 6
+    assert lacking(world)[0] == []
+
+
+@pytest.mark.parametrize("config", [{"replicas": 1, "copies_min": 1}, {"replicas": 3, "copies_min": 1}])
+def test_with_one_copy_it_is_told_as_well(config):
+    world = world_of(**config)
+    told = publish(world, world.nodes[0], ACCEPTED)
+    world.run_for(5.0)
+    assert len(told.outcomes) == 1
+
+
+def accepting(seed):
+    """Return a seed's bad day with publishers who are content when they are told that they are accepted."""
+    day = draw_bad_day(seed)
+    weights = {kind: weight for kind, weight in day.failures.weights.items() if kind != "disk-loss"}
+    return replace(day, failures=replace(day.failures, accepted=True, weights=weights))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_on_bad_days_everything_accepted_is_answered_once(seed):
+    verdict = run_bad_day(accepting(seed))
+    assert not verdict.problems, [str(problem) for problem in verdict.problems]
+
+
+def test_a_lost_fellow_is_no_copy(monkeypatch):
+    """All fellows are gone before they have it: nobody is told it is accepted, and in the end it is indexed."""
+    world = world_of()
+    hold_back(world, monkeypatch, lambda _: True)
+    told = publish(world, world.nodes[0], ACCEPTED)
+    for node in world.nodes[1:]:
+        world.crash(node)
+    world.run_for(10.0)
+    assert told.outcomes == []
+    monkeypatch.undo()
+    for node in world.nodes[1:]:
+        world.restart(node)
+    world.run_for(60.0)
+    assert len(told.outcomes) == 1
+    assert lacking(world)[0] == []
