@@ -55,7 +55,7 @@ _FEWER_SECONDS = 5.0
 """When to try again if nodes are missing; somebody has to start them."""
 _FULL_SECONDS = 60.0
 """When to try again if a peer is full: not soon."""
-_WHILE_CLOSING = (messages.Acknowledge, messages.NotOwner, messages.Offer, messages.Want)
+_WHILE_CLOSING = (messages.Acknowledge, messages.NotOwner, messages.Leaving, messages.Offer, messages.Want)
 """What a peer that leaves still takes in: all that its last offers need."""
 
 
@@ -380,6 +380,7 @@ class Peer:
                 as_list(message.groups), as_list(message.lease)
             ),
             messages.PublicationsComplete: engine.roll_forward.complete_told,
+            messages.Leaving: self._repair.leaving,
             messages.Totals: self._repair.totals,
             messages.Differing: self._repair.differing,
             messages.Summary: self._repair.summary,
@@ -427,6 +428,7 @@ class Peer:
         self._exchange.retry_parked()
         self._engine.roll_forward.finish(contact.key)
         self._entry.contact_lost(contact)
+        self._repair.contact_lost(contact)
 
     def _follow_view(self) -> None:
         """Do what a change of the ring calls for, once all of it is known again."""

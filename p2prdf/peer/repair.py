@@ -57,6 +57,7 @@ from p2prdf.wire.messages import (
     Given,
     IndexQuery,
     IndexTriples,
+    Leaving,
     Message,
     Offer,
     Summary,
@@ -165,6 +166,8 @@ class Repair:
         self._compared: dict[int, int] | None = None
         self._on_left: Callable[[], None] | None = None
         self._last_round = False
+        self._leaving: set[int] = set()
+        """Keys of the peers that are about to be gone."""
         self.closing = False
         """Whether this peer is about to be gone, and takes in nothing that others should keep."""
         self.in_step = not exchange.replicated
@@ -401,7 +404,7 @@ class Repair:
             return
         offered = as_array(message.identities)
         if self.closing:
-            if not message.asked and self._exchange.own.key < sender.key:
+            if not message.asked:
                 self._want(sender, message, offered, offered)
             return
         if not message.asked:
@@ -494,7 +497,7 @@ class Repair:
     def _offer_all(self) -> None:
         """Offer others what is to be theirs; begins anew when the view changes meanwhile."""
         self._offers.clear()
-        others = self._others() if self._exchange.replicated else []
+        others = [each for each in self._others() if each.key not in self._leaving] if self._exchange.replicated else []
         if others:
             after = self._exchange.map_of(others)
             for kind in self._order:
@@ -503,6 +506,16 @@ class Repair:
                     chosen = after.holds(items.keys, self._exchange.cache.number(contact))
                     self._send_offers(contact, kind, items.only(chosen), waited_for=True)
         self._offer_closed(0)
+
+    def leaving(self, sender: Contact, _: Leaving) -> None:
+        """Note that another takes in nothing any more; if this peer leaves, too, neither waits for the other."""
+        self._leaving.add(sender.key)
+        if self._on_left is not None:
+            self._last_round = True
+
+    def contact_lost(self, contact: Contact) -> None:
+        """Forget a peer that is gone; it may come back to stay."""
+        self._leaving.discard(contact.key)
 
     def _others(self) -> list[Contact]:
         exchange = self._exchange
@@ -533,6 +546,8 @@ class Repair:
             return
         if not self.closing:
             self.closing = self._last_round = True
+            for contact in self._others() if self._exchange.replicated else ():
+                self._exchange.send(contact, Leaving())
             return
         done, self._on_left = self._on_left, None
         done()

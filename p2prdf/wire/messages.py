@@ -29,8 +29,8 @@ __all__ = [
     "ClientWelcome",
     "CloseSubscription", "Contact", "Deliver", "Delivered", "Differing", "EndSubscription", "FindNode", "Forward",
     "GetRates", "Given", "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples",
-    "KeepAcknowledged", "KeepAnswers", "KeepGroups", "KeepSubscription", "KeyDepth", "MembersKnown", "Message",
-    "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello", "PublicationsComplete", "Rates",
+    "KeepAcknowledged", "KeepAnswers", "KeepGroups", "KeepSubscription", "KeyDepth", "Leaving", "MembersKnown",
+    "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello", "PublicationsComplete", "Rates",
     "RenewSubscriptions", "Rows", "SettledAnswers", "SubscriptionClosed", "SubscriptionOpened",
     "SubscriptionRefused", "Summary", "TellKnown", "TellLoad", "TellRoles", "Totals", "Want",
 ]  # fmt: skip
@@ -334,6 +334,11 @@ class KeyDepth:
 
 
 # --- peer to peer: repair ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """A peer to all others: I am about to be gone, and take in nothing any more that should be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -677,7 +682,7 @@ Message = (
     | SubscriptionOpened | SubscriptionRefused | AttachSubscription | CloseSubscription | SubscriptionClosed
     | RenewSubscriptions | Deliver | Delivered | SettledAnswers | KeepSubscription | EndSubscription | KeepAnswers
     | KeepAcknowledged | AskKnown | TellKnown | Acknowledge | NotOwner | FindNode | Nodes
-    | MembersKnown | PublicationsComplete | Totals | Differing | Summary | Offer | Want | Given
+    | MembersKnown | PublicationsComplete | Leaving | Totals | Differing | Summary | Offer | Want | Given
 )  # fmt: skip
 
 

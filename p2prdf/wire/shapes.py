@@ -62,7 +62,7 @@ NUMBERS: Final[dict[type, int]] = {
     m.KeepSubscription: 26, m.EndSubscription: 27, m.KeepAnswers: 28, m.KeepAcknowledged: 29,
     m.SettledAnswers: 30, m.AskKnown: 31, m.TellKnown: 41,
     m.PublicationsComplete: 36, m.Summary: 37, m.Offer: 38, m.Want: 39, m.Given: 40, m.MembersKnown: 42,
-    m.Totals: 43, m.Differing: 44,
+    m.Totals: 43, m.Differing: 44, m.Leaving: 45,
     m.PeerHello: 48, m.Parcel: 49,
     m.ClientHello: 64, m.ClientWelcome: 65, m.ClientPublish: 66, m.ClientPublished: 67,
     m.ClientSubscribe: 68, m.ClientSubscribed: 69, m.ClientAttach: 70, m.ClientRows: 71,

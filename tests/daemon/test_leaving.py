@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import signal
+from functools import partial
 
 import pytest
 from chaos import workload
@@ -133,7 +134,8 @@ async def test_whoever_leaves_says_so_and_a_second_signal_ends_the_waiting(launc
     options = {"ping_strikes_linked": 100_000, "drain_seconds": 600, "replicas": 2, "copies_min": 2, "roles": "all"}
     node, other = launcher.overlay(2, **options)
     await until_whole([node, other], status, until)
-    async with p2prdf.connect(node.address) as publisher, p2prdf.connect(node.address) as subscriber:
+    stay = partial(p2prdf.connect, node.address, reconnect_seconds=0)
+    async with stay() as publisher, stay() as subscriber:
         subscription = await subscriber.subscribe(WHO)
         await publisher.publish(NAMES[:1])
         other.process.send_signal(signal.SIGSTOP)
@@ -147,7 +149,7 @@ async def test_whoever_leaves_says_so_and_a_second_signal_ends_the_waiting(launc
         with pytest.raises(p2prdf.NodeLeaving, match="go on at another one"):
             await asyncio.wait_for(anext(subscription), 30)
         with pytest.raises(p2prdf.NodeLeaving):
-            await p2prdf.connect(node.address)
+            await stay()
         assert not publishing.done()
         assert not told(node, "node_drained")
         node.terminate()
