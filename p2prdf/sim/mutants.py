@@ -21,12 +21,16 @@ from p2prdf.overlay.outbox import Transfer
 from p2prdf.peer import Peer
 from p2prdf.peer.arrivals import Arrivals
 from p2prdf.peer.batches import TripleBatch, unmarked
+from p2prdf.peer.delivery import Delivery
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.opening import Opening
 from p2prdf.peer.repair import Repair
 from p2prdf.peer.roles import Roles
 from p2prdf.peer.roll_forward import RollForward
+from p2prdf.peer.settled import RecentlySettled
+from p2prdf.peer.tokens import Tokens
+from p2prdf.peer.unknown import Unknown
 from p2prdf.sim.failures.scenario import Verdict, draw_bad_day, run_bad_day
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.store.columnar import ColumnarTables
@@ -39,7 +43,7 @@ __all__ = ["MUTANTS", "SEEDS_MAX", "Caught", "Mutant", "catch", "run_mutants"]
 SEEDS_MAX: Final = 2000
 """Within which a mutant must be caught."""
 
-_SHARE_SEEDS = 200
+_SHARE_SEEDS = 50
 _CHUNK = 4
 
 Change = tuple[Any, str, Any]
@@ -192,12 +196,68 @@ def _give_up_lost() -> list[Change]:
     return [(Exchange, "give_up", _only_forget)]
 
 
-def _only_forget(self: Exchange, contact: Contact) -> list[Transfer]:
+def _only_forget(self: Exchange, contact: Contact, *, left: bool = False) -> list[Transfer]:  # noqa: ARG001
     self.cache.lost(contact)
     self._ring_changed()
     for transfer in self.outbox.lost(contact):
         self.release(transfer.tokens, contact.key)
     return []
+
+
+def _spare_the_returned() -> list[Change]:
+    return [(Tokens, "fewer", lambda _: None)]
+
+
+def _begun_before_live() -> list[Change]:
+    """A subscription that a change of the view began while it opened is not begun again."""
+    original = Delivery.begin
+
+    def begin(self: Delivery, subscription: Subscription) -> None:
+        if not subscription.delivered or subscription.opening:
+            original(self, subscription)
+
+    return [(Delivery, "begin", begin)]
+
+
+def _settled_forgotten() -> list[Change]:
+    return [(RecentlySettled, "places_left", lambda *_: None)]
+
+
+def _settled_early() -> list[Change]:
+    """Answers are settled although a home may live where it is not seen."""
+    return [(Exchange, "somebody_missing", property(lambda _: False))]
+
+
+def _never_cut_off() -> list[Change]:
+    return [(Exchange, "perhaps_cut_off", property(lambda _: False))]
+
+
+def _narrow_forever() -> list[Change]:
+    return [(Engine, "_widened", lambda *_: None)]
+
+
+def _first_subscription_only() -> list[Change]:
+    """Answers held for a group are taken in once, with its first subscription."""
+    original = Unknown.learned
+
+    def learned(self: Unknown, name: int, *, subscription: bool) -> None:
+        original(self, name, subscription=subscription)
+        if not subscription:
+            self._after.pop(name, None)
+
+    return [(Unknown, "learned", learned)]
+
+
+def _one_round_of_leaving() -> list[Change]:
+    """A peer that leaves takes in what comes until the end."""
+    return [(Repair, "closing", property(lambda _: False, lambda *_: None)), (Repair, "_offer_closed", _leave_at_once)]
+
+
+def _leave_at_once(self: Repair, request: int) -> None:
+    self._offers.pop(request, None)
+    if not self._offers and self._on_left is not None:
+        done, self._on_left = self._on_left, None
+        done()
 
 
 MUTANTS: Final[dict[str, Mutant]] = {
@@ -218,6 +278,14 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("forget-on-restart", "what a disk holds is restored", _forget_on_restart),
         Mutant("late-roles", "a role counts for what came before it was heard of", _late_roles),
         Mutant("give-up-lost", "what was on its way to a lost peer goes to others", _give_up_lost),
+        Mutant("spare-the-returned", "peers that come back make up for no copy under way", _spare_the_returned),
+        Mutant("begun-before-live", "a subscription is told from the beginning once it is live", _begun_before_live),
+        Mutant("settled-forgotten", "what was settled is left out of other epochs", _settled_forgotten),
+        Mutant("settled-early", "nothing is settled while somebody is missing", _settled_early),
+        Mutant("never-cut-off", "who may be cut off indexes under all roles", _never_cut_off),
+        Mutant("narrow-forever", "what was left out for a subscription heard of late is joined", _narrow_forever),
+        Mutant("first-subscription-only", "early answers go to all subscriptions of a group", _first_subscription_only),
+        Mutant("one-round-of-leaving", "what a leaving peer acknowledged is with others", _one_round_of_leaving),
     )
 }
 
