@@ -66,7 +66,7 @@ class NodeProcess:
         with contextlib.suppress(ProcessLookupError):
             self.process.terminate()
         try:
-            self.process.wait(15)
+            self.process.wait(60)  # a node that leaves may take 20 s
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

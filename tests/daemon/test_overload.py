@@ -41,7 +41,7 @@ async def test_where_nodes_are_missing_clients_are_told_how_many_copies_can_be_h
             await client.publish(TRIPLES[1:], busy_seconds=0)
         assert refused.value.retry_after == 5
         with pytest.raises(p2prdf.Busy, match="copies_min"):
-            await client.subscribe("SELECT ?o WHERE { ?s <urn:p> ?o }")
+            await client.subscribe("SELECT ?o WHERE { ?s <urn:p> ?o }", busy_seconds=0)
 
 
 async def test_whoever_finds_no_room_to_connect_is_told_so(launcher):

@@ -36,7 +36,8 @@ __all__ = ["Cluster", "Node", "NodeFailed", "sender_of"]
 READY_SECONDS: Final = 60.0
 WHOLE_SECONDS: Final = 60.0
 STATUS_SECONDS: Final = 3.0
-STOP_SECONDS: Final = 20.0
+STOP_SECONDS: Final = 45.0
+"""A node that leaves takes 20 s at most (``drain_seconds``), and something for its disk."""
 POLL_SECONDS: Final = 0.05
 LOG_TAIL_BYTES: Final = 2000
 PORTS: Final = range(20_000, 32_000)
