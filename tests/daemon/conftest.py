@@ -107,8 +107,9 @@ class Launcher:
         for node in self.nodes:
             with contextlib.suppress(ProcessLookupError):
                 node.process.terminate()
-        for node in self.nodes:
-            node.close()
+        with contextlib.ExitStack() as stack:  # all are closed, whatever one of them raises
+            for node in self.nodes:
+                stack.callback(node.close)
 
 
 @pytest.fixture
