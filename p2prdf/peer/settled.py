@@ -34,6 +34,8 @@ class RecentlySettled:
         self._most = most
         self._held: dict[int, deque[npt.NDArray[np.uint64]]] = {}
         self._epochs: dict[int, int] = {}
+        self._sorted: dict[int, npt.NDArray[np.uint64]] = {}
+        """All that is held of a subscription, made when it is asked for: a new home tells much in a new epoch."""
         self._order: deque[tuple[float, int]] = deque()
         self._count = 0
 
@@ -44,6 +46,7 @@ class RecentlySettled:
         """Note answers that were settled in an epoch, at ``now`` seconds."""
         if len(identities):
             self._epochs[subscription] = epoch
+            self._sorted.pop(subscription, None)
             self._held.setdefault(subscription, deque()).append(as_array(identities))
             self._order.append((now, subscription))
             self._count += len(identities)
@@ -53,6 +56,7 @@ class RecentlySettled:
     def _forget(self, subscription: int) -> None:
         held = self._held[subscription]
         self._count -= len(held.popleft())
+        self._sorted.pop(subscription, None)
         if not held:
             del self._held[subscription], self._epochs[subscription]
 
@@ -61,5 +65,9 @@ class RecentlySettled:
         held = self._held.get(subscription)
         if held is None or self._epochs[subscription] == epoch:
             return None
-        found = np.isin(as_array(identities), np.concatenate(held))
+        known = self._sorted.get(subscription)
+        if known is None:
+            known = self._sorted[subscription] = np.sort(np.concatenate(held))
+        asked = as_array(identities)
+        found = known[np.minimum(np.searchsorted(known, asked), len(known) - 1)] == asked
         return np.flatnonzero(~found).tolist() if found.any() else None
