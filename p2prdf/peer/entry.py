@@ -173,7 +173,7 @@ class Entry:
         token = self._exchange.token(done, sparing=True)
         roles = self._roles()
         self.published += count
-        if count:
+        if count and (roles or self._exchange.replicated):
             make = self._columns.column
             events: Column
             if isinstance(self._columns.full(0, 0), list):

@@ -41,7 +41,7 @@ class Roles:
         self._engine = engine
         self._tables = tables
         self.advertised = exchange.config.fixed_roles
-        self.settled = exchange.config.roles != "advertised"
+        self.settled = self.settled_for_good
         self._settle_at: float | None = None
         self._remembered: deque[TripleBatch] = deque()
         self._remembered_rows = 0
