@@ -143,11 +143,13 @@ class Repair:
     """What a peer does so that replicas become equal."""
 
     def __init__(
-        self, exchange: Exchange, kinds: Sequence[Kind], first_kinds: Sequence[int], strays: Callable[[], int]
-    ):
+        self, exchange: Exchange, kinds: Sequence[Kind], first_kinds: Sequence[int], strays: Callable[[], int],
+        with_origin: Callable[[IndexTriples], Iterator[IndexTriples]],
+    ):  # fmt: skip
         """``first_kinds`` are compared first; when they have been, this peer is in step.
 
-        ``strays`` counts what was kept here although it may belong elsewhere.
+        ``strays`` counts what was kept here although it may belong elsewhere; ``with_origin`` says of triples where
+        they were published if that may be unfinished.
         """
         self._exchange = exchange
         self._kinds = {kind.number: kind for kind in kinds}
@@ -163,6 +165,7 @@ class Repair:
         self._due: float | None = None
         self._offer_due = False
         self._strays, self._strays_offered = strays, 0
+        self._with_origin = with_origin
         self._compared: dict[int, int] | None = None
         self._on_left: Callable[[], None] | None = None
         self._last_round = False
@@ -452,11 +455,18 @@ class Repair:
         if not len(items.places):
             return
         self.given += len(items.places)
-        for message in self._kinds[kind].messages(np.unique(items.places)):
+        for message in self._messages(kind, np.unique(items.places)):
             if self._on_left is not None and isinstance(message, IndexTriples | IndexQuery | Forward | Answers):
                 # Whoever gets it will keep it, but by its view this peer does: it is not to be passed back.
                 message = replace(message, hops=self._exchange.config.hops_max)
             self._exchange.send(to, message, tokens)
+
+    def _messages(self, kind: int, places: npt.NDArray[np.int64]) -> Iterator[Message]:
+        for message in self._kinds[kind].messages(places):
+            if isinstance(message, IndexTriples):
+                yield from self._with_origin(message)
+            else:
+                yield message
 
     def given_all(self, sender: Contact, message: Given) -> None:
         """Note that what was wanted is here."""

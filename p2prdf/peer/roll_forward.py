@@ -10,7 +10,8 @@ Whoever keeps triples remembers those whose publication may be unfinished.  The 
 once more when it has nothing under way, up to which stamp all it published in this life of its own is complete
 (and from which stamp on it lives); what is in between is forgotten.  When the origin is lost, or tells of a new
 life, or this peer starts anew, everything that is still remembered is sent to all its keys.  That is idempotent,
-so all keepers may do it.
+so all keepers may do it.  What is given to others by repair meanwhile says where it was published as well: the giver
+may be the next to fail.
 
 Bounds: what one origin has under way is bounded by its own bound on publications; what is remembered of it
 here is no more than that, plus what came since it last said anything: with the next message, or after
@@ -20,8 +21,13 @@ here is no more than that, plus what came since it last said anything: with the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import chain
 from typing import Final
 
+import numpy as np
+
+from p2prdf.columns import Columns, Index, as_list
 from p2prdf.peer.batches import TripleBatch, youngest
 from p2prdf.peer.exchange import Exchange
 from p2prdf.wire.messages import Contact, IndexTriples, PublicationsComplete
@@ -146,6 +152,34 @@ class RollForward:
         """When others are to be told."""
         return self._tell_at
 
+    def with_origin(self, message: IndexTriples) -> Iterator[IndexTriples]:
+        """Return triples that are to be given to another peer, those apart whose publication may be unfinished.
+
+        These say where they were published, as they did when they came here.
+        """
+        columns, times = self._exchange.columns, set(as_list(message.time))
+        rest = dict.fromkeys(range(len(message)))
+        for batch in chain.from_iterable(self._kept.values()):
+            if times.isdisjoint(as_list(batch.time)):
+                continue
+            events = {each[:4]: each[4] for each in _rows(batch)}
+            rows = [row for row in rest if _row(message, row) in events]
+            if rows:
+                for row in rows:
+                    del rest[row]
+                found = [events[_row(message, row)] for row in rows]
+                yield self._as_published(batch, _part(columns, message, np.array(rows)), found)
+        if len(rest) == len(message):
+            yield message
+        elif rest:
+            yield _part(columns, message, np.array(list(rest)))
+
+    def _as_published(self, batch: TripleBatch, part: IndexTriples, events: list[int]) -> IndexTriples:
+        return replace(
+            part, event=self._exchange.columns.column(events, "uint64"), origin=batch.origin, published=batch.published,
+            began=batch.began, complete=batch.complete,
+        )  # fmt: skip
+
     def messages(self) -> Iterator[IndexTriples]:
         """Return what is remembered as messages."""
         for batches in list(self._kept.values()):
@@ -157,3 +191,22 @@ class RollForward:
         """Triples remembered."""
         return sum(len(each) for batches in self._kept.values() for each in batches)
 
+
+
+def _rows(batch: TripleBatch) -> Iterator[tuple[int, int, int, int, int]]:
+    """Return term ids, stamp and event of each triple."""
+    return zip(*(as_list(column) for column in (batch.s, batch.p, batch.o, batch.time, batch.event)), strict=True)
+
+
+def _row(message: IndexTriples, row: int) -> tuple[int, int, int, int]:
+    """Return term ids and stamp of a triple."""
+    return int(message.s[row]), int(message.p[row]), int(message.o[row]), int(message.time[row])
+
+
+def _part(columns: Columns, message: IndexTriples, index: Index) -> IndexTriples:
+    """Return some triples of a message."""
+    s, p, o, time, event, roles = (
+        columns.take(column, index)
+        for column in (message.s, message.p, message.o, message.time, message.event, message.roles)
+    )
+    return IndexTriples(s, p, o, time, event, roles)

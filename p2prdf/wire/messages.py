@@ -132,11 +132,10 @@ class IndexTriples:
     ``view`` names what the sender knows of the ring (0: not all of it).  The bit ``role + 24`` says that by
     this view the receiver is the primary of the replica set under that role, and so joins what it stores.
 
-    ``origin`` is the key of the peer where they were published (0: nobody waits for it any more, as when
-    triples come by repair), ``published`` all roles they were published under; all that the origin published from
-    the stamp ``began``, when its present life began, to ``complete`` is at its owners
-    (:mod:`p2prdf.peer.roll_forward`).  Rows without any role are not indexed: the receiver only keeps them until
-    they are at their owners (:mod:`p2prdf.peer.accepted`).
+    ``origin`` is the key of the peer where they were published (0: their publication is known to be at its owners),
+    ``published`` all roles they were published under; all that the origin published from the stamp ``began``, when
+    its present life began, to ``complete`` is at its owners (:mod:`p2prdf.peer.roll_forward`).  Rows without any role
+    are not indexed: the receiver only keeps them until they are at their owners (:mod:`p2prdf.peer.accepted`).
     """
 
     s: Column = _terms()

@@ -1,0 +1,73 @@
+"""What is given to others while its publication may be unfinished says where it was published."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from p2prdf import keys
+from p2prdf.columns import ARRAYS, LISTS, as_list
+from p2prdf.peer import Peer, PeerConfig
+from p2prdf.peer.batches import TripleBatch
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.wire.messages import Contact, IndexTriples
+
+ORIGIN, BEGAN, STAMP = 77, 1000, 2000
+ALL_ROLES = 0xFFFF
+SPO, EVENT_SPO = 1 << keys.SPO, 1 << (keys.SPO + keys.EVENT_SHIFT)
+
+
+@pytest.fixture(params=[ARRAYS, LISTS], ids=["arrays", "lists"])
+def peer(request) -> Peer:
+    peer = Peer(Contact(1, "low", 1), PeerConfig(roles="all", replicas=3), TermDictionary(), request.param, Random(1))
+    peer.wake(now=1_000_000.0)
+    return peer
+
+
+def _columns(peer: Peer, rows):
+    make = peer._engine._columns.column
+    s, p, o, time, event, roles = zip(*rows, strict=True)
+    ids = [make(each, "uint32") for each in (s, p, o)]
+    return [*ids, make(time, "uint64"), make(event, "uint64"), make(roles, "uint32")]
+
+
+def _note(peer: Peer, *rows, complete=0):
+    batch = TripleBatch(*_columns(peer, [(*row, ALL_ROLES) for row in rows]))
+    batch.origin, batch.published, batch.began, batch.complete = ORIGIN, ALL_ROLES, BEGAN, complete
+    peer._engine.roll_forward.note(batch)
+
+
+def _given(peer: Peer, *rows) -> dict[tuple[int, ...], list[int]]:
+    """Return, per origin and roles published, the rows that go out, each as subject, stamp and event."""
+    found = {}
+    for message in peer._engine.roll_forward.with_origin(IndexTriples(*_columns(peer, rows))):
+        columns = (message.s, message.time, message.event, message.roles)
+        found[message.origin, message.published, message.began] = sorted(zip(*map(as_list, columns), strict=True))
+    return found
+
+
+def test_rows_of_unfinished_publications_go_apart_with_their_origin(peer):
+    _note(peer, (1, 2, 3, STAMP, 91), (4, 2, 3, STAMP, 92))
+    other = (5, 2, 3, STAMP - 1, 0, SPO)
+    assert _given(peer, (1, 2, 3, STAMP, 0, SPO), other) == {
+        (ORIGIN, ALL_ROLES, BEGAN): [(1, STAMP, 91, SPO)],  # its event is told, too: it is finished under all roles
+        (0, 0, 0): [(5, STAMP - 1, 0, SPO)],
+    }
+
+
+def test_events_go_with_their_origin_as_well(peer):
+    _note(peer, (1, 2, 3, STAMP, 91))
+    assert _given(peer, (1, 2, 3, STAMP, 91, EVENT_SPO)) == {(ORIGIN, ALL_ROLES, BEGAN): [(1, STAMP, 91, EVENT_SPO)]}
+
+
+@pytest.mark.parametrize("row", [(1, 2, 4, STAMP), (1, 2, 3, STAMP + 1)], ids=["another triple", "another stamp"])
+def test_what_was_published_at_another_time_or_is_another_triple_has_no_origin(peer, row):
+    _note(peer, (1, 2, 3, STAMP, 91))
+    assert _given(peer, (*row, 0, SPO)) == {(0, 0, 0): [(1, row[3], 0, SPO)]}
+
+
+def test_what_is_complete_has_no_origin_any_more(peer):
+    _note(peer, (1, 2, 3, STAMP, 91))
+    peer._engine.roll_forward.told(ORIGIN, BEGAN, STAMP)
+    assert _given(peer, (1, 2, 3, STAMP, 0, SPO)) == {(0, 0, 0): [(1, STAMP, 0, SPO)]}
