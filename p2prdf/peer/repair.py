@@ -271,7 +271,9 @@ class Repair:
         busy = {each.kind for each in self._open.values()}
         waiting: list[_Comparison] = []
         for each in self._queue:
-            if each.kind in busy and each.kind != _ALL:
+            # Others are not kept busy with the rest while subscribers wait for the first kinds.
+            early = each.kind not in self._first and not self.in_step and self._first & busy
+            if early or (each.kind in busy and each.kind != _ALL):
                 waiting.append(each)
             else:
                 busy.add(each.kind)

@@ -23,11 +23,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
-import numpy as np
-
-from p2prdf.columns import Columns, Index, as_list
+from p2prdf.columns import as_list
 from p2prdf.peer.batches import TripleBatch, youngest
 from p2prdf.peer.exchange import Exchange
 from p2prdf.wire.messages import Contact, IndexTriples, PublicationsComplete
@@ -35,6 +33,8 @@ from p2prdf.wire.messages import Contact, IndexTriples, PublicationsComplete
 __all__ = ["TELL_SECONDS", "RollForward"]
 
 TELL_SECONDS: Final = 1.0
+
+_Row: TypeAlias = tuple[int, int, int, int, int, int]
 
 
 class RollForward:
@@ -153,31 +153,40 @@ class RollForward:
         return self._tell_at
 
     def with_origin(self, message: IndexTriples) -> Iterator[IndexTriples]:
-        """Return triples that are to be given to another peer, those apart whose publication may be unfinished.
+        """Return what is to be given to another peer, that apart whose publication may be unfinished.
 
-        These say where they were published, as they did when they came here.
+        Such rows say where they were published, as they did when they came here.  ``message``: triples, or events,
+        under one role; a triple (its event is 0) goes as all the events in which it was published then.
         """
-        columns, times = self._exchange.columns, set(as_list(message.time))
-        rest = dict.fromkeys(range(len(message)))
-        for batch in chain.from_iterable(self._kept.values()):
-            if times.isdisjoint(as_list(batch.time)):
-                continue
-            events = {each[:4]: each[4] for each in _rows(batch)}
-            rows = [row for row in rest if _row(message, row) in events]
-            if rows:
-                for row in rows:
-                    del rest[row]
-                found = [events[_row(message, row)] for row in rows]
-                yield self._as_published(batch, _part(columns, message, np.array(rows)), found)
-        if len(rest) == len(message):
+        times = set(as_list(message.time))
+        kept = chain.from_iterable(self._kept.values())
+        batches = [each for each in kept if not times.isdisjoint(as_list(each.time))]
+        if not batches:
             yield message
-        elif rest:
-            yield _part(columns, message, np.array(list(rest)))
+            return
+        given = {(s, p, o, time, event): role for s, p, o, time, event, role in _rows(message)}
+        rest = dict(given)
+        for batch in batches:
+            found: list[_Row] = []
+            for s, p, o, time, event, _ in _rows(batch):
+                for key in ((s, p, o, time, 0), (s, p, o, time, event)):
+                    if key in given:
+                        rest.pop(key, None)
+                        found.append((s, p, o, time, event, given[key]))
+            if found:
+                yield replace(
+                    self._message(found), origin=batch.origin, published=batch.published, began=batch.began,
+                    complete=batch.complete,
+                )  # fmt: skip
+        if rest:
+            yield self._message([(s, p, o, time, event, role) for (s, p, o, time, event), role in rest.items()])
 
-    def _as_published(self, batch: TripleBatch, part: IndexTriples, events: list[int]) -> IndexTriples:
-        return replace(
-            part, event=self._exchange.columns.column(events, "uint64"), origin=batch.origin, published=batch.published,
-            began=batch.began, complete=batch.complete,
+    def _message(self, rows: list[_Row]) -> IndexTriples:
+        make = self._exchange.columns.column
+        s, p, o, time, event, roles = zip(*rows, strict=True)
+        return IndexTriples(
+            make(s, "uint32"), make(p, "uint32"), make(o, "uint32"), make(time, "uint64"), make(event, "uint64"),
+            make(roles, "uint32"),
         )  # fmt: skip
 
     def messages(self) -> Iterator[IndexTriples]:
@@ -193,20 +202,7 @@ class RollForward:
 
 
 
-def _rows(batch: TripleBatch) -> Iterator[tuple[int, int, int, int, int]]:
-    """Return term ids, stamp and event of each triple."""
-    return zip(*(as_list(column) for column in (batch.s, batch.p, batch.o, batch.time, batch.event)), strict=True)
-
-
-def _row(message: IndexTriples, row: int) -> tuple[int, int, int, int]:
-    """Return term ids and stamp of a triple."""
-    return int(message.s[row]), int(message.p[row]), int(message.o[row]), int(message.time[row])
-
-
-def _part(columns: Columns, message: IndexTriples, index: Index) -> IndexTriples:
-    """Return some triples of a message."""
-    s, p, o, time, event, roles = (
-        columns.take(column, index)
-        for column in (message.s, message.p, message.o, message.time, message.event, message.roles)
-    )
-    return IndexTriples(s, p, o, time, event, roles)
+def _rows(triples: TripleBatch | IndexTriples) -> Iterator[_Row]:
+    """Return term ids, stamp, event and roles of each triple."""
+    columns = (triples.s, triples.p, triples.o, triples.time, triples.event, triples.roles)
+    return zip(*map(as_list, columns), strict=True)

@@ -56,6 +56,14 @@ def test_rows_of_unfinished_publications_go_apart_with_their_origin(peer):
     }
 
 
+def test_a_triple_that_was_published_twice_at_once_goes_as_both_events(peer):
+    _note(peer, (1, 2, 3, STAMP, 91), (1, 2, 3, STAMP, 92))
+    assert _given(peer, (1, 2, 3, STAMP, 0, SPO)) == {
+        (ORIGIN, ALL_ROLES, BEGAN): [(1, STAMP, 91, SPO), (1, STAMP, 92, SPO)]
+    }
+    assert _given(peer, (1, 2, 3, STAMP, 92, EVENT_SPO)) == {(ORIGIN, ALL_ROLES, BEGAN): [(1, STAMP, 92, EVENT_SPO)]}
+
+
 def test_events_go_with_their_origin_as_well(peer):
     _note(peer, (1, 2, 3, STAMP, 91))
     assert _given(peer, (1, 2, 3, STAMP, 91, EVENT_SPO)) == {(ORIGIN, ALL_ROLES, BEGAN): [(1, STAMP, 91, EVENT_SPO)]}
