@@ -38,7 +38,8 @@ class SwimConfig:
     helpers: int = 3
     """How many others are asked; SWIM's k."""
     examine_seconds: float = 0.3
-    """How long an examination after a broken connection takes; refused and silent for so long is dead."""
+    """How long an examination after a broken connection takes; refused and silent for a third to two thirds of it is
+    dead."""
     suspicion_seconds: float = 1.5
     """How long a suspected member has to object; times log10 of the number of members, if they are more than ten."""
     linked_seconds: float = 6.0

@@ -5,7 +5,8 @@ If it does not answer in time, some others are asked to probe it (section 3.1), 
 is probed once more.  If no answer has come by the end of the period either, it is *silent*.
 
 *Examination.*  When a connection with a member broke, nobody waits for its turn: it is probed three times within
-``examine_seconds``, and all else happens at once.
+``examine_seconds``, and all else happens at once.  If a connection is refused, the first probe went out before that one
+and has had its time, and the second is the last.
 
 What is made of silence is decided in :mod:`p2prdf.overlay.swim`.  One thing is found out here: whether a connection was
 *refused*.  The kernel accepts connections for a process, however busy that is; so a refusal
@@ -69,7 +70,8 @@ class _Probing:
     contact: Contact
     examined: bool
     numbers: list[int] = field(default_factory=list)
-    refused: bool = False
+    refused_at: float | None = None
+    """When a connection was refused first."""
     helpers: int = 0
     reports: int = 0
     excuses: int = 0
@@ -137,15 +139,20 @@ class Prober:
             self._examine_again(probing, _EXAMINE_PROBES)
             self._hub.knock(contact)
             self._ask_helpers(probing)
-        probing.refused |= refused
+        if refused:
+            self._note_refusal(probing)
 
     def refused(self, contact: Contact) -> None:
         """Take note that a connection to a member was refused."""
         probing = self._probing.get(contact.key)
         if probing is not None and probing.contact == contact:
-            probing.refused = True
+            self._note_refusal(probing)
         elif (record := self._hub.living.get(contact.key)) is not None and record.contact == contact:
             self.examine(contact, refused=True)
+
+    def _note_refusal(self, probing: _Probing) -> None:
+        if probing.refused_at is None:
+            probing.refused_at = self._hub.now
 
     def heard(self, contact: Contact, *, answered: bool = False) -> None:
         """Take note that a member has said something; ``answered``: to a question that is waiting.
@@ -181,9 +188,10 @@ class Prober:
     def _examine_again(self, probing: _Probing, times: int) -> None:
         if self._probing.get(probing.contact.key) is not probing:
             return
-        if times:
+        pause = self._config.examine_seconds / _EXAMINE_PROBES
+        no_process = probing.refused_at is not None and self._hub.now - probing.refused_at >= pause / 2
+        if times and not no_process:
             self._ask(probing)
-            pause = self._config.examine_seconds / _EXAMINE_PROBES
             self._timers.at(self._hub.now + pause, lambda: self._examine_again(probing, times - 1))
         else:
             self._conclude(probing)
@@ -218,7 +226,7 @@ class Prober:
         self._end(probing)
         if probing.helpers and not probing.reports:
             self.trouble()
-        self._hub.silent(probing.contact, refused=probing.refused)
+        self._hub.silent(probing.contact, refused=probing.refused_at is not None)
 
     def _end(self, probing: _Probing) -> None:
         if self._probing.get(probing.contact.key) is probing:

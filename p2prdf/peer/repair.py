@@ -30,7 +30,7 @@ When.  After each change of the view everything is compared with every peer that
 compared once after it started, and after peers came, a peer is not *in step* (``in_step``): it does not yet speak
 for subscriptions.
 
-Bounds: one comparison of a kind at a time, 65,536 identities a message, as much work as a pass over what is held of a
+Bounds: comparisons of two kinds at a time, 65,536 identities a message, as much work as a pass over what is held of a
 kind per comparison; kinds with more than 262,144 items are not part of the totals, so that these take milliseconds.
 Rejected: trees of hashes, which must be kept up to date by every insertion, and change shape with every change of who
 keeps what.  (Range-based set reconciliation: A. Meyer, SRDS 2023.)
@@ -78,6 +78,8 @@ GIVEN_SECONDS: Final = 10.0
 """How long to wait for items that were asked for."""
 TOTALS_ITEMS_MAX: Final = 262_144
 """Kinds of which more is held are compared at once by buckets."""
+KINDS_AT_ONCE: Final = 2
+"""So many kinds are compared at a time, so that answers are not kept waiting by repair."""
 SETTLE_SECONDS: Final = 0.05
 """Changes of the view mostly come several at once."""
 STRAYS_SECONDS: Final = 0.5
@@ -133,6 +135,8 @@ class _Comparison:
     wait: float = ANSWER_SECONDS
     buckets: int = 0
     more: bool = False
+    asked: Sequence[int] = ()
+    """The kinds whose totals were asked for."""
 
     def of(self, sender: Contact, kind: int) -> bool:
         """Return whether a message of ``sender`` about a kind can be about this comparison."""
@@ -155,6 +159,11 @@ class Repair:
         self._kinds = {kind.number: kind for kind in kinds}
         self._order = [*first_kinds, *(number for number in self._kinds if number not in first_kinds)]
         self._first = {_ALL, *first_kinds}
+        self._first_kinds = tuple(first_kinds)
+        self._first_done: set[tuple[int, int]] = set()
+        """Each of the first kinds with the key of each fellow that it was compared with since peers came."""
+        self._begun = False
+        """Whether a pass was begun since peers came."""
         self._held: dict[int, tuple[int, Items]] = {}
         self._queue: list[_Comparison] = []
         self._open: dict[int, _Comparison] = {}
@@ -187,12 +196,13 @@ class Repair:
         """Compare everything with everybody soon: peers came (``gained``) or went, or this one has just started.
 
         Whoever has come may know what this peer does not, above all if it was this peer that was cut off.  When
-        peers only go, nobody knows more than before.
+        peers only go, nobody knows more than before: whom this peer is in step with, it stays in step with.
         """
         if not self._exchange.replicated:
             return
         if gained:
-            self.in_step = False
+            self.in_step = self._begun = False
+            self._first_done.clear()
         self._queue.clear()
         self._open.clear()
         self._compared = None
@@ -201,6 +211,7 @@ class Repair:
         if self._on_left is not None:
             self._last_round = True
         self._answer_early()
+        self._see_whether_in_step()
 
     @property
     def restless(self) -> bool:
@@ -258,6 +269,7 @@ class Repair:
             return
         self._compared = {number: kind.version for number, kind in self._kinds.items()}
         self.passes += 1
+        self._begun = True
         fellows = [self._exchange.contact(number) for number in found.fellows(0)]
         large = [kind for kind in self._order if len(self._items(kind).keys) > TOTALS_ITEMS_MAX]
         self._queue = [_Comparison(kind, fellow) for kind in (_ALL, *large) for fellow in fellows]
@@ -267,21 +279,28 @@ class Repair:
             self._offer_others(found)
 
     def _go_on(self) -> None:
-        """Start comparisons: totals with all, then one of a kind at a time, those that matter most first."""
+        """Start comparisons: totals with all, then a few of different kinds at a time, those that matter most first."""
         busy = {each.kind for each in self._open.values()}
         waiting: list[_Comparison] = []
         for each in self._queue:
             # Others are not kept busy with the rest while subscribers wait for the first kinds.
             early = each.kind not in self._first and not self.in_step and self._first & busy
-            if early or (each.kind in busy and each.kind != _ALL):
+            full = len(busy - {_ALL}) >= KINDS_AT_ONCE or each.kind in busy
+            if each.kind != _ALL and (early or full):
                 waiting.append(each)
             else:
                 busy.add(each.kind)
                 self._ask(each)
         self._queue = waiting
-        if not self.in_step and self._due is None and not self._first & busy:
-            if self._exchange.waits_for_peers_until is not None:
-                return
+        self._see_whether_in_step()
+
+    def _see_whether_in_step(self) -> None:
+        """Note that this peer is in step, if the first kinds were compared with all fellows since peers came."""
+        found = self._exchange.replica_map
+        if self.in_step or not self._begun or found is None or self._exchange.waits_for_peers_until is not None:
+            return
+        fellows = (self._exchange.contact(number).key for number in found.fellows(0))
+        if all((kind, key) in self._first_done for key in fellows for kind in self._first_kinds):
             self.in_step = True
             self.on_in_step()
 
@@ -309,6 +328,7 @@ class Repair:
     def _ask_totals(self, comparison: _Comparison) -> None:
         exchange = self._exchange
         few = [kind for kind in self._order if len(self._items(kind).keys) <= TOTALS_ITEMS_MAX]
+        comparison.asked = few
         totals = self._totals(few, comparison.fellow)
         if totals is not None:
             make = exchange.columns.adopt
@@ -379,9 +399,10 @@ class Repair:
         comparison = self._open.get(message.request)
         if comparison is None or not comparison.of(sender, _ALL):
             return
-        different = set(as_list(message.kinds))
+        different = set(as_list(message.kinds)) | self._first.difference(comparison.asked, (_ALL,))
         self._queue += [_Comparison(kind, comparison.fellow) for kind in self._order if kind in different]
         self._queue.sort(key=lambda each: self._order.index(each.kind) if each.kind != _ALL else -1)
+        self._first_done |= {(kind, sender.key) for kind in self._first_kinds if kind not in different}
         self._compared_with(comparison)
 
     def summary(self, sender: Contact, message: Summary) -> None:
@@ -480,6 +501,8 @@ class Repair:
         del self._open[comparison.request]
         if comparison.more:
             self._queue.insert(0, comparison)
+        elif comparison.kind in self._first:
+            self._first_done.add((comparison.kind, comparison.fellow.key))
         self._go_on()
 
     # --- offering --------------------------------------------------------------------------------

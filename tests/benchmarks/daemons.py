@@ -101,8 +101,12 @@ class Overlay:
 
     def cpu_seconds(self) -> float:
         """Return CPU seconds used so far by all processes, this one included."""
+        return time.process_time() + self.daemons_cpu_seconds()
+
+    def daemons_cpu_seconds(self) -> float:
+        """Return CPU seconds used so far by the daemons."""
         tick = os.sysconf("SC_CLK_TCK")
-        used = time.process_time()
+        used = 0.0
         for process in self.processes:
             fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
             used += (int(fields[11]) + int(fields[12])) / tick

@@ -54,13 +54,13 @@ async def _once(options: tuple[str, ...], texts: list[list[str]], queries: list[
         pieces = daemons.batches(texts)
         wall, cpu = await daemons.rate(overlay, [pieces[at :: daemons.NODES] for at in range(daemons.NODES)])
         written = overlay.bytes_kept() - before
-        await _still(counted)
+        await still(counted)
         for task in tasks:
             task.cancel()
     return Run(wall, cpu, counted.total(), written)
 
 
-async def _still(counted: Counter[int]) -> None:
+async def still(counted: Counter[int]) -> None:
     """Wait until no more answers come."""
     last = -1
     while last != (last := counted.total()):

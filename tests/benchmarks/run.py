@@ -17,6 +17,7 @@ import hops
 import matching
 import reexecution
 import skew
+import small
 import storage
 from rich.console import Console
 
@@ -28,6 +29,7 @@ SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "storage": storage.run,
     "daemons": daemons.run,
     "durability": durability.run,
+    "small": small.run,
 }
 
 

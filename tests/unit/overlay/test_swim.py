@@ -240,16 +240,27 @@ def test_a_suspected_member_that_lives_objects():
     assert swim.record.incarnation == before.incarnation + 1, "that is answered already"
 
 
-def test_a_broken_connection_and_a_refused_one_are_death_within_the_time_of_an_examination():
+@pytest.mark.parametrize(("refused_after", "gone_after"), [(0.001, 0.1), (0.04, 0.1), (0.06, 0.2), (0.16, 0.3)])
+def test_a_refused_connection_and_no_answer_since_are_death(refused_after: float, gone_after: float):
     swim = member()
     swim.receive(said(record(2), Gossip()), now=NOW)
     effects = swim.submit(Broken(contact(2).key), now=NOW)
     assert Knock(contact(2)) in effects
-    effects += swim.submit(Refused(contact(2)), now=NOW + 0.001)
-    effects += run(swim, NOW + 0.29)
-    assert len(posts(effects, Probe)) == 3
+    effects += run(swim, NOW + refused_after)
+    effects += swim.submit(Refused(contact(2)), now=NOW + refused_after)
+    effects += run(swim, NOW + gone_after - 0.01)
     assert ContactLost(contact(2)) not in effects
-    assert ContactLost(contact(2)) in run(swim, NOW + 0.31)
+    assert ContactLost(contact(2)) in run(swim, NOW + gone_after + 0.01)
+
+
+def test_who_answers_after_a_connection_was_refused_lives():
+    swim = member()
+    swim.receive(said(record(2), Gossip()), now=NOW)
+    effects = swim.submit(Broken(contact(2).key), now=NOW)
+    effects += swim.submit(Refused(contact(2)), now=NOW + 0.001)
+    (probe,) = posts(effects, Probe)
+    swim.receive(said(record(2), Answer(probe.packet.message.request)), now=NOW + 0.09)
+    assert ContactLost(contact(2)) not in run(swim, NOW + 1.0)
 
 
 def test_a_broken_connection_alone_is_suspicion_and_an_answer_ends_that():
