@@ -8,8 +8,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-# The venv's tools must see neither an activated environment nor somebody's PYTHONPATH.
-unexport PYTHONPATH PYTHONHOME
+# The venv's tools must see neither an activated environment nor somebody's PYTHONPATH.  Tests, demo and
+# benchmarks start nodes by the hundred: without bytecode files each would spend a second on compiling everything.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help

@@ -268,7 +268,7 @@ class Peer:
                     self._roles.add(message.roles, message.since)
                 case _ if not self._host.restore(message):
                     self._exchange.trace("not-restorable", kind=type(message).__name__)
-        self._engine.roll_forward.restored()
+        self._engine.restored()
         self._exchange.restoring = False
         self._exchange.effects.clear()
         self._unfinished = True

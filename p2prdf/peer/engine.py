@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -47,6 +47,9 @@ from p2prdf.store.tables import NEVER, Chosen, Derived, Tables, identity_of_grou
 from p2prdf.wire.messages import Answers, Contact, Forward, GroupsGone, IndexQuery, IndexTriples, Message, Rows
 
 __all__ = ["Engine"]
+
+RESTORED_AT_ONCE: Final = 8192
+"""Triples of so many rows, kept in messages of a few, are stored at once after a restart."""
 
 
 
@@ -81,6 +84,8 @@ class Engine:
         self._rows_in: list[tuple[Contact, Forward, Arrival | None]] = []
         self._queries_in: list[tuple[Contact, IndexQuery, Arrival | None]] = []
         self._mine: list[TripleBatch] = []
+        self._restored: list[TripleBatch] = []
+        self._restored_rows = 0
         self._todo = Backlog(tables.columns)
         self._copied = Backlog(tables.columns)
         self._kept = Backlog(tables.columns)
@@ -230,12 +235,11 @@ class Engine:
                 if self.roles is not None and batch.published:
                     self.roles.remember(batch)
                 self._exchange.clock = max(self._exchange.clock, youngest(batch))
-                if not union(batch.roles):
-                    return  # it is only kept
-                tables.add_triples(
-                    batch.s, batch.p, batch.o, batch.time, batch.event, unmarked(batch.roles),
-                    full(len(batch), 0, "uint32"),
-                )  # fmt: skip
+                if union(batch.roles):  # else it is only kept
+                    self._restored.append(batch)
+                    self._restored_rows += len(batch)
+                if self._restored_rows >= RESTORED_AT_ONCE:
+                    self._store_restored()
             case Forward():
                 self.has_queries = True
                 rows = self._rows_of(message)
@@ -245,6 +249,19 @@ class Engine:
                 group = tables.add_groups(message.plan, message.groups)
                 probed = full(len(group), 0, "bool")
                 tables.add_queries(message.plan, message.step, group, message.refresh, probed)
+
+    def restored(self) -> None:
+        """Note that all that was kept is here."""
+        self._store_restored()
+        self.roll_forward.restored()
+
+    def _store_restored(self) -> None:
+        """Store triples of many messages at once: those of each alone would take much longer."""
+        batches, self._restored, self._restored_rows = self._restored, [], 0
+        if batches:
+            whole = joined_batches(self._columns, batches)
+            not_joined = self._columns.full(len(whole), 0, "uint32")
+            self._tables.add_triples(*whole.columns()[:5], unmarked(whole.roles), not_joined)
 
     # --- triples ---------------------------------------------------------------------------------
 
