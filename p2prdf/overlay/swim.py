@@ -321,7 +321,7 @@ class Swim:
         self._judge_clock()
 
     def _judge_clock(self) -> None:
-        if self.clocks.judge(self.now):
+        if self.clocks.judge(self.now, len(self.living)):
             self._trace("clock_suspect" if self.clocks.suspect else "clock_trusted")
 
     # --- beliefs ---------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ of a fresh and an older measurement of one member the more certain is kept, the 
 certainty with time.
 
 *The rule.*  Two clocks disagree if they differ by more than ``clock_differs_seconds`` for certain.  A peer's clock is
-*suspect* while more than half of the others of which it has fresh measurements disagree with it; it takes one at
-least.  So of three clocks only the one that is wrong is suspect, and of two that disagree both are, since
-nobody can tell which is wrong.  ("At least half", as is also said, would make one wrong clock of three stop all.)
+*suspect* while more than half of the others of which it has fresh measurements disagree with it; it takes three of
+them, or all others if these are fewer, or the first one who happens to answer would decide.  So of three clocks only
+the one that is wrong is suspect, and of two that disagree both are, since nobody can tell which is wrong.  ("At least
+half", as is also said, would make one wrong clock of three stop all.)
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Clocks"]
 
+_JUDGES: Final = 3
 _DRIFT: Final = 0.01
 """How much certainty a measurement loses, in seconds per second: also so that a clock that is set is noticed soon."""
 
@@ -58,11 +60,12 @@ class Clocks:
         measured = self._measured.get(key)
         return None if measured is None else measured.offset
 
-    def judge(self, now: float) -> bool:
-        """Apply the rule; return whether that changed anything."""
+    def judge(self, now: float, others: int) -> bool:
+        """Apply the rule, there being so many other members; return whether that changed anything."""
         oldest = now - self._config.clock_fresh_seconds
         fresh = [each for each in self._measured.values() if each.at >= oldest]
         differ = self._config.clock_differs_seconds
         disagreeing = sum(abs(each.offset) - each.uncertainty > differ for each in fresh)
-        before, self.suspect = self.suspect, 2 * disagreeing > len(fresh)
+        enough = len(fresh) >= min(others, _JUDGES)
+        before, self.suspect = self.suspect, enough and 2 * disagreeing > len(fresh)
         return before != self.suspect

@@ -192,21 +192,31 @@ def test_a_clock_is_suspect_while_more_than_half_of_the_others_disagree(offsets,
     clocks = Clocks(SwimConfig())
     for key, offset in enumerate(offsets):
         clocks.measure(key, NOW + 0.01 + offset, NOW, NOW + 0.02)
-    assert clocks.judge(NOW + 1) is suspect
+    assert clocks.judge(NOW + 1, len(offsets)) is suspect
     assert clocks.suspect is suspect
-    assert not clocks.judge(NOW + 1), "told once"
+    assert not clocks.judge(NOW + 1, len(offsets)), "told once"
+
+
+def test_the_first_who_happens_to_answer_does_not_make_a_clock_suspect():
+    clocks = Clocks(SwimConfig())
+    for key in (1, 2):
+        clocks.measure(key, NOW + 0.7, NOW, NOW + 0.02)
+        assert not clocks.judge(NOW + 1, 9)
+    clocks.measure(3, NOW + 0.7, NOW, NOW + 0.02)
+    assert clocks.judge(NOW + 1, 9)
+    assert clocks.suspect
 
 
 def test_a_slow_answer_measures_nothing_for_certain_and_old_measurements_do_not_count():
     clocks = Clocks(SwimConfig())
     clocks.measure(1, NOW + 2.0, NOW, NOW + 2.0)
     assert clocks.offset(1) == pytest.approx(1.0)
-    assert not clocks.judge(NOW + 2), "half of the round trip is uncertain"
+    assert not clocks.judge(NOW + 2, 1), "half of the round trip is uncertain"
     clocks.measure(1, NOW + 2.5, NOW + 2, NOW + 2.02)
-    assert clocks.judge(NOW + 3)
+    assert clocks.judge(NOW + 3, 1)
     clocks.measure(1, NOW + 6, NOW + 3, NOW + 6)
     assert clocks.offset(1) == pytest.approx(0.49), "the more certain one stays"
-    assert clocks.judge(NOW + 100)
+    assert clocks.judge(NOW + 100, 1)
     assert not clocks.suspect
 
 
