@@ -152,10 +152,18 @@ class Delivery:
     # --- handing out -----------------------------------------------------------------------------
 
     def pump(self, subscription: Subscription) -> None:
-        """Send a subscriber what it may be told now."""
-        if not subscription.delivered or subscription.opening or subscription.cut_off or not self._exchange.in_step():
+        """Send a subscriber what it may be told now.
+
+        Who began to tell it and is still the primary goes on while others that came are compared with.  What these know
+        and this peer does not is at worst that answers are acknowledged; of that nothing is settled, so these answers
+        are recognized if they come again.
+        """
+        exchange = self._exchange
+        if not subscription.delivered or subscription.opening or subscription.cut_off:
             return
-        window = self._exchange.config.answers_window
+        if not exchange.in_step() and exchange.rank(subscription_home(subscription.number)) != 0:
+            return
+        window = exchange.config.answers_window
         for chunk in self._home.chunks(subscription, window=window, chunk_max=_CHUNK_ROWS_MAX):
             for start, stop in self._engine.cutter.slices(len(chunk), chunk.bindings) or [(0, 0)]:
                 part = chunk.part(start, stop)
@@ -185,8 +193,10 @@ class Delivery:
     def view_changed(self) -> None:
         """Begin to hand out what this peer speaks for now, and end what it does no more."""
         exchange = self._exchange
-        if not exchange.in_step():
-            return  # it will be called again
+        if not exchange.in_step():  # it will be called again
+            for subscription in self._home.subscriptions.values():
+                subscription.delivered &= exchange.rank(subscription_home(subscription.number)) == 0
+            return
         for subscription in list(self._home.subscriptions.values()):
             mine = exchange.speaks_for(subscription_home(subscription.number))
             if mine and not subscription.delivered:

@@ -27,11 +27,11 @@ those who keep it, after each change of the view.
 
 When.  After each change of the view everything is compared with every peer that shares keys, kind by kind; after that,
 ``repair_seconds`` after something has changed here.  At rest nothing happens.  Until the homes' records have been
-compared once after it started, and after peers came, a peer is not *in step* (``in_step``): it does not yet speak
-for subscriptions.
+compared once after it started, and after peers came, a peer is not *in step* (``in_step``): it does not begin to speak
+for subscriptions.  So these are compared before anything else.
 
-Bounds: comparisons of two kinds at a time, 65,536 identities a message, as much work as a pass over what is held of a
-kind per comparison; kinds with more than 262,144 items are not part of the totals, so that these take milliseconds.
+Bounds: then comparisons of two kinds at a time, 65,536 identities a message, as much work as a pass over what is held
+of a kind per comparison; kinds with more than 262,144 items are not part of the totals, which so take milliseconds.
 Rejected: trees of hashes, which must be kept up to date by every insertion, and change shape with every change of who
 keeps what.  (Range-based set reconciliation: A. Meyer, SRDS 2023.)
 """
@@ -158,7 +158,6 @@ class Repair:
         self._exchange = exchange
         self._kinds = {kind.number: kind for kind in kinds}
         self._order = [*first_kinds, *(number for number in self._kinds if number not in first_kinds)]
-        self._first = {_ALL, *first_kinds}
         self._first_kinds = tuple(first_kinds)
         self._first_done: set[tuple[int, int]] = set()
         """Each of the first kinds with the key of each fellow that it was compared with since peers came."""
@@ -272,27 +271,37 @@ class Repair:
         self._begun = True
         fellows = [self._exchange.contact(number) for number in found.fellows(0)]
         large = [kind for kind in self._order if len(self._items(kind).keys) > TOTALS_ITEMS_MAX]
-        self._queue = [_Comparison(kind, fellow) for kind in (_ALL, *large) for fellow in fellows]
+        first = [] if self.in_step else self._first_kinds
+        self._queue = [
+            _Comparison(kind, fellow)
+            for kind in (*first, _ALL, *large)
+            for fellow in fellows
+            if kind not in first or (kind, fellow.key) not in self._first_done
+        ]
         self._open.clear()
         if self._offer_due or self._strays() != self._strays_offered:
             self._offer_due, self._strays_offered = False, self._strays()
             self._offer_others(found)
 
     def _go_on(self) -> None:
-        """Start comparisons: totals with all, then a few of different kinds at a time, those that matter most first."""
+        """Start comparisons: totals with all, then a few of different kinds at a time, those that matter most first.
+
+        While subscribers wait for this peer to be in step, nobody is kept busy with anything but the first kinds, which
+        are compared with all at once.
+        """
+        self._see_whether_in_step()
         busy = {each.kind for each in self._open.values()}
         waiting: list[_Comparison] = []
         for each in self._queue:
-            # Others are not kept busy with the rest while subscribers wait for the first kinds.
-            early = each.kind not in self._first and not self.in_step and self._first & busy
-            full = len(busy - {_ALL}) >= KINDS_AT_ONCE or each.kind in busy
-            if each.kind != _ALL and (early or full):
+            first = each.kind in self._first_kinds and not self.in_step
+            early = not first and not self.in_step and not busy.isdisjoint(self._first_kinds)
+            full = each.kind != _ALL and (len(busy - {_ALL}) >= KINDS_AT_ONCE or each.kind in busy)
+            if early or (full and not first):
                 waiting.append(each)
             else:
                 busy.add(each.kind)
                 self._ask(each)
         self._queue = waiting
-        self._see_whether_in_step()
 
     def _see_whether_in_step(self) -> None:
         """Note that this peer is in step, if the first kinds were compared with all fellows since peers came."""
@@ -399,7 +408,7 @@ class Repair:
         comparison = self._open.get(message.request)
         if comparison is None or not comparison.of(sender, _ALL):
             return
-        different = set(as_list(message.kinds)) | self._first.difference(comparison.asked, (_ALL,))
+        different = set(as_list(message.kinds)) | set(self._first_kinds).difference(comparison.asked)
         self._queue += [_Comparison(kind, comparison.fellow) for kind in self._order if kind in different]
         self._queue.sort(key=lambda each: self._order.index(each.kind) if each.kind != _ALL else -1)
         self._first_done |= {(kind, sender.key) for kind in self._first_kinds if kind not in different}
@@ -501,7 +510,7 @@ class Repair:
         del self._open[comparison.request]
         if comparison.more:
             self._queue.insert(0, comparison)
-        elif comparison.kind in self._first:
+        elif comparison.kind in self._first_kinds:
             self._first_done.add((comparison.kind, comparison.fellow.key))
         self._go_on()
 
