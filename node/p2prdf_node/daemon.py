@@ -26,6 +26,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import hashlib
+import importlib
 import ipaddress
 import json
 import os
@@ -74,6 +75,8 @@ __all__ = ["Daemon", "run", "tame_garbage_collector"]
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
 JOIN_SECONDS: Final = 2.0
+GRAMMAR_SECONDS: Final = 5.0
+"""After it is ready a node has this much time for what is urgent, before it loads SPARQL's grammar for filters."""
 """How long the ready line waits for a bootstrap peer to answer."""
 OTHERS_TOLD: Final = 8
 """Nodes that a client is told of."""
@@ -157,8 +160,10 @@ class Daemon:
                 "node_ready", address=format_address(own.host, own.port), key=f"{own.key:016x}",
                 durability=self.config.durability_in_force,
             )  # fmt: skip
+            warm = asyncio.get_running_loop().call_later(GRAMMAR_SECONDS, self._warm_up)
             on_ready(f"ready {format_address(own.host, own.port)} {own.key:016x}")
             await self._stop.wait()
+            warm.cancel()
             await self._shut_down()
         self._unlock()
         return 1 if self._failed else 0
@@ -355,6 +360,10 @@ class Daemon:
             self.connections.sweep(now)
             self.links.sweep(now)
             self.clients.sweep(now)
+
+    def _warm_up(self) -> None:
+        """Load what the first filter needs, beside the loop."""
+        asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "p2prdf.rdf.sparql")
 
     def _catch_signals(self) -> None:
         if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
