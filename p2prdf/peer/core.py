@@ -116,6 +116,8 @@ class Peer:
         """Whether publications kept in a former life may have to be finished."""
         self._check_leases_at: float | None = None
         self._to_handle: list[tuple[Contact, Message]] = []
+        self._ring_changed = False
+        """Whether something was heard of the ring since the last :meth:`wake`."""
         self.refused = 0
         self._handlers = self._handler_table()
 
@@ -144,10 +146,13 @@ class Peer:
             case contract.AcknowledgeAnswers():
                 self._entry.acknowledge(request)
             case contract.OwnersFound():
+                self._ring_changed = True
                 self._exchange.owners_found(request)
             case contract.ContactSeen():
+                self._ring_changed = True
                 self._meet(request.contact, request.zone)
             case contract.ContactLost():
+                self._ring_changed = True
                 self._contact_lost(request.contact, left=request.left)
             case contract.Leave():
                 self._leave(request)
@@ -193,7 +198,10 @@ class Peer:
         """When to call ``wake``: not after now if there is work to do."""
         exchange = self._exchange
         engine = self._engine
-        if self._to_handle or not engine.idle or engine.rejoining or exchange.owes_acknowledgements:
+        if (
+            self._to_handle or self._ring_changed or not engine.idle or engine.rejoining
+            or exchange.owes_acknowledgements
+        ):  # fmt: skip
             return exchange.now
         due = [
             at
@@ -436,6 +444,7 @@ class Peer:
 
     def _follow_view(self) -> None:
         """Do what a change of the ring calls for, once all of it is known again."""
+        self._ring_changed = False
         exchange = self._exchange
         kept = exchange.replicated or self.config.durable
         if kept and exchange.view != self._view and exchange.replica_map is not None:

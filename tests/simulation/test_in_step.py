@@ -1,0 +1,89 @@
+"""Who may speak for subscriptions, and when, while peers come and go."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from p2prdf import keys
+from p2prdf.continuous.home import subscription_home
+from p2prdf.peer import PeerConfig
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.sim.failures.clients import Publisher, SubscriberClient
+from p2prdf.sim.failures.links import around
+from p2prdf.sim.failures.options import Failures
+from p2prdf.sim.failures.subscriber import ResumingSubscriber
+from p2prdf.sim.failures.world import FailingWorld
+from p2prdf.sim.world import Node, WorldOptions
+
+PEERS = 5
+QUERY = ConjunctiveQuery(((0, ~0, 1),), ("<urn:p>",), (0, 1), ("s", "o"))
+
+
+@pytest.fixture
+def world() -> FailingWorld:
+    """Return five peers at rest."""
+    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    world = FailingWorld(WorldOptions(peers=PEERS, seed=1, config=config), Failures())
+    world.run_for(8.0)
+    assert all(map(_in_step, world.living()))
+    return world
+
+
+def _in_step(node: Node) -> bool:
+    return bool(node.peer.status()["in_step"])
+
+
+def _join_in_silence(world: FailingWorld, key: int) -> Node:
+    """Let a peer come that all see and that says nothing."""
+    newcomer = world.join(key)
+    world.cut(around(newcomer.index, range(PEERS + 1)), noticed=False, why="silent")
+    world.run_for(4.0)
+    assert world.views.true()
+    return newcomer
+
+
+def test_who_has_not_been_compared_with_a_newcomer_is_not_in_step(world: FailingWorld):
+    newcomer = _join_in_silence(world, 1 << 63)
+    out_of_step = [node for node in world.living() if not _in_step(node)]
+    assert newcomer in out_of_step
+    assert len(out_of_step) > 1
+    world.mend(around(newcomer.index, range(PEERS + 1)), noticed=False)
+    world.run_for(8.0)
+    assert all(map(_in_step, world.living()))
+
+
+def test_when_peers_only_go_whoever_was_compared_with_the_others_is_in_step_at_once(world: FailingWorld):
+    newcomer = _join_in_silence(world, 1 << 63)
+    waiting = [node for node in world.living() if node is not newcomer and not _in_step(node)]
+    assert waiting
+    world.cut(tuple(permutations(range(PEERS), 2)), noticed=False, why="so that nothing more is compared")
+    world.crash(newcomer)
+    world.run_for(4.0)
+    assert world.views.true()
+    assert all(map(_in_step, waiting))
+
+
+def test_a_primary_goes_on_telling_while_a_newcomer_says_nothing(world: FailingWorld):
+    record = ResumingSubscriber("subscriber", QUERY, Algorithm.CSBV, per_event=False, lease_seconds=86_400.0)
+    SubscriberClient(world, record, world._generator("subscriber")).connect()
+    world.run_for(3.0)
+    assert record.subscription is not None
+    role = keys.role_key(keys.P, 0, keys.term_hash("<urn:p>"), 0)
+    home = subscription_home(record.subscription)
+    (primary,) = world.ring.closest(home, 1)
+    key = next(
+        key
+        for key in (keys.fmix(each) for each in range(1, 1000))
+        if all(world.ring.closest(place, 1)[0].key ^ place < key ^ place for place in (home, role))
+    )
+    _join_in_silence(world, key)
+    assert not _in_step(world.by_key[primary.key])
+    publisher = Publisher(world, "publisher", world._generator("publisher"))
+    publisher._elsewhere = lambda: world.nodes[0]  # type: ignore[method-assign]
+    publisher.publish(0.0, [("<urn:a>", "<urn:p>", '"1"')])
+    while not record.rows and world.now < world.started + 60.0:
+        world.run_for(0.1)
+    assert not _in_step(world.by_key[primary.key])
+    assert record.rows == [("<urn:a>", '"1"')]
