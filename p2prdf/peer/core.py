@@ -35,7 +35,7 @@ from p2prdf.peer.entry import Entry
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.home_items import HomeItems
 from p2prdf.peer.host import Host
-from p2prdf.peer.items import HOME, table_kinds
+from p2prdf.peer.items import HOME, TRIPLES, all_triples, table_kinds
 from p2prdf.peer.repair import Kind, Repair
 from p2prdf.peer.roles import Roles
 from p2prdf.peer.takeover import Takeover
@@ -291,7 +291,9 @@ class Peer:
         yield messages.MembersKnown(self._exchange.members_max)
         yield from self._roles.messages()
         for kind in self._kinds:
-            yield from kind.messages(kind.items().places)  # handles stay true while the peer goes on
+            if kind.number not in TRIPLES:
+                yield from kind.messages(kind.items().places)  # handles stay true while the peer goes on
+        yield from all_triples(self._tables, self._engine)
         ended = self._tables.ended_groups()
         if ended:
             yield messages.GroupsGone(self._exchange.columns.column(ended))

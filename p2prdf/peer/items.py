@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from p2prdf.peer.repair import Kind
     from p2prdf.rdf.query import Plan
 
-__all__ = ["HOME", "Links", "Rows", "table_kinds"]
+__all__ = ["HOME", "TRIPLES", "Links", "Rows", "all_triples", "table_kinds"]
 
+TRIPLES: Final = range(16)
 ROWS: Final = 16
 LINKS: Final = 17
 HOME: Final = 18
@@ -68,6 +69,14 @@ class _Triples:
         for start, stop in self._engine.cutter.slices(len(places), columns[:3]):
             s, p, o, time, event, roles = (column[start:stop] for column in columns)
             yield IndexTriples(s, p, o, time, event, roles)
+
+
+def all_triples(tables: Tables, engine: Engine) -> Iterator[IndexTriples]:
+    """Return all triples and events for a snapshot, each once with all its roles."""
+    columns = tables.triples_since(0)
+    for start, stop in engine.cutter.slices(len(columns[0]), columns[:3]):
+        s, p, o, time, event, roles = (column[start:stop] for column in columns)
+        yield IndexTriples(s, p, o, time, event, roles)
 
 
 class _Parts:
