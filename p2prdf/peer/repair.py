@@ -80,6 +80,8 @@ TOTALS_ITEMS_MAX: Final = 262_144
 """Kinds of which more is held are compared at once by buckets."""
 KINDS_AT_ONCE: Final = 2
 """So many kinds are compared at a time, so that answers are not kept waiting by repair."""
+FRESH_ITEMS_PER_SECOND: Final = 100_000
+"""What is held of a kind is looked through anew no more often than in a second for so many items."""
 SETTLE_SECONDS: Final = 0.05
 """Changes of the view mostly come several at once."""
 STRAYS_SECONDS: Final = 0.5
@@ -124,6 +126,15 @@ class Kind(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What was held of a kind at some time."""
+
+    version: int
+    at: float
+    items: Items
+
+
 @dataclass(slots=True)
 class _Comparison:
     """A kind, or the totals of all, being compared with a fellow."""
@@ -163,7 +174,7 @@ class Repair:
         """Each of the first kinds with the key of each fellow that it was compared with since peers came."""
         self._begun = False
         """Whether a pass was begun since peers came."""
-        self._held: dict[int, tuple[int, Items]] = {}
+        self._held: dict[int, _Held] = {}
         self._queue: list[_Comparison] = []
         self._open: dict[int, _Comparison] = {}
         self._early: dict[tuple[int, int], tuple[Contact, Totals | Summary]] = {}
@@ -267,6 +278,8 @@ class Repair:
             self._due = self._exchange.now + ANSWER_SECONDS
             return
         self._compared = {number: kind.version for number, kind in self._kinds.items()}
+        for number in self._kinds:
+            self._items(number, fresh=True)
         self.passes += 1
         self._begun = True
         fellows = [self._exchange.contact(number) for number in found.fellows(0)]
@@ -357,11 +370,21 @@ class Repair:
 
     # --- what is held ----------------------------------------------------------------------------
 
-    def _items(self, kind: int) -> Items:
+    def _items(self, kind: int, *, fresh: bool = False) -> Items:
+        """Return what is held of a kind; not always the last of it, where there is much.
+
+        Whoever got something new compares it by itself, in a pass that begins with what is ``fresh``.
+        """
         version, held = self._kinds[kind].version, self._held.get(kind)
-        if held is None or held[0] != version:
-            held = self._held[kind] = version, self._kinds[kind].items()
-        return held[1]
+        if held is not None and held.version == version:
+            return held.items
+        now = self._exchange.now
+        if held is not None and not fresh and kind not in self._first_kinds:
+            age_max = len(held.items.keys) / FRESH_ITEMS_PER_SECOND
+            if held.at <= now < held.at + age_max:
+                return held.items
+        held = self._held[kind] = _Held(version, now, self._kinds[kind].items())
+        return held.items
 
     def _shared(self, kind: int, fellow: Contact) -> Items | None:
         """Return what is held of a kind that a fellow keeps as well, or None: who keeps what is not known."""
@@ -545,7 +568,7 @@ class Repair:
         if others:
             after = self._exchange.map_of(others)
             for kind in self._order:
-                items = self._items(kind)
+                items = self._items(kind, fresh=True)
                 for contact in others:
                     chosen = after.holds(items.keys, self._exchange.cache.number(contact))
                     self._send_offers(contact, kind, items.only(chosen), waited_for=True)
