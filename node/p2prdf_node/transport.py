@@ -116,9 +116,12 @@ class Links:
         self.counts: Counter[str] = Counter()
         self._links: dict[int, _Link] = {}
         self._dirty: dict[int, _Link] = {}
+        self._closed = False
 
     def post(self, to: Contact, parcel: Parcel) -> None:
-        """Take a parcel to be sent with the next :meth:`flush`."""
+        """Take a parcel to be sent with the next :meth:`flush`; nothing is sent any more once links are closed."""
+        if self._closed:
+            return
         link = self._links.get(to.key)
         if link is None or link.contact != to:
             if link is not None:
@@ -159,6 +162,7 @@ class Links:
 
     def close(self) -> None:
         """Close all links, once the sockets have taken what was written."""
+        self._closed = True
         for link in self._links.values():
             link.close("stopping")
         self._links.clear()

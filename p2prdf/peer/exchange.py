@@ -382,8 +382,20 @@ class Exchange:
         key, one of them is here.  Whoever is missing for long is taken to be gone.
         """
         until = self._fewer_since + _MISSING_SECONDS
-        enough = self.members_max - self.cache.size < self.config.replicas
-        return None if enough or self.now >= until else until
+        if self.members_max - self.cache.size >= self.config.replicas and self.now < until:
+            return until
+        return self.lost_together_until
+
+    @property
+    def lost_together_until(self) -> float | None:
+        """Until when as many peers are missing as keep a key, lost one by one or at once; None if fewer are.
+
+        They may be more than are missing of the most that were ever seen together.
+        """
+        if len(self._lost_at) < self.config.replicas:
+            return None
+        until = sorted(self._lost_at.values())[-self.config.replicas] + _MISSING_SECONDS
+        return until if self.now < until else None
 
     @property
     def somebody_missing(self) -> bool:

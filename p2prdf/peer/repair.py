@@ -206,13 +206,16 @@ class Repair:
         """Compare everything with everybody soon: peers came (``gained``) or went, or this one has just started.
 
         Whoever has come may know what this peer does not, above all if it was this peer that was cut off.  When
-        peers only go, nobody knows more than before: whom this peer is in step with, it stays in step with.
+        peers only go, nobody knows more than before: whom this peer is in step with, it stays in step with.  But if as
+        many go at once as keep a key, nobody may be left who knows: they are waited for.
         """
         if not self._exchange.replicated:
             return
         if gained:
             self.in_step = self._begun = False
             self._first_done.clear()
+        elif self._exchange.lost_together_until is not None:
+            self.in_step = False
         self._queue.clear()
         self._open.clear()
         self._compared = None

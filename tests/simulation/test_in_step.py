@@ -65,6 +65,31 @@ def test_when_peers_only_go_whoever_was_compared_with_the_others_is_in_step_at_o
     assert all(map(_in_step, waiting))
 
 
+def test_if_as_many_go_at_once_as_keep_a_key_they_are_waited_for(world: FailingWorld):
+    gone, left = world.nodes[:3], world.nodes[3:]
+    for node in gone[:2]:
+        world.crash(node)
+    world.run_for(4.0)
+    assert world.views.true()
+    assert all(map(_in_step, left)), "of every three one is left"
+    world.crash(gone[2])
+    world.run_for(4.0)
+    assert world.views.true()
+    assert not any(map(_in_step, left))
+    world.restart(gone[0])
+    world.run_for(8.0)
+    assert all(map(_in_step, world.living()))
+
+
+def test_who_does_not_come_back_is_not_waited_for_forever(world: FailingWorld):
+    for node in world.nodes[:3]:
+        world.crash(node)
+    world.run_for(10.0)
+    assert not any(map(_in_step, world.living()))
+    world.run_for(20.0)
+    assert all(map(_in_step, world.living()))
+
+
 def test_a_primary_goes_on_telling_while_a_newcomer_says_nothing(world: FailingWorld):
     record = ResumingSubscriber("subscriber", QUERY, Algorithm.CSBV, per_event=False, lease_seconds=86_400.0)
     SubscriberClient(world, record, world._generator("subscriber")).connect()

@@ -142,6 +142,16 @@ async def test_nothing_is_connected_before_it_is_needed_and_idle_links_are_close
         assert a.broken == []
 
 
+async def test_closed_links_connect_nowhere_any_more():
+    async with Side() as a, Side() as b:
+        a.links.close()
+        a.links.post(b.contact, parcel(1))
+        a.links.flush()
+        assert not a.tasks
+        assert not a.links.waiting
+        assert a.links.status()["links"] == 0
+
+
 async def test_a_peer_that_is_not_confirmed_gives_nothing():
     async with Side() as a, Side(confirmed=False) as b:
         a.links.post(b.contact, parcel(1))
