@@ -75,9 +75,9 @@ __all__ = ["Daemon", "run", "tame_garbage_collector"]
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
 JOIN_SECONDS: Final = 2.0
+"""How long the ready line waits for a bootstrap peer to answer."""
 GRAMMAR_SECONDS: Final = 5.0
 """After it is ready a node has this much time for what is urgent, before it loads SPARQL's grammar for filters."""
-"""How long the ready line waits for a bootstrap peer to answer."""
 OTHERS_TOLD: Final = 8
 """Nodes that a client is told of."""
 SWEEP_SECONDS: Final = 0.5

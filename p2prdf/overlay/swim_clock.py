@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Clocks"]
 
 _JUDGES: Final = 3
+"""So many others must have been measured, or all if they are fewer."""
 _DRIFT: Final = 0.01
 """How much certainty a measurement loses, in seconds per second: also so that a clock that is set is noticed soon."""
 
