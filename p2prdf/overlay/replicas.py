@@ -98,13 +98,17 @@ class ReplicaMap:
         """Return the contact number of each key's primary."""
         return self._table[:, 0].take(self._finder.find_column(keys))
 
+    def stretches(self, keys: U64) -> I64:
+        """Return the stretch that each key lies in: all keys of one have the same replicas."""
+        return self._finder.find_column(keys)
+
+    def kept(self, number: int) -> _Bools:
+        """Return for each stretch whether a contact keeps it; not to be changed."""
+        return self._holding(number)
+
     def holds(self, keys: U64, number: int) -> _Bools:
         """Return for each key whether a contact is in its replica set."""
         return self._holding(number).take(self._finder.find_column(keys))
-
-    def both(self, keys: U64, number: int, other: int) -> _Bools:
-        """Return for each key whether two contacts are both in its replica set."""
-        return (self._holding(number) & self._holding(other)).take(self._finder.find_column(keys))
 
     def shares(self, number: int, other: int) -> bool:
         """Return whether there are keys that two contacts both hold."""
@@ -116,7 +120,7 @@ class ReplicaMap:
         return tuple(each for each in found.tolist() if each not in (-1, number))
 
     def _holding(self, number: int) -> _Bools:
-        """Return for each column whether a contact keeps it."""
+        """Return for each stretch whether a contact keeps it."""
         holding = self._held.get(number)
         if holding is None:
             holding = self._held[number] = (self._table == number).any(axis=1)

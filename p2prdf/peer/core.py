@@ -292,7 +292,7 @@ class Peer:
         yield from self._roles.messages()
         for kind in self._kinds:
             if kind.number not in TRIPLES:
-                yield from kind.messages(kind.items().places)  # handles stay true while the peer goes on
+                yield from kind.everything()
         yield from all_triples(self._tables, self._engine)
         ended = self._tables.ended_groups()
         if ended:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from p2prdf import keys
 from p2prdf.columns import Column, Columns, as_array
 from p2prdf.continuous.home import Home, Subscription, subscription_home
-from p2prdf.peer.repair import Items
+from p2prdf.peer.holdings import Changes, Items
 from p2prdf.wire.messages import EndSubscription, KeepAcknowledged, KeepAnswers, Message
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ I64 = npt.NDArray[np.int64]
 class HomeItems:
     """The kind of items that a home keeps (:class:`p2prdf.peer.repair.Kind`)."""
 
+    dense = False
+
     def __init__(self, number: int, home: Home, columns: Columns, cutter: Cutter):
         self.number = number
         self._home = home
@@ -49,6 +51,14 @@ class HomeItems:
     def version(self) -> int:
         """What changes when anything kept does."""
         return self._home.version
+
+    def changes(self) -> Changes:
+        """Return everything kept of subscriptions."""
+        return Changes(True, self.items())
+
+    def everything(self) -> Iterator[Message]:
+        """Return everything kept, as messages."""
+        return self.messages(self.items().places)
 
     def items(self) -> Items:
         """Return everything kept of subscriptions."""

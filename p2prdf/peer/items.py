@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, Column, as_array, as_list
-from p2prdf.peer.repair import Items
-from p2prdf.store.items import LinkItems, RowItems
+from p2prdf.peer.holdings import Changes, Items
+from p2prdf.store.items import NOT_SEEN, LinkItems, RowItems
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import IndexQuery, IndexTriples, Message
 
@@ -44,21 +44,36 @@ def _handles(tables: Tables, handles: npt.NDArray[Any]) -> Column:
 
 
 class _Triples:
-    """Triples, or publication events, under one role."""
+    """Triples, or publication events, under one role.  An item's place is the triple's handle."""
+
+    dense = True
 
     def __init__(self, tables: Tables, engine: Engine, role: int, per_event: bool):
         self.number = role + (keys.EVENT_SHIFT if per_event else 0)
         self._tables, self._engine, self._role, self._per_event = tables, engine, role, per_event
+        self._seen = NOT_SEEN
 
     @property
     def version(self) -> int:
         """What changes when anything held does."""
-        return self._tables.version
+        return self._tables.triple_version(self._per_event)
+
+    def changes(self) -> Changes:
+        """Return which triples under the role came or changed since the last call."""
+        handles, self._seen = self._tables.changed_triples(self._per_event, self._seen)
+        return Changes(handles is None, self._items(handles))
 
     def items(self) -> Items:
         """Return all triples under the role."""
-        held = self._tables.triple_items(self._role, self._per_event)
+        return self._items(None)
+
+    def _items(self, handles: Column | None) -> Items:
+        held = self._tables.triple_items(self._role, self._per_event, handles)
         return Items(as_array(held.ring_keys), as_array(held.identities), as_array(held.handle, np.int64))
+
+    def everything(self) -> Iterator[Message]:
+        """Return all triples under the role, as they are indexed."""
+        return self.messages(self.items().places)
 
     def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
         """Return triples, as they are indexed."""
@@ -82,12 +97,8 @@ def all_triples(tables: Tables, engine: Engine) -> Iterator[IndexTriples]:
 class _Parts:
     """Items that come in parts, each of a plan and step; a place counts through all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, parts: Iterable[RowItems | LinkItems] = ()) -> None:
         self._parts: list[tuple[int, Plan, int, npt.NDArray[Any]]] = []
-
-    def gather(self, parts: Iterable[RowItems | LinkItems]) -> Items:
-        """Take in all parts."""
-        self._parts = []
         found_keys, found_ids, count = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)], 0
         for plan, step, handles, ring, identities in parts:
             held = np.array(handles, np.uint64) if isinstance(handles, list) else handles  # never floats
@@ -95,7 +106,7 @@ class _Parts:
             found_keys.append(as_array(ring))
             found_ids.append(as_array(identities))
             count += len(identities)
-        return Items(np.concatenate(found_keys), np.concatenate(found_ids), np.arange(count, dtype=np.int64))
+        self.items = Items(np.concatenate(found_keys), np.concatenate(found_ids), np.arange(count, dtype=np.int64))
 
     def chosen(self, places: npt.NDArray[np.int64]) -> list[tuple[Plan, int, npt.NDArray[Any]]]:
         """Return plan, step and handles of what is at some places, a part at a time.
@@ -114,6 +125,7 @@ class Rows:
     """Rows that wait, queries among them."""
 
     number = ROWS
+    dense = False
 
     def __init__(self, tables: Tables, engine: Engine):
         self._tables, self._engine = tables, engine
@@ -122,11 +134,16 @@ class Rows:
     @property
     def version(self) -> int:
         """What changes when anything held does."""
-        return self._tables.version
+        return self._tables.waiting_version
+
+    def changes(self) -> Changes:
+        """Return all rows of groups that live; :meth:`messages` is about the places of these."""
+        self._parts = _Parts(self._tables.row_items())
+        return Changes(True, self._parts.items)
 
     def items(self) -> Items:
         """Return all rows of groups that live."""
-        return self._parts.gather(self._tables.row_items())
+        return _Parts(self._tables.row_items()).items
 
     def of_groups(self, groups: Container[int]) -> dict[int, None]:
         """Return the identities of the items of some groups."""
@@ -140,7 +157,15 @@ class Rows:
 
     def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
         """Return rows, as they are forwarded."""
-        for plan, step, handles in self._parts.chosen(places):
+        return self._messages(self._parts, places)
+
+    def everything(self) -> Iterator[Message]:
+        """Return all rows, as they are forwarded."""
+        parts = _Parts(self._tables.row_items())
+        return self._messages(parts, parts.items.places)
+
+    def _messages(self, parts: _Parts, places: npt.NDArray[np.int64]) -> Iterator[Message]:
+        for plan, step, handles in parts.chosen(places):
             rows = self._tables.export_rows(plan, step, _handles(self._tables, handles))
             yield from self._engine.forwards(rows)
 
@@ -149,6 +174,7 @@ class Links:
     """What later links of CQC chains wait for."""
 
     number = LINKS
+    dense = False
 
     def __init__(self, tables: Tables):
         self._tables = tables
@@ -157,11 +183,16 @@ class Links:
     @property
     def version(self) -> int:
         """What changes when anything held does."""
-        return self._tables.version
+        return self._tables.waiting_version
+
+    def changes(self) -> Changes:
+        """Return all links of groups that live; :meth:`messages` is about the places of these."""
+        self._parts = _Parts(self._tables.link_items())
+        return Changes(True, self._parts.items)
 
     def items(self) -> Items:
         """Return all links of groups that live."""
-        return self._parts.gather(self._tables.link_items())
+        return _Parts(self._tables.link_items()).items
 
     def of_groups(self, groups: Container[int]) -> dict[int, None]:
         """Return the identities of the items of some groups."""
@@ -173,6 +204,14 @@ class Links:
 
     def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
         """Return links, as they are installed."""
-        for plan, step, numbers in self._parts.chosen(places):
+        return self._messages(self._parts, places)
+
+    def everything(self) -> Iterator[Message]:
+        """Return all links, as they are installed."""
+        parts = _Parts(self._tables.link_items())
+        return self._messages(parts, parts.items.places)
+
+    def _messages(self, parts: _Parts, places: npt.NDArray[np.int64]) -> Iterator[Message]:
+        for plan, step, numbers in parts.chosen(places):
             groups, _ = self._tables.export_groups(plan, _handles(self._tables, numbers))
             yield IndexQuery(plan, step, groups)

@@ -30,8 +30,9 @@ When.  After each change of the view everything is compared with every peer that
 compared once after it started, and after peers came, a peer is not *in step* (``in_step``): it does not begin to speak
 for subscriptions.  So these are compared before anything else.
 
-Bounds: then comparisons of two kinds at a time, 65,536 identities a message, as much work as a pass over what is held
-of a kind per comparison; kinds with more than 262,144 items are not part of the totals, which so take milliseconds.
+Bounds: then comparisons of two kinds at a time, 65,536 identities a message.  A comparison costs by what has changed
+since the last one (:mod:`p2prdf.peer.holdings`); only where buckets differ all identities of a kind are looked through,
+a few nanoseconds each, and what waits is gone through no more often than once in a second per 100,000 rows.
 Rejected: trees of hashes, which must be kept up to date by every insertion, and change shape with every change of who
 keeps what.  (Range-based set reconciliation: A. Meyer, SRDS 2023.)
 """
@@ -40,15 +41,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from p2prdf import keys
 from p2prdf.columns import as_array, as_list
 from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.holdings import Holdings, Items, Source, buckets_of
 from p2prdf.wire.messages import (
     Answers,
     Contact,
@@ -65,23 +66,18 @@ from p2prdf.wire.messages import (
     Want,
 )
 
-__all__ = ["IDENTITIES_MAX", "Items", "Kind", "Repair"]
+__all__ = ["IDENTITIES_MAX", "Kind", "Repair"]
 
 IDENTITIES_MAX: Final = 65_536
 """Identities per message."""
-BUCKETS_MAX: Final = 4096
-BUCKET_ITEMS: Final = 32
-"""Items per bucket, about."""
 ANSWER_SECONDS: Final = 0.25
 """How long to wait for an answer before asking again, at first: doubled each time, up to 16 times as long."""
 GIVEN_SECONDS: Final = 10.0
 """How long to wait for items that were asked for."""
-TOTALS_ITEMS_MAX: Final = 262_144
-"""Kinds of which more is held are compared at once by buckets."""
 KINDS_AT_ONCE: Final = 2
 """So many kinds are compared at a time, so that answers are not kept waiting by repair."""
 FRESH_ITEMS_PER_SECOND: Final = 100_000
-"""What is held of a kind is looked through anew no more often than in a second for so many items."""
+"""What must be gone through as a whole is so no more often than in a second for so many items."""
 SETTLE_SECONDS: Final = 0.05
 """Changes of the view mostly come several at once."""
 STRAYS_SECONDS: Final = 0.5
@@ -94,45 +90,22 @@ _ALL: Final = -1
 U64 = npt.NDArray[np.uint64]
 
 
-@dataclass(slots=True)
-class Items:
-    """What is held of one kind: ring key and identity of each, and its place for :meth:`Kind.messages`."""
-
-    keys: U64
-    identities: U64
-    places: npt.NDArray[np.int64]
-
-    def only(self, chosen: npt.NDArray[Any]) -> Items:
-        """Return some of them."""
-        return Items(self.keys[chosen], self.identities[chosen], self.places[chosen])
-
-
-class Kind(Protocol):
+class Kind(Source, Protocol):
     """One kind of items."""
 
     number: int
-
-    @property
-    def version(self) -> int:
-        """Return a number that changes when anything of this kind does."""
-        ...
 
     def items(self) -> Items:
         """Return all items of the kind."""
         ...
 
     def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
-        """Return some items as messages; ``places`` are those of the last :meth:`items`."""
+        """Return some items as messages; ``places`` are those told by :meth:`changes`."""
         ...
 
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """What was held of a kind at some time."""
-
-    version: int
-    at: float
-    items: Items
+    def everything(self) -> Iterator[Message]:
+        """Return all items as messages."""
+        ...
 
 
 @dataclass(slots=True)
@@ -174,7 +147,9 @@ class Repair:
         """Each of the first kinds with the key of each fellow that it was compared with since peers came."""
         self._begun = False
         """Whether a pass was begun since peers came."""
-        self._held: dict[int, _Held] = {}
+        self._held = {kind.number: Holdings(kind) for kind in kinds}
+        self._looked_at: dict[int, float] = {}
+        """When each kind that must be gone through as a whole was."""
         self._queue: list[_Comparison] = []
         self._open: dict[int, _Comparison] = {}
         self._early: dict[tuple[int, int], tuple[Contact, Totals | Summary]] = {}
@@ -282,15 +257,14 @@ class Repair:
             return
         self._compared = {number: kind.version for number, kind in self._kinds.items()}
         for number in self._kinds:
-            self._items(number, fresh=True)
+            self._holdings(number, found, fresh=True)
         self.passes += 1
         self._begun = True
         fellows = [self._exchange.contact(number) for number in found.fellows(0)]
-        large = [kind for kind in self._order if len(self._items(kind).keys) > TOTALS_ITEMS_MAX]
         first = [] if self.in_step else self._first_kinds
         self._queue = [
             _Comparison(kind, fellow)
-            for kind in (*first, _ALL, *large)
+            for kind in (*first, _ALL)
             for fellow in fellows
             if kind not in first or (kind, fellow.key) not in self._first_done
         ]
@@ -339,63 +313,50 @@ class Repair:
         if comparison.kind == _ALL:
             self._ask_totals(comparison)
             return
-        shared = self._shared(comparison.kind, comparison.fellow)
-        count = 1 if shared is None else len(shared.keys) // BUCKET_ITEMS
-        comparison.buckets = min(1 << count.bit_length() if count else 1, BUCKETS_MAX)
-        if shared is None:
-            return
-        sums = _sums(shared.identities, comparison.buckets)
-        make = exchange.columns.adopt
-        exchange.send(
-            comparison.fellow, Summary(comparison.request, comparison.kind, exchange.view, make(sums, "uint64"))
-        )
+        found, number = self._who_keeps(comparison.fellow)
+        if found is not None:
+            sums = self._holdings(comparison.kind, found).sums(number)
+            comparison.buckets = len(sums)
+            column = exchange.columns.adopt(sums, "uint64")
+            exchange.send(comparison.fellow, Summary(comparison.request, comparison.kind, exchange.view, column))
 
     def _ask_totals(self, comparison: _Comparison) -> None:
         exchange = self._exchange
-        few = [kind for kind in self._order if len(self._items(kind).keys) <= TOTALS_ITEMS_MAX]
-        comparison.asked = few
-        totals = self._totals(few, comparison.fellow)
+        comparison.asked = self._order
+        totals = self._totals(self._order, comparison.fellow)
         if totals is not None:
             make = exchange.columns.adopt
-            kinds = make(np.array(few, np.uint32), "uint32")
+            kinds = make(np.array(self._order, np.uint32), "uint32")
             exchange.send(comparison.fellow, Totals(comparison.request, exchange.view, kinds, make(totals, "uint64")))
 
     def _totals(self, kinds: Sequence[int], fellow: Contact) -> U64 | None:
         """Return the fingerprint of each kind, or None: who keeps what is not known."""
-        totals = np.zeros(len(kinds), np.uint64)
-        for at, kind in enumerate(kinds):
-            if len(self._items(kind).keys):
-                shared = self._shared(kind, fellow)
-                if shared is None:
-                    return None
-                totals[at] = keys.fmix_array(shared.identities).sum(dtype=np.uint64)
-        return totals
+        found, number = self._who_keeps(fellow)
+        if found is None:
+            return None
+        return np.array([self._holdings(kind, found).total(number) for kind in kinds], np.uint64)
 
     # --- what is held ----------------------------------------------------------------------------
 
-    def _items(self, kind: int, *, fresh: bool = False) -> Items:
-        """Return what is held of a kind; not always the last of it, where there is much.
+    def _who_keeps(self, fellow: Contact) -> tuple[ReplicaMap | None, int]:
+        """Return the map of who keeps what, None if it is not known, and a fellow's number in it."""
+        number = self._exchange.cache.number(fellow)
+        return (self._exchange.replica_map if number >= 0 else None), number
+
+    def _holdings(self, kind: int, found: ReplicaMap | None, *, fresh: bool = False) -> Holdings:
+        """Return what is held of a kind; not always the last of it, where all must be gone through.
 
         Whoever got something new compares it by itself, in a pass that begins with what is ``fresh``.
         """
-        version, held = self._kinds[kind].version, self._held.get(kind)
-        if held is not None and held.version == version:
-            return held.items
-        now = self._exchange.now
-        if held is not None and not fresh and kind not in self._first_kinds:
-            age_max = len(held.items.keys) / FRESH_ITEMS_PER_SECOND
-            if held.at <= now < held.at + age_max:
-                return held.items
-        held = self._held[kind] = _Held(version, now, self._kinds[kind].items())
-        return held.items
-
-    def _shared(self, kind: int, fellow: Contact) -> Items | None:
-        """Return what is held of a kind that a fellow keeps as well, or None: who keeps what is not known."""
-        found, number = self._exchange.replica_map, self._exchange.cache.number(fellow)
-        if found is None or number < 0:
-            return None
-        items = self._items(kind)
-        return items.only(found.both(items.keys, 0, number))
+        held = self._held[kind]
+        if not self._kinds[kind].dense and kind not in self._first_kinds:
+            now, last = self._exchange.now, self._looked_at.get(kind)
+            if not fresh and last is not None and last <= now < last + len(held) / FRESH_ITEMS_PER_SECOND:
+                held.follow(found)
+                return held
+            self._looked_at[kind] = now
+        held.update(found)
+        return held
 
     # --- comparing -------------------------------------------------------------------------------
 
@@ -405,7 +366,7 @@ class Repair:
         kinds = [int(kind) for kind in as_array(message.kinds)]
         if not self._agreed(sender, _ALL, message):
             return
-        few = [kind for kind in kinds if kind in self._kinds and len(self._items(kind).keys) <= TOTALS_ITEMS_MAX]
+        few = [kind for kind in kinds if kind in self._kinds]
         mine = self._totals(few, sender)
         if mine is None:
             return
@@ -444,20 +405,21 @@ class Repair:
         """Answer what differs; nothing if views do."""
         if message.kind not in self._kinds or not self._agreed(sender, message.kind, message):
             return
-        shared = self._shared(message.kind, sender)
-        if shared is None:
+        found, number = self._who_keeps(sender)
+        if found is None:
             return
+        held = self._holdings(message.kind, found)
         theirs = as_array(message.sums)
         buckets = len(theirs)
-        differing = np.flatnonzero(_sums(shared.identities, buckets) != theirs)
-        chosen = _in_buckets(shared.identities, buckets, differing)
-        more = False
-        while np.count_nonzero(chosen) > IDENTITIES_MAX and len(differing) > 1:
+        differing = np.flatnonzero(held.sums(number, buckets) != theirs)
+        shared, more = held.shared(number, buckets, differing), False
+        while len(shared) > IDENTITIES_MAX and len(differing) > 1:
             more, differing = True, differing[: len(differing) // 2]
-            chosen = _in_buckets(shared.identities, buckets, differing)
-        found = shared.identities[chosen][:IDENTITIES_MAX]
-        empty = np.setdiff1d(differing, _buckets_of(found, buckets))
-        self._send_offer(sender, message.kind, found, buckets, empty, request=message.request, asked=True, more=more)
+            shared = held.shared(number, buckets, differing)
+        identities = shared.identities[:IDENTITIES_MAX]
+        empty = np.setdiff1d(differing, buckets_of(identities, buckets))
+        request = message.request
+        self._send_offer(sender, message.kind, identities, buckets, empty, request=request, asked=True, more=more)
 
     def offer(self, sender: Contact, message: Offer) -> None:
         """Ask for what is missing here, and give what is missing there."""
@@ -468,14 +430,15 @@ class Repair:
             if not message.asked:
                 self._want(sender, message, offered, offered)
             return
+        found, number = self._who_keeps(sender)
         if not message.asked:
-            self._want(sender, message, offered, self._items(message.kind).identities)
+            held = self._holdings(message.kind, found).find(offered)
+            self._want(sender, message, offered, held.identities)
             return
         comparison = self._open.get(message.request)
-        shared = self._shared(message.kind, sender)
-        if comparison is None or not comparison.of(sender, message.kind) or shared is None:
+        if comparison is None or not comparison.of(sender, message.kind) or found is None:
             return
-        mine = shared.only(_in_buckets(shared.identities, comparison.buckets, as_array(message.buckets)))
+        mine = self._holdings(message.kind, found).shared(number, comparison.buckets, as_array(message.buckets))
         offered = offered[offered != _NOTHING]
         self._give(sender, message.kind, mine.only(~np.isin(mine.identities, offered)))
         comparison.more = message.more
@@ -495,9 +458,8 @@ class Repair:
         """Give what another wants, and say so when it has been taken in."""
         if message.kind not in self._kinds:
             return
-        items = self._items(message.kind)
-        wanted = np.isin(items.identities, as_array(message.identities))
         exchange = self._exchange
+        held = self._holdings(message.kind, exchange.replica_map)
 
         def done() -> None:
             if not message.asked:
@@ -506,7 +468,7 @@ class Repair:
                 exchange.send(sender, Given(message.request, message.kind))
 
         token = exchange.token(done)
-        self._give(sender, message.kind, items.only(wanted), (token,))
+        self._give(sender, message.kind, held.find(as_array(message.identities)), (token,))
         exchange.release((token,))
 
     def _give(self, to: Contact, kind: int, items: Items, tokens: tuple[int, ...] = ()) -> None:
@@ -545,9 +507,8 @@ class Repair:
     def _offer_others(self, found: ReplicaMap) -> None:
         """Offer what is held and not kept any more to those who keep it."""
         for kind in self._order:
-            items = self._items(kind)
-            items = items.only(~found.holds(items.keys, 0))
-            if len(items.keys):
+            items = self._holdings(kind, found).elsewhere()
+            if len(items):
                 for contact in self._others():
                     chosen = found.holds(items.keys, self._exchange.cache.number(contact))
                     self._send_offers(contact, kind, items.only(chosen))
@@ -571,7 +532,7 @@ class Repair:
         if others:
             after = self._exchange.map_of(others)
             for kind in self._order:
-                items = self._items(kind, fresh=True)
+                items = self._holdings(kind, self._exchange.replica_map, fresh=True).all()
                 for contact in others:
                     chosen = after.holds(items.keys, self._exchange.cache.number(contact))
                     self._send_offers(contact, kind, items.only(chosen), waited_for=True)
@@ -606,7 +567,7 @@ class Repair:
     ) -> None:  # fmt: skip
         """Send an offer of identities, with a row for each of the buckets that are empty here."""
         adopt = self._exchange.columns.adopt
-        places = np.concatenate([_buckets_of(identities, buckets), empty])
+        places = np.concatenate([buckets_of(identities, buckets), empty])
         rows = np.concatenate([identities, np.zeros(len(empty), np.uint64)])
         self._exchange.send(to, Offer(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64")))
 
@@ -621,20 +582,3 @@ class Repair:
             return
         done, self._on_left = self._on_left, None
         done()
-
-
-def _buckets_of(identities: U64, buckets: int) -> npt.NDArray[np.int64]:
-    return (identities & np.uint64(buckets - 1)).astype(np.int64)
-
-
-def _sums(identities: U64, buckets: int) -> U64:
-    """Return the fingerprint of each bucket; that of an empty one is zero."""
-    sums = np.zeros(buckets, np.uint64)
-    np.add.at(sums, _buckets_of(identities, buckets), keys.fmix_array(identities))
-    return sums
-
-
-def _in_buckets(identities: U64, buckets: int, chosen: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    flags = np.zeros(buckets, np.bool_)
-    flags[chosen.astype(np.int64)] = True
-    return flags[_buckets_of(identities, buckets)]

@@ -112,13 +112,14 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         later = time > prior
         table.time.values[rows] = np.where(later, time, prior)
         table.roles.values[rows] = held | fresh
+        changed = later | (fresh != 0)
+        table.touched(rows[changed & (held != 0)], anything=bool(changed.any()))
         if probed is not None:
             self._store_only(table, rows, fresh & ~probed)
             fresh &= probed
         self._each_role(table, rows, fresh, None, out)
         if held.any():
             again = np.where(later, held, np.uint16(0))
-            self._changes += bool(again.any())
             if probed is not None:
                 again &= probed
             if again.any():

@@ -12,7 +12,7 @@ from p2prdf import keys
 from p2prdf.columns import Column, as_array
 from p2prdf.rdf.query import Plan
 from p2prdf.store.columnar_state import ColumnarState
-from p2prdf.store.items import ITEMS_AT_ONCE, LinkItems, RowItems, TripleColumns, TripleItems
+from p2prdf.store.items import ITEMS_AT_ONCE, LinkItems, RowItems, Seen, TripleColumns, TripleItems
 from p2prdf.store.lanes import PlanTable, StepRows
 from p2prdf.store.tables import NEVER, Derived
 
@@ -27,16 +27,27 @@ _NEVER = np.uint64(NEVER)
 class ColumnarItems(ColumnarState):
     """What columnar tables hold, told as items."""
 
-    @property
-    def version(self) -> int:
-        """A number that grows whenever an item is added, changed or ended."""
-        sizes = self._sizes
-        return sizes.triple_roles + sizes.rows + sizes.queries + self._changes
+    def triple_version(self, per_event: bool) -> int:
+        """Return a number that grows whenever a triple (or an event) is an item it was not."""
+        return (self._events if per_event else self._triples).version
 
-    def triple_items(self, role: int, per_event: bool) -> TripleItems:
-        """Return all triples (or publication events) held under a role."""
+    @property
+    def waiting_version(self) -> int:
+        """A number that grows whenever a row or link is added, changed or ended."""
+        return self._sizes.rows + self._sizes.queries + self._changes
+
+    def changed_triples(self, per_event: bool, seen: Seen) -> tuple[Column | None, Seen]:
+        """Return which triples (or events) came or changed since somebody looked."""
+        return (self._events if per_event else self._triples).changed_since(seen)
+
+    def triple_items(self, role: int, per_event: bool, handle: Column | None = None) -> TripleItems:
+        """Return all triples (or publication events) held under a role, or of some those."""
         table = self._events if per_event else self._triples
-        rows = np.flatnonzero(table.roles.values >> np.uint16(role) & np.uint16(1))
+        if handle is None:
+            rows = np.flatnonzero(table.roles.values >> np.uint16(role) & np.uint16(1))
+        else:
+            some = as_array(handle, np.int64)
+            rows = some[(table.roles.values[some] >> np.uint16(role) & np.uint16(1)) != 0]
         hashes = self._dictionary.hash_array()
         parts = [hashes[table.terms(rows, position)] for position in range(3)]
         identities = table.event.values[rows] if per_event else keys.triple_ids(*parts)

@@ -16,18 +16,31 @@ with exclusive-or two that are equal count for nothing.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from p2prdf.columns import Column
 from p2prdf.rdf.query import Plan
 
-__all__ = ["ENDED_MAX", "ITEMS_AT_ONCE", "LinkItems", "RowItems", "TripleColumns", "TripleItems", "remember"]
+__all__ = [
+    "ENDED_MAX", "ITEMS_AT_ONCE", "NOT_SEEN", "LinkItems", "RowItems", "Seen", "TripleColumns", "TripleItems",
+    "remember",
+]  # fmt: skip
 
 ITEMS_AT_ONCE = 65_536
 """Rows per :class:`RowItems`: some ten milliseconds of work."""
 
 ENDED_MAX = 100_000
 """Ended groups remembered of which nothing was ever held here; beyond it the oldest are forgotten."""
+
+
+class Seen(NamedTuple):
+    """How far somebody has looked at the triples of one kind."""
+
+    rows: int
+    touched: int
+
+
+NOT_SEEN: Final = Seen(-1, 0)
 
 
 class TripleItems(NamedTuple):

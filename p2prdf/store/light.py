@@ -93,10 +93,10 @@ class LightTables(LightItems):
         held[TIME] = max(time, prior)
         held[ROLES] = before | bits
         if bits & ~before:
-            self._changes += 1
+            self._triple_changes[False] += 1
             self._store(held, bits & ~before, probed, out)
         if time > prior:
-            self._changes += 1
+            self._triple_changes[False] += 1
             self._join_again(held, prior, before & probed, out)
 
     def _join_again(self, held: Triple, prior: int, roles: int, out: _Output) -> None:
@@ -114,7 +114,7 @@ class LightTables(LightItems):
             held = self._events[event] = [terms, time, 0, event]
         prior, before = held[TIME], held[ROLES]
         fresh = bits >> keys.EVENT_SHIFT & ~before
-        self._changes += fresh != 0 or time > prior
+        self._triple_changes[True] += fresh != 0 or time > prior
         held[TIME] = max(time, prior)  # whoever repeats a publication may be told of its last stamp
         held[ROLES] = before | fresh
         self._store(held, fresh << keys.EVENT_SHIFT, probed, out)

@@ -8,7 +8,7 @@ from itertools import islice
 from p2prdf import keys
 from p2prdf.columns import Column, as_list
 from p2prdf.rdf.query import Plan
-from p2prdf.store.items import ITEMS_AT_ONCE, LinkItems, RowItems, TripleColumns, TripleItems
+from p2prdf.store.items import ITEMS_AT_ONCE, LinkItems, RowItems, Seen, TripleColumns, TripleItems
 from p2prdf.store.light_state import ROLES, TERMS, TIME, LightState, Row, StepTable, Triple
 from p2prdf.store.tables import NEVER, Derived, identity_of_group
 
@@ -18,10 +18,19 @@ __all__ = ["LightItems"]
 class LightItems(LightState):
     """What light tables hold, told as items."""
 
+    def triple_version(self, per_event: bool) -> int:
+        """Return a number that grows whenever a triple (or an event) is an item it was not."""
+        return len(self._events if per_event else self._triples) + self._triple_changes[per_event]
+
     @property
-    def version(self) -> int:
-        """A number that grows whenever an item is added, changed or ended."""
-        return len(self._triples) + len(self._events) + self._row_count + self._changes
+    def waiting_version(self) -> int:
+        """A number that grows whenever a row or link is added, changed or ended."""
+        return self._row_count + self._changes
+
+    def changed_triples(self, per_event: bool, seen: Seen) -> tuple[Column | None, Seen]:
+        """Return None and how much is held: which triples changed is not noted here, for there are few."""
+        del seen
+        return None, Seen(len(self._events if per_event else self._triples), 0)
 
     def _listed(self, *, per_event: bool) -> list[Triple]:
         """Return all triples (or publication events) in order of insertion, in which each keeps its place."""
@@ -31,10 +40,11 @@ class LightItems(LightState):
             listed.extend(islice(held.values(), len(listed), None))
         return listed
 
-    def triple_items(self, role: int, per_event: bool) -> TripleItems:
-        """Return all triples (or publication events) held under a role."""
+    def triple_items(self, role: int, per_event: bool, handle: Column | None = None) -> TripleItems:
+        """Return all triples (or publication events) held under a role, or of some those."""
         listed = self._listed(per_event=per_event)
-        index = [at for at, triple in enumerate(listed) if triple[ROLES] >> role & 1]
+        some = range(len(listed)) if handle is None else as_list(handle)
+        index = [at for at in some if listed[at][ROLES] >> role & 1]
         s, p, o = ([listed[at][TERMS][place] for at in index] for place in range(3))
         identities = [keys.item_identity(self._identity_of(listed[at]), listed[at][TIME]) for at in index]
         return TripleItems(index, self.triple_keys(role, s, p, o), identities)

@@ -128,6 +128,8 @@ class LightState:
         self._skipped = False
         """Whether anything was ever left out because no subscription was young enough for it."""
         self._widened = False
+        self._triple_changes = [0, 0]
+        """Changes of triples and of events that their numbers do not show."""
         self._changes = 0
         """Changes of items that the numbers of what is held do not show."""
         self._ended: dict[int, None] = {}

@@ -42,7 +42,7 @@ from p2prdf import keys
 from p2prdf.columns import Column, Columns
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
-from p2prdf.store.items import LinkItems, RowItems, TripleColumns, TripleItems
+from p2prdf.store.items import LinkItems, RowItems, Seen, TripleColumns, TripleItems
 from p2prdf.wire.messages import Groups
 
 __all__ = [
@@ -219,10 +219,18 @@ class Tables(Protocol):
         """Return up to ``limit`` identities of groups whose lease ended before stamp ``now``."""
         ...
 
-    def triple_items(self, role: int, per_event: bool) -> TripleItems:
-        """Return all triples (or publication events) held under a role, as items.
+    def triple_items(self, role: int, per_event: bool, handle: Column | None = None) -> TripleItems:
+        """Return all triples (or publication events) held under a role, or of some those, as items.
 
-        The identity of an item is made of the triple's (or the event's) and of its time.
+        The identity of an item is made of the triple's (or the event's) and of its time.  Handles are numbers of
+        triples, from 0 without gaps in order of arrival, the same under all roles.
+        """
+        ...
+
+    def changed_triples(self, per_event: bool, seen: Seen) -> tuple[Column | None, Seen]:
+        """Return the handles of triples (or events) that came or changed since somebody looked, and how far that is.
+
+        None in place of the handles: all are to be looked at again.
         """
         ...
 
@@ -255,9 +263,13 @@ class Tables(Protocol):
         """Return the identities of groups known to have ended; whatever arrives for them does not bring them back."""
         ...
 
+    def triple_version(self, per_event: bool) -> int:
+        """Return a number that grows whenever a triple (or an event) is an item it was not; cheap to ask."""
+        ...
+
     @property
-    def version(self) -> int:
-        """A number that grows whenever an item is added, changed or ended; cheap to ask."""
+    def waiting_version(self) -> int:
+        """A number that grows whenever a row or link is added, changed or ended; cheap to ask."""
         ...
 
     @property

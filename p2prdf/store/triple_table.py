@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
+from p2prdf.store.items import Seen
 
 __all__ = ["TripleTable", "pack"]
 
@@ -18,6 +19,8 @@ U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
 
 _SHIFT = np.uint64(32)
+_TOUCHED_MAX = 65_536
+"""So many changes of rows known before are remembered, at least."""
 
 
 def pack(high: npt.NDArray[Any], low: npt.NDArray[Any]) -> U64:
@@ -39,6 +42,10 @@ class TripleTable:
         self.event = GrowingColumn(np.uint64)
         self.pair = GrowingColumn(np.int32)
         self._mark = GrowingColumn(np.int64)
+        self.version = 0
+        """Grows whenever a row gets another time or another role."""
+        self._touched = GrowingColumn(np.int64)
+        self._forgotten = 0
 
     def __len__(self) -> int:
         return len(self.s)
@@ -83,6 +90,23 @@ class TripleTable:
             first = mark[rows[places]] == places
             yield places[first]
             places = places[~first]
+
+    def touched(self, rows: I64, *, anything: bool) -> None:
+        """Note that rows known before have changed, and whether these or others did."""
+        self.version += anything
+        if len(rows):
+            if len(self._touched) > _TOUCHED_MAX:
+                self._forgotten += len(self._touched)
+                self._touched = GrowingColumn(np.int64)
+            self._touched.append(rows)
+
+    def changed_since(self, seen: Seen) -> tuple[I64 | None, Seen]:
+        """Return the rows that came or changed since somebody looked (None: that is not known), and how far that is."""
+        now = Seen(len(self), self._forgotten + len(self._touched))
+        if seen.rows < 0 or seen.touched < self._forgotten:
+            return None, now
+        again = np.unique(self._touched.values[seen.touched - self._forgotten :])
+        return np.concatenate([again[again < seen.rows], np.arange(seen.rows, len(self))]), now
 
     def terms(self, rows: I64, position: int) -> U32:
         """Return the terms at one position of rows."""

@@ -11,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
+import comparing
 import daemons
 import durability
 import hops
@@ -27,6 +28,7 @@ SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "hops": hops.run,
     "skew": skew.run,
     "storage": storage.run,
+    "comparing": comparing.run,
     "daemons": daemons.run,
     "durability": durability.run,
     "small": small.run,

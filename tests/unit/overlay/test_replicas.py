@@ -77,7 +77,8 @@ def test_who_holds_what_agrees_with_the_rows(ring, metric, replicas, data):
     rows, column = found.list(keys), np.array(keys, np.uint64)
     assert found.primaries(column).tolist() == [row[0] for row in rows]
     assert found.holds(column, number).tolist() == [number in row for row in rows]
-    assert found.both(column, number, other).tolist() == [number in row and other in row for row in rows]
+    kept = found.kept(number) & found.kept(other)
+    assert kept[found.stretches(column)].tolist() == [number in row and other in row for row in rows]
     for row in rows:
         for rank in row:
             assert set(row) <= {rank, *found.fellows(rank)}

@@ -1,0 +1,269 @@
+"""What a peer holds of one kind of items, with fingerprints of any part of it that two peers share.
+
+The problem.  Replicas compare what they both keep: first one fingerprint per kind, then one per bucket of identities,
+then the identities themselves.  Which items two peers share follows from their ring keys and from the view of the
+ring, and is another for each fellow.  Looking through all that is held for each question costs by what is held,
+while mostly next to nothing has changed since the last one.
+
+The idea.  All keys of a *stretch* of the ring have the same replicas (:class:`p2prdf.overlay.replicas.ReplicaMap`), and
+a peer keeps but a few stretches.  So there is one table of sums, a row per stretch and a column per bucket.  The
+fingerprint of what is shared with a fellow is the sum of some of its rows, fewer buckets are sums of columns (a bucket
+is the low bits of an identity), and an item that came or changed is a subtraction and an addition.  Sums, because
+items come one by one and in any order.
+
+Only another view makes the table anew: a search for each key held.  Some 20 bytes an item, and the table, which has at
+most 4096 columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf import keys
+from p2prdf.grow import GrowingColumn
+
+if TYPE_CHECKING:
+    from p2prdf.overlay.replicas import ReplicaMap
+
+__all__ = ["Changes", "Holdings", "Items", "Source", "buckets_of"]
+
+BUCKETS_MAX: Final = 4096
+BUCKET_ITEMS: Final = 32
+"""Items per bucket, about."""
+_GROWN: Final = 4
+"""When there are so many times more, buckets are made more."""
+_SIEVE: Final = np.uint64((1 << 16) - 1)
+_ELSEWHERE: Final = -1
+"""In place of a row of the table: of an item that others keep, or of none."""
+
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Items:
+    """Items of one kind: ring key and identity of each, and the place by which its source finds it again."""
+
+    keys: U64
+    identities: U64
+    places: I64
+
+    def __len__(self) -> int:
+        return len(self.identities)
+
+    def only(self, chosen: npt.NDArray[Any]) -> Items:
+        """Return some of them."""
+        return Items(self.keys[chosen], self.identities[chosen], self.places[chosen])
+
+
+@dataclass(slots=True)
+class Changes:
+    """All that is held (``whole``); or what of it came or changed, if nothing has gone."""
+
+    whole: bool
+    items: Items
+
+
+class Source(Protocol):
+    """Where the items of a kind come from."""
+
+    @property
+    def dense(self) -> bool:
+        """Whether places are numbers from 0 with few gaps; only then changes may be other than whole."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """A number that changes when anything held does."""
+        ...
+
+    def changes(self) -> Changes:
+        """Return what came or changed since the last call."""
+        ...
+
+
+class Holdings:
+    """The items of one kind that a peer holds."""
+
+    def __init__(self, source: Source):
+        self._source = source
+        self._version: int | None = None
+        self._key, self._identity = GrowingColumn(np.uint64), GrowingColumn(np.uint64)
+        """Where there is no item the identity is 0."""
+        self._row = GrowingColumn(np.int32)
+        """Per item the row of its stretch in the table."""
+        self._place: I64 | None = None
+        """Places of items; None: each lies at its place."""
+        self._map: ReplicaMap | None = None
+        self._stretches: I64 = np.zeros(0, np.int64)
+        """Per row of the table its stretch."""
+        self._row_of: I32 = np.zeros(0, np.int32)
+        """Per stretch its row of the table."""
+        self._sums: U64 = np.zeros((0, 1), np.uint64)
+
+    def __len__(self) -> int:
+        """Return the number of items, about: places without one count, too."""
+        return len(self._identity)
+
+    # --- keeping up ------------------------------------------------------------------------------
+
+    def update(self, found: ReplicaMap | None) -> None:
+        """Take in what came or changed, and who keeps what now: what else is asked is answered as of then.
+
+        Without a map only :meth:`find` and :meth:`all` may be asked.
+        """
+        version = self._source.version
+        if version != self._version:
+            changes = self._source.changes()
+            self._version = version
+            if changes.whole:
+                self._replace(changes.items)
+            else:
+                self._renew(changes.items, found)
+        self.follow(found)
+
+    def follow(self, found: ReplicaMap | None) -> None:
+        """Go by a map of who keeps what."""
+        if self._map is not found:
+            self._map = found
+            if found is not None:
+                self._spread(found)
+
+    def _replace(self, items: Items) -> None:
+        self._map = None
+        self._key, self._identity, self._row = (GrowingColumn(each) for each in (np.uint64, np.uint64, np.int32))
+        if self._source.dense:
+            self._write(items)
+        else:
+            self._key.append(items.keys)
+            self._identity.append(items.identities)
+            self._row.extend(len(items))
+            self._place = items.places
+
+    def _write(self, items: Items) -> None:
+        more = int(items.places.max(initial=-1)) + 1 - len(self)
+        if more > 0:
+            self._key.extend(more)
+            self._identity.extend(more)
+            self._row.extend(more, _ELSEWHERE)
+        self._key.values[items.places] = items.keys
+        self._identity.values[items.places] = items.identities
+
+    def _renew(self, items: Items, found: ReplicaMap | None) -> None:
+        """Take in items that came or changed."""
+        if found is None or self._map is not found:  # all will be summed up anew
+            self._map = None
+            self._write(items)
+            return
+        known = items.places[items.places < len(self)]
+        self._sum(known, np.subtract)
+        self._write(items)
+        self._row.values[items.places] = self._row_of[found.stretches(items.keys)]
+        self._sum(items.places, np.add)
+        buckets = self._sums.shape[1]
+        if buckets < BUCKETS_MAX and len(self) > _GROWN * BUCKET_ITEMS * buckets:
+            self._sum_all()
+
+    def _spread(self, found: ReplicaMap) -> None:
+        """Find the stretch of each item, and sum up."""
+        kept = found.kept(0)
+        self._stretches = np.flatnonzero(kept)
+        self._row_of = np.full(len(kept), _ELSEWHERE, np.int32)
+        self._row_of[self._stretches] = np.arange(len(self._stretches), dtype=np.int32)
+        if len(self):
+            rows = self._row_of[found.stretches(self._key.values)]
+            rows[self._identity.values == 0] = _ELSEWHERE
+            self._row.values[:] = rows
+        self._sum_all()
+
+    def _sum_all(self) -> None:
+        self._sums = np.zeros((len(self._stretches), bucket_count(len(self))), np.uint64)
+        self._sum(np.flatnonzero(self._row.values >= 0), np.add)
+
+    def _sum(self, index: I64, add: np.ufunc) -> None:
+        """Add some items to the table, or subtract them."""
+        rows = self._row.values[index]
+        kept = rows >= 0
+        identities = self._identity.values[index[kept]]
+        buckets = self._sums.shape[1]
+        at = rows[kept].astype(np.int64) * buckets + buckets_of(identities, buckets)
+        add.at(self._sums.reshape(-1), at, keys.fmix_array(identities))
+
+    # --- what is shared with another -------------------------------------------------------------
+
+    def _rows_with(self, number: int) -> Bools:
+        """Return which rows of the table a contact keeps as well."""
+        assert self._map is not None
+        rows: Bools = self._map.kept(number)[self._stretches]
+        return rows
+
+    def total(self, number: int) -> int:
+        """Return the fingerprint of what a contact keeps as well."""
+        return int(self._sums[self._rows_with(number)].sum(dtype=np.uint64)) if len(self) else 0
+
+    def sums(self, number: int, buckets: int | None = None) -> U64:
+        """Return the fingerprint of each bucket of what a contact keeps as well; of an empty one it is 0.
+
+        ``buckets`` is a power of two, or None: as is fit.
+        """
+        rows, own = self._rows_with(number), self._sums.shape[1]
+        wanted = min(own, BUCKETS_MAX) if buckets is None else buckets
+        if wanted <= own:
+            sums: U64 = self._sums[rows].sum(axis=0, dtype=np.uint64).reshape(-1, wanted).sum(axis=0, dtype=np.uint64)
+            return sums
+        identities = self._identity.values[self._shared(rows)]
+        sums = np.zeros(wanted, np.uint64)
+        np.add.at(sums, buckets_of(identities, wanted), keys.fmix_array(identities))
+        return sums
+
+    def _shared(self, rows: Bools) -> Bools:
+        chosen: Bools = np.append(rows, False)[self._row.values]  # what is elsewhere has the last row, -1
+        return chosen
+
+    def shared(self, number: int, buckets: int, chosen: npt.NDArray[Any]) -> Items:
+        """Return the items in some buckets of what a contact keeps as well."""
+        flags = np.zeros(buckets, np.bool_)
+        flags[chosen.astype(np.int64)] = True
+        candidates = np.flatnonzero(flags[buckets_of(self._identity.values, buckets)])
+        kept = np.append(self._rows_with(number), False)[self._row.values[candidates]]
+        return self._at(candidates[kept])
+
+    # --- what is held at all ---------------------------------------------------------------------
+
+    def _at(self, index: I64) -> Items:
+        places = index if self._place is None else self._place[index]
+        return Items(self._key.values[index], self._identity.values[index], places)
+
+    def all(self) -> Items:
+        """Return all items."""
+        return self._at(np.flatnonzero(self._identity.values))
+
+    def elsewhere(self) -> Items:
+        """Return the items that this peer does not keep."""
+        return self._at(np.flatnonzero((self._row.values < 0) & (self._identity.values != 0)))
+
+    def find(self, identities: U64) -> Items:
+        """Return the items that have one of some identities."""
+        if not len(identities) or not len(self):
+            return self._at(np.zeros(0, np.int64))
+        sieve = np.zeros(int(_SIEVE) + 1, np.bool_)
+        sieve[(identities & _SIEVE).astype(np.int64)] = True
+        held = self._identity.values
+        candidates = np.flatnonzero(sieve[(held & _SIEVE).astype(np.int64)])
+        return self._at(candidates[np.isin(held[candidates], identities)])
+
+
+def bucket_count(count: int) -> int:
+    """Return into how many buckets so many items are parted, a power of two."""
+    return int(min(1 << (count // BUCKET_ITEMS).bit_length(), BUCKETS_MAX)) if count >= BUCKET_ITEMS else 1
+
+
+def buckets_of(identities: U64, buckets: int) -> I64:
+    """Return the bucket of each identity, of a number that is a power of two."""
+    return (identities & np.uint64(buckets - 1)).astype(np.int64)

@@ -1,0 +1,143 @@
+"""What a peer holds is told apart by stretch and bucket as if all of it were looked through at each question."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from store_tables import new_tables
+
+from p2prdf import keys
+from p2prdf.overlay.replicas import ReplicaMap
+from p2prdf.peer.holdings import BUCKET_ITEMS, BUCKETS_MAX, Changes, Holdings, Items
+from p2prdf.peer.items import table_kinds
+from p2prdf.store import triple_table
+
+PEERS = 6
+
+
+def map_of(random: Random, count: int = PEERS) -> ReplicaMap:
+    """Return who keeps what among some peers at random places, this one among them."""
+    return ReplicaMap([(random.getrandbits(64), number, "") for number in range(count)], "kademlia", 3)
+
+
+def check(held: Holdings, found: ReplicaMap, items: Items, random: Random) -> None:
+    """Compare with a pass over all items."""
+    identities = sorted(items.identities.tolist())
+    assert sorted(held.all().identities.tolist()) == identities
+    mine = found.holds(items.keys, 0)
+    assert sorted(held.elsewhere().places.tolist()) == sorted(items.places[~mine].tolist())
+    for number in range(1, found.size):
+        shared = items.only(mine & found.holds(items.keys, number))
+        mixed = keys.fmix_array(shared.identities)
+        assert held.total(number) == int(mixed.sum(dtype=np.uint64))
+        for buckets in (None, 1, 2, 64, BUCKETS_MAX):
+            sums = held.sums(number, buckets)
+            places = (shared.identities & np.uint64(len(sums) - 1)).tolist()
+            assert buckets in (None, len(sums))
+            truth = [0] * len(sums)
+            for place, each in zip(places, mixed.tolist(), strict=True):
+                truth[place] = (truth[place] + each) % (1 << 64)
+            assert sums.tolist() == truth
+            chosen = np.array(random.sample(range(len(sums)), len(sums) // 2 + 1))
+            wanted = shared.only(np.isin(np.array(places, np.int64), chosen))
+            got = held.shared(number, len(sums), chosen)
+            assert sorted(zip(*map(np.ndarray.tolist, (got.keys, got.identities, got.places)), strict=True)) == sorted(
+                zip(*map(np.ndarray.tolist, (wanted.keys, wanted.identities, wanted.places)), strict=True)
+            )
+    some = np.array([*random.sample(identities, len(identities) // 3), random.getrandbits(64)], np.uint64)
+    assert sorted(held.find(some).identities.tolist()) == sorted(
+        items.identities[np.isin(items.identities, some)].tolist()
+    )
+
+
+class _NoEngine:
+    cutter = None
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1 << 32), st.sampled_from(["light", "columnar"]))
+def test_triples_that_come_and_change_are_kept_up_with_under_any_view(seed, material):
+    random = Random(seed)
+    tables, dictionary = new_tables(material)
+    kinds = table_kinds(tables, _NoEngine())
+    held = {kind.number: Holdings(kind) for kind in kinds}
+    terms = [dictionary.intern(f"<{number}>") for number in range(12)]
+    found, make = map_of(random), tables.columns
+    forget_after = triple_table._TOUCHED_MAX
+    triple_table._TOUCHED_MAX = random.choice([4, forget_after])
+    try:
+        for _ in range(random.randrange(1, 8)):
+            count = random.choice([0, 1, 5, 200])
+            s, p, o = (make.column(random.choices(terms, k=count), "uint32") for _ in range(3))
+            time = make.column([random.randrange(1, 9) for _ in range(count)])
+            event = make.column([keys.event_id(1, random.randrange(40)) for _ in range(count)])
+            roles = make.column([random.getrandbits(16) or 1 for _ in range(count)], "uint32")
+            tables.add_triples(s, p, o, time, event, roles)
+            if random.random() < 0.3:
+                found = map_of(random, random.randrange(3, PEERS + 1))
+            for kind in random.sample(kinds, 6):
+                mine = held[kind.number]
+                if random.random() < 0.2:
+                    mine.update(None)
+                    assert len(mine.all()) == len(kind.items())
+                else:
+                    mine.update(found)
+                    check(mine, found, kind.items(), random)
+    finally:
+        triple_table._TOUCHED_MAX = forget_after
+
+
+class Given:
+    """Items given by a test."""
+
+    def __init__(self, dense: bool):
+        self.dense, self.version, self.calls = dense, 0, 0
+        self.next = Changes(True, Items(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.int64)))
+
+    def changes(self) -> Changes:
+        self.calls += 1
+        return self.next
+
+    def give(self, places, random: Random, *, whole: bool) -> Items:
+        names = (np.array([random.getrandbits(64) for _ in places], np.uint64) for _ in range(2))
+        self.next = Changes(whole, Items(*names, np.array(places, np.int64)))
+        self.version += 1
+        return self.next.items
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_what_is_not_there_any_more_is_forgotten_and_nothing_is_asked_twice(dense):
+    random = Random(3)
+    source, found = Given(dense), map_of(random)
+    held = Holdings(source)
+    for places in (range(100), range(7), [3, 5, 99], []):
+        items = source.give(places, random, whole=True)
+        for _ in range(2):
+            held.update(found)
+            check(held, found, items, random)
+    assert source.calls == 4
+
+
+def test_there_are_more_buckets_when_there_is_more(monkeypatch):
+    """And the table is summed up anew for that alone: its cost is spread over what came."""
+    random = Random(4)
+    source, found = Given(dense=True), map_of(random)
+    held, sizes, spread = Holdings(source), [], []
+    monkeypatch.setattr(held, "_spread", lambda found, was=held._spread: (spread.append(1), was(found)))
+    count = 0
+    while count < 40 * BUCKET_ITEMS:
+        source.give(range(count, count + 60), random, whole=False)
+        held.update(found)
+        count += 60
+        sizes.append(len(held.sums(1)))
+    everything = held.all()
+    assert len(everything) == count
+    check(held, found, everything, random)
+    assert len(spread) == 1
+    assert sizes == sorted(sizes)
+    assert 40 // 4 <= sizes[-1] <= 64
+    assert len(set(sizes)) <= 4
