@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "JsonLines", "SolutionWriter", "TabSeparated", "TerminalColumns", "binding", "console", "fit", "human_bytes",
     "output", "reconnections_told", "remark", "printable", "short_term", "solution_writer", "table", "time_text",
-    "write_json",
+    "write_bookmark", "write_json",
 ]  # fmt: skip
 
 PLAIN_WIDTH: Final = 110
@@ -162,6 +162,11 @@ class JsonLines:
             line=True,
             stream=self._stream,
         )
+
+
+def write_bookmark(bookmark: float, stream: TextIO | None = None) -> None:
+    """Write a bookmark as a JSON object on a line."""
+    write_json({"bookmark": time_text(bookmark)}, line=True, stream=stream)
 
 
 class TabSeparated:

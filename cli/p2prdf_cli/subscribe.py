@@ -90,6 +90,10 @@ def subscribe(
         str | None,
         typer.Option(metavar="ID", callback=subscription_number, help="Take up an earlier subscription, at any node."),
     ] = None,
+    bookmarks: Annotated[
+        bool,
+        typer.Option("--bookmarks", help="With --json: about each second tell up to when all has come."),
+    ] = False,
     reconnect: Reconnect = RECONNECT_DEFAULT,
     as_json: Json = False,
 ) -> None:
@@ -119,11 +123,13 @@ def subscribe(
         raise typer.BadParameter("--renew and --state go with --name")
     if name is not None and (attach is not None or keep):
         raise typer.BadParameter("a subscription with a --name is kept, and taken up by it: give no --attach or --keep")
+    if bookmarks and (name is not None or not as_json):
+        raise typer.BadParameter("--bookmarks are lines of --json, and do not go with --name")
     if attach is not None and (query is not None or file is not None):
         raise typer.BadParameter("--attach takes up a subscription with the query it has: give no other")
     wanted = _Wanted(
         query, file, prefix_file, algorithm.value, per_event, count, lease, keep,
-        None if attach is None else int(attach, 16), as_json, name, output, state, renew, reconnect,
+        None if attach is None else int(attach, 16), as_json, name, output, state, renew, reconnect, bookmarks,
     )  # fmt: skip
     run(_subscribe(wanted, peer) if name is None else _subscribe_named(name, wanted, peer))
 
@@ -145,6 +151,7 @@ class _Wanted:
     state: Path | None
     renew: bool
     reconnect_seconds: float
+    bookmarks: bool
 
 
 async def _subscribe(wanted: _Wanted, peer: str) -> None:
@@ -166,7 +173,9 @@ async def _subscribe(wanted: _Wanted, peer: str) -> None:
     with reconnections_told(), contextlib.nullcontext() if output is None else contextlib.closing(output):
         async with connecting as client:
             if wanted.attach is not None:
-                subscription = await client.attach(wanted.attach, auto_acknowledge=False)
+                subscription = await client.attach(
+                    wanted.attach, auto_acknowledge=False, bookmarks=wanted.bookmarks
+                )
             else:
                 subscription = await client.subscribe(
                     with_prefixes(query, given),
@@ -174,6 +183,7 @@ async def _subscribe(wanted: _Wanted, peer: str) -> None:
                     per_event=wanted.per_event,
                     lease_seconds=wanted.lease or LEASE_SECONDS,
                     auto_acknowledge=False,
+                    bookmarks=wanted.bookmarks,
                 )
             remark(f"subscription {subscription.id:016x} at {peer}")
             try:
@@ -191,6 +201,8 @@ async def _write(
     make_writer: Callable[[Sequence[str]], SolutionWriter],
     output: OutputFile | None,
 ) -> None:
+    from p2prdf_cli.render import write_bookmark
+
     left = wanted.count
     writer = make_writer(subscription.names) if subscription.names else None
     async for batch in subscription.batches():
@@ -203,6 +215,8 @@ async def _write(
                 left -= 1
                 if left == 0:
                     break
+        if batch.bookmark is not None and left != 0:
+            write_bookmark(batch.bookmark, None if output is None else output.stream)
         if output is not None:
             output.sync()
         if len(batch):

@@ -187,6 +187,12 @@ class Clients:
         if session is not None:
             session.notify(effect)
 
+    def bookmark(self, effect: contract.Bookmark) -> None:
+        """Tell the client of a subscription that all has come up to some time."""
+        session = self._deliveries.get(effect.subscription)
+        if session is not None:
+            session.bookmark(effect)
+
     def ended(self, effect: contract.Ended) -> None:
         """Tell the client that it was about that nothing more comes of a subscription."""
         session = self._deliveries.pop(effect.subscription, None)

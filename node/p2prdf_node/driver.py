@@ -195,6 +195,8 @@ class Driver:
                 self.schedule()
             case contract.Notify():
                 self._clients.notify(effect)
+            case contract.Bookmark():
+                self._clients.bookmark(effect)
             case contract.Ended():
                 self._clients.ended(effect)
             case contract.Completed(outcome=contract.Left()):

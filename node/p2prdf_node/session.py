@@ -49,8 +49,8 @@ class _Delivery:
     subscription: int
     live: bool
     """Whether the client has been told of it; what comes in before waits."""
-    waiting: deque[contract.Notify] = field(default_factory=deque)
-    """At most a window: the home sends no more than is acknowledged."""
+    waiting: deque[contract.Notify | contract.Bookmark] = field(default_factory=deque)
+    """At most a window of solutions, for the home sends no more than is acknowledged; of bookmarks the last alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,12 @@ class ClientSession:
     @property
     def answers_waiting(self) -> int:
         """Solutions that wait until this client takes some."""
-        return sum(len(n.identity) for delivery in self._deliveries.values() for n in delivery.waiting)
+        return sum(
+            len(each.identity)
+            for delivery in self._deliveries.values()
+            for each in delivery.waiting
+            if isinstance(each, contract.Notify)
+        )
 
     @property
     def waits(self) -> bool:
@@ -267,9 +272,25 @@ class ClientSession:
         delivery.waiting.append(effect)
         self._pump(delivery)
 
+    def bookmark(self, effect: contract.Bookmark) -> None:
+        """Write a bookmark after the solutions before it."""
+        delivery = self._deliveries[effect.subscription]
+        if delivery.waiting and isinstance(delivery.waiting[-1], contract.Bookmark):
+            delivery.waiting.pop()
+        delivery.waiting.append(effect)
+        self._pump(delivery)
+
+    def _want_bookmarks(self, message: messages.ClientWantBookmarks) -> None:
+        if message.subscription in self._deliveries:
+            self._clients.submit(contract.WantBookmarks(message.subscription))
+
     def _pump(self, delivery: _Delivery) -> None:
         while delivery.live and delivery.waiting and self._room:
-            self._write_rows(delivery, delivery.waiting.popleft())
+            effect = delivery.waiting.popleft()
+            if isinstance(effect, contract.Bookmark):
+                self.connection.send([messages.ClientBookmark(effect.subscription, effect.stamp)])
+            else:
+                self._write_rows(delivery, effect)
 
     def _write_rows(self, delivery: _Delivery, effect: contract.Notify) -> None:
         """Write solutions in frames of moderate size; what the socket has no room for waits again."""
@@ -400,6 +421,7 @@ _ACTIONS: Final[dict[type, Callable[[ClientSession, Any], None]]] = {
     messages.ClientAttach: ClientSession._attach,
     messages.ClientUnsubscribe: ClientSession._unsubscribe,
     messages.ClientAcknowledge: ClientSession._acknowledge,
+    messages.ClientWantBookmarks: ClientSession._want_bookmarks,
     messages.ClientPing: ClientSession._ping,
     messages.ClientStatus: ClientSession._status,
 }

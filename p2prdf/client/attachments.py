@@ -58,6 +58,7 @@ class Attachments:
         if self._sessions.ended is not None:
             self._end(subscription, self._sessions.ended)
         elif (live := self._sessions.live) is session:
+            self._want_bookmarks(session, subscription)
             for rows, terms in self._early.pop(subscription.id, ()):
                 self._early_rows -= len(rows)
                 subscription.take(rows, terms)
@@ -99,6 +100,7 @@ class Attachments:
     def use(self, session: Session) -> None:
         """Take everything up at a new session.  Called before anybody else has it."""
         session.on_rows = self._rows
+        session.on_bookmark = self._bookmark
         session.on_ended = self._sub_ended
         self._stop_work()
         self._early.clear()
@@ -150,6 +152,7 @@ class Attachments:
                 self._end(subscription, error)
             else:
                 self._retries.pop(subscription.id, None)
+                self._want_bookmarks(session, subscription)
                 self.acknowledge(subscription, subscription.ledger.dealt_with)
                 return
 
@@ -163,6 +166,16 @@ class Attachments:
             # The confirmation was read in the same chunk, and its waiter has not run yet.
             self._early.setdefault(rows.subscription, []).append((rows, terms))
             self._early_rows += len(rows)
+
+    @staticmethod
+    def _want_bookmarks(session: Session, subscription: Subscription) -> None:
+        if subscription.bookmarks:
+            session.tell(messages.ClientWantBookmarks(subscription.id))
+
+    def _bookmark(self, message: messages.ClientBookmark) -> None:
+        held = self._held.get(message.subscription)
+        if held is not None:
+            held.take_bookmark(message.time)
 
     def _sub_ended(self, message: messages.ClientEnded) -> None:
         held = self._held.get(message.subscription)

@@ -179,6 +179,7 @@ class Client:
         per_event: bool = False,
         lease_seconds: float = 60.0,
         auto_acknowledge: bool = True,
+        bookmarks: bool = False,
         busy_seconds: float = 60.0,
     ) -> Subscription:
         """Leave a standing SPARQL SELECT query; when this returns, every later publication counts.
@@ -186,7 +187,8 @@ class Client:
         ``algorithm``: ``csbv`` or ``cqc``.  ``per_event``: solutions per publication event instead of
         per triple.  ``lease_seconds``: how long the subscription outlives this connection.
         ``auto_acknowledge``: acknowledge a solution when the next one is asked for; otherwise call
-        :meth:`Subscription.acknowledge`.  ``busy_seconds``: how long to go on trying at a node that is busy.
+        :meth:`Subscription.acknowledge`.  ``bookmarks``: about every second tell up to which time everything has come
+        (:attr:`Batch.bookmark`).  ``busy_seconds``: how long to go on trying at a node that is busy.
 
         If the node goes away before it has answered, the query is left again at the next one.  The subscription that
         the first may have made then is nobody's: it ends by itself, at the latest after its lease.
@@ -202,22 +204,28 @@ class Client:
             lambda request: messages.ClientSubscribe(request, query, algorithm, per_event, float(lease_seconds)),
             busy_seconds=busy_seconds,
         )
-        subscription = self._subscription(answer, Ledger(), mark, auto_acknowledge=auto_acknowledge)
+        subscription = self._subscription(
+            answer, Ledger(), mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks
+        )
         self._attachments.add(session, subscription)
         return subscription
 
-    async def attach(self, token: bytes | int, *, auto_acknowledge: bool = True) -> Subscription:
+    async def attach(
+        self, token: bytes | int, *, auto_acknowledge: bool = True, bookmarks: bool = False
+    ) -> Subscription:
         """Take up an earlier subscription, at any node.
 
         ``token``: from :meth:`Subscription.token`; its solutions do not come again.  With the subscription's number
-        alone all solutions come that were not acknowledged.
+        alone all solutions come that were not acknowledged.  Other arguments as in :meth:`subscribe`.
 
         Raises TokenRefused, SubscriptionGone if the subscription was ended or its lease ran out, Unavailable.
         """
         known = Token(0, token, 0, 0, ()) if isinstance(token, int) else Token.decode(token)
         ledger = Ledger(given=known.given, lost=known.lost, unsettled=known.unsettled)
         session, answer = await self._attachments.take_up(known.subscription, list(known.unsettled))
-        subscription = self._subscription(answer, ledger, known.query, auto_acknowledge=auto_acknowledge)
+        subscription = self._subscription(
+            answer, ledger, known.query, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks
+        )
         self._attachments.add(session, subscription)
         self._attachments.acknowledge(subscription, ledger.dealt_with)
         return subscription
@@ -237,11 +245,11 @@ class Client:
         return state
 
     def _subscription(
-        self, answer: messages.ClientSubscribed, ledger: Ledger, mark: int, *, auto_acknowledge: bool
+        self, answer: messages.ClientSubscribed, ledger: Ledger, mark: int, *, auto_acknowledge: bool, bookmarks: bool
     ) -> Subscription:
         return Subscription(
             self, answer.subscription, answer.names, hlc.seconds(answer.since), answer.order, ledger,
-            query_mark=mark, auto_acknowledge=auto_acknowledge,
+            query_mark=mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks,
         )  # fmt: skip
 
     def acknowledge(self, subscription: Subscription, identities: list[int]) -> None:

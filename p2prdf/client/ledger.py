@@ -52,6 +52,11 @@ class Ledger:
         """Not acknowledged: sequence number of the first, identities."""
         self._settled: dict[int, None] = {}
 
+    @property
+    def taken(self) -> int:
+        """Sequence number of the last answer that came in."""
+        return self._taken
+
     def take(self, identities: list[int], lost: int) -> tuple[int, list[int], list[int]]:
         """Take in answers that came; ``lost`` are missing right before the first.
 

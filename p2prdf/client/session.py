@@ -40,8 +40,8 @@ class Silent(Unavailable):
 
 
 class Session(asyncio.Protocol):
-    """One connection.  ``on_rows`` is called with solutions and the dictionary of their terms,
-    ``on_ended`` with a subscription of which nothing more comes, ``on_lost`` when all is over.
+    """One connection.  ``on_rows`` is called with solutions and the dictionary of their terms, ``on_bookmark`` with
+    bookmarks, ``on_ended`` with a subscription of which nothing more comes, ``on_lost`` when all is over.
 
     ``opened_at``: when it was made (monotonic seconds).  ``answered``: whether a request was answered other than by
     an error.  ``heard_at``: when something came in last.
@@ -50,6 +50,7 @@ class Session(asyncio.Protocol):
     def __init__(self) -> None:
         self.welcome: asyncio.Future[messages.ClientWelcome] = asyncio.get_running_loop().create_future()
         self.on_rows: Callable[[messages.ClientRows, TermNames], None] = lambda _rows, _terms: None
+        self.on_bookmark: Callable[[messages.ClientBookmark], None] = lambda _message: None
         self.on_ended: Callable[[messages.ClientEnded], None] = lambda _message: None
         self.on_lost: Callable[[P2PRDFError], None] = lambda _error: None
         self.lost: P2PRDFError | None = None
@@ -150,6 +151,8 @@ class Session(asyncio.Protocol):
     def _take(self, message: Any, terms: TermNames) -> None:
         if isinstance(message, messages.ClientRows):
             self.on_rows(message, terms)
+        elif isinstance(message, messages.ClientBookmark):
+            self.on_bookmark(message)
         elif isinstance(message, messages.ClientEnded):
             self.on_ended(message)
         elif isinstance(message, _ANSWERS):

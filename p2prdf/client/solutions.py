@@ -83,6 +83,8 @@ class Batch:
     """Consecutive solutions as columns; ``first`` is the sequence number of the first row.
 
     ``columns`` are in the order of ``names``.  ``lost`` solutions are missing right before the first.
+    ``bookmark``: after this batch no solution follows that is ``born`` at or before this time (seconds since the
+    epoch), but of publications that were not acknowledged when the bookmark was made.  None: nothing is said.
     """
 
     names: tuple[str, ...]
@@ -91,6 +93,7 @@ class Batch:
     identities: list[int]
     born_stamps: list[int]
     columns: tuple[list[str], ...]
+    bookmark: float | None = None
 
     def __len__(self) -> int:
         return len(self.identities)
@@ -133,5 +136,5 @@ class Batch:
             return None
         return Batch(
             self.names, after + 1, 0, self.identities[skip:], self.born_stamps[skip:],
-            tuple(column[skip:] for column in self.columns),
+            tuple(column[skip:] for column in self.columns), self.bookmark,
         )  # fmt: skip

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
+from p2prdf import hlc
 from p2prdf.client.solutions import Batch, Solution
 from p2prdf.client.token import Token
 from p2prdf.columns import as_list
@@ -47,7 +48,7 @@ class Subscription:
 
     def __init__(
         self, client: Home, number: int, names: tuple[str, ...], since: float, order: tuple[int, ...],
-        ledger: Ledger, *, query_mark: int = 0, auto_acknowledge: bool = True,
+        ledger: Ledger, *, query_mark: int = 0, auto_acknowledge: bool = True, bookmarks: bool = False,
     ):  # fmt: skip
         self.id = number
         self.names = names
@@ -55,6 +56,9 @@ class Subscription:
         self.order = order
         self.ledger = ledger
         self.query_mark = query_mark
+        self.bookmarks = bookmarks
+        self.bookmark: float | None = None
+        """Of the last batch that had one: what is born at or before it was given out (:class:`Batch`)."""
         self._client = client
         self._auto = auto_acknowledge
         self._batches: deque[Batch] = deque()
@@ -78,7 +82,7 @@ class Subscription:
     @property
     def waiting(self) -> bool:
         """Whether solutions are here that were not given out: the next one is there at once."""
-        return bool(self._batches) or (self._current is not None and self._row < len(self._current))
+        return any(map(len, self._batches)) or (self._current is not None and self._row < len(self._current))
 
     def acknowledge(self, sequence: int | None = None) -> None:
         """Acknowledge every solution up to ``sequence``, by default up to the last one given out.
@@ -126,7 +130,7 @@ class Subscription:
     async def batches(self) -> AsyncIterator[Batch]:
         """Yield solutions as they came in, many at a time; acknowledged when the next batch is asked for.
 
-        A batch without solutions tells of a loss after which nothing has come yet.
+        A batch without solutions tells of a loss after which nothing has come yet, or of a bookmark.
         """
         while True:
             batch: Batch | None
@@ -150,7 +154,10 @@ class Subscription:
                 raise StopAsyncIteration
             self._changed.clear()
             await self._changed.wait()
-        return self._batches.popleft()
+        batch = self._batches.popleft()
+        if batch.bookmark is not None:
+            self.bookmark = batch.bookmark
+        return batch
 
     # --- called by the client --------------------------------------------------------------------
 
@@ -168,6 +175,14 @@ class Subscription:
             identities, born = ([each[place] for place in places] for each in (identities, born))
         texts = tuple(terms.texts(column) for column in columns)
         self._batches.append(Batch(self.names, first, rows.lost, identities, born, texts))
+        self._changed.set()
+
+    def take_bookmark(self, stamp: int) -> None:
+        """Take in a bookmark; of several with nothing between them the last is enough."""
+        if self._batches and not len(self._batches[-1]) and not self._batches[-1].lost:
+            self._batches.pop()
+        nothing: tuple[list[str], ...] = tuple([] for _ in self.names)
+        self._batches.append(Batch(self.names, self.ledger.taken + 1, 0, [], [], nothing, hlc.seconds(stamp)))
         self._changed.set()
 
     def start_over(self) -> None:

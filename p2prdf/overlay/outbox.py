@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,6 +72,14 @@ class Outbox:
 
     def __len__(self) -> int:
         return len(self._open) + sum(len(queue) for queue in self._waiting.values())
+
+    def messages(self) -> Iterator[Message]:
+        """Yield all messages that are not acknowledged."""
+        for transfer in self._open.values():
+            yield transfer.message
+        for queue in self._waiting.values():
+            for transfer in queue:
+                yield transfer.message
 
     def put(self, to: Contact, message: Message, tokens: tuple[int, ...], now: float) -> Transfer | None:
         """Take a message in charge; return the transfer if it may be sent now."""

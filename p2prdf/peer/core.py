@@ -36,6 +36,7 @@ from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.home_items import HomeItems
 from p2prdf.peer.host import Host
 from p2prdf.peer.items import HOME, TRIPLES, all_triples, table_kinds
+from p2prdf.peer.low_mark import LowMarks
 from p2prdf.peer.repair import Kind, Repair
 from p2prdf.peer.roles import Roles
 from p2prdf.peer.takeover import Takeover
@@ -108,6 +109,7 @@ class Peer:
         self._repair.view_changed(gained=True)
         self._repair.on_in_step = self._host.view_changed
         self._exchange.in_step = lambda: self._repair.in_step
+        self._low_marks = LowMarks(self._exchange, self._nothing_lacks, self._entry.low_mark)
         self._takeover = Takeover(self._exchange, self._engine)
         self._engine.on_widened = self._takeover.again
         self._view = 0
@@ -145,6 +147,8 @@ class Peer:
                 self._entry.unsubscribe(request)
             case contract.AcknowledgeAnswers():
                 self._entry.acknowledge(request)
+            case contract.WantBookmarks():
+                self._entry.want_bookmarks(request)
             case contract.OwnersFound():
                 self._ring_changed = True
                 self._exchange.owners_found(request)
@@ -160,7 +164,7 @@ class Peer:
 
     def receive(self, parcel: Parcel, *, sender: Contact, now: float) -> list[Effect]:
         """Take in a parcel from another peer."""
-        self._begin(now)
+        self._begin(now, parcel.clock)
         self._exchange.merge(parcel.clock)
         if self._repair.closing and not isinstance(parcel.message, _WHILE_CLOSING):
             return self._end()  # not acknowledged: it will go to others
@@ -190,6 +194,9 @@ class Peer:
             done, exchange.after_turn = exchange.after_turn, []
             for each in done:
                 each()
+        self._low_marks.wanted = self._entry.wants_bookmarks
+        self._low_marks.wake()
+        self._handle_own()
         exchange.flush_acknowledgements()
         return self._end()
 
@@ -208,6 +215,7 @@ class Peer:
             for at in (
                 exchange.deadline, self._host.deadline, self._entry.deadline, self._roles.deadline,
                 self._check_leases_at, self._repair.deadline, self._engine.roll_forward.deadline,
+                self._low_marks.deadline,
             )
             if at is not None
         ]  # fmt: skip
@@ -331,8 +339,9 @@ class Peer:
 
     # --- inside ----------------------------------------------------------------------------------
 
-    def _begin(self, now: float) -> None:
+    def _begin(self, now: float, clock: int = 0) -> None:
         self._exchange.observe(now)
+        self._low_marks.passing(clock)
         self._roles.begin()
 
     def _end(self) -> list[Effect]:
@@ -351,6 +360,14 @@ class Peer:
         except P2PRDFError as error:
             self.refused += 1
             self._exchange.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
+
+    def _nothing_lacks(self) -> bool:
+        """Return whether nothing can be missing here that leads to an answer, and is with others or not joined."""
+        engine = self._engine
+        return (
+            self._repair.whole and not engine.rejoining and not engine.hot.unsettled and not len(self._host.unknown)
+            and self._roles.settled
+        )  # fmt: skip
 
     def _to_self(self, message: Message) -> None:
         """A message whose receiver turned out to be this peer: handled in the next turn."""
@@ -376,6 +393,10 @@ class Peer:
             messages.Deliver: lambda _, message: entry.deliver(message),
             messages.Delivered: host.delivered,
             messages.SettledAnswers: lambda _, message: entry.settled(message),
+            messages.WatchLowMarks: self._low_marks.watch,
+            messages.LowMark: self._low_marks.take,
+            messages.AskBookmarks: host.bookmarks,
+            messages.TellBookmarks: lambda _, message: entry.bookmarks(message),
             messages.OpenSubscription: host.open,
             messages.SubscriptionOpened: lambda _, message: entry.opened(message),
             messages.SubscriptionRefused: lambda _, message: entry.refused(message),
@@ -454,6 +475,7 @@ class Peer:
             members = {each.key for each in exchange.cache.contacts()}
             gained = not members <= self._members
             self._members = members
+            self._low_marks.view_changed()
             self._takeover.view_changed()
             self._repair.view_changed(gained=gained)
             self._host.view_changed()

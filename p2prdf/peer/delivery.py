@@ -28,6 +28,7 @@ from p2prdf.peer.records import Records
 from p2prdf.peer.unknown import Unknown
 from p2prdf.wire.messages import (
     Answers,
+    AskBookmarks,
     AttachSubscription,
     CloseSubscription,
     Contact,
@@ -39,6 +40,7 @@ from p2prdf.wire.messages import (
     SettledAnswers,
     SubscriptionClosed,
     SubscriptionRefused,
+    TellBookmarks,
 )
 
 __all__ = ["Delivery"]
@@ -321,6 +323,32 @@ class Delivery:
             else:
                 self._home.renew(subscription, self._exchange.now)
                 self._resume(subscription)
+
+    def bookmarks(self, _: Contact, message: AskBookmarks) -> None:
+        """Say of which subscriptions all is handed out; whoever asked asks again about the others.
+
+        By the same view, for who was home before may not have got all.
+        """
+        exchange = self._exchange
+        if message.view != exchange.view:
+            return
+        found = [
+            subscription
+            for number in as_list(message.subscriptions)
+            if (subscription := self._home.subscriptions.get(number)) is not None
+            and subscription.subscriber.key == message.subscriber.key
+            and exchange.speaks_for(subscription_home(number))
+            and subscription.delivered
+            and not (subscription.opening or subscription.cut_off)
+            and subscription.log.handed_out
+        ]
+        if found:
+            make = self._columns.column
+            told = TellBookmarks(
+                message.upto, make([each.number for each in found]), make([each.epoch for each in found]),
+                make([each.log.sent for each in found]),
+            )  # fmt: skip
+            self._by_key.reply(message.subscriber, told)
 
     def close(
         self, sender: Contact, message: CloseSubscription, end: Callable[[Subscription, Callable[[], None]], None]

@@ -34,6 +34,7 @@ from p2prdf.wire.contract import (
     AcknowledgeAnswers,
     Attach,
     Attached,
+    Bookmark,
     Completed,
     Detach,
     Ended,
@@ -47,9 +48,11 @@ from p2prdf.wire.contract import (
     Subscribed,
     Unsubscribe,
     Unsubscribed,
+    WantBookmarks,
 )
 from p2prdf.wire.messages import (
     ACCEPTED,
+    AskBookmarks,
     AttachSubscription,
     CloseSubscription,
     Contact,
@@ -62,6 +65,7 @@ from p2prdf.wire.messages import (
     SubscriptionClosed,
     SubscriptionOpened,
     SubscriptionRefused,
+    TellBookmarks,
 )
 
 __all__ = ["Entry"]
@@ -70,6 +74,8 @@ _EPOCHS_MAX = 4
 """Epochs of a subscription that are told apart; the one heard of longest ago is forgotten."""
 _ORPHANS_MAX = 4096
 """Deliveries that came before the answer to their opening."""
+_BOOKMARKS_MAX = 16_384
+"""Subscriptions asked about in one message."""
 _REPEAT_SECONDS = 2.0
 """First wait for a home's answer; doubles each time."""
 
@@ -92,6 +98,10 @@ class _Local:
     lease_seconds: float
     renew_at: float = 0.0
     epochs: dict[int, _Epoch] = field(default_factory=dict)
+    bookmark: int | None = None
+    """The last stamp told, 0: none yet; None: nobody wants any."""
+    reaching: tuple[int, int, int] | None = None
+    """Of the next: an epoch, a number that the subscriber must have been given of it before, and the stamp."""
 
     def told(self, number: int) -> int:
         """Return the number of the last answer of an epoch that the subscriber was given."""
@@ -254,6 +264,47 @@ class Entry:
         """The subscriber left; its lease runs on."""
         self._locals.pop(request.subscription, None)
 
+    @property
+    def wants_bookmarks(self) -> bool:
+        """Whether anybody here does."""
+        return any(local.bookmark is not None for local in self._locals.values())
+
+    def want_bookmarks(self, request: WantBookmarks) -> None:
+        """Tell bookmarks of a subscription from now on."""
+        local = self._locals.get(request.subscription)
+        if local is not None and local.bookmark is None:
+            local.bookmark = 0
+
+    def low_mark(self, upto: int) -> None:
+        """All that is born up to a stamp has reached its home: ask homes whether it is handed out."""
+        exchange = self._exchange
+        at: dict[int, tuple[Contact, list[int]]] = {}
+        for local in self._locals.values():
+            if local.bookmark is not None and local.bookmark < upto:
+                home = exchange.owner(subscription_home(local.number))
+                if home is not None:
+                    at.setdefault(home.key, (home, []))[1].append(local.number)
+        for home, numbers in at.values():
+            for start in range(0, len(numbers), _BOOKMARKS_MAX):
+                some = self._columns.column(numbers[start : start + _BOOKMARKS_MAX])
+                self._host.reply(home, AskBookmarks(exchange.own, upto, exchange.view, some))
+
+    def bookmarks(self, message: TellBookmarks) -> None:
+        """Tell bookmarks when all answers before them have been told."""
+        columns = (as_list(column) for column in (message.subscriptions, message.epoch, message.sent))
+        for number, epoch, sent in zip(*columns, strict=True):
+            local = self._locals.get(number)
+            if local is not None and local.bookmark is not None and local.bookmark < message.upto:
+                local.reaching = (epoch, sent, message.upto)
+                self._tell_bookmark(local)
+
+    def _tell_bookmark(self, local: _Local) -> None:
+        if local.reaching is not None:
+            epoch, sent, stamp = local.reaching
+            if local.told(epoch) >= sent:
+                local.reaching, local.bookmark = None, stamp
+                self._exchange.effects.append(Bookmark(local.number, stamp))
+
     def unsubscribe(self, request: Unsubscribe) -> None:
         """End a subscription."""
         message = CloseSubscription(request.request, request.subscription, self._exchange.own)
@@ -360,6 +411,7 @@ class Entry:
                 continue
             epoch.told = first + len(following) - 1
             self._notify(following, known)
+        self._tell_bookmark(local)
 
     def _notify(self, message: Deliver, known: int) -> None:
         """Hand on what follows the first ``known`` answers, without those that were settled."""

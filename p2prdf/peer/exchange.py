@@ -28,16 +28,20 @@ from p2prdf.peer.tokens import Tokens
 from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Persist, Send, Trace
 from p2prdf.wire.messages import (
     Acknowledge,
+    AskBookmarks,
     AskLoad,
     Contact,
     Differing,
     KeyDepth,
+    LowMark,
     MembersKnown,
     Message,
     NotOwner,
     Parcel,
+    TellBookmarks,
     TellLoad,
     Totals,
+    WatchLowMarks,
 )
 
 __all__ = ["Exchange"]
@@ -47,7 +51,10 @@ _ATTEMPTS_MAX = 5
 _TOLD_MAX = 64
 _MISSING_SECONDS = 20.0
 _CUT_OFF_SECONDS = 600.0
-_UNRELIABLE = (Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth, Totals, Differing)
+_UNRELIABLE = (
+    Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth, Totals, Differing, WatchLowMarks, LowMark, AskBookmarks,
+    TellBookmarks,
+)  # fmt: skip
 
 
 class Exchange:

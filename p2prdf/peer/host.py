@@ -97,6 +97,7 @@ class Host:
         self.delivered, self.attach, self.renew = (
             self._delivery.delivered, self._delivery.attach, self._delivery.renew,
         )  # fmt: skip
+        self.bookmarks = self._delivery.bookmarks
         self.contact_lost, self.contact_back = self._delivery.contact_lost, self._delivery.contact_back
         self.view_changed = self._delivery.view_changed
         self.reroute = self.records.reroute

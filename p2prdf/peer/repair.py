@@ -147,6 +147,8 @@ class Repair:
         """Each of the first kinds with the key of each fellow that it was compared with since peers came."""
         self._begun = False
         """Whether a pass was begun since peers came."""
+        self._completed = False
+        """Whether a pass was completed since the view changed."""
         self._held = {kind.number: Holdings(kind) for kind in kinds}
         self._looked_at: dict[int, float] = {}
         """When each kind that must be gone through as a whole was."""
@@ -193,6 +195,7 @@ class Repair:
             self.in_step = False
         self._queue.clear()
         self._open.clear()
+        self._completed = False
         self._compared = None
         self._offer_due = True
         self._due = self._exchange.now + SETTLE_SECONDS
@@ -213,6 +216,13 @@ class Repair:
         While this is false at all peers, and nothing new comes in, all copies are where they belong.
         """
         return self._exchange.replicated and bool(self._queue or self._open or self._compared is None)
+
+    @property
+    def whole(self) -> bool:
+        """Whether a pass was completed since the view changed, and what was kept here by mistake is with others."""
+        return not self._exchange.replicated or (
+            self.in_step and self._completed and self._strays() == self._strays_offered and not self.closing
+        )
 
     @property
     def deadline(self) -> float | None:
@@ -241,6 +251,7 @@ class Repair:
             self._queue.append(self._open.pop(request))
         self._go_on()
         if not self._queue and not self._open and self._due is None:
+            self._completed |= self._compared is not None
             if self._strays() != self._strays_offered:
                 self._due = exchange.now + STRAYS_SECONDS
             elif self._changed():

@@ -42,7 +42,7 @@ from p2prdf.sim.subscriber import Publishing, Subscriber
 from p2prdf.sim.virtual_time import Restless, Timer, VirtualTime
 from p2prdf.wire import contract
 from p2prdf.wire.codec import FrameCodec
-from p2prdf.wire.contract import Completed, Effect, Ended, FindOwner, Notify, Persist, Request, Send, Trace
+from p2prdf.wire.contract import Bookmark, Completed, Effect, Ended, FindOwner, Notify, Persist, Request, Send, Trace
 from p2prdf.wire.describe import describe
 from p2prdf.wire.messages import Contact, FindNode, Nodes, Parcel
 
@@ -322,6 +322,8 @@ class World(VirtualTime):
                 self._completed(node, effect)
             case Notify():
                 self._notify(node, effect)
+            case Bookmark():
+                self._bookmark(node, effect)
             case FindOwner():
                 self.lookups.start(node, effect.key)
             case Ended(subscription, code, text):
@@ -420,6 +422,9 @@ class World(VirtualTime):
         subscriber.take(notify, node.dictionary, self.now)
         wait = self.options.faults.acknowledge_seconds_max
         self.schedule(self._random.uniform(0.0, wait) if wait else 0.0, self._acknowledge, node, subscriber)
+
+    def _bookmark(self, node: Node, bookmark: Bookmark) -> None:
+        """Nobody asks for bookmarks here."""
 
     def _acknowledge(self, node: Node, subscriber: Subscriber) -> None:
         identity = subscriber.unacknowledged()

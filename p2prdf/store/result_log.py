@@ -126,6 +126,15 @@ class ResultLog:
         """Characters of text held, as estimated."""
         return self._characters
 
+    @property
+    def handed_out(self) -> bool:
+        """Whether nothing is left to be handed out or told in this epoch."""
+        while self._next < len(self._stretches):
+            if self._marks.places(self._stretches[self._next].ordinals, (Mark.PENDING,)):
+                return False
+            self._next += 1
+        return not self._to_tell
+
     # --- in --------------------------------------------------------------------------------------
 
     def append(self, identity: Column, born: Column, bindings: tuple[Column, ...], characters: int = 0) -> int:

@@ -13,10 +13,10 @@ from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.wire.messages import INDEXED, Contact, Message, Parcel
 
 __all__ = [
-    "AcknowledgeAnswers", "Attach", "Attached", "Completed", "ContactLost", "ContactSeen", "Detach", "Effect",
-    "Ended", "Failed", "FindOwner", "Leave", "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish",
+    "AcknowledgeAnswers", "Attach", "Attached", "Bookmark", "Completed", "ContactLost", "ContactSeen", "Detach",
+    "Effect", "Ended", "Failed", "FindOwner", "Leave", "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish",
     "Published", "Request", "Send", "Settled", "Subscribe", "Subscribed", "Trace", "Unsubscribe",
-    "Unsubscribed",
+    "Unsubscribed", "WantBookmarks",
 ]  # fmt: skip
 
 
@@ -96,6 +96,13 @@ class AcknowledgeAnswers:
 
 
 @dataclass(frozen=True, slots=True)
+class WantBookmarks:
+    """Tell bookmarks of a subscription that is delivered here (:class:`Bookmark`), until it is not any more."""
+
+    subscription: int
+
+
+@dataclass(frozen=True, slots=True)
 class OwnersFound:
     """Outcome of a FindOwner: live peers closest to ``key``, closest first, this peer included.
 
@@ -137,8 +144,8 @@ class Leave:
 
 
 Request = (
-    Leave | Publish | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers | OwnersFound | ContactSeen
-    | ContactLost
+    Leave | Publish | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers | WantBookmarks | OwnersFound
+    | ContactSeen | ContactLost
 )  # fmt: skip
 
 
@@ -230,6 +237,17 @@ class Notify:
 
 
 @dataclass(frozen=True, slots=True)
+class Bookmark:
+    """No solution of a local subscription born at or before ``stamp`` follows but those handed over before.
+
+    Except of publications that were not acknowledged when it was made.
+    """
+
+    subscription: int
+    stamp: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """Nothing more comes of a local subscription: it is ended, or somebody attached it elsewhere."""
 
@@ -271,4 +289,4 @@ class Trace:
     fields: dict[str, object] = field(default_factory=dict)
 
 
-Effect = Send | Notify | Ended | Completed | FindOwner | Persist | Trace
+Effect = Send | Notify | Bookmark | Ended | Completed | FindOwner | Persist | Trace

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -83,17 +83,17 @@ class Decoder:
             raise RemoteProtocolError(str(error)) from None
         return found.tolist() if self._lists else found.astype(np.uint32)
 
-    def _message(self, value: Any, numbers_max: int = shapes.NUMBERS_MAX) -> Any:
+    def _message(self, value: Any, known: Mapping[int, shapes.Shape] = shapes.BY_NUMBER) -> Any:
         parts = check.tuple_of(value, "a message")
         number = parts[0] if parts else None
-        shape = shapes.BY_NUMBER.get(number) if type(number) is int and number < numbers_max else None
+        shape = known.get(number) if type(number) is int else None
         if shape is None:
             raise RemoteProtocolError(f"unknown message type {check.shown(number)}")
         return self._fields(shape, parts[1:])
 
     def inner(self, value: Any) -> Any:
         """Decode the message of a parcel."""
-        return self._message(value, shapes.PEER_NUMBERS)
+        return self._message(value, shapes.IN_PARCELS)
 
     def groups(self, value: Any) -> Any:
         """Decode the groups of a message."""

@@ -22,17 +22,18 @@ from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 __all__ = [
     "ACCEPTED", "INDEXED", "LEVELS",
-    "Acknowledge", "Advertise", "Answers", "AskKnown", "AskLoad", "AskRoles", "AttachSubscription",
-    "ClientAcknowledge", "ClientAttach", "ClientEnded", "ClientError", "ClientHello", "ClientMessage",
+    "Acknowledge", "Advertise", "Answers", "AskBookmarks", "AskKnown", "AskLoad", "AskRoles", "AttachSubscription",
+    "ClientAcknowledge", "ClientAttach", "ClientBookmark", "ClientEnded", "ClientError", "ClientHello", "ClientMessage",
     "ClientPing", "ClientPong", "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus",
     "ClientStatusReply", "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed",
-    "ClientWelcome",
+    "ClientWantBookmarks", "ClientWelcome",
     "CloseSubscription", "Contact", "Deliver", "Delivered", "Differing", "EndSubscription", "FindNode", "Forward",
     "GetRates", "Given", "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples",
-    "KeepAcknowledged", "KeepAnswers", "KeepGroups", "KeepSubscription", "KeyDepth", "Leaving", "MembersKnown",
-    "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello", "PublicationsComplete", "Rates",
-    "RenewSubscriptions", "Rows", "SettledAnswers", "SubscriptionClosed", "SubscriptionOpened",
-    "SubscriptionRefused", "Summary", "TellKnown", "TellLoad", "TellRoles", "Totals", "Want",
+    "KeepAcknowledged", "KeepAnswers", "KeepGroups", "KeepSubscription", "KeyDepth", "Leaving", "LowMark",
+    "MembersKnown", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello",
+    "PublicationsComplete", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers", "SubscriptionClosed",
+    "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellBookmarks", "TellKnown", "TellLoad", "TellRoles",
+    "Totals", "Want", "WatchLowMarks",
 ]  # fmt: skip
 
 
@@ -363,6 +364,49 @@ class Differing:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchLowMarks:
+    """A peer with subscribers that want bookmarks, to each other: tell me your low marks for some seconds.
+
+    Not acknowledged: it is repeated.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class LowMark:
+    """Answer to WatchLowMarks at each cut: nothing under way here leads to an answer born before ``low``; 0: unknown.
+
+    ``view`` as in IndexTriples.  Not acknowledged: the next cut tells more.
+    """
+
+    cut: int
+    low: int
+    view: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskBookmarks:
+    """Entry peer to home: tell me when all that you have for these subscriptions is handed out.
+
+    By the ``view`` of the asker all with a stamp up to ``upto`` has reached its home.  Not acknowledged.
+    """
+
+    subscriber: Contact
+    upto: int
+    view: int
+    subscriptions: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class TellBookmarks:
+    """Answer to AskBookmarks: of these subscriptions all is handed out, in ``epoch`` up to number ``sent``."""
+
+    upto: int
+    subscriptions: Column = _u64()
+    epoch: Column = _u64()
+    sent: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """A replica to another: fingerprints of what I hold of one kind that you should hold too.
 
@@ -682,6 +726,7 @@ Message = (
     | RenewSubscriptions | Deliver | Delivered | SettledAnswers | KeepSubscription | EndSubscription | KeepAnswers
     | KeepAcknowledged | AskKnown | TellKnown | Acknowledge | NotOwner | FindNode | Nodes
     | MembersKnown | PublicationsComplete | Leaving | Totals | Differing | Summary | Offer | Want | Given
+    | WatchLowMarks | LowMark | AskBookmarks | TellBookmarks
 )  # fmt: skip
 
 
@@ -794,6 +839,24 @@ class ClientRows:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientWantBookmarks:
+    """Tell me bookmarks of a subscription that is delivered here, from now on.  Not answered."""
+
+    subscription: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientBookmark:
+    """No solution of a subscription born at or before ``time`` follows but those told before.
+
+    Except of publications that were not acknowledged then.
+    """
+
+    subscription: int
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClientAcknowledge:
     """The subscriber has dealt with the answers of these identities."""
 
@@ -879,6 +942,7 @@ class ClientError:
 
 ClientMessage = (
     ClientHello | ClientWelcome | ClientPublish | ClientPublished | ClientSubscribe | ClientSubscribed
-    | ClientAttach | ClientRows | ClientAcknowledge | ClientSettled | ClientEnded | ClientUnsubscribe
-    | ClientUnsubscribed | ClientPing | ClientPong | ClientStatus | ClientStatusReply | ClientError
+    | ClientAttach | ClientRows | ClientWantBookmarks | ClientBookmark | ClientAcknowledge | ClientSettled
+    | ClientEnded | ClientUnsubscribe | ClientUnsubscribed | ClientPing | ClientPong | ClientStatus
+    | ClientStatusReply | ClientError
 )  # fmt: skip

@@ -10,15 +10,15 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, get_args
 
 import numpy as np
 
 from p2prdf.wire import messages as m
 
 __all__ = [
-    "BY_NUMBER", "CELLS_FREE", "COLUMNS_MAX", "ELEMENTS_MAX", "FEW", "FRAME_BYTES_MAX", "GROUPS", "MESSAGES_MAX",
-    "NUMBERS", "NUMBERS_MAX", "PEER_NUMBERS", "PLANS_BYTES_MAX", "PLANS_MAX", "PLAN_BYTES_MAX", "PLAN_PARTS_MAX",
+    "BY_NUMBER", "CELLS_FREE", "COLUMNS_MAX", "ELEMENTS_MAX", "FEW", "FRAME_BYTES_MAX", "GROUPS", "IN_PARCELS",
+    "MESSAGES_MAX", "NUMBERS", "PLANS_BYTES_MAX", "PLANS_MAX", "PLAN_BYTES_MAX", "PLAN_PARTS_MAX",
     "ROWS", "ROWS_MAX", "SHAPES", "TERMS_MAX", "TERM_BYTES_MAX", "VERSION", "WIDTHS", "Memo", "Shape",
 ]  # fmt: skip
 
@@ -63,17 +63,16 @@ NUMBERS: Final[dict[type, int]] = {
     m.SettledAnswers: 30, m.AskKnown: 31, m.TellKnown: 41,
     m.PublicationsComplete: 36, m.Summary: 37, m.Offer: 38, m.Want: 39, m.Given: 40, m.MembersKnown: 42,
     m.Totals: 43, m.Differing: 44, m.Leaving: 45,
+    m.WatchLowMarks: 46, m.LowMark: 47, m.AskBookmarks: 50, m.TellBookmarks: 51,
     m.PeerHello: 48, m.Parcel: 49,
     m.ClientHello: 64, m.ClientWelcome: 65, m.ClientPublish: 66, m.ClientPublished: 67,
     m.ClientSubscribe: 68, m.ClientSubscribed: 69, m.ClientAttach: 70, m.ClientRows: 71,
     m.ClientAcknowledge: 72, m.ClientUnsubscribe: 73, m.ClientUnsubscribed: 74, m.ClientStatus: 75,
     m.ClientStatusReply: 76, m.ClientError: 77, m.ClientSettled: 78, m.ClientEnded: 79,
-    m.ClientPing: 80, m.ClientPong: 81,
+    m.ClientPing: 80, m.ClientPong: 81, m.ClientWantBookmarks: 82, m.ClientBookmark: 83,
 }  # fmt: skip
-"""The number of each message type on the wire.  Those below 48 travel in a Parcel."""
+"""The number of each message type on the wire."""
 
-PEER_NUMBERS: Final = 48
-NUMBERS_MAX: Final = 128
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,6 +103,8 @@ def _shape(kind: Any, number: int) -> Shape:
 
 SHAPES: Final = {kind: _shape(kind, number) for kind, number in NUMBERS.items()}
 BY_NUMBER: Final = {shape.number: shape for shape in SHAPES.values()}
+IN_PARCELS: Final = {SHAPES[kind].number: SHAPES[kind] for kind in get_args(m.Message)}
+"""What travels in a Parcel."""
 GROUPS: Final = _shape(m.Groups, 0)
 ROWS: Final = _shape(m.Rows, 0)
 

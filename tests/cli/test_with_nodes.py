@@ -212,6 +212,26 @@ def test_prefixes_come_from_a_file(node: str, tmp_path: Path) -> None:
     assert subscriber.end()[:2] == (0, "?s\n<urn:a>\n")
 
 
+def test_bookmarks_are_lines_among_the_answers(node: str, tmp_path: Path) -> None:
+    subscriber = _Subscriber(QUERY % "marked", "--peer", node, "--json", "--bookmarks", "--count", "2")
+    _publish(node, tmp_path, "<urn:a> <urn:marked> <urn:b> .\n<urn:b> <urn:q> <urn:c> .\n")
+    lines, born = [json.loads(subscriber.line())], ""
+    while not born or lines[-1].get("bookmark", "") < born:
+        born = lines[-1].get("born", born)
+        lines.append(json.loads(subscriber.line()))
+    _publish(node, tmp_path, "<urn:a2> <urn:marked> <urn:b> .\n")
+    code, rest, _ = subscriber.end()
+    lines += [json.loads(line) for line in rest.splitlines()]
+    assert code == 0
+    marks = [line["bookmark"] for line in lines if "bookmark" in line]
+    assert marks == sorted(marks)
+    assert sum("bindings" in line for line in lines) == 2
+    last = ""
+    for line in lines:
+        last = line.get("bookmark", last)
+        assert "bindings" not in line or line["born"] > last
+
+
 @pytest.mark.parametrize(
     ("query", "named"),
     [
@@ -242,6 +262,8 @@ def test_nobody_there_is_exit_code_3() -> None:
         ("subscribe", "SELECT * { ?s ?p ?o }", "--file", "q.rq"),
         ("subscribe", "SELECT * { ?s ?p ?o }", "--attach", "1"),
         ("subscribe", "--attach", "nonsense"),
+        ("subscribe", "SELECT * { ?s ?p ?o }", "--bookmarks"),
+        ("subscribe", "SELECT * { ?s ?p ?o }", "--bookmarks", "--json", "--name", "n"),
         ("status", "--peer", "nonsense"),
         ("publish",),
         ("simulate", "--query", "q.rq"),

@@ -8,9 +8,11 @@ publication is owed whatever its stamp.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from p2prdf import hlc
 from p2prdf.sim.checkers import Problem, describe_bag
 from p2prdf.sim.oracle import Oracle, Publication, Row
 from p2prdf.sim.workload import sparql_text
@@ -22,14 +24,16 @@ if TYPE_CHECKING:
     from p2prdf.sim.failures.subscriber import ResumingSubscriber
     from p2prdf.sim.failures.world import FailingWorld
 
-__all__ = ["attempted", "check_answers", "check_unanswered", "lost_where", "name_of", "owed"]
+__all__ = ["attempted", "check_answers", "check_bookmarks", "check_unanswered", "lost_where", "name_of", "owed"]
 
 
-def owed(subscriber: ResumingSubscriber, publishings: Iterable[RepeatedPublishing]) -> list[Publication]:
-    """Return what was acknowledged, stamped so that it counts if it came after the query was live."""
+def owed(
+    subscriber: ResumingSubscriber, publishings: Iterable[RepeatedPublishing], heard_until: float = math.inf
+) -> list[Publication]:
+    """Return what was acknowledged (until some time), stamped so that it counts if it came after the query was live."""
     log = []
     for publishing in publishings:
-        for publication in publishing.log():
+        for publication in publishing.log(heard_until):
             stamp = publication.stamp
             if _came_after(publishing, subscriber):
                 assert subscriber.since is not None
@@ -77,6 +81,27 @@ def check_answers(
     if stale:
         problems.append(Problem("stale", where, f"{stale} answers were born before the subscription"))
     return problems
+
+
+def check_bookmarks(
+    world: FailingWorld, subscriber: ResumingSubscriber, publishings: Sequence[RepeatedPublishing]
+) -> list[Problem]:
+    """Return bookmarks that were told too early.
+
+    Whatever was acknowledged before a clock showed a bookmark's stamp is stamped before it: all answers that follow
+    from these publications alone must have been stored before the bookmark.
+    """
+    if subscriber.since is None:
+        return []
+    steps = world.happened["clock-step"] * world.failures.step_seconds_max
+    slow = world.options.faults.skew_seconds_max + steps
+    for stamp, stored in subscriber.bookmarks:
+        log = owed(subscriber, publishings, hlc.seconds(stamp) - slow)
+        must = Oracle(log).answers(subscriber.query, subscriber.since, per_event=subscriber.per_event)
+        if missing := must - Counter(subscriber.rows[:stored]):
+            text = f"told at answer {stored} that all born up to {hlc.seconds(stamp)} s came; {describe_bag(missing)}"
+            return [Problem("bookmark", name_of(subscriber), text)]
+    return []
 
 
 def lost_where(subscriber: ResumingSubscriber, log: Sequence[Publication], missing: Counter[Row]) -> str:

@@ -13,6 +13,7 @@ that were not stored before a crash were never handed over.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -71,6 +72,8 @@ class RepeatedPublishing:
     first_at: float
     attempts: int = 0
     stamps: list[int] = field(default_factory=list)
+    heard_at: list[float] = field(default_factory=list)
+    """When each of these was heard of."""
     unheard: list[int] = field(default_factory=list)
     completed_at: float | None = None
     gone: bool = False
@@ -82,11 +85,12 @@ class RepeatedPublishing:
         """The identities of its events."""
         return [keys.event_id(self.publisher, self.first_event + number) for number in range(len(self.triples))]
 
-    def log(self) -> list[Publication]:
-        """Return what was acknowledged, each event with the latest stamp that it was acknowledged with."""
-        if not self.stamps:
+    def log(self, heard_until: float = math.inf) -> list[Publication]:
+        """Return what was acknowledged until some time, each event with the latest stamp acknowledged."""
+        stamps = [stamp for stamp, at in zip(self.stamps, self.heard_at, strict=True) if at <= heard_until]
+        if not stamps:
             return []
-        stamp = max(self.stamps)
+        stamp = max(stamps)
         return [Publication(stamp, event, triple) for event, triple in zip(self.events, self.triples, strict=True)]
 
     @property
@@ -150,6 +154,7 @@ class Publisher(_AtSomePeer):
                 publishing.unheard.append(time)
             case Published(time):
                 publishing.stamps.append(time)
+                publishing.heard_at.append(self._world.now)
                 publishing.completed_at = self._world.now
                 if self._world.on_acknowledged is not None and not self._world.failures.accepted:
                     self._world.on_acknowledged(publishing, time)
@@ -232,10 +237,12 @@ class SubscriberClient(_AtSomePeer):
                 listeners = self._world.machines[node.index].listeners
                 listeners[outcome.subscription] = _Connection(self, self.attachment)
                 self.attached = not self._closing
+                self._want_bookmarks(node)
                 if self._closing:
                     self.connect()
             case contract.Attached():
                 self.attached = True
+                self._want_bookmarks(node)
                 self._acknowledge(attachment, node, list(record.unsettled))
             case contract.Unsubscribed():
                 record.closed_at = self._world.now
@@ -243,6 +250,10 @@ class SubscriberClient(_AtSomePeer):
             case contract.Failed():
                 record.failures.append(outcome)
                 self.cut_off(attachment)
+
+    def _want_bookmarks(self, node: Node) -> None:
+        if self._world.failures.bookmarks and self.record.subscription is not None:
+            self._world.submit(node, contract.WantBookmarks(self.record.subscription))
 
     def cut_off(self, attachment: int) -> None:
         """Lose the connection, and come back."""
@@ -297,6 +308,16 @@ class SubscriberClient(_AtSomePeer):
         self.record.store(notify, rows, self._world.now)
         self._acknowledge(attachment, node, as_list(notify.identity))
 
+    def bookmarked(self, attachment: int, bookmark: contract.Bookmark) -> None:
+        """Store a bookmark after the answers before it."""
+        if attachment == self.attachment:
+            wait = max(0.0, self._stored_at - self._world.now)
+            self._world.schedule(wait, self._store_bookmark, attachment, bookmark.stamp)
+
+    def _store_bookmark(self, attachment: int, stamp: int) -> None:
+        if attachment == self.attachment:
+            self.record.bookmark(stamp)
+
     def _check_numbers(self, notify: Notify) -> None:
         """Within an epoch answers come in order and once; what is left out of it was settled."""
         last = self._epochs.get(notify.epoch)
@@ -346,6 +367,9 @@ class _Connection:
 
     def notified(self, node: Node, notify: Notify) -> None:
         self._client.notified(self._attachment, node, notify)
+
+    def bookmarked(self, bookmark: contract.Bookmark) -> None:
+        self._client.bookmarked(self._attachment, bookmark)
 
     def cut_off(self, _: Node) -> None:
         self._client.cut_off(self._attachment)

@@ -49,6 +49,7 @@ class Failures:
     its publication was taken.  ``accepted``: publishers are content when their publications are accepted (copies are
     not counted at that moment then, and no disk should be lost).  ``handle_seconds_max``: how long a subscriber takes
     to store answers together with its token.  ``absent_*``: how long a crashed subscriber stays away.
+    ``bookmarks``: whether subscribers want bookmarks.
     """
 
     span_seconds: float = 12.0
@@ -86,6 +87,7 @@ class Failures:
     handle_seconds_max: float = 0.2
     absent_min_seconds: float = 0.05
     absent_max_seconds: float = 3.0
+    bookmarks: bool = False
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

@@ -17,12 +17,13 @@ from pathlib import PurePath
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from p2prdf import hlc
 from p2prdf.errors import P2PRDFError
 from p2prdf.overlay.address_cache import OVERLAYS
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm
 from p2prdf.sim.checkers import Problem
-from p2prdf.sim.failures.checkers import check_answers, check_unanswered
+from p2prdf.sim.failures.checkers import check_answers, check_bookmarks, check_unanswered
 from p2prdf.sim.failures.clients import Publisher, RepeatedPublishing, SubscriberClient
 from p2prdf.sim.failures.copies import Copies
 from p2prdf.sim.failures.mischief import Mischief
@@ -61,6 +62,8 @@ _NETWORKS: Final[dict[str, Faults]] = {
 }  # fmt: skip
 
 _STEP_SECONDS = 1.0
+BOOKMARKS_SHARE: Final = 0.3
+"""Of so many days subscribers want bookmarks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +141,10 @@ def draw_bad_day(seed: int) -> BadDay:
         through_codec=rng.random() < 0.15,
         events_max=400_000,
     )
-    failures = Failures(span_seconds=rng.choice((3.0, 8.0, 15.0)), happenings_max=rng.choice((2, 6, 12)))
+    failures = Failures(
+        span_seconds=rng.choice((3.0, 8.0, 15.0)), happenings_max=rng.choice((2, 6, 12)),
+        bookmarks=Random(f"p2prdf bad day {seed} bookmarks").random() < BOOKMARKS_SHARE,
+    )  # fmt: skip
     return BadDay(seed, network, options, failures, algorithm, per_event)
 
 
@@ -187,6 +193,7 @@ class _Story:
         self._copies = Copies(self.world)
         self._mischief = Mischief(self.world, self._generator("mischief"), self._copies, self._clients)
         self.world.on_acknowledged = self._copies.acknowledged
+        self._healed_at = 0.0
 
     def _generator(self, name: str) -> Random:
         return Random(f"p2prdf bad day {self.day.seed} {name}")
@@ -231,6 +238,7 @@ class _Story:
 
     def _heal(self) -> None:
         self._mischief.heal()
+        self._healed_at = self.world.now
         network = self.world.network
         network.faults = replace(
             network.faults, loss_probability=0.0, duplicate_probability=0.0, straggler_probability=0.0
@@ -283,6 +291,10 @@ class _Story:
                 return f"{client.record.name} is not attached"
             if client.record.closed_at is None and client.record.unsettled:
                 return f"{len(client.record.unsettled)} answers of {client.record.name} are not settled"
+            if self.day.failures.bookmarks and client.attached and client.record.closed_at is None:
+                last = client.record.bookmarks[-1][0] if client.record.bookmarks else 0
+                if hlc.seconds(last) < self._healed_at:
+                    return f"{client.record.name} has no bookmark since all is healed"
         if not self.world.views.true():
             return "views differ from what is true"
         for node in self.world.living():
@@ -303,12 +315,15 @@ class _Story:
         verdict.problems += check_unanswered(publishings, records)
         for record in records:
             verdict.problems += check_answers(world, record, publishings)
+            verdict.problems += check_bookmarks(world, record, publishings)
         verdict.publications = sum(len(publishing.triples) for publishing in publishings)
         verdict.acknowledged = sum(len(publishing.log()) for publishing in publishings)
         verdict.answers = sum(len(record.rows) for record in records)
         verdict.repeats = sum(record.repeats for record in records)
         verdict.messages = world.counts.hops
         verdict.seconds = world.now - world.started
+        if bookmarks := sum(len(record.bookmarks) for record in records):
+            world.happened["bookmark"] = bookmarks
         verdict.happened = dict(sorted(world.happened.items()))
 
 

@@ -46,6 +46,8 @@ class ResumingSubscriber:
     rows: list[Row] = field(default_factory=list)
     born: list[int] = field(default_factory=list)
     identities: dict[int, int] = field(default_factory=dict)
+    bookmarks: list[tuple[int, int]] = field(default_factory=list)
+    """Each bookmark with the number of answers stored before it."""
     complaints: list[str] = field(default_factory=list)
     failures: list[Failed] = field(default_factory=list)
 
@@ -108,6 +110,10 @@ class ResumingSubscriber:
             self.unsettled[identity] = None
             self.rows.append(row)
             self.born.append(born[place])
+
+    def bookmark(self, stamp: int) -> None:
+        """Store a bookmark."""
+        self.bookmarks.append((stamp, len(self.rows)))
 
     def settled(self, identities: Sequence[int]) -> None:
         """Forget what never comes again; the token is stored without it."""

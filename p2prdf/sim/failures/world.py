@@ -37,7 +37,7 @@ from p2prdf.sim.failures.views import Views
 from p2prdf.sim.ring import Ring
 from p2prdf.sim.world import Node, World, WorldOptions
 from p2prdf.wire.codec import FrameCodec
-from p2prdf.wire.contract import Completed, Effect, FindOwner, Notify, Outcome, Persist, Request, Send
+from p2prdf.wire.contract import Bookmark, Completed, Effect, FindOwner, Notify, Outcome, Persist, Request, Send
 from p2prdf.wire.messages import Contact, IndexTriples, Message, Parcel
 
 if TYPE_CHECKING:
@@ -73,6 +73,10 @@ class Listener(Protocol):
 
     def notified(self, node: Node, notify: Notify) -> None:
         """Take answers."""
+        ...
+
+    def bookmarked(self, bookmark: Bookmark) -> None:
+        """Be told up to when all has come."""
         ...
 
     def ended(self, why: str) -> None:
@@ -438,6 +442,12 @@ class FailingWorld(World):
             self._say(node, f"{to} gets {len(notify.identity)} answers of {notify.subscription:x} from {notify.first}")
         if listener is not None:
             listener.notified(node, notify)
+
+    def _bookmark(self, node: Node, bookmark: Bookmark) -> None:
+        listener = self.machines[node.index].listeners.get(bookmark.subscription)
+        self.say(node, f"bookmark of {bookmark.subscription:x}: {bookmark.stamp}")
+        if listener is not None:
+            listener.bookmarked(bookmark)
 
     # --- failpoints and compaction ---------------------------------------------------------------
 

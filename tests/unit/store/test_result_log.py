@@ -264,3 +264,27 @@ def test_replicas_that_hear_the_same_in_any_order_hold_the_same(data):
             sorted(each for _, _, values in log.taken() for each in values),
         ))  # fmt: skip
     assert states[0] == states[1] == states[2]
+
+
+@BOTH
+def test_all_is_handed_out_when_nothing_waits_and_no_loss_is_to_be_told(columns):
+    log = Log(columns, 3)
+    assert log.handed_out
+    log.add(1, 2)
+    log.add(3)
+    assert not log.handed_out
+    log.taken(window=2)
+    assert not log.handed_out
+    log.done(3)  # it was acknowledged elsewhere
+    assert log.handed_out
+    assert log.taken() == []
+    log.restart()
+    assert not log.handed_out
+    assert log.taken() == [(1, 0, [1, 2])]
+    log.add(4, 5, 6)
+    log.taken()
+    log.restart()  # what was dropped is lost in this epoch, and nothing else is left
+    log.done(4, 5, 6)
+    assert not log.handed_out
+    assert [lost for _, lost, _ in log.taken()] == [2]
+    assert log.handed_out

@@ -1,0 +1,187 @@
+"""Low marks: up to which publication time everything that was to follow has followed, wherever it was under way.
+
+The problem.  Answers reach a subscriber in no order, so it cannot know when it has all that came of what was published
+up to some time.  A *bookmark* tells.  That takes a *low mark*: a stamp such that no peer has anything under way that
+can still lead to an answer born at or before it.  Peers look at what they have under way at different moments,
+and what one hands on to another in between is seen by neither.
+
+The idea.  Hybrid logical clocks make a cut: each peer looks at the moment its clock passes the same stamp, before it
+handles anything stamped later (K. M. Chandy, L. Lamport 1985; here the marker is the clock).  What is on its way
+between two peers then is in its sender's outbox, for that keeps everything until it is acknowledged, and an
+acknowledgement leaves after what follows from the message has been put into the outbox of its receiver.  So the least
+stamp in all outboxes, or the stamp of the cut if that is less, is a low mark (as in MillWheel: T. Akidau et al., VLDB
+2013, without a master).
+
+A peer also counts what it has taken in and not worked off: it looks again at the end of the turn.  It tells nothing
+(0) while copies may lack something: until all was compared and joined again after peers came or went.  And only
+marks count that all peers tell of one view of the ring: one that failed is waited for until it is known to be gone.
+
+Nothing of this happens unless somebody wants bookmarks: peers with such subscribers ask all others, who remember
+that for some seconds.  One message from each to each of them per cut; cuts are a second apart, and with more than 64
+peers so much rarer that a peer tells 64 others a second.
+
+Publications that were not acknowledged when the mark was told may be older and follow later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from p2prdf import hlc
+from p2prdf.columns import as_list
+from p2prdf.wire.messages import (
+    Answers,
+    Contact,
+    Forward,
+    IndexQuery,
+    IndexTriples,
+    KeepAnswers,
+    LowMark,
+    Message,
+    Offer,
+    Want,
+    WatchLowMarks,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from p2prdf.peer.exchange import Exchange
+
+__all__ = ["CUT_SECONDS", "LowMarks"]
+
+CUT_SECONDS: Final = 1.0
+"""Between cuts; the same at all peers."""
+PEERS_PER_CUT: Final = 64
+"""With so many peers each cut counts, with twice as many each other one, and so on."""
+_CUT: Final = hlc.from_seconds(CUT_SECONDS)
+_WATCH_SECONDS: Final = 5.0
+"""How long a peer is told marks after it asked."""
+_CUTS_MAX: Final = 4
+"""Cuts of which marks are gathered at a time."""
+_NEVER: Final = (1 << 64) - 1
+
+
+class LowMarks:
+    """What a peer tells others of what it has under way, and what it concludes from what it is told."""
+
+    def __init__(self, exchange: Exchange, steady: Callable[[], bool], learned: Callable[[int], None]):
+        """``steady``: whether nothing can be missing here that a copy has.  ``learned`` is told low marks."""
+        self._exchange = exchange
+        self._steady = steady
+        self._learned = learned
+        self._watchers: dict[int, tuple[Contact, float]] = {}
+        self._asked_at: float | None = None
+        self._cut = 0
+        """The last one passed, or when this peer began to look."""
+        self._low: int | None = None
+        """The least under way when the cut was passed, until it is told."""
+        self._told: dict[int, dict[int, int]] = {}
+        """Per cut the mark of each peer by its key."""
+        self.wanted = False
+        """Whether somebody here wants bookmarks."""
+
+    # --- cuts ------------------------------------------------------------------------------------
+
+    @property
+    def _active(self) -> bool:
+        return self.wanted or bool(self._watchers)
+
+    def passing(self, remote: int = 0) -> None:
+        """Look at what is under way if the clock passes a cut now, by itself or by that of a message (``remote``).
+
+        To be called before anything else is done.
+        """
+        if not self._active:
+            self._cut = 0
+            return
+        exchange = self._exchange
+        stamp = max(exchange.clock, hlc.from_seconds(exchange.now), remote)
+        cut = stamp // _CUT
+        if not self._cut:  # what the clock passed before nobody looked at
+            self._cut = cut
+        elif cut > self._cut:
+            self._cut = cut
+            exchange.clock = max(exchange.clock, cut * _CUT)
+            self._low = self._under_way() if cut % self._stride == 0 else None
+
+    @property
+    def _stride(self) -> int:
+        return -(-self._exchange.cache.size // PEERS_PER_CUT)
+
+    def _under_way(self) -> int:
+        return min(map(_least, self._exchange.outbox.messages()), default=_NEVER)
+
+    def wake(self) -> None:
+        """Tell the mark of a cut just passed, at the end of a turn; ask others to tell theirs."""
+        exchange, now = self._exchange, self._exchange.now
+        if self._low is not None:
+            low, self._low = min(self._low, self._under_way()), None
+            view = exchange.view
+            if not view or exchange.parked or exchange.short_of_peers or not self._steady():
+                low = 0
+            self._watchers = {key: each for key, each in self._watchers.items() if each[1] > now}
+            for contact, _ in self._watchers.values():
+                exchange.send(contact, LowMark(self._cut, low, view))
+            if self.wanted:
+                self.take(exchange.own, LowMark(self._cut, low, view))
+        if self.wanted and (self._asked_at is None or now >= self._asked_at + _WATCH_SECONDS / 2):
+            self._asked_at = now
+            for contact in exchange.cache.contacts():
+                if contact.key != exchange.own.key:
+                    exchange.send(contact, WatchLowMarks())
+        elif not self.wanted:
+            self._asked_at = None
+
+    @property
+    def deadline(self) -> float | None:
+        """When the next cut is passed."""
+        if not self._active:
+            return None
+        if self._low is not None or not self._cut:
+            return self._exchange.now
+        return (self._cut + 1) * CUT_SECONDS
+
+    # --- others ----------------------------------------------------------------------------------
+
+    def watch(self, sender: Contact, _: WatchLowMarks) -> None:
+        """Tell another from the next cut on."""
+        self._watchers[sender.key] = (sender, self._exchange.now + _WATCH_SECONDS)
+
+    def take(self, sender: Contact, message: LowMark) -> None:
+        """Note the mark of a peer; conclude if it was the last one to tell."""
+        exchange = self._exchange
+        if not self.wanted or not message.view or message.view != exchange.view:
+            return
+        told = self._told.setdefault(message.cut, {})
+        told[sender.key] = message.low
+        if len(self._told) > _CUTS_MAX:
+            del self._told[min(self._told)]
+        if len(told) >= exchange.cache.size and all(each.key in told for each in exchange.cache.contacts()):
+            self._told = {cut: each for cut, each in self._told.items() if cut > message.cut}
+            low = min(message.cut * _CUT, *told.values())
+            if low:
+                self._learned(hlc.floor(low) - 1)
+
+    def view_changed(self) -> None:
+        """Forget marks of another view."""
+        self._told.clear()
+
+
+def _least(message: Message) -> int:
+    """Return the least stamp that an answer may be born with that a message leads to."""
+    stamps: Iterable[int]
+    match message:
+        case IndexTriples():
+            stamps = as_list(message.time)
+        case Forward() | Answers():
+            stamps = as_list(message.rows.born)
+        case KeepAnswers():
+            stamps = as_list(message.born)
+        case IndexQuery():
+            stamps = [message.refresh] if message.refresh else as_list(message.groups.since_min)
+        case Offer() | Want():  # who knows what they lead to
+            return 0
+        case _:
+            return _NEVER
+    return min(stamps, default=_NEVER)

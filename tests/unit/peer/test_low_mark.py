@@ -1,0 +1,258 @@
+"""Low marks: what is under way, told at cuts, and what follows from what all tell."""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from p2prdf import hlc
+from p2prdf.columns import ARRAYS
+from p2prdf.peer import PeerConfig
+from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.low_mark import PEERS_PER_CUT, LowMarks
+from p2prdf.wire.contract import OwnersFound, Send
+from p2prdf.wire.messages import (
+    Acknowledge,
+    Answers,
+    Contact,
+    Forward,
+    Groups,
+    IndexQuery,
+    IndexTriples,
+    KeepAnswers,
+    LowMark,
+    Offer,
+    Rows,
+    Want,
+    WatchLowMarks,
+)
+
+OWN, OTHER = Contact(1 << 60, "own", 1), Contact(2 << 60, "other", 1)
+START = 1_000.5
+"""Between two cuts."""
+CUT = 1_001
+
+
+def column(*values):
+    return np.array(values, np.uint64)
+
+
+def triples(*times):
+    ids, roles = np.zeros(len(times), np.uint32), np.ones(len(times), np.uint32)
+    return IndexTriples(ids, ids, ids, column(*times), column(*times), roles)
+
+
+class Marks:
+    """Low marks of one peer, with another one beside it."""
+
+    def __init__(self):
+        self.exchange = Exchange(OWN, PeerConfig(roles="all"), ARRAYS)
+        self.steady, self.learned = True, []
+        self.marks = LowMarks(self.exchange, lambda: self.steady, self.learned.append)
+        self.exchange.seen(OTHER)
+        self.exchange.owners_found(OwnersFound(0, (OWN, OTHER), complete=True))
+        self.at(START)
+
+    def at(self, now, clock=0):
+        """Let it be ``now``, or get something stamped ``clock``."""
+        self.exchange.observe(now)
+        self.marks.passing(clock)
+
+    def sent(self, kind):
+        effects, self.exchange.effects = self.exchange.effects, []
+        sent = [each.parcel.message for each in effects if isinstance(each, Send)]
+        return [message for message in sent if isinstance(message, kind)]
+
+    def tell(self, low, cut=CUT, view=None):
+        self.marks.take(OTHER, LowMark(cut, low, self.exchange.view if view is None else view))
+
+
+@pytest.fixture
+def watched() -> Marks:
+    """Low marks that the other peer is told."""
+    marks = Marks()
+    marks.marks.watch(OTHER, WatchLowMarks())
+    marks.at(START)
+    return marks
+
+
+@pytest.fixture
+def wanting() -> Marks:
+    """Low marks of a peer that wants bookmarks."""
+    marks = Marks()
+    marks.marks.wanted = True
+    marks.at(START)
+    return marks
+
+
+def test_nothing_is_done_while_nobody_wants_it():
+    marks = Marks()
+    marks.at(START + 5)
+    marks.marks.wake()
+    assert marks.marks.deadline is None
+    assert not marks.sent((LowMark, WatchLowMarks))
+
+
+def rows(*born):
+    count = len(born)
+    return Rows(np.zeros(count, np.uint32), column(*born), column(*born), column(*born), ())
+
+
+def groups(since):
+    return Groups(column(1), column(since), column(since), column(since), ())
+
+
+@pytest.mark.parametrize(
+    ("message", "low"),
+    [
+        (triples(70, 50, 60), 50),
+        (Forward(None, 0, groups(1), rows(90, 80)), 80),  # type: ignore[arg-type]
+        (Answers(column(1), rows(33, 44)), 33),
+        (KeepAnswers(1, column(1), column(22), ()), 22),
+        (IndexQuery(None, 0, groups(11)), 11),  # type: ignore[arg-type]
+        (IndexQuery(None, 0, groups(11), refresh=12), 12),  # type: ignore[arg-type]
+        (Offer(1, 0, asked=False, more=False, buckets=column(), identities=column()), 0),
+        (Want(1, 0, asked=False, identities=column()), 0),
+        (None, (1 << 64) - 1),
+    ],
+)
+def test_a_message_under_way_holds_the_mark_back_until_it_is_acknowledged(watched, message, low):
+    if message is not None:
+        watched.exchange.send(OTHER, message)
+    watched.at(START + 0.5)
+    watched.marks.wake()
+    assert watched.sent(LowMark) == [LowMark(CUT, low, watched.exchange.view)]
+    watched.exchange.acknowledged(OTHER, column(1))
+    watched.at(START + 1.5)
+    watched.marks.wake()
+    assert watched.sent(LowMark) == [LowMark(CUT + 1, (1 << 64) - 1, watched.exchange.view)]
+
+
+def test_what_waits_for_its_window_counts_too():
+    marks = Marks()
+    marks.exchange.outbox._window = 1
+    marks.marks.watch(OTHER, WatchLowMarks())
+    marks.at(START)
+    for time in (50, 40, 60):
+        marks.exchange.send(OTHER, triples(time))
+    marks.at(START + 1)
+    marks.marks.wake()
+    assert [each.low for each in marks.sent(LowMark)] == [40]
+
+
+def test_the_look_is_before_what_is_stamped_later_and_again_at_the_end_of_the_turn(watched):
+    """What is acknowledged by a message stamped after the cut was under way at the cut; so was what is worked off."""
+    watched.exchange.send(OTHER, triples(50))
+    watched.at(START + 0.2, clock=hlc.from_seconds(CUT))  # the other's clock is ahead
+    watched.exchange.acknowledged(OTHER, column(1))
+    watched.exchange.send(OTHER, triples(60))
+    watched.marks.wake()
+    assert [(each.cut, each.low) for each in watched.sent(LowMark)] == [(CUT, 50)]
+    assert watched.exchange.tick() > hlc.from_seconds(CUT)  # nothing is stamped before the cut any more
+    watched.at(START + 1.6)
+    watched.exchange.send(OTHER, triples(40))
+    watched.marks.wake()
+    assert [(each.cut, each.low) for each in watched.sent(LowMark)] == [(CUT + 1, 40)]
+
+
+def test_the_first_cut_is_one_that_is_passed_after_somebody_asked():
+    marks = Marks()
+    marks.at(START + 0.4)
+    marks.marks.watch(OTHER, WatchLowMarks())
+    marks.at(CUT + 0.1)  # passed before anybody looked, perhaps
+    marks.marks.wake()
+    assert not marks.sent(LowMark)
+    assert marks.marks.deadline == CUT + 1
+    marks.at(CUT + 1.0)
+    assert marks.marks.deadline == marks.exchange.now
+    marks.marks.wake()
+    assert [each.cut for each in marks.sent(LowMark)] == [CUT + 1]
+
+
+def test_who_does_not_ask_again_is_not_told_any_more(watched):
+    for second in range(8):
+        watched.at(CUT + second)
+        watched.marks.wake()
+    assert [each.cut for each in watched.sent(LowMark)] == list(range(CUT, CUT + 5))
+    assert watched.marks.deadline is None
+
+
+@pytest.mark.parametrize("why", ["steady", "parked", "short", "view"])
+def test_whoever_may_lack_something_says_that_nothing_is_known(watched, why):
+    match why:
+        case "steady":
+            watched.steady = False
+        case "parked":
+            watched.exchange.park([], lambda: None)
+        case "short":
+            watched.exchange.config = PeerConfig(roles="all", replicas=3, copies_min=3)
+            watched.exchange.members_max = 3
+        case "view":
+            watched.exchange._view = 0
+    watched.at(CUT)
+    watched.marks.wake()
+    assert [each.low for each in watched.sent(LowMark)] == [0]
+
+
+def test_the_least_of_all_counts_once_all_have_told(wanting):
+    wanting.exchange.send(OTHER, triples(hlc.from_seconds(900.0) + 7))
+    wanting.at(CUT)
+    wanting.marks.wake()
+    assert wanting.learned == []
+    wanting.tell(hlc.from_seconds(950.0))
+    assert wanting.learned == [hlc.from_seconds(900.0) - 1]  # and nothing more of that millisecond
+    wanting.exchange.acknowledged(OTHER, column(1))
+    wanting.at(CUT + 1)
+    wanting.tell(hlc.from_seconds(950.0), CUT + 1)
+    wanting.marks.wake()
+    assert wanting.learned[1:] == [hlc.from_seconds(950.0) - 1]
+    wanting.at(CUT + 2)
+    wanting.marks.wake()
+    wanting.tell((1 << 64) - 1, CUT + 2)
+    assert wanting.learned[2:] == [hlc.from_seconds(CUT + 2.0) - 1]  # what comes now is stamped later
+
+
+def test_marks_of_other_views_and_of_nobody_do_not_count(wanting):
+    wanting.at(CUT)
+    wanting.marks.wake()
+    for low, view in ((50, 7), (50, 0), (0, None)):
+        wanting.tell(low, view=view)
+    assert wanting.learned == []
+    wanting.at(CUT + 1)
+    wanting.marks.wake()
+    wanting.marks.view_changed()
+    wanting.tell(50 << 16, CUT + 1)
+    assert wanting.learned == []
+    for cut in range(CUT + 2, CUT + 50):  # one that never tells is not waited for with memory
+        wanting.at(cut)
+        wanting.marks.wake()
+    assert len(wanting.marks._told) <= 4
+
+
+def test_others_are_asked_again_and_again_but_only_while_somebody_wants_it(wanting):
+    for tenth in range(60):
+        wanting.at(START + tenth / 10)
+        wanting.marks.wake()
+    assert len(wanting.sent(WatchLowMarks)) == 3
+    wanting.marks.wanted = False
+    for tenth in range(60, 120):
+        wanting.at(START + tenth / 10)
+        wanting.marks.wake()
+    assert not wanting.sent(WatchLowMarks)
+
+
+def test_with_many_peers_cuts_are_rarer(watched):
+    random = Random(1)
+    for number in range(3 * PEERS_PER_CUT):
+        watched.exchange.seen(Contact(random.getrandbits(64), "many", number + 2))
+    watched.exchange.outbox = SimpleNamespace(messages=lambda: iter([Acknowledge(column())]))
+    told = []
+    for second in range(4):
+        watched.at(CUT + second)
+        watched.marks.wake()
+        told += [each.cut for each in watched.sent(LowMark)]
+    assert len(told) == 1
+    assert told[0] % 4 == 0
