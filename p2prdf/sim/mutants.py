@@ -23,7 +23,9 @@ from p2prdf.peer.arrivals import Arrivals
 from p2prdf.peer.batches import TripleBatch, unmarked
 from p2prdf.peer.delivery import Delivery
 from p2prdf.peer.engine import Engine
+from p2prdf.peer.entry import Entry
 from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.low_mark import LowMarks
 from p2prdf.peer.opening import Opening
 from p2prdf.peer.repair import Repair
 from p2prdf.peer.roles import Roles
@@ -35,8 +37,10 @@ from p2prdf.sim.failures.scenario import Verdict, draw_bad_day, run_bad_day
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.light import LightTables
+from p2prdf.store.result_log import ResultLog
 from p2prdf.store.tables import Derived
-from p2prdf.wire.messages import Contact
+from p2prdf.wire.contract import Bookmark
+from p2prdf.wire.messages import Contact, IndexTriples
 
 __all__ = ["MUTANTS", "SEEDS_MAX", "Caught", "Mutant", "catch", "run_mutants"]
 
@@ -44,6 +48,7 @@ SEEDS_MAX: Final = 2000
 """Within which a mutant must be caught."""
 
 _SHARE_SEEDS = 50
+_NEVER = (1 << 64) - 1
 _CHUNK = 4
 
 Change = tuple[Any, str, Any]
@@ -260,6 +265,57 @@ def _leave_at_once(self: Repair, request: int) -> None:
         done()
 
 
+def _without_origin() -> list[Change]:
+    """Repair gives parts of unfinished publications without a word of where they were published."""
+
+    def with_origin(_: RollForward, message: IndexTriples) -> Iterator[IndexTriples]:
+        yield message
+
+    return [(RollForward, "with_origin", with_origin)]
+
+
+def _lost_together() -> list[Change]:
+    return [(Exchange, "lost_together_until", property(lambda _: None))]
+
+
+def _marks_without_outbox() -> list[Change]:
+    return [(LowMarks, "_under_way", lambda _: _NEVER)]
+
+
+def _late_look() -> list[Change]:
+    """Peers look at what is under way at the end of a turn after the cut, not at the cut."""
+    original = LowMarks.passing
+
+    def passing(self: LowMarks, remote: int = 0) -> None:
+        cut = self._cut
+        original(self, remote)
+        if self._cut != cut and self._low is not None:
+            self._low = _NEVER
+
+    return [(LowMarks, "passing", passing)]
+
+
+def _own_clock_only() -> list[Change]:
+    """A cut is passed by the own clock alone, whatever stamp a message brings."""
+    original = LowMarks.passing
+    return [(LowMarks, "passing", lambda self, _=0: original(self))]
+
+
+def _unsteady_marks() -> list[Change]:
+    return [(Peer, "_nothing_lacks", lambda _: True)]
+
+
+def _bookmark_before_answers() -> list[Change]:
+    return [(ResultLog, "handed_out", property(lambda _: True)), (Entry, "_tell_bookmark", _tell_at_once)]
+
+
+def _tell_at_once(self: Entry, local: Any) -> None:
+    if local.reaching is not None:
+        local.bookmark = local.reaching[2]
+        local.reaching = None
+        self._exchange.effects.append(Bookmark(local.number, local.bookmark))
+
+
 MUTANTS: Final[dict[str, Mutant]] = {
     mutant.name: mutant
     for mutant in (
@@ -286,6 +342,13 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("narrow-forever", "what was left out for a subscription heard of late is joined", _narrow_forever),
         Mutant("first-subscription-only", "early answers go to all subscriptions of a group", _first_subscription_only),
         Mutant("one-round-of-leaving", "what a leaving peer acknowledged is with others", _one_round_of_leaving),
+        Mutant("without-origin", "repair says where unfinished publications were published", _without_origin),
+        Mutant("lost-together", "as many peers as keep a key, lost at once, are waited for", _lost_together),
+        Mutant("marks-without-outbox", "what is under way holds low marks back", _marks_without_outbox),
+        Mutant("late-look", "all look at what is under way at one cut", _late_look),
+        Mutant("own-clock-only", "a message stamped after a cut is handled after it", _own_clock_only),
+        Mutant("unsteady-marks", "no low mark while copies may lack something", _unsteady_marks),
+        Mutant("bookmark-before-answers", "a bookmark follows the answers before it", _bookmark_before_answers),
     )
 }
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from p2prdf.sim.world import Node
 
-__all__ = ["COPIES", "HEAL_SECONDS", "BadDay", "Verdict", "draw_bad_day", "run_bad_day", "run_seed"]
+__all__ = ["COPIES", "HEAL_SECONDS", "BadDay", "Verdict", "draw_bad_day", "run_bad_day", "run_seed", "with_bookmarks"]
 
 HEAL_SECONDS: Final = 60.0
 """Within which a healed world must be quiet."""
@@ -62,6 +62,7 @@ _NETWORKS: Final[dict[str, Faults]] = {
 }  # fmt: skip
 
 _STEP_SECONDS = 1.0
+_SLOW_SECONDS: Final = 0.8
 BOOKMARKS_SHARE: Final = 0.3
 """Of so many days subscribers want bookmarks."""
 
@@ -141,11 +142,19 @@ def draw_bad_day(seed: int) -> BadDay:
         through_codec=rng.random() < 0.15,
         events_max=400_000,
     )
-    failures = Failures(
-        span_seconds=rng.choice((3.0, 8.0, 15.0)), happenings_max=rng.choice((2, 6, 12)),
-        bookmarks=Random(f"p2prdf bad day {seed} bookmarks").random() < BOOKMARKS_SHARE,
-    )  # fmt: skip
-    return BadDay(seed, network, options, failures, algorithm, per_event)
+    failures = Failures(span_seconds=rng.choice((3.0, 8.0, 15.0)), happenings_max=rng.choice((2, 6, 12)))
+    day = BadDay(seed, network, options, failures, algorithm, per_event)
+    more = Random(f"p2prdf bad day {seed} bookmarks")
+    return with_bookmarks(day, slow=more.random() < 0.5) if more.random() < BOOKMARKS_SHARE else day
+
+
+def with_bookmarks(day: BadDay, *, slow: bool) -> BadDay:
+    """Return a day on which subscribers want bookmarks; ``slow``: and let answers wait at their home."""
+    failures = replace(day.failures, bookmarks=True)
+    if not slow:
+        return replace(day, failures=failures)
+    options = replace(day.options, config=replace(day.options.config, answers_window=8))
+    return replace(day, options=options, failures=replace(failures, handle_seconds_max=_SLOW_SECONDS))
 
 
 def run_seed(seed: int, *, trace: Callable[[str], None] | None = None) -> Verdict:

@@ -1,0 +1,39 @@
+"""Bookmarks on bad days: never before an answer that was owed by then, and always on in the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from p2prdf.sim.failures.scenario import Verdict, draw_bad_day, run_bad_day, with_bookmarks
+from p2prdf.sim.mutants import MUTANTS, _changed
+
+SEEDS = range(40, 52)
+
+
+def run(seed: int) -> Verdict:
+    return run_bad_day(with_bookmarks(draw_bad_day(seed), slow=seed % 2 == 0))
+
+
+def test_bookmarks_are_true_whatever_happens():
+    told = 0
+    for seed in SEEDS:
+        verdict = run(seed)
+        assert verdict.good, verdict.report()
+        told += verdict.happened["bookmark"]
+    assert told > 10 * len(SEEDS)
+
+
+def test_three_of_ten_days_have_bookmarks():
+    assert 60 < sum(draw_bad_day(seed).failures.bookmarks for seed in range(300)) < 120
+
+
+@pytest.mark.parametrize("name", ["marks-without-outbox", "bookmark-before-answers"])
+def test_a_bookmark_told_too_early_is_found(name):
+    """The rarer mutants are left to ``make faults MUTANTS=1``."""
+    for seed in range(200):
+        with _changed(MUTANTS[name].changes()):
+            verdict = run(seed)
+        if not verdict.good:
+            assert {problem.kind for problem in verdict.problems} == {"bookmark"}, verdict.report()
+            return
+    pytest.fail("200 seeds and the mutant lives")
