@@ -95,7 +95,7 @@ class Judge:
 
     def __init__(self, ledger: Iterable[Publication], *, started_at: float = 0.0):
         self._ledger = list(ledger)
-        self._started_at = started_at
+        self.started_at = started_at
         self._databases: dict[frozenset[int], _Database] = {}
         self._owed: dict[Followed, Counter[Row]] = {}
 
@@ -187,9 +187,9 @@ class Judge:
             triples = [(bound.get(s, s), bound.get(p, p), bound.get(o, o)) for s, p, o in query.patterns]
             publication = max((first[triple] for triple in triples), key=lambda publication: publication.due)
             yield Loss(
-                str(query), row, round(publication.due - self._started_at, 3),
-                round(publication.acknowledged_at - self._started_at, 3),
-                tuple(f"{a.node} at {a.called_at - self._started_at:.3f}" for a in publication.attempts),
+                str(query), row, round(publication.due - self.started_at, 3),
+                round(publication.acknowledged_at - self.started_at, 3),
+                tuple(f"{a.node} at {a.called_at - self.started_at:.3f}" for a in publication.attempts),
             )  # fmt: skip
             explained += 1
             if explained >= 3:

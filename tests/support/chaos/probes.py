@@ -8,24 +8,44 @@ handed to the subscriber, reconnecting at either end included.  It says what a u
 from __future__ import annotations
 
 import asyncio
+import math
 import time
+from dataclasses import dataclass
 from typing import Final
 
 from chaos.publishing import Publication
 from chaos.queries import NS, Query, Row
 
-__all__ = ["PROBE_SECONDS", "Probes"]
+__all__ = ["PROBE_SECONDS", "Outage", "Probes"]
 
 PROBE_SECONDS: Final = 0.05
+LATE_SECONDS: Final = 5.0
+"""A probe whose answer takes so long is part of an outage."""
 _SINGLE: Final = 3
 _JOINED: Final = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Probes of one kind that were late one after the other; seconds since the beginning.
+
+    ``first_acknowledged``: when the first of them was acknowledged to its publisher: from then on it is the overlay or
+    the subscriber's client that was late.
+    """
+
+    kind: str
+    probes: int
+    first_due: float
+    last_due: float
+    first_acknowledged: float
+    last_arrived: float
+
+
 class Probes:
-    """Makes probes, and remembers when each was due and when its answer came (monotonic seconds)."""
+    """Makes probes, and remembers each and when its answer came (monotonic seconds)."""
 
     def __init__(self) -> None:
-        self.due: dict[str, float] = {}
+        self.made: dict[str, Publication] = {}
         self.arrived: dict[str, float] = {}
         self._number = 0
         self._next = 0.0
@@ -57,19 +77,44 @@ class Probes:
             return None
         self._number += 1
         subject, kind = f"<{NS}p/{self._number}>", self._number % (_SINGLE + _JOINED)
-        self.due[subject] = self._next
-        if kind < _SINGLE:
-            return Publication([(subject, f"<{NS}probe/{kind}>", '"1"')], self._next)
         link, each = f"<{NS}l/{self._number}>", kind - _SINGLE
         triples = [(subject, f"<{NS}joined/{each}>", link), (link, f"<{NS}link/{each}>", '"1"')]
-        return Publication(triples, self._next)
+        if kind < _SINGLE:
+            triples = [(subject, f"<{NS}probe/{kind}>", '"1"')]
+        probe = self.made[subject] = Publication(triples, self._next)
+        return probe
 
     def take(self, row: Row, now: float) -> None:
         """Take note of an answer; the first one counts."""
         self.arrived.setdefault(row[0], now)
 
     def delays(self, since: float, until: float) -> list[float]:
-        """Return the delays of probes due within a stretch of time; infinite where no answer came."""
+        """Return the delays of probes due within a stretch of time; infinite where no answer came.
+
+        Those that were not acknowledged to their publisher, for it gave them up, are left out.
+        """
         return [
-            self.arrived.get(subject, float("inf")) - due for subject, due in self.due.items() if since <= due < until
+            self.arrived.get(subject, math.inf) - probe.due
+            for subject, probe in self.made.items()
+            if since <= probe.due < until and probe.acknowledged_at
         ]
+
+    def outages(self, origin: float) -> list[Outage]:
+        """Return the stretches in which probes of a kind were late; seconds since ``origin``."""
+        found: dict[str, list[Outage]] = {}
+        for subject, probe in self.made.items():
+            arrived = self.arrived.get(subject, math.inf)
+            if not probe.acknowledged_at or arrived - probe.due < LATE_SECONDS:
+                continue
+            predicate = probe.triples[0][1].rpartition("#")[2].strip("<>").removeprefix(NS)
+            of_kind = found.setdefault(predicate, [])
+            late = Outage(
+                predicate, 1, probe.due - origin, probe.due - origin, probe.acknowledged_at - origin, arrived - origin
+            )
+            if of_kind and late.first_due - of_kind[-1].last_due < LATE_SECONDS:
+                before = of_kind.pop()
+                acknowledged = min(before.first_acknowledged, late.first_acknowledged)
+                arrived = max(before.last_arrived, late.last_arrived)
+                late = Outage(predicate, before.probes + 1, before.first_due, late.last_due, acknowledged, arrived)
+            of_kind.append(late)
+        return sorted((each for kind in found.values() for each in kind), key=lambda each: each.first_due)

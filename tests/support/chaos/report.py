@@ -13,7 +13,7 @@ from rich.table import Table
 
 from chaos.faults import Kill
 from chaos.judge import Loss, Verdict
-from chaos.probes import Probes
+from chaos.probes import Outage, Probes
 
 __all__ = ["GAP_AFTER_SECONDS", "Gap", "Report", "gaps", "percentile"]
 
@@ -77,6 +77,8 @@ class Report:
     delays: list[float] = field(default_factory=list)
     """Of all probes."""
     gaps: list[Gap] = field(default_factory=list)
+    outages: list[Outage] = field(default_factory=list)
+    kills: list[Kill] = field(default_factory=list)
     restarts: list[float] = field(default_factory=list)
     """Seconds from a start to ready."""
     whole: list[float] = field(default_factory=list)

@@ -7,7 +7,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -193,6 +193,9 @@ class _Story:
         report.faults = dict(faults.counts)
         report.delays = self._probes.delays(0.0, float("inf"))
         report.gaps = gaps(faults.kills, self._probes)
+        begun = judge.started_at
+        report.outages = self._probes.outages(begun)
+        report.kills = [replace(kill, at=kill.at - begun, back_at=kill.back_at - begun) for kill in faults.kills]
         report.restarts = [seconds for kill in faults.kills for seconds in kill.ready_seconds]
         report.whole = faults.whole_seconds
         report.proxy = dict(self._cluster.proxy.counts) if self._cluster.proxy is not None else {}

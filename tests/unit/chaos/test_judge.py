@@ -8,7 +8,7 @@ from chaos.following import Followed
 from chaos.judge import Judge
 from chaos.probes import Probes
 from chaos.publishing import Attempt, Publication
-from chaos.queries import Query, evaluate, store_of
+from chaos.queries import NS, Query, evaluate, store_of
 from chaos.report import Report, gaps, percentile
 
 from p2prdf.client import Batch
@@ -153,11 +153,13 @@ def test_distinct_and_bag_answers_of_the_independent_evaluator():
 # --- times ---------------------------------------------------------------------------------------
 
 
-def probed(*pairs):
+def probed(*pairs, given_up=()):
     """Probes by when they were due and how long their answers took; None: none came."""
     probes = Probes()
     for number, (due, delay) in enumerate(pairs):
-        probes.due[str(number)] = due
+        acknowledged = 0.0 if number in given_up else due + 0.01
+        probe = Publication([("<urn:p>", f"<{NS}joined/1>", "<urn:l>")], due, acknowledged_at=acknowledged)
+        probes.made[str(number)] = probe
         if delay is not None:
             probes.arrived[str(number)] = due + delay
     return probes
@@ -168,6 +170,19 @@ def test_the_gap_of_a_kill_is_the_longest_delay_around_it():
     (gap,) = gaps([Kill(1, 10.0, ["a"], back_at=11.0)], probes)
     assert gap.seconds == pytest.approx(0.7)
     assert not gap.of_all
+
+
+def test_a_probe_that_its_publisher_gave_up_says_nothing():
+    probes = probed((10.0, None), (10.1, 0.1), given_up=[0])
+    assert [gap.seconds for gap in gaps([Kill(1, 10.0, ["a"])], probes)] == [pytest.approx(0.1)]
+
+
+def test_probes_that_are_late_one_after_the_other_are_one_outage():
+    probes = probed((10.0, 0.1), (11.0, 9.0), (12.0, 8.5), (13.0, 0.1), (30.0, 6.0))
+    outages = probes.outages(10.0)
+    found = [(each.kind, each.probes, each.first_due, each.last_due, each.last_arrived) for each in outages]
+    assert found == [("joined/1", 2, 1.0, 2.0, pytest.approx(10.5)), ("joined/1", 1, 20.0, 20.0, pytest.approx(26.0))]
+    assert probes.outages(0.0)[0].first_acknowledged == pytest.approx(11.01)
 
 
 def test_an_answer_that_never_came_is_an_endless_gap():
