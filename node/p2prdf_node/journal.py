@@ -62,8 +62,8 @@ ASYNC_SECONDS: Final = 0.1
 """With durability ``async`` records gather for so long before they are committed."""
 SEGMENTS_MAX: Final = 256
 """Log segments that call for a compaction, however short: each start makes one."""
-LOG_RECORDS: Final = 1 << 16
-RECORDS_FACTOR: Final = 50
+LOG_RECORDS: Final = 1 << 14
+RECORDS_FACTOR: Final = 10
 """So many records in the log call for one too, or so many for each of the snapshot, whatever is more.  A record of a
 publication of one triple takes as long to read back as hundreds of rows of a snapshot; some 50 of them are taken in
 in the time in which one record of a snapshot is made."""

@@ -149,6 +149,7 @@ class Publisher:
                     session.drop(error)  # sent again to the same node, it would be under way twice
                 piece.answer = None
                 await retry.after(session, error)
+                self._forget_refusals()
         self._under_way.popleft()
         if len(self._under_way) >= self._credit and self._session is not None:
             self._send(self._session, self._under_way[self._credit - 1])
@@ -157,6 +158,15 @@ class Publisher:
         )
         if self._on_progress is not None:
             self._on_progress(self._progress)
+
+    def _forget_refusals(self) -> None:
+        """Send again what was refused with the piece just waited for: one pause is for all of them."""
+        for piece in islice(self._under_way, self._credit):
+            answer = piece.answer
+            if answer is not None and answer.done() and isinstance(answer.exception(), Busy):
+                piece.answer = None
+            if self._session is not None:
+                self._send(self._session, piece)
 
     async def _answer(self, answer: asyncio.Future[Any]) -> None:
         seconds = self._sessions.timeout_seconds

@@ -63,7 +63,7 @@ _Bools: TypeAlias = npt.NDArray[np.bool_]
 class ReplicaMap:
     """Who holds what, in a ring whose peers are all known.  It never changes: another view, another map."""
 
-    __slots__ = ("_finder", "_held", "_rows", "_table", "replicas", "size")
+    __slots__ = ("_fellows", "_finder", "_held", "_rows", "_table", "replicas", "size")
 
     def __init__(self, contacts: Sequence[tuple[int, int, str]], metric: str, replicas: int):
         """Make the map of all peers, each a (ring position, contact number, failure zone); at least one.
@@ -85,6 +85,7 @@ class ReplicaMap:
         padding = (-1,) * replicas
         self._table: I64 = np.array([(*row, *padding)[:replicas] for row in self._rows], np.int64)
         self._held: dict[int, _Bools] = {}
+        self._fellows: dict[int, Row] = {}
 
     def ranks(self, key: int) -> Row:
         """Return the contact numbers of a key's replica set, the primary first; fewer where there are fewer peers."""
@@ -116,8 +117,11 @@ class ReplicaMap:
 
     def fellows(self, number: int) -> Row:
         """Return the contacts that share keys with another, ascending, without itself."""
-        found = np.unique(self._table[self._holding(number)])
-        return tuple(each for each in found.tolist() if each not in (-1, number))
+        fellows = self._fellows.get(number)
+        if fellows is None:
+            found = np.unique(self._table[self._holding(number)])
+            fellows = self._fellows[number] = tuple(each for each in found.tolist() if each not in (-1, number))
+        return fellows
 
     def _holding(self, number: int) -> _Bools:
         """Return for each stretch whether a contact keeps it."""

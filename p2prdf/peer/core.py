@@ -52,8 +52,8 @@ from p2prdf.wire.messages import Contact, Message, Parcel
 __all__ = ["Entropy", "Peer"]
 
 _EXPIRED_GROUPS_MAX = 10_000
-_FEWER_SECONDS = 5.0
-"""When to try again if nodes are missing; somebody has to start them."""
+_FEWER_SECONDS = 1.0
+"""When to try again if nodes are missing: when all were started at once they find each other within that."""
 _FULL_SECONDS = 60.0
 """When to try again if a peer is full: not soon."""
 _WHILE_CLOSING = (messages.Acknowledge, messages.NotOwner, messages.Leaving, messages.Offer, messages.Want)

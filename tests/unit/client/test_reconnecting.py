@@ -319,6 +319,29 @@ async def test_a_busy_node_is_asked_again_for_as_long_as_is_wanted(busy_seconds)
     assert len(node.visits) == 1
 
 
+async def test_publications_that_are_refused_together_wait_together():
+    """Not one after the other: each would wait for all that were refused before it."""
+
+    def hold(visit, _message):
+        if len(visit.of(messages.ClientPublish)) == 20:
+            visit.abort()
+
+    def busy_at_first(visit, message):
+        if len(visit.of(messages.ClientPublish)) <= 20:
+            visit.send(messages.ClientError(message.request, "busy", "nodes are missing", 0.5))
+        else:
+            visit.send(messages.ClientPublished(message.request, 1))
+
+    first = ScriptedNode(on={messages.ClientPublish: hold})
+    second = ScriptedNode(on={messages.ClientPublish: busy_at_first})
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(SECONDS), nodes(first, second), both(first, second) as client:
+        began = loop.time()
+        assert await client.publish(TRIPLES, batch_triples=5) == 100
+        assert loop.time() - began < 3
+    assert sorted(first for _, first, _ in events(second.visits)) == sorted(2 * list(range(0, 100, 5)))
+
+
 async def test_an_address_that_says_nothing_holds_nobody_up():
     """The first connection is tried at one after the other, the next at all that are known."""
     first, last = ScriptedNode(), ScriptedNode()
