@@ -11,8 +11,12 @@ fingerprint of what is shared with a fellow is the sum of some of its rows, fewe
 is the low bits of an identity), and an item that came or changed is a subtraction and an addition.  Sums, because
 items come one by one and in any order.
 
-Only another view makes the table anew: a search for each key held.  Some 20 bytes an item, and the table, which has at
+Only another view makes the table anew: a search for each key held.  Some 24 bytes an item, and the table, which has at
 most 4096 columns.
+
+A peer also holds what it does not keep any more, for it is not dropped.  That is to be with those who keep it.  So of
+each such item is noted which peer has said to have it; as long as that one is there and keeps it, what it compares with
+its fellows is enough (:meth:`Holdings.elsewhere`).
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ import numpy.typing as npt
 
 from p2prdf import keys
 from p2prdf.grow import GrowingColumn
+from p2prdf.hash_index import HashIndex
 
 if TYPE_CHECKING:
     from p2prdf.overlay.replicas import ReplicaMap
@@ -37,8 +42,8 @@ BUCKET_ITEMS: Final = 32
 _GROWN: Final = 4
 """When there are so many times more, buckets are made more."""
 _SIEVE: Final = np.uint64((1 << 16) - 1)
-_ELSEWHERE: Final = -1
-"""In place of a row of the table: of an item that others keep, or of none."""
+_NOTHING: Final = -1
+"""In place of a stretch: there is no item."""
 
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
@@ -96,8 +101,10 @@ class Holdings:
         self._version: int | None = None
         self._key, self._identity = GrowingColumn(np.uint64), GrowingColumn(np.uint64)
         """Where there is no item the identity is 0."""
-        self._row = GrowingColumn(np.int32)
-        """Per item the row of its stretch in the table."""
+        self._stretch = GrowingColumn(np.int32)
+        """Per item its stretch, the last one (-1) where there is none."""
+        self._with = GrowingColumn(np.int32)
+        """Per item the number of a contact that has said to have it, or 0."""
         self._place: I64 | None = None
         """Places of items; None: each lies at its place."""
         self._map: ReplicaMap | None = None
@@ -136,24 +143,40 @@ class Holdings:
                 self._spread(found)
 
     def _replace(self, items: Items) -> None:
+        told, by = self._told()
         self._map = None
-        self._key, self._identity, self._row = (GrowingColumn(each) for each in (np.uint64, np.uint64, np.int32))
+        self._key, self._identity = GrowingColumn(np.uint64), GrowingColumn(np.uint64)
+        self._stretch, self._with = GrowingColumn(np.int32), GrowingColumn(np.int32)
         if self._source.dense:
             self._write(items)
         else:
             self._key.append(items.keys)
             self._identity.append(items.identities)
-            self._row.extend(len(items))
+            self._stretch.extend(len(items))
+            self._with.extend(len(items))
             self._place = items.places
+        if len(by):
+            found = told.find(self._identity.values)
+            self._with.values[:] = np.where(found >= 0, by[found], 0)
+
+    def _told(self) -> tuple[HashIndex, I32]:
+        """Return the identities that somebody has said to have, and by ordinal who."""
+        told, known = HashIndex(), np.flatnonzero(self._with.values)
+        ordinals, _ = told.insert(self._identity.values[known])
+        by = np.zeros(len(told), np.int32)
+        by[ordinals] = self._with.values[known]  # who has an item under one of several keys has it under all
+        return told, by
 
     def _write(self, items: Items) -> None:
         more = int(items.places.max(initial=-1)) + 1 - len(self)
         if more > 0:
             self._key.extend(more)
             self._identity.extend(more)
-            self._row.extend(more, _ELSEWHERE)
+            self._stretch.extend(more, _NOTHING)
+            self._with.extend(more)
         self._key.values[items.places] = items.keys
         self._identity.values[items.places] = items.identities
+        self._with.values[items.places] = 0
 
     def _renew(self, items: Items, found: ReplicaMap | None) -> None:
         """Take in items that came or changed."""
@@ -164,7 +187,7 @@ class Holdings:
         known = items.places[items.places < len(self)]
         self._sum(known, np.subtract)
         self._write(items)
-        self._row.values[items.places] = self._row_of[found.stretches(items.keys)]
+        self._stretch.values[items.places] = found.stretches(items.keys)
         self._sum(items.places, np.add)
         buckets = self._sums.shape[1]
         if buckets < BUCKETS_MAX and len(self) > _GROWN * BUCKET_ITEMS * buckets:
@@ -174,21 +197,21 @@ class Holdings:
         """Find the stretch of each item, and sum up."""
         kept = found.kept(0)
         self._stretches = np.flatnonzero(kept)
-        self._row_of = np.full(len(kept), _ELSEWHERE, np.int32)
+        self._row_of = np.full(len(kept) + 1, _NOTHING, np.int32)  # also of no stretch
         self._row_of[self._stretches] = np.arange(len(self._stretches), dtype=np.int32)
         if len(self):
-            rows = self._row_of[found.stretches(self._key.values)]
-            rows[self._identity.values == 0] = _ELSEWHERE
-            self._row.values[:] = rows
+            stretches = found.stretches(self._key.values)
+            stretches[self._identity.values == 0] = _NOTHING
+            self._stretch.values[:] = stretches
         self._sum_all()
 
     def _sum_all(self) -> None:
         self._sums = np.zeros((len(self._stretches), bucket_count(len(self))), np.uint64)
-        self._sum(np.flatnonzero(self._row.values >= 0), np.add)
+        self._sum(np.arange(len(self)), np.add)
 
     def _sum(self, index: I64, add: np.ufunc) -> None:
         """Add some items to the table, or subtract them."""
-        rows = self._row.values[index]
+        rows = self._row_of[self._stretch.values[index]]
         kept = rows >= 0
         identities = self._identity.values[index[kept]]
         buckets = self._sums.shape[1]
@@ -217,21 +240,22 @@ class Holdings:
         if wanted <= own:
             sums: U64 = self._sums[rows].sum(axis=0, dtype=np.uint64).reshape(-1, wanted).sum(axis=0, dtype=np.uint64)
             return sums
-        identities = self._identity.values[self._shared(rows)]
+        identities = self._identity.values[self._kept_by_both(number)[self._stretch.values]]
         sums = np.zeros(wanted, np.uint64)
         np.add.at(sums, buckets_of(identities, wanted), keys.fmix_array(identities))
         return sums
 
-    def _shared(self, rows: Bools) -> Bools:
-        chosen: Bools = np.append(rows, False)[self._row.values]  # what is elsewhere has the last row, -1
-        return chosen
+    def _kept_by_both(self, number: int) -> Bools:
+        """Return for each stretch, and for none, whether this peer and a contact keep it."""
+        assert self._map is not None
+        return np.append(self._map.kept(0) & self._map.kept(number), False)
 
     def shared(self, number: int, buckets: int, chosen: npt.NDArray[Any]) -> Items:
         """Return the items in some buckets of what a contact keeps as well."""
         flags = np.zeros(buckets, np.bool_)
         flags[chosen.astype(np.int64)] = True
         candidates = np.flatnonzero(flags[buckets_of(self._identity.values, buckets)])
-        kept = np.append(self._rows_with(number), False)[self._row.values[candidates]]
+        kept = self._kept_by_both(number)[self._stretch.values[candidates]]
         return self._at(candidates[kept])
 
     # --- what is held at all ---------------------------------------------------------------------
@@ -245,18 +269,41 @@ class Holdings:
         return self._at(np.flatnonzero(self._identity.values))
 
     def elsewhere(self) -> Items:
-        """Return the items that this peer does not keep."""
-        return self._at(np.flatnonzero((self._row.values < 0) & (self._identity.values != 0)))
+        """Return the items that this peer does not keep, and of which nobody who does has said to have them."""
+        assert self._map is not None
+        foreign = np.flatnonzero(np.append(~self._map.kept(0), False)[self._stretch.values])
+        told = self._with.values[foreign]
+        wanted = told == 0
+        for number in np.unique(told[~wanted]).tolist():
+            by = told == number
+            wanted[by] = ~self._map.kept(number)[self._stretch.values[foreign[by]]]
+        return self._at(foreign[wanted])
+
+    def told(self, items: Items, number: int) -> None:
+        """Note that a contact has items that :meth:`elsewhere` has returned."""
+        if self._place is None:
+            same = self._identity.values[items.places] == items.identities
+            self._with.values[items.places[same]] = number
+        else:
+            self._with.values[self._index_of(items.identities)] = number
+
+    def forget(self, number: int) -> None:
+        """Note that a contact is gone, and what it had perhaps with it."""
+        self._with.values[self._with.values == number] = 0
 
     def find(self, identities: U64) -> Items:
         """Return the items that have one of some identities."""
+        return self._at(self._index_of(identities))
+
+    def _index_of(self, identities: U64) -> I64:
         if not len(identities) or not len(self):
-            return self._at(np.zeros(0, np.int64))
+            return np.zeros(0, np.int64)
         sieve = np.zeros(int(_SIEVE) + 1, np.bool_)
         sieve[(identities & _SIEVE).astype(np.int64)] = True
         held = self._identity.values
         candidates = np.flatnonzero(sieve[(held & _SIEVE).astype(np.int64)])
-        return self._at(candidates[np.isin(held[candidates], identities)])
+        found: I64 = candidates[np.isin(held[candidates], identities)]
+        return found
 
 
 def bucket_count(count: int) -> int:

@@ -22,8 +22,9 @@ Nothing is remembered of other peers, so nothing can be wrong about it.  Only pe
 compare, for only they agree on what both should keep; views become equal, so what is asked by another view is answered
 once it is this one's, and asked again.
 
-What a peer holds but does not keep any more (it was displaced, or an item came when views differed) it *offers* to
-those who keep it, after each change of the view.
+What a peer holds but does not keep any more (it was displaced, or an item came when views differed) it *offers* to the
+primary of those who keep it.  When that has it, it is compared among them; as long as whoever said to have it is there
+and keeps it, it is not offered again.
 
 When.  After each change of the view everything is compared with every peer that shares keys, kind by kind; after that,
 ``repair_seconds`` after something has changed here.  At rest nothing happens.  Until the homes' records have been
@@ -157,6 +158,11 @@ class Repair:
         self._early: dict[tuple[int, int], tuple[Contact, Totals | Summary]] = {}
         """The last question of each peer about each kind that was asked by another view."""
         self._offers: dict[int, None] = {}
+        """What is offered by a peer that leaves, and not answered."""
+        self._offered: dict[int, tuple[Contact, int, Items]] = {}
+        """What was last offered elsewhere: to whom, the kind and the items."""
+        self._took: dict[int, int] = {}
+        """Key and number of each peer that has said to have some of that."""
         self._request = 0
         self._due: float | None = None
         self._offer_due = False
@@ -474,6 +480,7 @@ class Repair:
 
         def done() -> None:
             if not message.asked:
+                self._taken(sender, message.request)
                 self._offer_closed(message.request)
             else:
                 exchange.send(sender, Given(message.request, message.kind))
@@ -516,13 +523,22 @@ class Repair:
     # --- offering --------------------------------------------------------------------------------
 
     def _offer_others(self, found: ReplicaMap) -> None:
-        """Offer what is held and not kept any more to those who keep it."""
+        """Offer what is held and not kept any more to the primary of those who keep it."""
+        self._offered.clear()
         for kind in self._order:
             items = self._holdings(kind, found).elsewhere()
             if len(items):
-                for contact in self._others():
-                    chosen = found.holds(items.keys, self._exchange.cache.number(contact))
-                    self._send_offers(contact, kind, items.only(chosen))
+                primaries = found.primaries(items.keys)
+                for number in np.unique(primaries).tolist():
+                    self._send_offers(self._exchange.contact(number), kind, items.only(primaries == number))
+
+    def _taken(self, sender: Contact, request: int) -> None:
+        """Note that another has what was offered to it, and was not kept here."""
+        to, kind, items = self._offered.pop(request, (sender, -1, None))
+        number = self._exchange.cache.number(to)
+        if items is not None and number > 0 and to.key == sender.key:
+            self._took[to.key] = number
+            self._held[kind].told(items, number)
 
     def leave(self, done: Callable[[], None]) -> None:
         """Give others what they are to keep when this peer is gone, and do not have; then call ``done``.
@@ -558,19 +574,25 @@ class Repair:
     def contact_lost(self, contact: Contact) -> None:
         """Forget a peer that is gone; it may come back to stay."""
         self._leaving.discard(contact.key)
+        self._offered = {request: each for request, each in self._offered.items() if each[0].key != contact.key}
+        number = self._took.pop(contact.key, 0)
+        for held in self._held.values() if number else ():
+            held.forget(number)
 
     def _others(self) -> list[Contact]:
         exchange = self._exchange
         return [contact for contact in exchange.cache.contacts() if contact.key != exchange.own.key]
 
     def _send_offers(self, to: Contact, kind: int, items: Items, *, waited_for: bool = False) -> None:
-        identities = np.unique(items.identities)
-        for start in range(0, len(identities), IDENTITIES_MAX):
+        for start in range(0, len(items), IDENTITIES_MAX):
             self._request += 1
+            part = items.only(np.arange(start, min(start + IDENTITIES_MAX, len(items))))
             if waited_for:
                 self._offers[self._request] = None
-            part = identities[start : start + IDENTITIES_MAX]
-            self._send_offer(to, kind, part, 1, np.zeros(0, np.int64), request=self._request)
+            else:
+                self._offered[self._request] = (to, kind, part)
+            identities = np.unique(part.identities)
+            self._send_offer(to, kind, identities, 1, np.zeros(0, np.int64), request=self._request)
 
     def _send_offer(
         self, to: Contact, kind: int, identities: U64, buckets: int, empty: npt.NDArray[np.int64],

@@ -25,7 +25,7 @@ def map_of(random: Random, count: int = PEERS) -> ReplicaMap:
 
 
 def check(held: Holdings, found: ReplicaMap, items: Items, random: Random) -> None:
-    """Compare with a pass over all items."""
+    """Compare with a pass over all items; nobody has said to have any of them."""
     identities = sorted(items.identities.tolist())
     assert sorted(held.all().identities.tolist()) == identities
     mine = found.holds(items.keys, 0)
@@ -141,3 +141,59 @@ def test_there_are_more_buckets_when_there_is_more(monkeypatch):
     assert sizes == sorted(sizes)
     assert 40 // 4 <= sizes[-1] <= 64
     assert len(set(sizes)) <= 4
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_what_another_said_to_have_is_not_offered_while_it_is_there_and_keeps_it(dense):
+    random = Random(6)
+    source, found = Given(dense), map_of(random)
+    items = source.give(range(400), random, whole=True)
+    held = Holdings(source)
+    held.update(found)
+    foreign = held.elsewhere()
+    assert 100 < len(foreign) < 300
+    primaries = found.primaries(foreign.keys)
+    for number in range(1, PEERS):
+        held.told(foreign.only(primaries == number), number)
+    assert not len(held.elsewhere())
+    held.forget(2)
+    again = held.elsewhere()
+    assert sorted(again.identities.tolist()) == sorted(foreign.identities[primaries == 2].tolist())
+    held.told(again, 3)  # which does not keep all of them
+    kept = found.holds(again.keys, 3)
+    assert sorted(held.elsewhere().identities.tolist()) == sorted(again.identities[~kept].tolist())
+    held.told(again.only(~kept), 2)
+    other = map_of(random)  # by another view others keep them
+    held.update(other)
+    by = {**dict(zip(foreign.identities.tolist(), primaries.tolist(), strict=True))}
+    by.update(dict.fromkeys(again.identities[kept].tolist(), 3))
+    expected = [
+        identity
+        for key, identity in zip(items.keys.tolist(), items.identities.tolist(), strict=True)
+        if 0 not in (ranks := other.ranks(key)) and by.get(identity, -1) not in ranks
+    ]
+    assert sorted(held.elsewhere().identities.tolist()) == sorted(expected)
+    assert sorted(held.all().identities.tolist()) == sorted(items.identities.tolist())
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_an_item_that_changed_is_another_one_and_the_others_are_remembered(dense):
+    random = Random(8)
+    source, found = Given(dense), map_of(random)
+    before = source.give(range(50), random, whole=True)
+    held = Holdings(source)
+    held.update(found)
+    foreign = held.elsewhere()
+    for number in range(1, PEERS):
+        held.told(foreign.only(found.primaries(foreign.keys) == number), number)
+    identities = before.identities.copy()
+    changed = foreign.places[:5]
+    identities[changed] = [random.getrandbits(64) for _ in changed]
+    some = slice(None) if not dense else changed
+    source.next = Changes(not dense, Items(before.keys[some], identities[some], before.places[some]))
+    source.version += 1
+    held.update(found)
+    assert sorted(held.elsewhere().places.tolist()) == sorted(changed.tolist())
+    for number in range(1, PEERS):  # said of what it was
+        held.told(foreign.only(found.primaries(foreign.keys) == number), number)
+    assert sorted(held.elsewhere().places.tolist()) == sorted(changed.tolist())
