@@ -11,12 +11,12 @@ fingerprint of what is shared with a fellow is the sum of some of its rows, fewe
 is the low bits of an identity), and an item that came or changed is a subtraction and an addition.  Sums, because
 items come one by one and in any order.
 
-Only another view makes the table anew: a search for each key held.  Some 24 bytes an item, and the table, which has at
+Only another view makes the table anew: a search for each key held.  Some 20 bytes an item, and the table, which has at
 most 4096 columns.
 
 A peer also holds what it does not keep any more, for it is not dropped.  That is to be with those who keep it.  So of
 each such item is noted which peer has said to have it; as long as that one is there and keeps it, what it compares with
-its fellows is enough (:meth:`Holdings.elsewhere`).
+its fellows is enough (:meth:`Holdings.elsewhere`).  That takes some 30 bytes for each of these items.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ BUCKET_ITEMS: Final = 32
 _GROWN: Final = 4
 """When there are so many times more, buckets are made more."""
 _SIEVE: Final = np.uint64((1 << 16) - 1)
+_TOLD_FACTOR: Final = 2
+"""Up to so many times as many identities as are held are remembered as being with others."""
 _NOTHING: Final = -1
 """In place of a stretch: there is no item."""
 
@@ -103,8 +105,8 @@ class Holdings:
         """Where there is no item the identity is 0."""
         self._stretch = GrowingColumn(np.int32)
         """Per item its stretch, the last one (-1) where there is none."""
-        self._with = GrowingColumn(np.int32)
-        """Per item the number of a contact that has said to have it, or 0."""
+        self._told, self._told_by = HashIndex(), GrowingColumn(np.int32)
+        """Identities that another has said to have, and the number of that contact, or 0."""
         self._place: I64 | None = None
         """Places of items; None: each lies at its place."""
         self._map: ReplicaMap | None = None
@@ -143,29 +145,15 @@ class Holdings:
                 self._spread(found)
 
     def _replace(self, items: Items) -> None:
-        told, by = self._told()
         self._map = None
-        self._key, self._identity = GrowingColumn(np.uint64), GrowingColumn(np.uint64)
-        self._stretch, self._with = GrowingColumn(np.int32), GrowingColumn(np.int32)
+        self._key, self._identity, self._stretch = (GrowingColumn(each) for each in (np.uint64, np.uint64, np.int32))
         if self._source.dense:
             self._write(items)
         else:
             self._key.append(items.keys)
             self._identity.append(items.identities)
             self._stretch.extend(len(items))
-            self._with.extend(len(items))
             self._place = items.places
-        if len(by):
-            found = told.find(self._identity.values)
-            self._with.values[:] = np.where(found >= 0, by[found], 0)
-
-    def _told(self) -> tuple[HashIndex, I32]:
-        """Return the identities that somebody has said to have, and by ordinal who."""
-        told, known = HashIndex(), np.flatnonzero(self._with.values)
-        ordinals, _ = told.insert(self._identity.values[known])
-        by = np.zeros(len(told), np.int32)
-        by[ordinals] = self._with.values[known]  # who has an item under one of several keys has it under all
-        return told, by
 
     def _write(self, items: Items) -> None:
         more = int(items.places.max(initial=-1)) + 1 - len(self)
@@ -173,10 +161,8 @@ class Holdings:
             self._key.extend(more)
             self._identity.extend(more)
             self._stretch.extend(more, _NOTHING)
-            self._with.extend(more)
         self._key.values[items.places] = items.keys
         self._identity.values[items.places] = items.identities
-        self._with.values[items.places] = 0
 
     def _renew(self, items: Items, found: ReplicaMap | None) -> None:
         """Take in items that came or changed."""
@@ -272,24 +258,25 @@ class Holdings:
         """Return the items that this peer does not keep, and of which nobody who does has said to have them."""
         assert self._map is not None
         foreign = np.flatnonzero(np.append(~self._map.kept(0), False)[self._stretch.values])
-        told = self._with.values[foreign]
+        ordinals = self._told.find(self._identity.values[foreign])
+        told = np.where(ordinals >= 0, self._told_by.values[ordinals], 0) if len(self._told) else ordinals * 0
         wanted = told == 0
         for number in np.unique(told[~wanted]).tolist():
             by = told == number
             wanted[by] = ~self._map.kept(number)[self._stretch.values[foreign[by]]]
         return self._at(foreign[wanted])
 
-    def told(self, items: Items, number: int) -> None:
-        """Note that a contact has items that :meth:`elsewhere` has returned."""
-        if self._place is None:
-            same = self._identity.values[items.places] == items.identities
-            self._with.values[items.places[same]] = number
-        else:
-            self._with.values[self._index_of(items.identities)] = number
+    def told(self, identities: U64, number: int) -> None:
+        """Note that a contact has some items, under whatever keys."""
+        if len(self._told) > _TOLD_FACTOR * max(len(self), BUCKETS_MAX):  # most of that is not held any more
+            self._told, self._told_by = HashIndex(), GrowingColumn(np.int32)
+        ordinals, fresh = self._told.insert(identities)
+        self._told_by.extend(int(np.count_nonzero(fresh)))
+        self._told_by.values[ordinals] = number
 
     def forget(self, number: int) -> None:
         """Note that a contact is gone, and what it had perhaps with it."""
-        self._with.values[self._with.values == number] = 0
+        self._told_by.values[self._told_by.values == number] = 0
 
     def find(self, identities: U64) -> Items:
         """Return the items that have one of some identities."""

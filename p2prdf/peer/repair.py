@@ -159,8 +159,8 @@ class Repair:
         """The last question of each peer about each kind that was asked by another view."""
         self._offers: dict[int, None] = {}
         """What is offered by a peer that leaves, and not answered."""
-        self._offered: dict[int, tuple[Contact, int, Items]] = {}
-        """What was last offered elsewhere: to whom, the kind and the items."""
+        self._offered: dict[int, tuple[Contact, int, U64]] = {}
+        """What was last offered elsewhere: to whom, the kind and the identities."""
         self._took: dict[int, int] = {}
         """Key and number of each peer that has said to have some of that."""
         self._request = 0
@@ -534,11 +534,11 @@ class Repair:
 
     def _taken(self, sender: Contact, request: int) -> None:
         """Note that another has what was offered to it, and was not kept here."""
-        to, kind, items = self._offered.pop(request, (sender, -1, None))
+        to, kind, identities = self._offered.pop(request, (sender, -1, None))
         number = self._exchange.cache.number(to)
-        if items is not None and number > 0 and to.key == sender.key:
+        if identities is not None and number > 0 and to.key == sender.key:
             self._took[to.key] = number
-            self._held[kind].told(items, number)
+            self._held[kind].told(identities, number)
 
     def leave(self, done: Callable[[], None]) -> None:
         """Give others what they are to keep when this peer is gone, and do not have; then call ``done``.
@@ -584,15 +584,15 @@ class Repair:
         return [contact for contact in exchange.cache.contacts() if contact.key != exchange.own.key]
 
     def _send_offers(self, to: Contact, kind: int, items: Items, *, waited_for: bool = False) -> None:
-        for start in range(0, len(items), IDENTITIES_MAX):
+        identities = np.unique(items.identities)
+        for start in range(0, len(identities), IDENTITIES_MAX):
             self._request += 1
-            part = items.only(np.arange(start, min(start + IDENTITIES_MAX, len(items))))
+            part = identities[start : start + IDENTITIES_MAX]
             if waited_for:
                 self._offers[self._request] = None
             else:
                 self._offered[self._request] = (to, kind, part)
-            identities = np.unique(part.identities)
-            self._send_offer(to, kind, identities, 1, np.zeros(0, np.int64), request=self._request)
+            self._send_offer(to, kind, part, 1, np.zeros(0, np.int64), request=self._request)
 
     def _send_offer(
         self, to: Contact, kind: int, identities: U64, buckets: int, empty: npt.NDArray[np.int64],

@@ -154,15 +154,15 @@ def test_what_another_said_to_have_is_not_offered_while_it_is_there_and_keeps_it
     assert 100 < len(foreign) < 300
     primaries = found.primaries(foreign.keys)
     for number in range(1, PEERS):
-        held.told(foreign.only(primaries == number), number)
+        held.told(foreign.identities[primaries == number], number)
     assert not len(held.elsewhere())
     held.forget(2)
     again = held.elsewhere()
     assert sorted(again.identities.tolist()) == sorted(foreign.identities[primaries == 2].tolist())
-    held.told(again, 3)  # which does not keep all of them
+    held.told(again.identities, 3)  # which does not keep all of them
     kept = found.holds(again.keys, 3)
     assert sorted(held.elsewhere().identities.tolist()) == sorted(again.identities[~kept].tolist())
-    held.told(again.only(~kept), 2)
+    held.told(again.identities[~kept], 2)
     other = map_of(random)  # by another view others keep them
     held.update(other)
     by = {**dict(zip(foreign.identities.tolist(), primaries.tolist(), strict=True))}
@@ -176,6 +176,19 @@ def test_what_another_said_to_have_is_not_offered_while_it_is_there_and_keeps_it
     assert sorted(held.all().identities.tolist()) == sorted(items.identities.tolist())
 
 
+def test_what_is_remembered_of_others_is_bounded():
+    random = Random(9)
+    source, found = Given(dense=False), map_of(random)
+    held = Holdings(source)
+    for _ in range(12):
+        items = source.give(range(2000), random, whole=True)
+        held.update(found)
+        held.told(items.identities, 1)
+        assert len(held._told) <= 2 * BUCKETS_MAX + 2000
+    foreign = items.only(~found.holds(items.keys, 0))
+    assert len(held.elsewhere()) == np.count_nonzero(~found.holds(foreign.keys, 1))
+
+
 @pytest.mark.parametrize("dense", [True, False])
 def test_an_item_that_changed_is_another_one_and_the_others_are_remembered(dense):
     random = Random(8)
@@ -185,7 +198,7 @@ def test_an_item_that_changed_is_another_one_and_the_others_are_remembered(dense
     held.update(found)
     foreign = held.elsewhere()
     for number in range(1, PEERS):
-        held.told(foreign.only(found.primaries(foreign.keys) == number), number)
+        held.told(foreign.identities[found.primaries(foreign.keys) == number], number)
     identities = before.identities.copy()
     changed = foreign.places[:5]
     identities[changed] = [random.getrandbits(64) for _ in changed]
@@ -195,5 +208,5 @@ def test_an_item_that_changed_is_another_one_and_the_others_are_remembered(dense
     held.update(found)
     assert sorted(held.elsewhere().places.tolist()) == sorted(changed.tolist())
     for number in range(1, PEERS):  # said of what it was
-        held.told(foreign.only(found.primaries(foreign.keys) == number), number)
+        held.told(foreign.identities[found.primaries(foreign.keys) == number], number)
     assert sorted(held.elsewhere().places.tolist()) == sorted(changed.tolist())
