@@ -105,7 +105,7 @@ class NodeConfig:
     """Distinct terms this process takes in."""
     queued_bytes_max: int = 64 << 20
     """Bytes that wait for the disk; connections that bring more are not read beyond."""
-    compact_bytes_min: int = 64 << 20
+    compact_bytes_min: int = 16 << 20
     """Size of the state on the disk from which on it is compacted, whenever it has doubled."""
 
     hot_keys: str = "on"
