@@ -46,6 +46,8 @@ class HomeItems:
         self._home = home
         self._columns = columns
         self._cutter = cutter
+        self._answers_of: dict[int, tuple[int, U64]] = {}
+        """By a subscription's slot the identities of its answers as items, and the version of its log then."""
 
     @property
     def version(self) -> int:
@@ -62,6 +64,8 @@ class HomeItems:
 
     def items(self) -> Items:
         """Return everything kept of subscriptions."""
+        for slot in [slot for slot in self._answers_of if slot not in self._home.by_slot]:
+            del self._answers_of[slot]
         ends = self._home.ends.all()
         ring: list[U64] = [np.array([subscription_home(name) for _, name, _ in ends], np.uint64)]
         found: list[U64] = [
@@ -75,13 +79,16 @@ class HomeItems:
         return Items(np.concatenate(ring), np.concatenate(found), np.concatenate(places))
 
     def _add(self, subscription: Subscription, found: list[U64], places: list[I64]) -> int:
-        identity, done = map(as_array, subscription.log.state())
         name = keys.fmix(subscription.number)
         first = subscription.slot << _ORDINAL_BITS
-        answers = keys.fmix_array(keys.fmix_array(identity ^ np.uint64(name)) + done)
+        version, answers = self._answers_of.get(subscription.slot, (-1, np.zeros(0, np.uint64)))
+        if version != subscription.log.version:
+            identity, done = map(as_array, subscription.log.state())
+            answers = keys.fmix_array(keys.fmix_array(identity ^ np.uint64(name)) + done)
+            self._answers_of[subscription.slot] = (subscription.log.version, answers)
         found += [np.array([keys.fmix(name ^ subscription.changed)], np.uint64), answers]
-        places += [np.array([first + _RECORD], np.int64), np.arange(first, first + len(identity), dtype=np.int64)]
-        return 1 + len(identity)
+        places += [np.array([first + _RECORD], np.int64), np.arange(first, first + len(answers), dtype=np.int64)]
+        return 1 + len(answers)
 
     def messages(self, places: I64) -> Iterator[Message]:
         """Return some of what is kept, records first: what depends on them is not taken in before."""

@@ -81,6 +81,8 @@ FRESH_ITEMS_PER_SECOND: Final = 100_000
 """What must be gone through as a whole is so no more often than in a second for so many items."""
 SETTLE_SECONDS: Final = 0.05
 """Changes of the view mostly come several at once."""
+LOST_SECONDS: Final = 1.0
+"""How soon a peer in step makes up for copies that are lost: what was on its way to the lost peer is more urgent."""
 STRAYS_SECONDS: Final = 0.5
 """How soon what came here and belongs elsewhere is offered there."""
 
@@ -153,6 +155,8 @@ class Repair:
         self._held = {kind.number: Holdings(kind) for kind in kinds}
         self._looked_at: dict[int, float] = {}
         """When each kind that must be gone through as a whole was."""
+        self._stale: dict[int, None] = {}
+        """Kinds that were not looked at since a pass was begun."""
         self._queue: list[_Comparison] = []
         self._open: dict[int, _Comparison] = {}
         self._early: dict[tuple[int, int], tuple[Contact, Totals | Summary]] = {}
@@ -204,7 +208,7 @@ class Repair:
         self._completed = False
         self._compared = None
         self._offer_due = True
-        self._due = self._exchange.now + SETTLE_SECONDS
+        self._due = self._exchange.now + (LOST_SECONDS if self.in_step else SETTLE_SECONDS)
         if self._on_left is not None:
             self._last_round = True
         self._answer_early()
@@ -221,14 +225,17 @@ class Repair:
 
         While this is false at all peers, and nothing new comes in, all copies are where they belong.
         """
-        return self._exchange.replicated and bool(self._queue or self._open or self._compared is None)
+        return self._exchange.replicated and bool(
+            self._queue or self._open or self._compared is None or self._offer_due
+        )
 
     @property
     def whole(self) -> bool:
         """Whether a pass was completed since the view changed, and what was kept here by mistake is with others."""
         return not self._exchange.replicated or (
-            self.in_step and self._completed and self._strays() == self._strays_offered and not self.closing
-        )
+            self.in_step and self._completed and not (self.closing or self._offer_due)
+            and self._strays() == self._strays_offered
+        )  # fmt: skip
 
     @property
     def deadline(self) -> float | None:
@@ -258,6 +265,8 @@ class Repair:
         self._go_on()
         if not self._queue and not self._open and self._due is None:
             self._completed |= self._compared is not None
+            if self._offer_due and self.in_step:
+                self._offer_what_is_due()
             if self._strays() != self._strays_offered:
                 self._due = exchange.now + STRAYS_SECONDS
             elif self._changed():
@@ -273,8 +282,7 @@ class Repair:
             self._due = self._exchange.now + ANSWER_SECONDS
             return
         self._compared = {number: kind.version for number, kind in self._kinds.items()}
-        for number in self._kinds:
-            self._holdings(number, found, fresh=True)
+        self._stale = dict.fromkeys(self._kinds)
         self.passes += 1
         self._begun = True
         fellows = [self._exchange.contact(number) for number in found.fellows(0)]
@@ -286,7 +294,13 @@ class Repair:
             if kind not in first or (kind, fellow.key) not in self._first_done
         ]
         self._open.clear()
-        if self._offer_due or self._strays() != self._strays_offered:
+        if self.in_step:
+            self._offer_what_is_due()
+
+    def _offer_what_is_due(self) -> None:
+        """Offer others what is theirs: after a change of the view, but not before this peer is in step."""
+        found = self._exchange.replica_map
+        if found is not None and (self._offer_due or self._strays() != self._strays_offered):
             self._offer_due, self._strays_offered = False, self._strays()
             self._offer_others(found)
 
@@ -363,11 +377,13 @@ class Repair:
     def _holdings(self, kind: int, found: ReplicaMap | None, *, fresh: bool = False) -> Holdings:
         """Return what is held of a kind; not always the last of it, where all must be gone through.
 
-        Whoever got something new compares it by itself, in a pass that begins with what is ``fresh``.
+        Whoever got something new compares it by itself, in a pass that takes what is there since it was begun.
         """
         held = self._held[kind]
         if not self._kinds[kind].dense and kind not in self._first_kinds:
             now, last = self._exchange.now, self._looked_at.get(kind)
+            fresh |= kind in self._stale
+            self._stale.pop(kind, None)
             if not fresh and last is not None and last <= now < last + len(held) / FRESH_ITEMS_PER_SECOND:
                 held.follow(found)
                 return held

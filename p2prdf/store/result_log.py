@@ -97,6 +97,8 @@ class ResultLog:
         """Number of the answer handed out last in this epoch, or told to be lost."""
         self.dropped_total = 0
         """Answers dropped here before they were acknowledged."""
+        self.version = 0
+        """Changes with what other replicas should know: which answers are known, and which are acknowledged."""
         self.lost_total = 0
         """Answers told to be lost, in all epochs."""
         self._columns = columns
@@ -150,6 +152,7 @@ class ResultLog:
             characters = characters * fresh // len(identity)
             identity, born = take(identity, index), take(born, index)
             bindings = tuple(take(column, index) for column in bindings)
+        self.version += 1
         self._stretches.append(_Stretch(range(first, first + fresh), identity, born, bindings, characters))
         self._rows += fresh
         self._held += fresh
@@ -180,6 +183,7 @@ class ResultLog:
             for each in sent + dropped:
                 done += marks.move(self._gaps.pop(each, []), (Mark.LOST, Mark.TOLD), Mark.DONE)
         self._tidy()
+        self.version += bool(done)
         return marks.identities(done)
 
     def lose(self, identity: Column) -> None:
@@ -187,6 +191,7 @@ class ResultLog:
         first = len(self._marks)
         self._marks.insert(identity, Mark.LOST)
         self._to_tell += range(first, len(self._marks))
+        self.version += len(self._marks) > first
 
     # --- dropping --------------------------------------------------------------------------------
 

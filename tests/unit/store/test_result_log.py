@@ -288,3 +288,27 @@ def test_all_is_handed_out_when_nothing_waits_and_no_loss_is_to_be_told(columns)
     assert not log.handed_out
     assert [lost for _, lost, _ in log.taken()] == [2]
     assert log.handed_out
+
+
+@BOTH
+@given(st.lists(st.tuples(st.sampled_from(["add", "done", "lose", "take", "restart", "expire"]), st.integers(1, 9))))
+def test_the_version_tells_whether_others_should_know_something_else(columns, script):
+    """Of the answers known, and which of them are acknowledged; how far they are on their way is nobody else's affair."""
+    log = Log(columns, 3)
+    for what, number in script:
+        version, state = log.version, [as_list(each) for each in log.state()]
+        match what:
+            case "add":
+                log.add(number, number + 1)
+            case "done":
+                log.done(number)
+            case "lose":
+                log.lose(log.make([number]))
+            case "take":
+                log.taken(window=2)
+            case "restart":
+                log.restart()
+            case "expire":
+                log.expire(number)
+        assert (log.version != version) == ([as_list(each) for each in log.state()] != state)
+        assert log.version >= version
