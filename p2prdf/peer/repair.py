@@ -163,12 +163,18 @@ class Repair:
         """The last question of each peer about each kind that was asked by another view."""
         self._offers: dict[int, None] = {}
         """What is offered by a peer that leaves, and not answered."""
+        self._to_look_at: list[int] = []
+        """Kinds of a pass that were not looked at yet, the last one first."""
+        self._offering = False
+        """Whether what is others' is offered meanwhile."""
         self._offered: dict[int, tuple[Contact, int, U64]] = {}
         """What was last offered elsewhere: to whom, the kind and the identities."""
         self._took: dict[int, int] = {}
         """Key and number of each peer that has said to have some of that."""
         self._request = 0
         self._due: float | None = None
+        self._lost_seconds = LOST_SECONDS * (0.5 + exchange.own.key / (1 << 64))
+        """Not the same for all, lest all be busy at once."""
         self._offer_due = False
         self._strays, self._strays_offered = strays, 0
         self._with_origin = with_origin
@@ -205,10 +211,11 @@ class Repair:
             self.in_step = False
         self._queue.clear()
         self._open.clear()
+        self._to_look_at.clear()
         self._completed = False
         self._compared = None
         self._offer_due = True
-        self._due = self._exchange.now + (LOST_SECONDS if self.in_step else SETTLE_SECONDS)
+        self._due = self._exchange.now + (self._lost_seconds if self.in_step else SETTLE_SECONDS)
         if self._on_left is not None:
             self._last_round = True
         self._answer_early()
@@ -217,7 +224,7 @@ class Repair:
     @property
     def restless(self) -> bool:
         """Whether comparisons are under way or to come."""
-        return bool(self._queue or self._open or self._due is not None)
+        return bool(self._queue or self._open or self._to_look_at or self._due is not None)
 
     @property
     def comparing(self) -> bool:
@@ -226,7 +233,7 @@ class Repair:
         While this is false at all peers, and nothing new comes in, all copies are where they belong.
         """
         return self._exchange.replicated and bool(
-            self._queue or self._open or self._compared is None or self._offer_due
+            self._queue or self._open or self._to_look_at or self._compared is None or self._offer_due
         )
 
     @property
@@ -240,7 +247,7 @@ class Repair:
     @property
     def deadline(self) -> float | None:
         """When something is due."""
-        if self._last_round:
+        if self._last_round or self._looking:
             return self._exchange.now
         due = [each.again_at for each in self._open.values()]
         if self._due is not None:
@@ -262,12 +269,14 @@ class Repair:
             self._begin()
         for request in [each.request for each in self._open.values() if exchange.now >= each.again_at]:
             self._queue.append(self._open.pop(request))
+        if self._looking:
+            self._look()
         self._go_on()
-        if not self._queue and not self._open and self._due is None:
+        if not self._queue and not self._open and not self._to_look_at and self._due is None:
             self._completed |= self._compared is not None
             if self._offer_due and self.in_step:
-                self._offer_what_is_due()
-            if self._strays() != self._strays_offered:
+                self._to_look_at = list(reversed(self._order))
+            elif self._strays() != self._strays_offered:
                 self._due = exchange.now + STRAYS_SECONDS
             elif self._changed():
                 self._due = exchange.now + exchange.config.repair_seconds
@@ -294,15 +303,29 @@ class Repair:
             if kind not in first or (kind, fellow.key) not in self._first_done
         ]
         self._open.clear()
-        if self.in_step:
-            self._offer_what_is_due()
+        self._to_look_at = list(reversed(self._order))
+        self._offering = False
 
-    def _offer_what_is_due(self) -> None:
-        """Offer others what is theirs: after a change of the view, but not before this peer is in step."""
+    @property
+    def _looking(self) -> bool:
+        """Whether kinds are looked at now: that comes after what this peer needs to be in step."""
+        return bool(self._to_look_at) and self._exchange.replica_map is not None and (
+            self.in_step or not any(each.kind in self._first_kinds for each in (*self._queue, *self._open.values()))
+        )
+
+    def _look(self) -> None:
+        """Look at the next kind, and offer what of it is others': a kind a turn, lest everything else wait."""
         found = self._exchange.replica_map
-        if found is not None and (self._offer_due or self._strays() != self._strays_offered):
-            self._offer_due, self._strays_offered = False, self._strays()
-            self._offer_others(found)
+        assert found is not None
+        if self.in_step and len(self._to_look_at) == len(self._order):
+            self._offering = self._offer_due or self._strays() != self._strays_offered
+            if self._offering:
+                self._offer_due, self._strays_offered = False, self._strays()
+                self._offered.clear()
+        kind = self._to_look_at.pop()
+        held = self._holdings(kind, found)
+        if self._offering:
+            self._offer_others(kind, held.elsewhere(), found)
 
     def _go_on(self) -> None:
         """Start comparisons: totals with all, then a few of different kinds at a time, those that matter most first.
@@ -316,7 +339,10 @@ class Repair:
         for each in self._queue:
             first = each.kind in self._first_kinds and not self.in_step
             early = not first and not self.in_step and not busy.isdisjoint(self._first_kinds)
-            full = each.kind != _ALL and (len(busy - {_ALL}) >= KINDS_AT_ONCE or each.kind in busy)
+            if each.kind == _ALL:
+                full = bool(self._to_look_at)
+            else:
+                full = len(busy - {_ALL}) >= KINDS_AT_ONCE or each.kind in busy
             if early or (full and not first):
                 waiting.append(each)
             else:
@@ -538,15 +564,12 @@ class Repair:
 
     # --- offering --------------------------------------------------------------------------------
 
-    def _offer_others(self, found: ReplicaMap) -> None:
+    def _offer_others(self, kind: int, items: Items, found: ReplicaMap) -> None:
         """Offer what is held and not kept any more to the primary of those who keep it."""
-        self._offered.clear()
-        for kind in self._order:
-            items = self._holdings(kind, found).elsewhere()
-            if len(items):
-                primaries = found.primaries(items.keys)
-                for number in np.unique(primaries).tolist():
-                    self._send_offers(self._exchange.contact(number), kind, items.only(primaries == number))
+        if len(items):
+            primaries = found.primaries(items.keys)
+            for number in np.unique(primaries).tolist():
+                self._send_offers(self._exchange.contact(number), kind, items.only(primaries == number))
 
     def _taken(self, sender: Contact, request: int) -> None:
         """Note that another has what was offered to it, and was not kept here."""

@@ -293,7 +293,7 @@ def test_all_is_handed_out_when_nothing_waits_and_no_loss_is_to_be_told(columns)
 @BOTH
 @given(st.lists(st.tuples(st.sampled_from(["add", "done", "lose", "take", "restart", "expire"]), st.integers(1, 9))))
 def test_the_version_tells_whether_others_should_know_something_else(columns, script):
-    """Of the answers known, and which of them are acknowledged; how far they are on their way is no affair of theirs."""
+    """Of the answers known, and which of them are acknowledged: how far they are on their way is not for others."""
     log = Log(columns, 3)
     for what, number in script:
         version, state = log.version, [as_list(each) for each in log.state()]
