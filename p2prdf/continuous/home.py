@@ -110,6 +110,8 @@ class Subscription:
     """Whether this peer has seen to it, in this life, that it is installed."""
     delivered: bool = False
     """Whether this peer hands out its answers."""
+    until: float = 0.0
+    """If another is to hand them out now: until when this peer goes on, lest nobody does meanwhile."""
     cut_off: bool = False
     """Its subscriber's peer is believed to be gone: nothing is sent."""
 

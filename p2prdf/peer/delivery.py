@@ -46,6 +46,8 @@ from p2prdf.wire.messages import (
 __all__ = ["Delivery"]
 
 _CHUNK_ROWS_MAX = 4096
+HAND_OVER_SECONDS = 2.0
+"""How long who was the primary goes on telling subscribers when another is."""
 
 
 class Delivery:
@@ -163,7 +165,11 @@ class Delivery:
         exchange = self._exchange
         if not subscription.delivered or subscription.opening or subscription.cut_off:
             return
-        if not exchange.in_step() and exchange.rank(subscription_home(subscription.number)) != 0:
+        if subscription.until:
+            if exchange.now >= subscription.until:
+                self._stop(subscription)
+                return
+        elif not exchange.in_step() and exchange.rank(subscription_home(subscription.number)) != 0:
             return
         window = exchange.config.answers_window
         for chunk in self._home.chunks(subscription, window=window, chunk_max=_CHUNK_ROWS_MAX):
@@ -180,7 +186,7 @@ class Delivery:
     def begin(self, subscription: Subscription) -> None:
         """Begin another epoch of a subscription: tell all that is not acknowledged, numbered from 1."""
         subscription.epoch = self._draw(64)
-        subscription.delivered = True
+        subscription.delivered, subscription.until = True, 0.0
         subscription.log.restart()
         self.pump(subscription)
 
@@ -190,18 +196,19 @@ class Delivery:
             self._reach(subscription)
             self.begin(subscription)
         else:  # once it is, what the subscriber was told where it was before says nothing
-            subscription.delivered = False
+            self._stop(subscription)
 
     def view_changed(self) -> None:
         """Begin to hand out what this peer speaks for now, and end what it does no more."""
         exchange = self._exchange
         if not exchange.in_step():  # it will be called again
             for subscription in self._home.subscriptions.values():
-                subscription.delivered &= exchange.rank(subscription_home(subscription.number)) == 0
+                self._hand_over(subscription, exchange.rank(subscription_home(subscription.number)))
             return
         for subscription in list(self._home.subscriptions.values()):
-            mine = exchange.speaks_for(subscription_home(subscription.number))
-            if mine and not subscription.delivered:
+            rank = exchange.rank(subscription_home(subscription.number))
+            mine = rank == 0 or not exchange.replicated
+            if mine and (subscription.until or not subscription.delivered):
                 self._home.renew(subscription, exchange.now)
                 self._reach(subscription)
                 self.begin(subscription)
@@ -210,8 +217,22 @@ class Delivery:
             elif mine:
                 self.pump(subscription)
             else:
-                subscription.delivered = False
+                self._hand_over(subscription, rank)
         self._unknown.view_changed()
+
+    def _hand_over(self, subscription: Subscription, rank: int) -> None:
+        """Go on telling for a moment if another is to, and this peer is still told: the other is not in step yet.
+
+        What both tell is known by its identity.
+        """
+        if rank < 0 or (subscription.until and self._exchange.now >= subscription.until):
+            self._stop(subscription)
+        elif rank > 0 and subscription.delivered and not subscription.until:
+            subscription.until = self._exchange.now + HAND_OVER_SECONDS
+
+    @staticmethod
+    def _stop(subscription: Subscription) -> None:
+        subscription.delivered, subscription.until = False, 0.0
 
     def _reach(self, subscription: Subscription) -> None:
         """See whether a subscriber's peer is there at all."""
@@ -238,7 +259,9 @@ class Delivery:
         """Send anew what was on its way to a subscriber that was cut off."""
         if subscription.cut_off:
             subscription.cut_off = False
-            if subscription.delivered:
+            if subscription.until:
+                self._stop(subscription)
+            elif subscription.delivered:
                 self.begin(subscription)
 
     # --- requests --------------------------------------------------------------------------------

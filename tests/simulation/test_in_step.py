@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from p2prdf import keys
-from p2prdf.continuous.home import subscription_home
+from p2prdf.continuous.home import home_key, subscription_home
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
@@ -112,3 +112,38 @@ def test_a_primary_goes_on_telling_while_a_newcomer_says_nothing(world: FailingW
         world.run_for(0.1)
     assert not _in_step(world.by_key[primary.key])
     assert record.rows == [("<urn:a>", '"1"')]
+
+
+def test_a_former_primary_goes_on_telling_for_a_moment_when_a_newcomer_is_the_primary(world: FailingWorld):
+    """The newcomer knows nothing yet: who told the subscriber before bridges that, and no longer."""
+    for predicate in map("<urn:p{}>".format, range(100)):
+        query = ConjunctiveQuery(((0, ~0, 1),), (predicate,), (0, 1), ("s", "o"))
+        role = keys.role_key(keys.P, 0, keys.term_hash(predicate), 0)
+        home = subscription_home(home_key(query, Algorithm.CSBV, per_event=False))
+        (before,), (joining,) = (world.ring.closest(each, 1) for each in (home, role))
+        if before != joining:
+            break
+    record = ResumingSubscriber("subscriber", query, Algorithm.CSBV, per_event=False, lease_seconds=86_400.0)
+    SubscriberClient(world, record, world._generator("subscriber")).connect()
+    world.run_for(3.0)
+    assert record.subscription is not None
+    assert subscription_home(record.subscription) == home
+    newcomer = world.join(home ^ 1)
+    assert world.ring.closest(home, 1) == (newcomer.peer.contact,)
+    assert world.ring.closest(role, 1) == (joining,)
+    world.cut(around(newcomer.index, range(PEERS + 1)), noticed=False, why="silent")
+    publisher = Publisher(world, "publisher", world._generator("publisher"))
+    publisher._elsewhere = lambda: world.nodes[0]  # type: ignore[method-assign]
+    while world.by_key[before.key].peer._exchange.rank(home) == 0:
+        world.run_for(0.01)
+    publisher.publish(0.0, [("<urn:a>", predicate, '"1"')])
+    world.run_for(1.8)
+    assert record.rows == [("<urn:a>", '"1"')]
+    world.run_for(1.0)
+    publisher.publish(0.0, [("<urn:b>", predicate, '"2"')])
+    world.run_for(3.0)
+    assert len(record.rows) == 1
+    world.mend(around(newcomer.index, range(PEERS + 1)), noticed=False)
+    world.run_for(10.0)
+    assert len(record.rows) == 2
+    assert not record.complaints
