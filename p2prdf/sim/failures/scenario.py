@@ -62,7 +62,7 @@ _NETWORKS: Final[dict[str, Faults]] = {
 }  # fmt: skip
 
 _STEP_SECONDS = 1.0
-_SLOW_SECONDS: Final = 0.8
+_SLOW_SECONDS: Final = 0.25
 BOOKMARKS_SHARE: Final = 0.3
 """Of so many days subscribers want bookmarks."""
 
@@ -153,7 +153,7 @@ def with_bookmarks(day: BadDay, *, slow: bool) -> BadDay:
     failures = replace(day.failures, bookmarks=True)
     if not slow:
         return replace(day, failures=failures)
-    options = replace(day.options, config=replace(day.options.config, answers_window=8))
+    options = replace(day.options, config=replace(day.options.config, answers_window=2))
     return replace(day, options=options, failures=replace(failures, handle_seconds_max=_SLOW_SECONDS))
 
 

@@ -1,0 +1,67 @@
+"""What peers hold and do not keep any more is offered to those who keep it: once, as long as these are there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from p2prdf.columns import as_list
+from p2prdf.peer import PeerConfig
+from p2prdf.sim.failures.clients import Publisher
+from p2prdf.sim.failures.options import Failures
+from p2prdf.sim.failures.replicas import difference
+from p2prdf.sim.failures.world import FailingWorld
+from p2prdf.sim.world import WorldOptions
+from p2prdf.wire.messages import Offer, Want
+
+PEERS = 5
+
+
+class Watched(FailingWorld):
+    """Counts what is offered unasked, and wanted of that."""
+
+    offered = wanted = 0
+
+    def send(self, node, to, parcel):
+        message = parcel.message
+        if isinstance(message, Offer) and not message.asked:
+            self.offered += len(as_list(message.identities))
+        elif isinstance(message, Want) and not message.asked:
+            self.wanted += len(as_list(message.identities))
+        super().send(node, to, parcel)
+
+
+@pytest.fixture(params=["lists", "arrays"])
+def world(request) -> Watched:
+    """Return five peers at rest that hold some triples, three copies of each."""
+    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    options = WorldOptions(peers=PEERS, seed=2, config=config, tables=request.param)
+    world = Watched(options, replace(Failures(), publisher_crash_probability=0.0))
+    world.run_for(8.0)
+    publisher = Publisher(world, "publisher", world._generator("publisher"))
+    publisher.publish(0.0, [(f"<urn:s{n}>", f"<urn:p{n % 7}>", f'"{n}"') for n in range(120)])
+    world.run_for(20.0)
+    assert publisher.published[0].stamps
+    assert difference(world) is None
+    return world
+
+
+def _away(world: Watched, index: int) -> int:
+    """Let a peer crash and come back; return how much is offered for it."""
+    before = world.offered
+    world.crash(world.nodes[index])
+    world.run_for(10.0)  # long enough for the others to take its place
+    world.restart(world.nodes[index])
+    world.run_for(20.0)
+    assert world.views.true()
+    assert difference(world) is None
+    return world.offered - before
+
+
+def test_it_is_offered_once_and_again_only_by_who_has_forgotten_or_if_its_keeper_was_away(world: Watched):
+    first = _away(world, 1)
+    assert first > 0  # the others have what is the returned one's
+    again = [_away(world, 1) for _ in range(2)]
+    assert all(each < first / 3 for each in again)
+    assert world.wanted < first / 10, "whoever keeps it has it"
