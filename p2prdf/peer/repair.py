@@ -323,7 +323,7 @@ class Repair:
                 self._offer_due, self._strays_offered = False, self._strays()
                 self._offered.clear()
         kind = self._to_look_at.pop()
-        held = self._holdings(kind, found)
+        held = self._holdings(kind, found, fresh=self._offering)  # lest a stray that is counted be overlooked
         if self._offering:
             self._offer_others(kind, held.elsewhere(), found)
 
