@@ -135,6 +135,8 @@ class Named:
         async for solution in subscription:
             if solution.lost:
                 remark(f"{solution.lost:,} answers before number {solution.sequence:,} were dropped: not taken in time")
+            if solution.gap is not None:
+                writer.gap(solution.gap)
             writer.solution(solution)
             unsaved += 1
             left = None if left is None else left - 1

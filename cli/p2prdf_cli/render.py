@@ -23,12 +23,12 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from p2prdf.client import Solution
+    from p2prdf.client import Gap, Solution
 
 __all__ = [
     "JsonLines", "SolutionWriter", "TabSeparated", "TerminalColumns", "binding", "console", "fit", "human_bytes",
     "output", "reconnections_told", "remark", "printable", "short_term", "solution_writer", "table", "time_text",
-    "write_bookmark", "write_json",
+    "write_json",
 ]  # fmt: skip
 
 PLAIN_WIDTH: Final = 110
@@ -140,9 +140,27 @@ class SolutionWriter(Protocol):
         """Write one solution."""
         ...
 
+    def gap(self, gap: Gap) -> None:
+        """Write that solutions were dropped, where there is a place for that."""
+        ...
+
+    def bookmark(self, bookmark: float) -> None:
+        """Write a bookmark, where there is a place for one."""
+        ...
+
+
+class _SolutionsAlone:
+    """A format that has no place for anything else."""
+
+    def gap(self, gap: Gap) -> None:
+        """Leave it to the remarks."""
+
+    def bookmark(self, bookmark: float) -> None:
+        """Leave it out."""
+
 
 class JsonLines:
-    """One JSON object a line: sequence, identity, born, and bindings as in SPARQL JSON results.
+    """One JSON object a line: sequence, identity, born, and bindings as in SPARQL JSON results; or a gap or bookmark.
 
     ``stream``: where to; None is standard output, which gets each line at once.
     """
@@ -163,13 +181,16 @@ class JsonLines:
             stream=self._stream,
         )
 
+    def gap(self, gap: Gap) -> None:
+        """Write the first and the last number of what is missing."""
+        write_json({"gap": {"first": gap.first, "last": gap.last}}, line=True, stream=self._stream)
 
-def write_bookmark(bookmark: float, stream: TextIO | None = None) -> None:
-    """Write a bookmark as a JSON object on a line."""
-    write_json({"bookmark": time_text(bookmark)}, line=True, stream=stream)
+    def bookmark(self, bookmark: float) -> None:
+        """Write up to when all has come."""
+        write_json({"bookmark": time_text(bookmark)}, line=True, stream=self._stream)
 
 
-class TabSeparated:
+class TabSeparated(_SolutionsAlone):
     """SPARQL 1.1 tab-separated values; the header comes first, before there is any solution.
 
     ``stream``: as in :class:`JsonLines`.  ``header``: whether it is still to be written.
@@ -189,7 +210,7 @@ class TabSeparated:
         print("\t".join(cells), file=self._stream, flush=self._stream is None)
 
 
-class TerminalColumns:
+class TerminalColumns(_SolutionsAlone):
     """Columns as wide as the terminal allows, terms shortened."""
 
     def __init__(self, names: Sequence[str], prefixes: Mapping[str, str]):

@@ -201,13 +201,13 @@ async def _write(
     make_writer: Callable[[Sequence[str]], SolutionWriter],
     output: OutputFile | None,
 ) -> None:
-    from p2prdf_cli.render import write_bookmark
-
     left = wanted.count
     writer = make_writer(subscription.names) if subscription.names else None
     async for batch in subscription.batches():
         _tell_lost(batch)
         writer = writer or make_writer(batch.names)
+        if batch.gap is not None:
+            writer.gap(batch.gap)
         for solution in batch:
             writer.solution(solution)
             written = solution.sequence
@@ -216,7 +216,7 @@ async def _write(
                 if left == 0:
                     break
         if batch.bookmark is not None and left != 0:
-            write_bookmark(batch.bookmark, None if output is None else output.stream)
+            writer.bookmark(batch.bookmark)
         if output is not None:
             output.sync()
         if len(batch):

@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
-from p2prdf.client import Solution
+from p2prdf.client import Gap, Solution
 from p2prdf_cli import render
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -54,6 +54,16 @@ def test_a_json_line_is_a_sparql_binding_with_its_number(capsys: pytest.CaptureF
             "n": {"type": "literal", "value": "2", "datatype": XSD + "integer"},
         },
     }
+
+
+def test_gaps_and_bookmarks_are_json_lines_and_nothing_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    for as_json in (True, False):
+        writer = render.solution_writer(("s", "n"), {}, as_json=as_json)
+        capsys.readouterr()
+        writer.gap(Gap(8, 12))
+        writer.bookmark(1.5)
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert lines == [{"gap": {"first": 8, "last": 12}}, {"bookmark": "1970-01-01T00:00:01.500Z"}] * as_json
 
 
 def test_a_pipe_gets_tab_separated_values_with_a_header_at_once(capsys: pytest.CaptureFixture[str]) -> None:
