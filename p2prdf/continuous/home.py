@@ -133,6 +133,8 @@ class Group:
     waiting: list[OpenSubscription] = field(default_factory=list)
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
     youngest: int = 0
+    recorded: int = 0
+    """The largest ``oldest`` of the answers that were recorded here as they were derived, in this life."""
     since_min: int = 0
     since_max: int = 0
     counts: dict[int, int] = field(default_factory=dict)
@@ -284,6 +286,12 @@ class Home:
         self.version += 1
         return held, True
 
+    def comes_late(self, record: KeepSubscription) -> bool:
+        """Return whether answers may have been recorded here for others that count for an unknown subscription, too."""
+        group = self._by_identity.get(record.group)
+        unknown = record.subscription not in self.subscriptions
+        return unknown and group is not None and bool(group.subscriptions) and record.since <= group.recorded
+
     def _group_of(self, record: KeepSubscription) -> Group:
         """Return a new group as a record tells it."""
         algorithm = Algorithm(record.algorithm)
@@ -395,6 +403,7 @@ class Home:
         self.answers += count
         oldests = as_list(oldest)
         group.youngest = max(group.youngest, max(oldests))
+        group.recorded = max(group.recorded, max(oldests))
         last = min(oldests)
         characters = self._characters_of(bindings)
         touched = []

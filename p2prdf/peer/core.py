@@ -109,7 +109,9 @@ class Peer:
         self._repair.view_changed(gained=True)
         self._repair.on_in_step = self._host.view_changed
         self._exchange.in_step = lambda: self._repair.in_step
-        self._low_marks = LowMarks(self._exchange, self._nothing_lacks, self._entry.low_mark)
+        self._low_marks = LowMarks(
+            self._exchange, self._nothing_lacks, lambda: self._host.owes, self._low_mark_learned
+        )
         self._takeover = Takeover(self._exchange, self._engine)
         self._engine.on_widened = self._takeover.again
         self._view = 0
@@ -194,7 +196,7 @@ class Peer:
             done, exchange.after_turn = exchange.after_turn, []
             for each in done:
                 each()
-        self._low_marks.wanted = self._entry.wants_bookmarks
+        self._low_marks.wanted = self._host.owes or self._entry.wants_bookmarks
         self._low_marks.wake()
         self._handle_own()
         exchange.flush_acknowledgements()
@@ -361,6 +363,10 @@ class Peer:
             self.refused += 1
             self._exchange.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
 
+    def _low_mark_learned(self, upto: int) -> None:
+        self._host.derive_again()
+        self._entry.low_mark(upto)
+
     def _nothing_lacks(self) -> bool:
         """Return whether nothing can be missing here that leads to an answer, and is with others or not joined."""
         engine = self._engine
@@ -457,8 +463,10 @@ class Peer:
         for transfer in self._exchange.give_up(contact, left=left):
             message, tokens = transfer.message, transfer.tokens
             if not self._engine.reroute(message, tokens) and not self._host.reroute(message, tokens):
-                for key in _keys_of(transfer.message, self.dictionary.hashes):
-                    self._host.to_owner(key, transfer.message, transfer.tokens)
+                # A query waits with all who keep its key: one that counted as a copy may be gone.
+                send = self._host.to_all if isinstance(message, messages.IndexQuery) else self._host.to_owner
+                for key in _keys_of(message, self.dictionary.hashes):
+                    send(key, message, tokens)
             self._exchange.release(transfer.tokens, contact.key)
         self._exchange.retry_parked()
         self._engine.roll_forward.finish(contact.key)

@@ -80,11 +80,13 @@ class Host:
         self.unknown = Unknown(
             exchange, self._by_key, self.home, to_self, lambda answers: self._delivery.take_held(answers)
         )
+        self._late: list[Subscription] = []
+        """Of which this peer heard after answers that count for them were recorded for others alone."""
         self._delivery = Delivery(exchange, self._by_key, self.home, engine, self.unknown, draw)
         self.records = self._delivery.records = Records(
             exchange, self._by_key, self.home, kept=self._delivery.kept, changed=self._delivery.pump,
             learned=lambda name, subscription: self.unknown.learned(name, subscription=subscription),
-            orphan=self._end_orphan,
+            orphan=self._end_orphan, late=self._late.append,
         )  # fmt: skip
         self._opening = Opening(
             exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, records=self.records,
@@ -92,6 +94,7 @@ class Host:
         )  # fmt: skip
         self._retention_at: float | None = None
         self.at_owner, self.to_owner, self.reply = self._by_key.at_owner, self._by_key.to_owner, self._by_key.reply
+        self.to_all = self._by_key.to_all
         self.open = self._opening.open
         self.answers, self.local_answers = self._delivery.answers, self._delivery.local_answers
         self.delivered, self.attach, self.renew = (
@@ -199,6 +202,20 @@ class Host:
             )
         if gone:
             self._by_key.reply(message.holder, GroupsGone(self._columns.column(gone)))
+
+    # --- what some never got ---------------------------------------------------------------------
+
+    @property
+    def owes(self) -> bool:
+        """Whether answers are to be derived again for somebody, once all copies are in their places everywhere."""
+        return bool(self._late)
+
+    def derive_again(self) -> None:
+        """Derive them: nothing that they follow from is missing anywhere now."""
+        while self._late:
+            subscription = self._late.pop()
+            self._exchange.trace("subscription-late", subscription=subscription.number)
+            self._opening.derive_again(subscription)
 
     # --- time ------------------------------------------------------------------------------------
 

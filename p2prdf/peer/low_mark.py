@@ -16,7 +16,10 @@ A peer also counts what it has taken in and not worked off: it looks again at th
 (0) while copies may lack something: until all was compared and joined again after peers came or went.  And only
 marks count that all peers tell of one view of the ring: one that failed is waited for until it is known to be gone.
 
-Nothing of this happens unless somebody wants bookmarks: peers with such subscribers ask all others, who remember
+The same tells that nothing is missing anywhere, which is waited for before old answers are derived again
+(:meth:`p2prdf.peer.host.Host.derive_again`).
+
+Nothing of this happens unless somebody wants it: peers with such subscribers ask all others, who remember
 that for some seconds.  One message from each to each of them per cut; cuts are a second apart, and with more than 64
 peers so much rarer that a peer tells 64 others a second.
 
@@ -60,15 +63,23 @@ _WATCH_SECONDS: Final = 5.0
 _CUTS_MAX: Final = 4
 """Cuts of which marks are gathered at a time."""
 _NEVER: Final = (1 << 64) - 1
+_OLDEST: Final = 1
+"""The low mark of a peer that is steady, and has something to derive again, however old."""
 
 
 class LowMarks:
     """What a peer tells others of what it has under way, and what it concludes from what it is told."""
 
-    def __init__(self, exchange: Exchange, steady: Callable[[], bool], learned: Callable[[int], None]):
-        """``steady``: whether nothing can be missing here that a copy has.  ``learned`` is told low marks."""
+    def __init__(
+        self, exchange: Exchange, steady: Callable[[], bool], owes: Callable[[], bool], learned: Callable[[int], None]
+    ):
+        """``steady``: whether nothing can be missing here that a copy has.  ``learned`` is told low marks.
+
+        ``owes``: whether this peer waits for all to be steady to derive old answers again; the low mark is 0 then.
+        """
         self._exchange = exchange
         self._steady = steady
+        self._owes = owes
         self._learned = learned
         self._watchers: dict[int, tuple[Contact, float]] = {}
         self._asked_at: float | None = None
@@ -120,6 +131,8 @@ class LowMarks:
             view = exchange.view
             if not view or exchange.parked or exchange.short_of_peers or not self._steady():
                 low = 0
+            elif self._owes():
+                low = _OLDEST
             self._watchers = {key: each for key, each in self._watchers.items() if each[1] > now}
             for contact, _ in self._watchers.values():
                 exchange.send(contact, LowMark(self._cut, low, view))
@@ -161,7 +174,7 @@ class LowMarks:
             self._told = {cut: each for cut, each in self._told.items() if cut > message.cut}
             low = min(message.cut * _CUT, *told.values())
             if low:
-                self._learned(hlc.floor(low) - 1)
+                self._learned(max(0, hlc.floor(low) - 1))
 
     def view_changed(self) -> None:
         """Forget marks of another view."""

@@ -199,8 +199,7 @@ class Opening:
 
     def _make_live(self, group: Group, opened: list[Subscription], refresh: int) -> None:
         """Make subscriptions safe, let their query wait at its owners, and tell the subscribers."""
-        exchange, plan = self._exchange, group.plan
-        assert plan is not None
+        exchange = self._exchange
         if exchange.short_of_peers:
             exchange.wait_for_peers(partial(self._make_live, group, opened, refresh))
             return
@@ -212,13 +211,27 @@ class Opening:
         token = exchange.token(live, sparing=True)
         for subscription in opened:
             self._records.tell_subscription(subscription, (token,))
+        self._let_wait(group, refresh, (token,))
+        exchange.release((token,))
+
+    def derive_again(self, subscription: Subscription) -> None:
+        """Have all answers derived again that count for a subscription: some went to others of its group alone.
+
+        While its home was with peers that did not know of it, say since their copies were lost or cut off.
+        """
+        if subscription.group.plan is not None:
+            self._let_wait(subscription.group, subscription.since, ())
+
+    def _let_wait(self, group: Group, refresh: int, tokens: tuple[int, ...]) -> None:
+        """Let a query wait with all who keep the keys of its first pattern, in CQC of all its patterns."""
+        plan = group.plan
+        assert plan is not None
         groups = self._columns_of(group)
         last = len(plan.steps) if plan.algorithm is Algorithm.CQC else 1
         for step in range(last):
             message = IndexQuery(plan, step, groups, refresh)
             for key in self.install_keys(plan, step, group):
-                self._by_key.to_all(key, message, (token,))
-        exchange.release((token,))
+                self._by_key.to_all(key, message, tokens)
 
     def _columns_of(self, group: Group) -> Groups:
         make = self._columns.column

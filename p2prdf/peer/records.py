@@ -45,26 +45,40 @@ class Records:
     """Records, taken in from other replicas and told to them.
 
     ``kept`` is called with a subscription whose record was news, ``changed`` with one that has answers to hand out,
-    ``learned`` with each name of which something came, and ``orphan`` with a subscription whose group has ended.
+    ``learned`` with each name of which something came, ``orphan`` with a subscription whose group has ended, and
+    ``late`` with one of which nobody here knew when answers came that count for it as well.
     """
 
     def __init__(
         self, exchange: Exchange, by_key: ByKey, home: Home, *, kept: Callable[[Subscription], None],
         changed: Callable[[Subscription], None], learned: Callable[[int, bool], None],
-        orphan: Callable[[Subscription], None],
+        orphan: Callable[[Subscription], None], late: Callable[[Subscription], None],
     ):  # fmt: skip
         self._exchange = exchange
         self._by_key = by_key
         self._home = home
-        self._kept, self._changed, self._learned, self._orphan = kept, changed, learned, orphan
+        self._kept, self._changed, self._learned, self._orphan, self._late = kept, changed, learned, orphan, late
         self._columns = exchange.columns
 
     # --- telling ---------------------------------------------------------------------------------
 
     def tell(self, key: int, message: Message, tokens: tuple[int, ...] = ()) -> None:
-        """Keep a message, and tell it to the other replicas of a key."""
+        """Keep a message, and tell it to the other replicas of a key, when there are as many as copies are needed."""
         self._exchange.persist(message)
-        self._send(key, message, tokens)
+        self._send_when_enough(key, message, tokens)
+
+    def _send_when_enough(self, key: int, message: Message, tokens: tuple[int, ...]) -> None:
+        exchange = self._exchange
+        if not (exchange.replicated and exchange.short_of_peers and tokens):
+            self._send(key, message, tokens)
+            return
+        exchange.hold(tokens)
+
+        def again() -> None:
+            self._send_when_enough(key, message, tokens)
+            exchange.release(tokens)
+
+        exchange.wait_for_peers(again)
 
     def _send(self, key: int, message: Message, tokens: tuple[int, ...]) -> None:
         for fellow in self._exchange.fellows(key) if self._exchange.replicated else ():
@@ -109,14 +123,16 @@ class Records:
         """Tell those who are replicas now what was on its way to one that is gone; False if it is none of these."""
         if not isinstance(message, _TOLD):
             return False
+        send = self._send_when_enough if isinstance(message, KeepSubscription | EndSubscription) else self._send
         for key in _keys_of(message):
-            self._send(key, message, tokens)
+            send(key, message, tokens)
         return True
 
     # --- taking in -------------------------------------------------------------------------------
 
     def take_subscription(self, sender: Contact, record: KeepSubscription) -> None:
         """Take in a record."""
+        late = self._home.comes_late(record)
         subscription, news = self._home.keep(record, self._exchange.now)
         if subscription is None:
             if sender.key != self._exchange.own.key:
@@ -126,6 +142,8 @@ class Records:
         if news:
             self._exchange.persist(record)
             self._kept(subscription)
+            if late:
+                self._late(subscription)
         self._learned(record.group, False)
         self._learned(record.subscription, True)
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from p2prdf import keys
-from p2prdf.continuous.home import Subscription
+from p2prdf.continuous.home import Home, Subscription
 from p2prdf.overlay.outbox import Transfer
 from p2prdf.peer import Peer
 from p2prdf.peer.arrivals import Arrivals
@@ -25,6 +25,7 @@ from p2prdf.peer.delivery import Delivery
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
 from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.host import Host
 from p2prdf.peer.low_mark import LowMarks
 from p2prdf.peer.opening import Opening
 from p2prdf.peer.repair import Repair
@@ -265,6 +266,16 @@ def _leave_at_once(self: Repair, request: int) -> None:
         done()
 
 
+def _known_late() -> list[Change]:
+    """Answers recorded for a group count for those of its subscriptions alone that are known by then."""
+    return [(Home, "comes_late", lambda *_: False)]
+
+
+def _one_keeper_of_queries() -> list[Change]:
+    """A query that was on its way to a lost peer goes to its owner alone, and counts as a copy."""
+    return [(Host, "to_all", property(lambda self: self.to_owner, lambda *_: None))]
+
+
 def _without_origin() -> list[Change]:
     """Repair gives parts of unfinished publications without a word of where they were published."""
 
@@ -342,6 +353,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("narrow-forever", "what was left out for a subscription heard of late is joined", _narrow_forever),
         Mutant("first-subscription-only", "early answers go to all subscriptions of a group", _first_subscription_only),
         Mutant("one-round-of-leaving", "what a leaving peer acknowledged is with others", _one_round_of_leaving),
+        Mutant("known-late", "what came before a subscription was known is derived again for it", _known_late),
+        Mutant("one-keeper-of-queries", "a query under way to a lost peer goes to all keepers", _one_keeper_of_queries),
         Mutant("without-origin", "repair says where unfinished publications were published", _without_origin),
         Mutant("lost-together", "as many peers as keep a key, lost at once, are waited for", _lost_together),
         Mutant("marks-without-outbox", "what is under way holds low marks back", _marks_without_outbox),

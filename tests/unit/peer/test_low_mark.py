@@ -50,8 +50,8 @@ class Marks:
 
     def __init__(self):
         self.exchange = Exchange(OWN, PeerConfig(roles="all"), ARRAYS)
-        self.steady, self.learned = True, []
-        self.marks = LowMarks(self.exchange, lambda: self.steady, self.learned.append)
+        self.steady, self.owes, self.learned = True, False, []
+        self.marks = LowMarks(self.exchange, lambda: self.steady, lambda: self.owes, self.learned.append)
         self.exchange.seen(OTHER)
         self.exchange.owners_found(OwnersFound(0, (OWN, OTHER), complete=True))
         self.at(START)
@@ -182,6 +182,7 @@ def test_who_does_not_ask_again_is_not_told_any_more(watched):
 
 @pytest.mark.parametrize("why", ["steady", "parked", "short", "view"])
 def test_whoever_may_lack_something_says_that_nothing_is_known(watched, why):
+    watched.owes = True
     match why:
         case "steady":
             watched.steady = False
@@ -213,6 +214,18 @@ def test_the_least_of_all_counts_once_all_have_told(wanting):
     wanting.marks.wake()
     wanting.tell((1 << 64) - 1, CUT + 2)
     assert wanting.learned[2:] == [hlc.from_seconds(CUT + 2.0) - 1]  # what comes now is stamped later
+
+
+def test_whoever_owes_old_answers_hears_when_all_are_steady_and_others_no_mark(wanting):
+    wanting.owes = True
+    wanting.at(CUT)
+    wanting.marks.wake()
+    wanting.tell(hlc.from_seconds(950.0))
+    assert wanting.learned == [0]
+    wanting.at(CUT + 1)
+    wanting.marks.wake()
+    wanting.tell(0, CUT + 1)  # not all are
+    assert wanting.learned == [0]
 
 
 def test_marks_of_other_views_and_of_nobody_do_not_count(wanting):
