@@ -1,0 +1,100 @@
+"""A subscription that was told to be live is known to enough peers, and misses nothing that they did not know of."""
+
+from __future__ import annotations
+
+import pytest
+
+from p2prdf import keys
+from p2prdf.continuous.home import home_key
+from p2prdf.peer import PeerConfig
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.sim.failures.clients import Publisher, SubscriberClient
+from p2prdf.sim.failures.links import around
+from p2prdf.sim.failures.options import Failures
+from p2prdf.sim.failures.subscriber import ResumingSubscriber
+from p2prdf.sim.failures.world import FailingWorld
+from p2prdf.sim.world import Node, WorldOptions
+
+PEERS = 3
+
+
+@pytest.fixture
+def world() -> FailingWorld:
+    """Return three peers at rest, all of which keep everything; two copies are needed."""
+    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    world = FailingWorld(WorldOptions(peers=PEERS, seed=1, config=config), Failures(publisher_crash_probability=0.0))
+    world.run_for(8.0)
+    return world
+
+
+def query_with_home_at(world: FailingWorld, node: Node) -> ConjunctiveQuery:
+    """Return a query whose home has a peer as its primary, and that waits there for its one pattern, too."""
+    for number in range(1000):
+        query = ConjunctiveQuery(((0, ~0, 1),), (f"<urn:p{number}>",), (0, 1), ("s", "o"))
+        role = keys.role_key(keys.P, 0, keys.term_hash(query.constants[0]), 0)
+        home = home_key(query, Algorithm.CSBV, per_event=False)
+        if all(world.ring.closest(key, 1) == (node.peer.contact,) for key in (role, home)):
+            return query
+    raise AssertionError("no such query")
+
+
+def subscriber(world: FailingWorld, name: str, query: ConjunctiveQuery, node: Node) -> SubscriberClient:
+    """Return a client that speaks to one peer alone."""
+    record = ResumingSubscriber(name, query, Algorithm.CSBV, per_event=False, lease_seconds=86_400.0)
+    client = SubscriberClient(world, record, world._generator(name))
+    client._elsewhere = lambda: node if world.alive(node) else None  # type: ignore[method-assign]
+    client.connect()
+    return client
+
+
+def test_a_query_is_not_live_while_one_peer_alone_keeps_it(world: FailingWorld):
+    """What was under way to the other when that was lost is no copy."""
+    a, b, c = world.nodes
+    world.crash(b)
+    world.run_for(5.0)
+    query = query_with_home_at(world, a)
+    world.cut(around(c.index, range(PEERS)), noticed=False, why="so that nothing arrives")
+    client = subscriber(world, "subscriber", query, a)
+    world.run_for(0.3)
+    world.crash(c)
+    world.run_for(6.0)
+    assert world.views.true()
+    assert client.record.subscription is None
+    world.mend(around(c.index, range(PEERS)), noticed=False)
+    world.restart(b)
+    world.run_for(10.0)
+    assert client.record.subscription is not None
+    b_home = b.peer._host.home
+    assert client.record.subscription in b_home.subscriptions
+
+
+def test_what_was_told_to_others_alone_comes_later(world: FailingWorld):
+    """Two of three know one of two subscriptions of a query: one was away, the other has lost its disk."""
+    a, b, c = world.nodes
+    query = query_with_home_at(world, a)
+    first = subscriber(world, "first", query, b)
+    world.run_for(3.0)
+    assert first.record.subscription is not None
+    world.crash(b)
+    world.run_for(5.0)
+    second = subscriber(world, "second", query, a)
+    world.run_for(5.0)
+    assert second.record.subscription is not None
+    world.cut(around(a.index, range(PEERS)), noticed=True, why="it is alone")
+    world.crash(c)
+    world.restart(c, disk="lost")
+    world.restart(b)
+    world.run_for(8.0)
+    assert not any(second.record.subscription in node.peer._host.home.subscriptions for node in (b, c))
+    publisher = Publisher(world, "publisher", world._generator("publisher"))
+    publisher._elsewhere = lambda: b  # type: ignore[method-assign]
+    publisher.publish(0.0, [("<urn:a>", query.constants[0], '"1"')])
+    world.run_for(10.0)
+    assert publisher.published[0].stamps
+    assert first.record.rows == [("<urn:a>", '"1"')]
+    assert second.record.rows == []
+    world.mend(around(a.index, range(PEERS)), noticed=True)
+    world.run_for(20.0)
+    assert second.record.rows == [("<urn:a>", '"1"')]
+    assert first.record.rows == [("<urn:a>", '"1"')]
+    assert not first.record.complaints + second.record.complaints
