@@ -27,13 +27,13 @@ def world() -> FailingWorld:
     return world
 
 
-def query_with_home_at(world: FailingWorld, node: Node) -> ConjunctiveQuery:
-    """Return a query whose home has a peer as its primary, and that waits there for its one pattern, too."""
+def query_at(world: FailingWorld, home_at: Node, joined_at: Node) -> ConjunctiveQuery:
+    """Return a query whose home has a peer as its primary, and whose one pattern waits at another."""
     for number in range(1000):
         query = ConjunctiveQuery(((0, ~0, 1),), (f"<urn:p{number}>",), (0, 1), ("s", "o"))
         role = keys.role_key(keys.P, 0, keys.term_hash(query.constants[0]), 0)
         home = home_key(query, Algorithm.CSBV, per_event=False)
-        if all(world.ring.closest(key, 1) == (node.peer.contact,) for key in (role, home)):
+        if [world.ring.closest(key, 1) for key in (home, role)] == [(home_at.peer.contact,), (joined_at.peer.contact,)]:
             return query
     raise AssertionError("no such query")
 
@@ -52,7 +52,7 @@ def test_a_query_is_not_live_while_one_peer_alone_keeps_it(world: FailingWorld):
     a, b, c = world.nodes
     world.crash(b)
     world.run_for(5.0)
-    query = query_with_home_at(world, a)
+    query = query_at(world, a, a)
     world.cut(around(c.index, range(PEERS)), noticed=False, why="so that nothing arrives")
     client = subscriber(world, "subscriber", query, a)
     world.run_for(0.3)
@@ -71,7 +71,7 @@ def test_a_query_is_not_live_while_one_peer_alone_keeps_it(world: FailingWorld):
 def test_what_was_told_to_others_alone_comes_later(world: FailingWorld):
     """Two of three know one of two subscriptions of a query: one was away, the other has lost its disk."""
     a, b, c = world.nodes
-    query = query_with_home_at(world, a)
+    query = query_at(world, a, b)
     first = subscriber(world, "first", query, b)
     world.run_for(3.0)
     assert first.record.subscription is not None
