@@ -143,6 +143,8 @@ class Entry:
         self._roles = roles
         self._columns = exchange.columns
         self._locals: dict[int, _Local] = {}
+        self._wanting: dict[int, None] = {}
+        """Subscriptions here that bookmarks are wanted of, or were."""
         self._orphans: dict[int, list[Deliver]] = {}
         self._pending: dict[int, _Pending] = {}
         self._settled = RecentlySettled()
@@ -267,20 +269,27 @@ class Entry:
     @property
     def wants_bookmarks(self) -> bool:
         """Whether anybody here does."""
-        return any(local.bookmark is not None for local in self._locals.values())
+        while self._wanting:
+            local = self._locals.get(next(iter(self._wanting)))
+            if local is not None and local.bookmark is not None:
+                return True
+            del self._wanting[next(iter(self._wanting))]
+        return False
 
     def want_bookmarks(self, request: WantBookmarks) -> None:
         """Tell bookmarks of a subscription from now on."""
         local = self._locals.get(request.subscription)
         if local is not None and local.bookmark is None:
             local.bookmark = 0
+            self._wanting[local.number] = None
 
     def low_mark(self, upto: int) -> None:
         """All that is born up to a stamp has reached its home: ask homes whether it is handed out."""
         exchange = self._exchange
         at: dict[int, tuple[Contact, list[int]]] = {}
-        for local in self._locals.values():
-            if local.bookmark is not None and local.bookmark < upto:
+        for number in self._wanting:
+            local = self._locals.get(number)
+            if local is not None and local.bookmark is not None and local.bookmark < upto:
                 home = exchange.owner(subscription_home(local.number))
                 if home is not None:
                     at.setdefault(home.key, (home, []))[1].append(local.number)
