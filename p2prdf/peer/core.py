@@ -463,10 +463,8 @@ class Peer:
         for transfer in self._exchange.give_up(contact, left=left):
             message, tokens = transfer.message, transfer.tokens
             if not self._engine.reroute(message, tokens) and not self._host.reroute(message, tokens):
-                # A query waits with all who keep its key: one that counted as a copy may be gone.
-                send = self._host.to_all if isinstance(message, messages.IndexQuery) else self._host.to_owner
                 for key in _keys_of(message, self.dictionary.hashes):
-                    send(key, message, tokens)
+                    self._host.to_owner(key, message, tokens)
             self._exchange.release(transfer.tokens, contact.key)
         self._exchange.retry_parked()
         self._engine.roll_forward.finish(contact.key)

@@ -25,9 +25,9 @@ from p2prdf.peer.delivery import Delivery
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
 from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.host import Host
 from p2prdf.peer.low_mark import LowMarks
 from p2prdf.peer.opening import Opening
+from p2prdf.peer.records import Records
 from p2prdf.peer.repair import Repair
 from p2prdf.peer.roles import Roles
 from p2prdf.peer.roll_forward import RollForward
@@ -271,9 +271,9 @@ def _known_late() -> list[Change]:
     return [(Home, "comes_late", lambda *_: False)]
 
 
-def _one_keeper_of_queries() -> list[Change]:
-    """A query that was on its way to a lost peer goes to its owner alone, and counts as a copy."""
-    return [(Host, "to_all", property(lambda self: self.to_owner, lambda *_: None))]
+def _one_keeper_of_records() -> list[Change]:
+    """A record that was on its way to a lost peer goes to nobody if there is nobody, and counts as a copy."""
+    return [(Records, "_send_when_enough", Records._send)]
 
 
 def _without_origin() -> list[Change]:
@@ -354,7 +354,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("first-subscription-only", "early answers go to all subscriptions of a group", _first_subscription_only),
         Mutant("one-round-of-leaving", "what a leaving peer acknowledged is with others", _one_round_of_leaving),
         Mutant("known-late", "what came before a subscription was known is derived again for it", _known_late),
-        Mutant("one-keeper-of-queries", "a query under way to a lost peer goes to all keepers", _one_keeper_of_queries),
+        Mutant("one-keeper-of-records", "a query is live when enough peers keep its record", _one_keeper_of_records),
         Mutant("without-origin", "repair says where unfinished publications were published", _without_origin),
         Mutant("lost-together", "as many peers as keep a key, lost at once, are waited for", _lost_together),
         Mutant("marks-without-outbox", "what is under way holds low marks back", _marks_without_outbox),
