@@ -107,7 +107,8 @@ class LowMarks:
             self._cut = 0
             return
         exchange = self._exchange
-        stamp = max(exchange.clock, hlc.from_seconds(exchange.now), remote)
+        seconds = exchange.config.drift_max_seconds  # a clock that is wrong decides nothing
+        stamp = hlc.merge(exchange.clock, remote, now=exchange.now, drift_max_seconds=seconds)
         cut = stamp // _CUT
         if not self._cut:  # what the clock passed before nobody looked at
             self._cut = cut

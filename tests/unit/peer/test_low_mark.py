@@ -158,6 +158,13 @@ def test_the_look_is_before_what_is_stamped_later_and_again_at_the_end_of_the_tu
     assert [(each.cut, each.low) for each in watched.sent(LowMark)] == [(CUT + 1, 40)]
 
 
+def test_a_clock_that_is_far_ahead_makes_no_cut(watched):
+    watched.at(START + 0.2, clock=hlc.from_seconds(CUT + 3600.0))
+    watched.marks.wake()
+    assert not watched.sent(LowMark)
+    assert watched.exchange.tick() < hlc.from_seconds(CUT)
+
+
 def test_the_first_cut_is_one_that_is_passed_after_somebody_asked():
     marks = Marks()
     marks.at(START + 0.4)
