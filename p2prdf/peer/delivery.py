@@ -329,7 +329,7 @@ class Delivery:
         self._home.deliver_to(subscription, message.subscriber, message.request, self._exchange.tick())
         opened = opened_message(subscription, message.request)
         token = self._exchange.token(lambda: self._by_key.reply(message.subscriber, opened))
-        self.records.tell_subscription(subscription, (token,))
+        self.records.tell_moved(subscription, (token,))
         self._exchange.release((token,))
         subscription.cut_off = False
         self.begin(subscription)

@@ -85,8 +85,14 @@ class Records:
             self._exchange.send(fellow, message, tokens)
 
     def tell_subscription(self, subscription: Subscription, tokens: tuple[int, ...] = ()) -> None:
-        """Tell a subscription's record."""
+        """Tell the record of a subscription that is new."""
         self.tell(subscription_home(subscription.number), self._home.record_of(subscription), tokens)
+
+    def tell_moved(self, subscription: Subscription, tokens: tuple[int, ...] = ()) -> None:
+        """Tell where a subscription is delivered now, to whom there is: that may be nobody."""
+        record = self._home.record_of(subscription)
+        self._exchange.persist(record)
+        self._send(subscription_home(subscription.number), record, tokens)
 
     def tell_ended(self, subscription: int, group: int, stamp: int, tokens: tuple[int, ...] = ()) -> None:
         """Tell that a subscription is ended, and its group if that is not 0."""
