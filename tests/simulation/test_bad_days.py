@@ -131,7 +131,8 @@ def _subscriber(**values) -> ResumingSubscriber:
 
 
 def _publishing(number: int, at: float, *stamps: int) -> RepeatedPublishing:
-    return RepeatedPublishing(7, number, [("<urn:a>", P, f'"{number}"')], at, stamps=list(stamps))
+    heard_at = [at] * len(stamps)
+    return RepeatedPublishing(7, number, [("<urn:a>", P, f'"{number}"')], at, stamps=list(stamps), heard_at=heard_at)
 
 
 class _Seen:
