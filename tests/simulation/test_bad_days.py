@@ -169,6 +169,7 @@ def test_of_a_repeated_publication_every_stamp_is_possible_and_the_acknowledged_
     assert not check_answers(world, _subscriber(**since), [repeated])
     assert not check_answers(world, _subscriber(**since, rows=[_row(1)], born=[150]), [repeated])
     repeated.stamps.append(150)
+    repeated.heard_at.append(3.0)
     assert check_answers(world, _subscriber(**since), [repeated])[0].kind == "missing"
 
 
