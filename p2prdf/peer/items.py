@@ -121,59 +121,9 @@ class _Parts:
         return found
 
 
-class Rows:
-    """Rows that wait, queries among them."""
+class _Waiting:
+    """What waits: all of it is told anew when something has changed."""
 
-    number = ROWS
-    dense = False
-
-    def __init__(self, tables: Tables, engine: Engine):
-        self._tables, self._engine = tables, engine
-        self._parts = _Parts()
-
-    @property
-    def version(self) -> int:
-        """What changes when anything held does."""
-        return self._tables.waiting_version
-
-    def changes(self) -> Changes:
-        """Return all rows of groups that live; :meth:`messages` is about the places of these."""
-        self._parts = _Parts(self._tables.row_items())
-        return Changes(True, self._parts.items)
-
-    def items(self) -> Items:
-        """Return all rows of groups that live."""
-        return _Parts(self._tables.row_items()).items
-
-    def of_groups(self, groups: Container[int]) -> dict[int, None]:
-        """Return the identities of the items of some groups."""
-        found: dict[int, None] = {}
-        for plan, step, handles, _, identities in self._tables.row_items():
-            for handle, identity in zip(as_list(handles), as_list(identities), strict=True):
-                rows = self._tables.export_rows(plan, step, self._tables.columns.column([handle]))
-                if as_list(self._tables.group_ids(plan, rows.group))[0] in groups:
-                    found[identity] = None
-        return found
-
-    def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
-        """Return rows, as they are forwarded."""
-        return self._messages(self._parts, places)
-
-    def everything(self) -> Iterator[Message]:
-        """Return all rows, as they are forwarded."""
-        parts = _Parts(self._tables.row_items())
-        return self._messages(parts, parts.items.places)
-
-    def _messages(self, parts: _Parts, places: npt.NDArray[np.int64]) -> Iterator[Message]:
-        for plan, step, handles in parts.chosen(places):
-            rows = self._tables.export_rows(plan, step, _handles(self._tables, handles))
-            yield from self._engine.forwards(rows)
-
-
-class Links:
-    """What later links of CQC chains wait for."""
-
-    number = LINKS
     dense = False
 
     def __init__(self, tables: Tables):
@@ -185,14 +135,73 @@ class Links:
         """What changes when anything held does."""
         return self._tables.waiting_version
 
+    def _listed(self) -> Iterator[RowItems | LinkItems]:
+        raise NotImplementedError
+
+    def _messages(self, parts: _Parts, places: npt.NDArray[np.int64]) -> Iterator[Message]:
+        raise NotImplementedError
+
     def changes(self) -> Changes:
-        """Return all links of groups that live; :meth:`messages` is about the places of these."""
-        self._parts = _Parts(self._tables.link_items())
+        """Return everything of groups that live; :meth:`messages` is about the places of that."""
+        self._parts = _Parts(self._listed())
         return Changes(True, self._parts.items)
 
     def items(self) -> Items:
-        """Return all links of groups that live."""
-        return _Parts(self._tables.link_items()).items
+        """Return everything of groups that live."""
+        return _Parts(self._listed()).items
+
+    def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
+        """Return some as messages; ``places`` are those told by :meth:`changes`."""
+        return self._messages(self._parts, places)
+
+    def everything(self) -> Iterator[Message]:
+        """Return everything as messages."""
+        parts = _Parts(self._listed())
+        return self._messages(parts, parts.items.places)
+
+
+class Rows(_Waiting):
+    """Rows that wait, queries among them."""
+
+    number = ROWS
+
+    def __init__(self, tables: Tables, engine: Engine):
+        super().__init__(tables)
+        self._engine = engine
+
+    def _listed(self) -> Iterator[RowItems | LinkItems]:
+        return self._tables.row_items()
+
+    def _messages(self, parts: _Parts, places: npt.NDArray[np.int64]) -> Iterator[Message]:
+        """Return rows, as they are forwarded."""
+        for plan, step, handles in parts.chosen(places):
+            rows = self._tables.export_rows(plan, step, _handles(self._tables, handles))
+            yield from self._engine.forwards(rows)
+
+    def of_groups(self, groups: Container[int]) -> dict[int, None]:
+        """Return the identities of the items of some groups."""
+        found: dict[int, None] = {}
+        for plan, step, handles, _, identities in self._tables.row_items():
+            for handle, identity in zip(as_list(handles), as_list(identities), strict=True):
+                rows = self._tables.export_rows(plan, step, self._tables.columns.column([handle]))
+                if as_list(self._tables.group_ids(plan, rows.group))[0] in groups:
+                    found[identity] = None
+        return found
+
+
+class Links(_Waiting):
+    """What later links of CQC chains wait for."""
+
+    number = LINKS
+
+    def _listed(self) -> Iterator[RowItems | LinkItems]:
+        return self._tables.link_items()
+
+    def _messages(self, parts: _Parts, places: npt.NDArray[np.int64]) -> Iterator[Message]:
+        """Return links, as they are installed."""
+        for plan, step, numbers in parts.chosen(places):
+            groups, _ = self._tables.export_groups(plan, _handles(self._tables, numbers))
+            yield IndexQuery(plan, step, groups)
 
     def of_groups(self, groups: Container[int]) -> dict[int, None]:
         """Return the identities of the items of some groups."""
@@ -201,17 +210,3 @@ class Links:
             ids = as_list(self._tables.group_ids(plan, numbers))
             found.update({each: None for group, each in zip(ids, as_list(identities), strict=True) if group in groups})
         return found
-
-    def messages(self, places: npt.NDArray[np.int64]) -> Iterator[Message]:
-        """Return links, as they are installed."""
-        return self._messages(self._parts, places)
-
-    def everything(self) -> Iterator[Message]:
-        """Return all links, as they are installed."""
-        parts = _Parts(self._tables.link_items())
-        return self._messages(parts, parts.items.places)
-
-    def _messages(self, parts: _Parts, places: npt.NDArray[np.int64]) -> Iterator[Message]:
-        for plan, step, numbers in parts.chosen(places):
-            groups, _ = self._tables.export_groups(plan, _handles(self._tables, numbers))
-            yield IndexQuery(plan, step, groups)
