@@ -153,7 +153,7 @@ def with_bookmarks(day: BadDay, *, slow: bool) -> BadDay:
     failures = replace(day.failures, bookmarks=True)
     if not slow:
         return replace(day, failures=failures)
-    options = replace(day.options, config=replace(day.options.config, answers_window=2))
+    options = replace(day.options, config=replace(day.options.config, answers_window=6))
     return replace(day, options=options, failures=replace(failures, handle_seconds_max=_SLOW_SECONDS))
 
 
