@@ -7,6 +7,7 @@ subscriptions are a kind of their own, kept by the home.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -121,7 +122,7 @@ class _Parts:
         return found
 
 
-class _Waiting:
+class _Waiting(ABC):
     """What waits: all of it is told anew when something has changed."""
 
     dense = False
@@ -135,11 +136,13 @@ class _Waiting:
         """What changes when anything held does."""
         return self._tables.waiting_version
 
+    @abstractmethod
     def _listed(self) -> Iterator[RowItems | LinkItems]:
-        raise NotImplementedError
+        """Yield everything of groups that live, a part at a time."""
 
+    @abstractmethod
     def _messages(self, parts: _Parts, places: npt.NDArray[np.int64]) -> Iterator[Message]:
-        raise NotImplementedError
+        """Return what is at some places of some parts as messages."""
 
     def changes(self) -> Changes:
         """Return everything of groups that live; :meth:`messages` is about the places of that."""
