@@ -178,7 +178,12 @@ class Subscription:
         self._changed.set()
 
     def take_bookmark(self, stamp: int) -> None:
-        """Take in a bookmark; of several with nothing between them the last is enough."""
+        """Take in a bookmark; of several with nothing between them the last is enough.
+
+        Another node may begin with one that is earlier than what was given out: that says nothing new.
+        """
+        if self.bookmark is not None and hlc.seconds(stamp) <= self.bookmark:
+            return
         if self._batches and not len(self._batches[-1]) and not self._batches[-1].lost:
             self._batches.pop()
         nothing: tuple[list[str], ...] = tuple([] for _ in self.names)

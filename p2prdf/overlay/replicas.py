@@ -103,28 +103,24 @@ class ReplicaMap:
         """Return the stretch that each key lies in: all keys of one have the same replicas."""
         return self._finder.find_column(keys)
 
-    def kept(self, number: int) -> _Bools:
-        """Return for each stretch whether a contact keeps it; not to be changed."""
-        return self._holding(number)
-
     def holds(self, keys: U64, number: int) -> _Bools:
         """Return for each key whether a contact is in its replica set."""
-        return self._holding(number).take(self._finder.find_column(keys))
+        return self.kept(number).take(self._finder.find_column(keys))
 
     def shares(self, number: int, other: int) -> bool:
         """Return whether there are keys that two contacts both hold."""
-        return bool((self._holding(number) & self._holding(other)).any())
+        return bool((self.kept(number) & self.kept(other)).any())
 
     def fellows(self, number: int) -> Row:
         """Return the contacts that share keys with another, ascending, without itself."""
         fellows = self._fellows.get(number)
         if fellows is None:
-            found = np.unique(self._table[self._holding(number)])
+            found = np.unique(self._table[self.kept(number)])
             fellows = self._fellows[number] = tuple(each for each in found.tolist() if each not in (-1, number))
         return fellows
 
-    def _holding(self, number: int) -> _Bools:
-        """Return for each stretch whether a contact keeps it."""
+    def kept(self, number: int) -> _Bools:
+        """Return for each stretch whether a contact keeps it; not to be changed."""
         holding = self._held.get(number)
         if holding is None:
             holding = self._held[number] = (self._table == number).any(axis=1)

@@ -222,7 +222,7 @@ class Holdings:
         ``buckets`` is a power of two, or None: as is fit.
         """
         rows, own = self._rows_with(number), self._sums.shape[1]
-        wanted = min(own, BUCKETS_MAX) if buckets is None else buckets
+        wanted = own if buckets is None else buckets
         if wanted <= own:
             sums: U64 = self._sums[rows].sum(axis=0, dtype=np.uint64).reshape(-1, wanted).sum(axis=0, dtype=np.uint64)
             return sums

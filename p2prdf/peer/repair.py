@@ -18,7 +18,7 @@ acknowledged like everything else, and if they come twice it does no harm.
     Want    ->          of these, what is missing here; and what is missing there is sent at once
             <- items, then Given
 
-Nothing is remembered of other peers, so nothing can be wrong about it.  Only peers with equal views of the ring
+Nothing is remembered of what fellows hold, so nothing can be wrong about it.  Only peers with equal views of the ring
 compare, for only they agree on what both should keep; views become equal, so what is asked by another view is answered
 once it is this one's, and asked again.
 
