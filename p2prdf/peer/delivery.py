@@ -335,15 +335,23 @@ class Delivery:
         self.begin(subscription)
 
     def renew(self, sender: Contact, message: RenewSubscriptions) -> None:
-        """Let subscriptions live for another lease."""
-        for number in as_list(message.subscriptions):
-            one = replace(message, subscriptions=self._columns.column([number]))
+        """Let subscriptions live for another lease, if they are delivered to who asks; else say that they are not."""
+        for number, request in zip(as_list(message.subscriptions), as_list(message.requests), strict=True):
+            make = self._columns.column
+            one = replace(message, subscriptions=make([number]), requests=make([request]))
             now, subscription = self._find(sender, one, number)
             if not now:
                 continue
             if subscription is None:
                 self._by_key.reply(message.subscriber, SubscriptionClosed(0, number))
+            elif subscription.opening:
+                continue
+            elif subscription.subscriber.key != message.subscriber.key:
+                self._by_key.reply(message.subscriber, SubscriptionClosed(request, number, elsewhere=True))
             else:
+                if subscription.request != request:  # an attachment that was given up there came after this one
+                    self._home.deliver_to(subscription, message.subscriber, request, self._exchange.tick())
+                    self.records.tell_moved(subscription)
                 self._home.renew(subscription, self._exchange.now)
                 self._resume(subscription)
 

@@ -246,6 +246,11 @@ class Entry:
         local.renew_at = self._exchange.now + local.lease_seconds / 3
         heapq.heappush(self._renewals, (local.renew_at, local.number))
 
+    def _renew(self, local: _Local) -> None:
+        make = self._columns.column
+        message = RenewSubscriptions(self._exchange.own, make([local.number]), make([local.request]))
+        self._host.to_owner(subscription_home(local.number), message)
+
     def subscribe(self, request: Subscribe) -> None:
         """Open a subscription at its home."""
         key = home_key(request.query, request.algorithm, per_event=request.per_event)
@@ -257,6 +262,7 @@ class Entry:
 
     def attach(self, request: Attach) -> None:
         """Take up a subscription again."""
+        self._give_up(request.subscription, "it was attached again")
         self._keep(_Local(request.subscription, request.request, self._exchange.config.request_seconds))
         have = self._columns.adopt(request.have)
         message = AttachSubscription(request.request, request.subscription, self._exchange.own, have)
@@ -264,7 +270,15 @@ class Entry:
 
     def detach(self, request: Detach) -> None:
         """The subscriber left; its lease runs on."""
+        self._give_up(request.subscription, "its subscriber left")
         self._locals.pop(request.subscription, None)
+
+    def _give_up(self, number: int, why: str) -> None:
+        """End attempts to attach a subscription: repeated, they would take it from who attached it since."""
+        for pending in [each for each in self._pending.values() if each.kind is Attach]:
+            if pending.subscription == number:
+                del self._pending[pending.request]
+                self._fail(pending, Failed(Unavailable.code, why))
 
     @property
     def wants_bookmarks(self) -> bool:
@@ -374,22 +388,33 @@ class Entry:
             self._fail(pending, Failed(message.code, message.text))
 
     def _fail(self, pending: _Pending, failed: Failed) -> None:
-        if pending.kind is Attach:  # there is nothing to be delivered here
-            self._locals.pop(pending.subscription, None)
+        local = self._locals.get(pending.subscription)
+        if pending.kind is Attach and local is not None and local.request == pending.request:
+            del self._locals[local.number]  # there is nothing to be delivered here
         self._complete(pending.request, failed)
 
     def closed(self, message: SubscriptionClosed) -> None:
         """A subscription is ended, or delivered elsewhere."""
         local = self._locals.get(message.subscription)
         if message.elsewhere:
-            if local is not None and local.request == message.request:  # else it is back here already
-                self._end(local, Unavailable.code, "it was attached by another client")
+            self._closed_elsewhere(message, local)
             return
         if self._pending.pop(message.request, None) is not None:
             self._locals.pop(message.subscription, None)
             self._complete(message.request, Unsubscribed(message.subscription))
         elif local is not None:
             self._end(local, SubscriptionGone.code, "it was ended, or its lease ran out")
+
+    def _closed_elsewhere(self, message: SubscriptionClosed, local: _Local | None) -> None:
+        why = "it was attached by another client"
+        pending = self._pending.get(message.request)
+        if pending is not None and pending.kind is Attach:  # the home has answered it before, and will again
+            del self._pending[message.request]
+            self._fail(pending, Failed(Unavailable.code, why))
+        elif local is not None and local.request == message.request:
+            self._end(local, Unavailable.code, why)
+        elif local is not None and local.request not in self._pending:  # it is back here; or was it taken since?
+            self._renew(local)
 
     def _end(self, local: _Local, code: str, text: str) -> None:
         del self._locals[local.number]
@@ -449,8 +474,7 @@ class Entry:
             if local is None or due != local.renew_at:
                 continue  # gone, or kept anew since
             self._renew_later(local)
-            message = RenewSubscriptions(self._exchange.own, self._columns.column([number]))
-            self._host.to_owner(subscription_home(number), message)
+            self._renew(local)
         while self._deadlines and self._deadlines[0][0] <= now:
             due, request = heapq.heappop(self._deadlines)
             pending = self._pending.get(request)

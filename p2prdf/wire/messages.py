@@ -531,10 +531,16 @@ class SubscriptionClosed:
 
 @dataclass(frozen=True, slots=True)
 class RenewSubscriptions:
-    """Entry peer to home: the subscribers are still there; keep these for another lease."""
+    """Entry peer to home: the subscribers are still there; keep these for another lease.
+
+    ``requests``: by which each was opened or attached, as the entry peer knows.  If the home delivers one to another
+    peer it says so (SubscriptionClosed): attachments that were repeated may overtake each other, and so may what is
+    told of them.
+    """
 
     subscriber: Contact
     subscriptions: Column = _u64()
+    requests: Column = _u64()
     hops: int = 0
 
 

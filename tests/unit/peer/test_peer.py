@@ -16,6 +16,7 @@ from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.wire.contract import (
     AcknowledgeAnswers,
     Attach,
+    Attached,
     ContactLost,
     ContactSeen,
     Detach,
@@ -32,6 +33,7 @@ from p2prdf.wire.messages import (
     Acknowledge,
     Answers,
     AskLoad,
+    AttachSubscription,
     Contact,
     Deliver,
     GetRates,
@@ -41,6 +43,7 @@ from p2prdf.wire.messages import (
     NotOwner,
     Parcel,
     Rows,
+    SubscriptionClosed,
     SubscriptionOpened,
     TellLoad,
 )
@@ -127,6 +130,56 @@ def test_who_had_a_subscription_before_is_told_that_another_has_it_now(pair):
     assert len(pair.ended) == 2
     pair.publish(LOW, *some(3))
     assert pair.sequences() == [1, 2, 3]
+
+
+def test_who_comes_back_and_is_overtaken_by_an_attempt_it_gave_up_hears_of_it(pair):
+    """Attempts that were given up may arrive later than the last one, and so may what is told of them (seed 373)."""
+    number = pair.subscribe(LOW).subscription
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    entry = HIGH if home is LOW else LOW
+    nothing = pair.columns.column([])
+    if entry is HIGH:
+        pair.submit(LOW, Detach(number))
+    pair.submit(entry, Attach(52, number, nothing))
+    assert isinstance(pair.completed[52], Attached)
+    pair.ended.clear()
+    peer = pair.peers[home.key]
+    for transfer, request, subscriber in ((1, 50, entry), (2, 51, home)):
+        late = Parcel(1 << 40 | transfer, 0, AttachSubscription(request, number, subscriber, nothing))
+        pair._carry_out(peer, peer.receive(late, sender=entry, now=pair.now))
+    assert [(each.subscription, each.code) for each in pair.ended] == [(number, "unavailable")]
+    pair.submit(entry, Attach(53, number, nothing))
+    pair.pass_time(60.0)
+    assert len(pair.ended) == 1
+    pair.publish(LOW, *some(2))
+    assert pair.sequences() == [1, 2]
+
+
+def test_an_attempt_to_attach_ends_with_its_subscriber(pair):
+    """Repeated by the peer, it would take the subscription from whoever has it then."""
+    number = pair.subscribe(LOW).subscription
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    entry, nothing = HIGH if home is LOW else LOW, pair.columns.column([])
+    pair.cut = True
+    pair.submit(entry, Attach(50, number, nothing))
+    pair.submit(entry, Attach(51, number, nothing))
+    assert isinstance(pair.completed[50], Failed)
+    pair.submit(entry, Detach(number))
+    assert isinstance(pair.completed[51], Failed)
+    assert pair.peers[entry.key].status()["subscriptions_here"] == 0
+
+
+def test_an_attempt_that_another_has_overtaken_is_not_repeated(pair):
+    number = pair.subscribe(LOW).subscription
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    entry = HIGH if home is LOW else LOW
+    pair.cut = True
+    pair.submit(entry, Attach(50, number, pair.columns.column([])))
+    peer = pair.peers[entry.key]
+    told = Parcel(1 << 40, 0, SubscriptionClosed(50, number, elsewhere=True))
+    pair._carry_out(peer, peer.receive(told, sender=home, now=pair.now))
+    assert isinstance(pair.completed[50], Failed)
+    assert pair.peers[entry.key].status()["subscriptions_here"] == 0
 
 
 @pytest.mark.parametrize("lease", [3.0, 600.0])
