@@ -272,7 +272,7 @@ class Daemon:
         finished = self._finished()
         log.info(
             "node_drained", complete=finished and left, publications_open=self.driver.peer.publications_open,
-            handed_over=left, seconds=round(time.monotonic() - began, 3),
+            handed_over=self.driver.handed_over, seconds=round(time.monotonic() - began, 3),
         )  # fmt: skip
         await self.driver.journal.settle()
         self.links.flush()

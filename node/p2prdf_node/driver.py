@@ -80,7 +80,7 @@ class Driver:
         self._turn_rows = 0
         self._linger = 0.0
         self._held: list[Connection] = []
-        self.left = False
+        self.left = self.handed_over = False
         """Whether others have what they are to keep when this node is gone (:meth:`leave`)."""
 
     def connect(self, links: Links, clients: Clients, membership: Members, *, disk_failed: Callable[[], None]) -> None:
@@ -199,8 +199,8 @@ class Driver:
                 self._clients.bookmark(effect)
             case contract.Ended():
                 self._clients.ended(effect)
-            case contract.Completed(outcome=contract.Left()):
-                self.left = True
+            case contract.Completed(outcome=contract.Left(handed_over)):
+                self.left, self.handed_over = True, handed_over
             case contract.Completed():
                 self._clients.completed(effect)
             case contract.FindOwner(key):

@@ -491,8 +491,11 @@ class Peer:
 
     def _leave(self, request: contract.Leave) -> None:
         """Give others what they are to keep when this peer is gone."""
-        completed = contract.Completed(request.request, contract.Left())
-        self._repair.leave(lambda: self._exchange.effects.append(completed))
+
+        def left(handed_over: bool) -> None:
+            self._exchange.effects.append(contract.Completed(request.request, contract.Left(handed_over)))
+
+        self._repair.leave(left)
 
     # --- rates -----------------------------------------------------------------------------------
 

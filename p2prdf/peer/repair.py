@@ -179,7 +179,7 @@ class Repair:
         self._strays, self._strays_offered = strays, 0
         self._with_origin = with_origin
         self._compared: dict[int, int] | None = None
-        self._on_left: Callable[[], None] | None = None
+        self._on_left: Callable[[bool], None] | None = None
         self._last_round = False
         self._leaving: set[int] = set()
         """Keys of the peers that are about to be gone."""
@@ -579,8 +579,10 @@ class Repair:
             self._took[to.key] = number
             self._held[kind].told(identities, number)
 
-    def leave(self, done: Callable[[], None]) -> None:
+    def leave(self, done: Callable[[bool], None]) -> None:
         """Give others what they are to keep when this peer is gone, and do not have; then call ``done``.
+
+        That is told whether the others are enough for all that this peer has acknowledged.
 
         That takes two rounds.  What comes during the first is taken in as ever; during the second, which is short,
         nothing is taken in any more (``closing``): what this peer acknowledged is then with others as well.
@@ -653,4 +655,9 @@ class Repair:
                 self._exchange.send(contact, Leaving())
             return
         done, self._on_left = self._on_left, None
-        done()
+        done(self._enough_stay())
+
+    def _enough_stay(self) -> bool:
+        """Return whether those who stay can keep as many copies as are needed."""
+        staying = [each for each in self._others() if each.key not in self._leaving]
+        return self._exchange.replicated and len(staying) >= self._exchange.copies_needed

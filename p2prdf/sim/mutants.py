@@ -263,7 +263,12 @@ def _leave_at_once(self: Repair, request: int) -> None:
     self._offers.pop(request, None)
     if not self._offers and self._on_left is not None:
         done, self._on_left = self._on_left, None
-        done()
+        done(self._enough_stay())
+
+
+def _gone_alone() -> list[Change]:
+    """A peer that leaves has handed over all, however few others there are."""
+    return [(Repair, "_enough_stay", lambda _: True)]
 
 
 def _known_late() -> list[Change]:
@@ -353,6 +358,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("narrow-forever", "what was left out for a subscription heard of late is joined", _narrow_forever),
         Mutant("first-subscription-only", "early answers go to all subscriptions of a group", _first_subscription_only),
         Mutant("one-round-of-leaving", "what a leaving peer acknowledged is with others", _one_round_of_leaving),
+        Mutant("gone-alone", "who leaves knows whether enough others stay", _gone_alone),
         Mutant("known-late", "what came before a subscription was known is derived again for it", _known_late),
         Mutant("one-keeper-of-records", "a query is live when enough peers keep its record", _one_keeper_of_records),
         Mutant("without-origin", "repair says where unfinished publications were published", _without_origin),

@@ -195,7 +195,13 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Everything kept here is kept by others."""
+    """This peer has nothing left to give away.
+
+    ``handed_over``: all it had acknowledged is with enough others.  If not, too few others were there: its disk may be
+    the only place where something is.
+    """
+
+    handed_over: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class _Leaving:
 
     def completed(self, node: Node, _: int, outcome: Outcome) -> None:
         assert isinstance(outcome, contract.Left), outcome
-        self._world.schedule(0.0, self._world.depart, node)
+        self._world.schedule(0.0, self._world.depart, node, outcome.handed_over)
 
     def cut_off(self, _: Node) -> None:
         """A peer that crashed instead comes back and stays."""

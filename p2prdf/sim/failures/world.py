@@ -243,9 +243,12 @@ class FailingWorld(World):
         self.views.changed(node, gone=False)
         return node
 
-    def depart(self, node: Node) -> None:
-        """End the process of a peer that has left for good; its disk goes with it."""
+    def depart(self, node: Node, handed_over: bool) -> None:
+        """End the process of a peer that has left for good; its disk goes with it, if others have what is there."""
         if not self.alive(node):
+            return
+        if not handed_over:
+            self.crash(node, "stop")
             return
         self.happened["leave"] += 1
         self.say(node, "has left")

@@ -22,6 +22,8 @@ from p2prdf.wire.contract import (
     Detach,
     Failed,
     FindOwner,
+    Leave,
+    Left,
     Notify,
     OwnersFound,
     Published,
@@ -167,6 +169,18 @@ def test_an_attempt_to_attach_ends_with_its_subscriber(pair):
     pair.submit(entry, Detach(number))
     assert isinstance(pair.completed[51], Failed)
     assert pair.peers[entry.key].status()["subscriptions_here"] == 0
+
+
+@pytest.mark.parametrize(("copies_min", "enough"), [(1, True), (2, False)])
+def test_who_leaves_says_whether_enough_others_stay(copies_min, enough):
+    """Its disk may be thrown away only if they are: two of two copies must not become one of one."""
+    pair = Pair(replicas=2, copies_min=copies_min)
+    pair.pass_time(1.0)
+    pair.publish(LOW, *some(3))
+    pair.pass_time(5.0)
+    pair.submit(LOW, Leave(70))
+    pair.pass_time(5.0)
+    assert pair.completed[70] == Left(enough)
 
 
 def test_an_attempt_that_another_has_overtaken_is_not_repeated(pair):
