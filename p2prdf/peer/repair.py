@@ -647,8 +647,8 @@ class Repair:
 
     def _offer_closed(self, request: int) -> None:
         self._offers.pop(request, None)
-        if self._offers or self._on_left is None:
-            return
+        if self._offers or self._last_round or self._on_left is None:
+            return  # with a round still to begin, what is answered now was offered in the one before
         if not self.closing:
             self.closing = self._last_round = True
             for contact in self._others() if self._exchange.replicated else ():

@@ -17,6 +17,7 @@ from p2prdf.wire.contract import (
     AcknowledgeAnswers,
     Attach,
     Attached,
+    Completed,
     ContactLost,
     ContactSeen,
     Detach,
@@ -43,11 +44,13 @@ from p2prdf.wire.messages import (
     IndexTriples,
     KeyDepth,
     NotOwner,
+    Offer,
     Parcel,
     Rows,
     SubscriptionClosed,
     SubscriptionOpened,
     TellLoad,
+    Want,
 )
 
 
@@ -181,6 +184,29 @@ def test_who_leaves_says_whether_enough_others_stay(copies_min, enough):
     pair.submit(LOW, Leave(70))
     pair.pass_time(5.0)
     assert pair.completed[70] == Left(enough)
+
+
+def test_who_leaves_offers_all_once_more_whatever_is_still_answered_of_the_first_time(pair):
+    """What it took in meanwhile would be lost with it else (seed 7201)."""
+    pair = Pair(pair.columns, replicas=2, copies_min=1)
+    pair.pass_time(1.0)
+    pair.publish(LOW, *some(3))
+    pair.pass_time(5.0)
+    peer = pair.peers[LOW.key]
+
+    def offers(effects):
+        parcels = [each.parcel.message for each in effects if isinstance(each, Send)]
+        return [each for each in parcels if isinstance(each, Offer) and not each.asked]
+
+    first = offers(peer.submit(Leave(70), now=pair.now))
+    assert first
+    effects = []
+    for transfer, each in enumerate([*first, first[0]], 1):
+        nothing = Parcel(1 << 40 | transfer, 0, Want(each.request, each.kind, False, pair.columns.column([])))
+        effects += peer.receive(nothing, sender=HIGH, now=pair.now)
+    effects += peer.wake(now=pair.now)
+    assert not any(isinstance(each, Completed) for each in effects)
+    assert sorted(each.kind for each in offers(effects)) == sorted(each.kind for each in first)
 
 
 def test_an_attempt_that_another_has_overtaken_is_not_repeated(pair):
