@@ -41,7 +41,8 @@ class Roles:
         self._engine = engine
         self._tables = tables
         self.advertised = exchange.config.fixed_roles
-        self.settled = self.settled_for_good
+        self.settled = exchange.config.roles != "advertised"
+        """Whether others need not be asked which roles are in use."""
         self._settle_at: float | None = None
         self._remembered: deque[TripleBatch] = deque()
         self._remembered_rows = 0
@@ -54,11 +55,6 @@ class Roles:
         if self.settled and not self._exchange.perhaps_cut_off:
             return self.advertised
         return self._exchange.config.cautious_roles | self.advertised
-
-    @property
-    def settled_for_good(self) -> bool:
-        """Whether no role can ever come to matter that does not now."""
-        return self._exchange.config.roles != "advertised"
 
     @property
     def counted(self) -> int:
@@ -112,7 +108,7 @@ class Roles:
 
     def remember(self, batch: TripleBatch) -> None:
         """Take note of triples that are stored here, as they came, or published here and stored nowhere."""
-        if len(batch) and self._exchange.replicated and not self.settled_for_good:
+        if len(batch) and self._exchange.replicated:
             self._remembered.append(batch)
             self._remembered_rows += len(batch)
         while self._remembered_rows > REMEMBERED_ROWS_MAX:

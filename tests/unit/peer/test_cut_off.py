@@ -6,8 +6,8 @@ import pytest
 from peer_pair import HIGH, LOW, Pair
 
 from p2prdf.columns import ARRAYS, LISTS
-from p2prdf.rdf.query import ConjunctiveQuery
-from p2prdf.wire.contract import ContactLost, ContactSeen, Published
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.wire.contract import ContactLost, ContactSeen, Published, Subscribe, Subscribed
 
 JOIN = ConjunctiveQuery(((0, ~0, 1), (1, ~1, 2)), ("<p>", "<q>"), (0, 2), ("s", "o"))
 TRIPLES = (("<a>", "<p>", "<b>"), ("<b>", "<q>", "<c>"))
@@ -54,6 +54,26 @@ def test_what_was_published_before_the_cut_was_noticed_is_not_lost_either(pair: 
     request = pair.publish(HIGH, *TRIPLES)  # as far as HIGH knows, all is well and nobody waits
     pair.pass_time(1.0)
     assert isinstance(pair.completed[request], Published)
+    pair.submit(HIGH, ContactLost(LOW))
+    _mend(pair)
+    assert len(set(pair.identities())) == 1
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+@pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
+def test_events_are_made_up_for_where_all_roles_of_triples_are_in_use(columns, noticed):
+    """Those of publication events are not, until somebody waits for events (seed 8077)."""
+    pair = Pair(columns, replicas=2, copies_min=1, roles="all")
+    pair.pass_time(30.0)
+    _cut(pair, noticed=noticed)
+    pair.submit(LOW, ContactLost(HIGH))
+    pair.requests += 1
+    subscribe = pair.requests
+    pair.submit(LOW, Subscribe(subscribe, JOIN, Algorithm.CSBV, per_event=True, lease_seconds=600.0))
+    pair.pass_time(1.0)
+    assert isinstance(pair.completed[subscribe], Subscribed)
+    pair.publish(HIGH, *TRIPLES)
+    pair.pass_time(1.0)
     pair.submit(HIGH, ContactLost(LOW))
     _mend(pair)
     assert len(set(pair.identities())) == 1
