@@ -344,6 +344,10 @@ class Home:
         self.drop(group)
         return list(group.subscriptions.values())
 
+    def is_orphan(self, subscription: Subscription) -> bool:
+        """Return whether a subscription is left without its group: :meth:`take_end`."""
+        return self._by_identity.get(subscription.group.identity) is not subscription.group
+
     def _forget(self, number: int) -> Subscription | None:
         subscription = self.subscriptions.pop(number, None)
         if subscription is not None:

@@ -101,7 +101,6 @@ class Host:
         )  # fmt: skip
         self.bookmarks = self._delivery.bookmarks
         self.contact_lost, self.contact_back = self._delivery.contact_lost, self._delivery.contact_back
-        self.view_changed = self._delivery.view_changed
         self.reroute = self.records.reroute
 
     def handlers(self) -> dict[type, Callable[[Contact, Any], None]]:
@@ -142,6 +141,12 @@ class Host:
             )
         ]
         self.reply(message.asker, Rates(message.request, message.position, self._columns.column(counts)))
+
+    def view_changed(self) -> None:
+        """Speak for what is this peer's to speak for now, and end what nobody has ended who should have."""
+        self._delivery.view_changed()
+        for subscription in [each for each in self.home.subscriptions.values() if self.home.is_orphan(each)]:
+            self._end_orphan(subscription)
 
     # --- closing ---------------------------------------------------------------------------------
 

@@ -120,6 +120,8 @@ class Records:
             self._by_key.reply(to, EndSubscription(make([pair[0]]), make([pair[1]]), make([stamp])))
             return
         held = self._home.subscriptions.get(name) if subscription else None
+        if held is not None and self._home.is_orphan(held):
+            return  # that its group has ended is told by itself; its record would be answered in the same way
         group = None if subscription else self._home.find(name)
         for each in [held] if held is not None else group.subscriptions.values() if group is not None else ():
             if each.group.plan is not None:

@@ -14,6 +14,7 @@ from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import Node, WorldOptions
+from p2prdf.wire.messages import Parcel
 
 PEERS = 3
 
@@ -98,3 +99,26 @@ def test_what_was_told_to_others_alone_comes_later(world: FailingWorld):
     assert second.record.rows == [("<urn:a>", '"1"')]
     assert first.record.rows == [("<urn:a>", '"1"')]
     assert not first.record.complaints + second.record.complaints
+
+
+def test_a_subscription_without_its_group_is_told_around_by_nobody_and_ends_with_the_next_change(world: FailingWorld):
+    """Its group was ended where it was not known, while nobody spoke for it (seed 8860)."""
+    a, b, c = world.nodes
+    query = query_at(world, a, a)
+    client = subscriber(world, "subscriber", query, b)
+    world.run_for(3.0)
+    number = client.record.subscription
+    assert client.attached
+    assert number is not None
+    homes = [node.peer._host.home for node in world.nodes]
+    group = homes[0].subscriptions[number].group
+    clock = a.peer._exchange.clock
+    for home in homes:
+        assert [each.number for each in home.take_end(group.identity, clock, subscription=False)] == [number]
+    before = world.counts.hops
+    world.send(a, b.contact, Parcel(1, 0, homes[0].record_of(homes[0].subscriptions[number])))
+    world.run_for(5.0)
+    assert world.counts.hops - before < 100
+    world.crash(c)
+    world.run_for(10.0)
+    assert not any(number in home.subscriptions for home in homes[:2])
