@@ -75,6 +75,8 @@ ANSWER_SECONDS: Final = 0.25
 """How long to wait for an answer before asking again, at first: doubled each time, up to 16 times as long."""
 GIVEN_SECONDS: Final = 10.0
 """How long to wait for items that were asked for."""
+OFFER_SECONDS: Final = 5.0
+"""A peer that leaves offers all again when it has heard nothing of its offers for so long."""
 KINDS_AT_ONCE: Final = 2
 """So many kinds are compared at a time, so that answers are not kept waiting by repair."""
 FRESH_ITEMS_PER_SECOND: Final = 100_000
@@ -181,6 +183,8 @@ class Repair:
         self._compared: dict[int, int] | None = None
         self._on_left: Callable[[bool], None] | None = None
         self._last_round = False
+        self._offer_again_at: float | None = None
+        """When to begin a round of leaving anew, for nobody answers."""
         self._leaving: set[int] = set()
         """Keys of the peers that are about to be gone."""
         self.closing = False
@@ -250,8 +254,7 @@ class Repair:
         if self._last_round or self._looking:
             return self._exchange.now
         due = [each.again_at for each in self._open.values()]
-        if self._due is not None:
-            due.append(self._due)
+        due += [at for at in (self._due, self._offer_again_at) if at is not None]
         if not self.in_step and (until := self._exchange.waits_for_peers_until) is not None:
             due.append(until)
         return min(due, default=None)
@@ -259,6 +262,8 @@ class Repair:
     def wake(self) -> None:
         """Do what is due."""
         exchange = self._exchange
+        if self._offer_again_at is not None and exchange.now >= self._offer_again_at:
+            self._last_round = True
         if self._last_round:
             self._last_round = False
             self._offer_all()
@@ -519,6 +524,8 @@ class Repair:
             return
         exchange = self._exchange
         held = self._holdings(message.kind, exchange.replica_map)
+        if self._offer_again_at is not None:
+            self._offer_again_at = exchange.now + OFFER_SECONDS
 
         def done() -> None:
             if not message.asked:
@@ -594,8 +601,13 @@ class Repair:
         self._offer_all()
 
     def _offer_all(self) -> None:
-        """Offer others what is to be theirs; begins anew when the view changes meanwhile."""
+        """Offer others what is to be theirs; begins anew when the view changes meanwhile.
+
+        Or when nothing is answered for some time: who takes this peer for lost for a moment drops what was on its way
+        to it, and this one need not notice.
+        """
         self._offers.clear()
+        self._offer_again_at = self._exchange.now + OFFER_SECONDS
         others = [each for each in self._others() if each.key not in self._leaving] if self._exchange.replicated else []
         if others:
             after = self._exchange.map_of(others)
@@ -646,7 +658,9 @@ class Repair:
         self._exchange.send(to, Offer(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64")))
 
     def _offer_closed(self, request: int) -> None:
-        self._offers.pop(request, None)
+        if request in self._offers:
+            del self._offers[request]
+            self._offer_again_at = self._exchange.now + OFFER_SECONDS
         if self._offers or self._last_round or self._on_left is None:
             return  # with a round still to begin, what is answered now was offered in the one before
         if not self.closing:
@@ -654,7 +668,7 @@ class Repair:
             for contact in self._others() if self._exchange.replicated else ():
                 self._exchange.send(contact, Leaving())
             return
-        done, self._on_left = self._on_left, None
+        done, self._on_left, self._offer_again_at = self._on_left, None, None
         done(self._enough_stay())
 
     def _enough_stay(self) -> bool:

@@ -209,6 +209,23 @@ def test_who_leaves_offers_all_once_more_whatever_is_still_answered_of_the_first
     assert sorted(each.kind for each in offers(effects)) == sorted(each.kind for each in first)
 
 
+def test_who_leaves_offers_again_what_nobody_answers(pair):
+    """The other took it for lost for a moment, and dropped its answer (seed 10616)."""
+    pair = Pair(pair.columns, replicas=2, copies_min=1)
+    pair.pass_time(1.0)
+    pair.publish(LOW, *some(3))
+    pair.pass_time(5.0)
+    pair.cut = True
+    pair.submit(LOW, Leave(70))
+    for contact in (LOW, HIGH):  # what is under way between them is never sent again
+        pair.peers[contact.key]._exchange.outbox.lost(HIGH if contact is LOW else LOW)
+    pair.cut = False
+    pair.pass_time(3.0)
+    assert 70 not in pair.completed
+    pair.pass_time(10.0)
+    assert pair.completed[70] == Left(True)
+
+
 def test_an_attempt_that_another_has_overtaken_is_not_repeated(pair):
     number = pair.subscribe(LOW).subscription
     home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
