@@ -368,9 +368,12 @@ class Peer:
         self._entry.low_mark(upto)
 
     def _nothing_lacks(self) -> bool:
-        """Return whether nothing can be missing here that leads to an answer, and is with others or not joined."""
+        """Return whether nothing can be missing here that leads to an answer, and is with others or not joined.
+
+        Not as long as somebody is missing, who may live in another part of the network and take publications there.
+        """
         engine = self._engine
-        return (
+        return not self._exchange.somebody_missing and (
             self._repair.whole and not engine.rejoining and not engine.hot.unsettled and not len(self._host.unknown)
             and self._roles.settled
         )  # fmt: skip

@@ -10,7 +10,7 @@ import p2prdf
 JOIN = "SELECT ?a ?c WHERE { ?a <urn:%s:p> ?b . ?b <urn:%s:q> ?c }"
 
 
-async def until_bookmark(batches, after, found, seconds=20.0):
+async def until_bookmark(batches, after, found, seconds=45.0):
     """Take batches until a bookmark is later than a time; return it."""
     async with asyncio.timeout(seconds):
         async for batch in batches:
