@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from p2prdf.peer import PeerConfig
+from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.scenario import Verdict, draw_bad_day, run_bad_day, with_bookmarks
+from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.mutants import MUTANTS, _changed
+from p2prdf.sim.world import WorldOptions
 
 SEEDS = range(40, 52)
 
@@ -37,3 +41,18 @@ def test_a_bookmark_told_too_early_is_found(name):
             assert {problem.kind for problem in verdict.problems} == {"bookmark"}, verdict.report()
             return
     pytest.fail("200 seeds and the mutant lives")
+
+
+def test_nothing_is_said_to_have_come_while_somebody_may_be_cut_off():
+    """The other may take publications of which these know nothing (seed 14222)."""
+    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    world = FailingWorld(WorldOptions(peers=4, seed=1, config=config), Failures())
+    world.run_for(8.0)
+    first, *_, last = world.nodes
+    assert first.peer._nothing_lacks()
+    world.crash(last)
+    world.run_for(15.0)
+    assert not first.peer._nothing_lacks()
+    world.run_for(15.0)
+    first.peer._exchange.now = world.now  # nothing has woken it
+    assert first.peer._nothing_lacks()

@@ -91,17 +91,6 @@ def test_of_two_advertisements_the_earlier_counts(pair: Pair):
     assert len(set(pair.identities())) == 1
 
 
-def test_nothing_is_said_to_have_come_while_somebody_may_be_cut_off(pair: Pair):
-    """The other may take publications of which this one knows nothing: no low mark (seed 14222)."""
-    low = pair.peers[LOW.key]
-    assert low._nothing_lacks()
-    _cut(pair)
-    pair.pass_time(15.0)
-    assert not low._nothing_lacks()
-    pair.pass_time(15.0)
-    assert low._nothing_lacks()
-
-
 def test_a_peer_that_said_goodbye_is_not_missed(pair: Pair):
     low = pair.peers[LOW.key]
     assert low.roles == 0
