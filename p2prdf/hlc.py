@@ -7,18 +7,26 @@ counter below.  Stamps order causally related events whatever the clock skew (Ku
 
 from __future__ import annotations
 
-from typing import NewType
+from typing import Final, NewType
 
-__all__ = ["COUNTER_BITS", "Stamp", "floor", "from_seconds", "merge", "seconds", "tick"]
+__all__ = ["COUNTER_BITS", "GONE", "Stamp", "floor", "from_seconds", "merge", "plain", "seconds", "tick"]
 
 Stamp = NewType("Stamp", int)
 
 COUNTER_BITS = 16
 
+GONE: Final = 1 << 63
+"""Added to a stamp, it says that something was removed then.  Stamps of clocks are below it until the year 6429."""
+
 
 def from_seconds(now: float) -> Stamp:
     """Return the first stamp of the millisecond that holds ``now`` (seconds, never below zero)."""
     return Stamp(max(0, int(now * 1000)) << COUNTER_BITS)
+
+
+def plain(time: int) -> int:
+    """Return the stamp in a time that may say that something was removed then."""
+    return time & (GONE - 1)
 
 
 def seconds(stamp: int) -> float:

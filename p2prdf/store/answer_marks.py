@@ -40,6 +40,8 @@ class Mark(enum.IntEnum):
     """Dropped, and the subscriber was told in this epoch."""
     DROPPED = 5
     """Handed out in this epoch, then dropped: lost only if it has to be handed out again."""
+    OVER = 6
+    """Taken back before it was handed out here: it is not handed out any more."""
 
 
 class Marks(Protocol):

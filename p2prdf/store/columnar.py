@@ -36,6 +36,7 @@ from p2prdf import keys
 from p2prdf.columns import Column, as_array
 from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
+from p2prdf.hlc import GONE
 from p2prdf.rdf.query import Plan
 from p2prdf.store.columnar_items import ColumnarItems
 from p2prdf.store.columnar_join import ColumnarJoin
@@ -43,7 +44,7 @@ from p2prdf.store.items import remember
 from p2prdf.store.lanes import Lane, PlanTable, StepRows
 from p2prdf.store.postings import Postings
 from p2prdf.store.tables import NEVER, Derived
-from p2prdf.store.triple_table import TripleTable
+from p2prdf.store.triple_table import TripleTable, later_times
 
 __all__ = ["ColumnarTables"]
 
@@ -54,6 +55,7 @@ U16 = npt.NDArray[np.uint16]
 Bools = npt.NDArray[np.bool_]
 
 _NEVER = np.uint64(NEVER)
+_GONE = np.uint64(GONE)
 _PLAIN = (1 << keys.EVENT_SHIFT) - 1
 _COMPACT_MIN = 4096
 
@@ -75,7 +77,7 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         )  # fmt: skip
         out: list[Derived] = []
         plain = bits & np.uint32(_PLAIN)
-        events = bits >> np.uint32(keys.EVENT_SHIFT)
+        events = np.where(columns[3] < _GONE, bits >> np.uint32(keys.EVENT_SHIFT), np.uint32(0))
         for table, wanted, shift in ((self._triples, plain, 0), (self._events, events, keys.EVENT_SHIFT)):
             chosen = wanted != 0
             count = np.count_nonzero(chosen)
@@ -97,10 +99,32 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         rows = table.insert(s, p, o, event)
         for places in table.rounds(rows):
             if places is None:
-                self._add_distinct(table, rows, time, bits, probed, out)
+                self._add_round(table, rows, time, bits, probed, out)
             else:
                 some = None if probed is None else probed[places]
-                self._add_distinct(table, rows[places], time[places], bits[places], some, out)
+                self._add_round(table, rows[places], time[places], bits[places], some, out)
+
+    def _add_round(
+        self, table: TripleTable, rows: I64, time: U64, bits: U32, probed: U16 | None, out: list[Derived]
+    ) -> None:
+        """Store publications of different triples, and removals."""
+        divided = table.divided(rows, time)
+        if divided is None:
+            self._add_distinct(table, rows, time, bits, probed, out)
+            return
+        whole = ~divided
+        if whole.any():
+            some = None if probed is None else probed[whole]
+            self._add_distinct(table, rows[whole], time[whole], bits[whole], some, out)
+        places = np.flatnonzero(divided)
+        found = [table.resolve(*each) for each in zip(rows[places].tolist(), time[places].tolist(), strict=True)]
+        counts = [len(each) for each in found]
+        if sum(counts):
+            at = np.repeat(places, counts)
+            changed = np.array([row for each in found for row, _ in each], np.int64)
+            times = np.array([stamp for each in found for _, stamp in each], np.uint64)
+            some = None if probed is None else probed[at]
+            self._add_distinct(table, changed, times, bits[at], some, out)
 
     def _add_distinct(
         self, table: TripleTable, rows: I64, time: U64, bits: U32, probed: U16 | None, out: list[Derived]
@@ -109,10 +133,11 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         held = table.roles.values[rows]
         prior = table.time.values[rows]
         fresh = bits.astype(np.uint16) & ~held
-        later = time > prior
-        table.time.values[rows] = np.where(later, time, prior)
+        now = later_times(prior, time)
+        later = now > prior
+        table.time.values[rows] = now
         table.roles.values[rows] = held | fresh
-        changed = later | (fresh != 0)
+        changed = (now != prior) | (fresh != 0)
         table.touched(rows[changed & (held != 0)], anything=bool(changed.any()))
         if probed is not None:
             self._store_only(table, rows, fresh & ~probed)
@@ -123,7 +148,7 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
             if probed is not None:
                 again &= probed
             if again.any():
-                self._each_role(table, rows, again, prior, out)
+                self._each_role(table, rows, again, np.where(now < _GONE, prior, np.uint64(0)), out)
 
     def _each_role(
         self, table: TripleTable, rows: I64, bits: U16, prior: U64 | None, out: list[Derived]
@@ -200,6 +225,7 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         self, step: StepRows, columns: list[npt.NDArray[Any]], probed: Bools | None, refresh: int, out: list[Derived]
     ) -> None:
         group, identity, oldest, born, *bindings = columns
+        step.any_over = step.any_over or bool((oldest == _GONE).any())
         numbers, fresh = step.index.insert(identity)
         count = int(np.count_nonzero(fresh))
         if count == len(fresh):
@@ -261,9 +287,10 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         held = step.oldest.values[numbers]
         later = oldest > held
         since = np.full(len(numbers), refresh or NEVER, np.uint64)
-        counts = later & (step.plan.groups.since_max.values[step.group.values[numbers]] > held)
+        counts = later & ((step.plan.groups.since_max.values[step.group.values[numbers]] > held) | (oldest == _GONE))
         self._skipped |= bool((later & ~counts).any())
         since[counts] = np.minimum(since[counts], held[counts] + np.uint64(1))
+        since[counts & (oldest == _GONE)] = 0
         self._changes += bool(later.any())
         np.maximum.at(step.oldest.values, numbers, oldest)
         np.maximum.at(step.born.values, numbers[later], born[later])

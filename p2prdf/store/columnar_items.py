@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from p2prdf import keys
 from p2prdf.columns import Column, as_array
+from p2prdf.hlc import GONE
 from p2prdf.rdf.query import Plan
 from p2prdf.store.columnar_state import ColumnarState
 from p2prdf.store.items import ITEMS_AT_ONCE, LinkItems, RowItems, Seen, TripleColumns, TripleItems
@@ -50,10 +51,8 @@ class ColumnarItems(ColumnarState):
             rows = some[(table.roles.values[some] >> np.uint16(role) & np.uint16(1)) != 0]
         hashes = self._dictionary.hash_array()
         parts = [hashes[table.terms(rows, position)] for position in range(3)]
-        identities = table.event.values[rows] if per_event else keys.triple_ids(*parts)
-        return TripleItems(
-            rows, self._triple_keys(role, *parts), keys.item_identities(identities, table.time.values[rows])
-        )
+        identities = keys.item_identities(self._identities(table, rows), table.time.values[rows])
+        return TripleItems(rows, self._triple_keys(role, *parts), identities)
 
     def export_triples(self, role: int, per_event: bool, handle: Column) -> TripleColumns:
         """Return triples by handle, with the bit of that role alone."""
@@ -65,16 +64,26 @@ class ColumnarItems(ColumnarState):
         """Return all triples and publication events with a time from ``stamp`` on, with all their roles."""
         kinds = []
         for table, shift in ((self._triples, 0), (self._events, keys.EVENT_SHIFT)):
-            rows = np.flatnonzero(table.time.values >= np.uint64(stamp))
+            last = table.time.values & np.uint64(GONE - 1)
+            begins = table.begins(np.arange(len(table)))
+            rows = np.flatnonzero((last if begins is None else np.maximum(last, begins)) >= np.uint64(stamp))
             roles = table.roles.values[rows].astype(np.uint32) << np.uint32(shift)
             kinds.append(self._exported(rows, roles, per_event=table.per_event))
         return TripleColumns(*(np.concatenate(parts) for parts in zip(*kinds, strict=True)))
 
     def _exported(self, rows: I64, roles: npt.NDArray[Any], *, per_event: bool) -> TripleColumns:
+        """Return triples; of a stay come the removal that it begins after, and what its time is of."""
         table = self._events if per_event else self._triples
+        time, begins = table.time.values[rows], table.begins(rows)
+        if begins is not None and begins.any():
+            later = begins != 0
+            rows, roles = np.concatenate([rows[later], rows]), np.concatenate([roles[later], roles])
+            time = np.concatenate([begins[later] | np.uint64(GONE), time])
+            some = time != 0
+            rows, roles, time = rows[some], roles[some], time[some]
         s, p, o = (table.terms(rows, position) for position in range(3))
         event = table.event.values[rows] if per_event else np.zeros(len(rows), np.uint64)
-        return TripleColumns(s, p, o, table.time.values[rows], event, roles)
+        return TripleColumns(s, p, o, time, event, roles)
 
     def row_items(self) -> Iterator[RowItems]:
         """Yield all rows that wait, of groups that live, a step of a plan (or a part of it) at a time."""

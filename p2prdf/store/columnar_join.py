@@ -10,14 +10,19 @@ import numpy.typing as npt
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS
+from p2prdf.hlc import GONE
 from p2prdf.store.columnar_state import ColumnarState
 from p2prdf.store.compiled import ROW, Source
 from p2prdf.store.lanes import Lane, StepRows
 from p2prdf.store.rejoin import in_pieces, part_max
+from p2prdf.store.stays import LATE
 from p2prdf.store.tables import REJOIN_PAIRS_MAX, Chosen, Derived
-from p2prdf.store.triple_table import TripleTable
 
 __all__ = ["ColumnarJoin"]
+
+_GONE = np.uint64(GONE)
+_PLAIN_TIME = np.uint64(GONE - 1)
+"""What of a time is a stamp."""
 
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
@@ -64,12 +69,17 @@ class ColumnarJoin(ColumnarState):
     def _join(
         self, step: StepRows, rows: I64, triples: I64, prior: U64 | None, refresh: int, out: list[Derived]
     ) -> None:
-        """Extend rows by triples that have the terms of their keys, where the pair counts."""
+        """Extend rows by triples that have the terms of their keys, where the pair counts; it is gone if either is."""
         table, compiled = step.lane.table, step.compiled
         groups = step.plan.groups
         group = step.group.values[rows].astype(np.int64)
         time = table.time.values[triples]
-        good = time >= groups.since_min.values[group]
+        counts_until = time
+        if table.any_over:
+            over = time >= _GONE
+            time = time & _PLAIN_TIME
+            counts_until = np.where(over, time + np.uint64(LATE), time)
+        good = counts_until >= groups.since_min.values[group]
         if prior is not None:
             wanted = groups.since_max.values[group] > prior
             if not wanted.all():
@@ -95,14 +105,22 @@ class ColumnarJoin(ColumnarState):
         self, step: StepRows, rows: I64, triples: I64, group: I64, time: U64, refresh: int
     ) -> Derived:
         """Return the rows that pairs of waiting rows and triples make."""
-        compiled = step.compiled
-        identities = self._identities(step.lane.table, triples)
+        table, compiled = step.lane.table, step.compiled
+        identities = self._identities(table, triples)
+        oldest = step.oldest.values[rows]
+        over = oldest == _GONE if step.any_over else None
+        oldest = np.minimum(oldest, time)
+        if table.any_over:
+            ended = table.time.values[triples] >= _GONE
+            over = ended if over is None else over | ended
+        if over is not None:
+            oldest = np.where(over, _GONE, oldest)
         return Derived(
             step.plan.plan,
             step.number + 1,
             group,
             step.index.keys[rows] + keys.contributions(identities, compiled.step.position),
-            np.minimum(step.oldest.values[rows], time),
+            oldest,
             np.maximum(step.born.values[rows], time),
             tuple(self._joined_terms(step, source, rows, triples) for source in compiled.output),
             refresh,
@@ -124,13 +142,6 @@ class ColumnarJoin(ColumnarState):
         if not columns:
             return np.full(len(rows), passes(number, ()))
         return np.array([passes(number, terms) for terms in zip(*columns, strict=True)], np.bool_)
-
-    def _identities(self, table: TripleTable, triples: I64) -> U64:
-        if table.per_event:
-            events: U64 = table.event.values[triples]
-            return events
-        hashes = self._dictionary.hash_array()
-        return keys.triple_ids(*(hashes[table.terms(triples, position)] for position in range(3)))
 
     # --- again -----------------------------------------------------------------------------------
 

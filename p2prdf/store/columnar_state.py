@@ -208,6 +208,18 @@ class ColumnarState:
             return chosen
         return self._role_keys(role, *parts)
 
+    def _identities(self, table: TripleTable, rows: I64) -> U64:
+        """Return the identities of stays, or of publication events."""
+        if table.per_event:
+            events: U64 = table.event.values[rows]
+            return events
+        hashes = self._dictionary.hash_array()
+        identities = keys.triple_ids(*(hashes[table.terms(rows, position)] for position in range(3)))
+        begins = table.begins(rows)
+        if begins is None or not begins.any():
+            return identities
+        return np.where(begins == 0, identities, keys.item_identities(identities, begins))
+
     @staticmethod
     def _role_keys(role: int, s: U64, p: U64, o: U64) -> U64:
         """Return the ring keys of columns of term hashes."""

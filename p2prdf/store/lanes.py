@@ -39,6 +39,8 @@ class StepRows:
     bindings: list[GrowingColumn] = field(default_factory=list)
     ordinal: GrowingColumn = field(default_factory=lambda: GrowingColumn(np.int64))
     links: set[int] = field(default_factory=set)
+    any_over: bool = False
+    """Whether a row here ever stopped being true."""
 
     def __len__(self) -> int:
         return len(self.group)

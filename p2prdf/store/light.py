@@ -11,12 +11,14 @@ from typing import Any
 
 from p2prdf import keys
 from p2prdf.columns import Column
+from p2prdf.hlc import GONE
 from p2prdf.rdf.query import Plan
 from p2prdf.store.compiled import GROUP, ROW
 from p2prdf.store.items import remember
 from p2prdf.store.light_items import LightItems
 from p2prdf.store.light_state import IDENTITY, PLAIN, ROLES, TERMS, TIME, Row, StepTable, Terms, Triple
 from p2prdf.store.rejoin import in_pieces, part_max
+from p2prdf.store.stays import LATE, later_time
 from p2prdf.store.tables import NEVER, REJOIN_PAIRS_MAX, Chosen, Derived, identity_of_group
 
 __all__ = ["LightTables"]
@@ -58,14 +60,18 @@ class LightTables(LightItems):
         self, terms: tuple[int, int, int], time: int, event: int, bits: int, out: _Output
     ) -> None:
         if bits > PLAIN:
-            self._add_event(terms, time, event, bits, _ALL, out)
+            if time < GONE:
+                self._add_event(terms, time, event, bits, _ALL, out)
             bits &= PLAIN
             if not bits:
                 return
+        if time >= GONE or (self._stays and terms in self._stays):
+            self._add_stays(terms, time, bits, _ALL, out)
+            return
         if terms in self._triples:
             self._add_again(self._triples[terms], time, bits, _ALL, out)
             return
-        triple: Triple = [terms, time, bits, -1]
+        triple: Triple = [terms, time, bits, -1, 0]
         self._triples[terms] = triple
         for lane in self._lanes_by_roles.get(bits) or self._lanes_in(bits):
             key = lane.key_of(terms)
@@ -81,23 +87,37 @@ class LightTables(LightItems):
         self, terms: tuple[int, int, int], time: int, event: int, bits: int, probed: int, out: _Output
     ) -> None:
         """Do as :meth:`_add_triple` for a triple that is joined under ``probed`` roles alone."""
-        if bits > PLAIN:
+        if bits > PLAIN and time < GONE:
             self._add_event(terms, time, event, bits, probed, out)
         if bits & PLAIN:
-            held = self._triples.setdefault(terms, [terms, time, 0, -1])
-            self._add_again(held, time, bits & PLAIN, probed & PLAIN, out)
+            self._add_stays(terms, time, bits & PLAIN, probed & PLAIN, out)
+
+    def _add_stays(self, terms: tuple[int, int, int], time: int, bits: int, probed: int, out: _Output) -> None:
+        """Take in a publication, or a removal, and what it does to the stays of its triple."""
+        if time >= GONE:
+            stays = self._stays.remove(terms, time - GONE, lambda begin: self._stay(terms, begin)[TIME])
+        else:
+            begin = self._stays.of_publication(terms, time)
+            stays = iter(() if begin is None else ((begin, time),))
+        for begin, at in stays:
+            self._add_again(self._stay(terms, begin), at, bits, probed, out)
+
+    def _stay(self, terms: tuple[int, int, int], begin: int) -> Triple:
+        """Return a stay, new ones without a time."""
+        name = (*terms, begin) if begin else terms
+        return self._triples.setdefault(name, [terms, 0, 0, -1, begin])
 
     def _add_again(self, held: Triple, time: int, bits: int, probed: int, out: _Output) -> None:
-        """Store a known triple under roles new to it, and join it again if it was published again."""
+        """Store a known stay under roles new to it, and join it again if it was published again or is over."""
         prior, before = held[TIME], held[ROLES]
-        held[TIME] = max(time, prior)
+        now = held[TIME] = later_time(prior, time)
         held[ROLES] = before | bits
+        self._triple_changes[False] += now != prior
         if bits & ~before:
             self._triple_changes[False] += 1
             self._store(held, bits & ~before, probed, out)
-        if time > prior:
-            self._triple_changes[False] += 1
-            self._join_again(held, prior, before & probed, out)
+        if now > prior and before:
+            self._join_again(held, 0 if now >= GONE else prior, before & probed, out)
 
     def _join_again(self, held: Triple, prior: int, roles: int, out: _Output) -> None:
         """Join under some roles what was published again after ``prior``."""
@@ -111,7 +131,7 @@ class LightTables(LightItems):
     ) -> None:
         held = self._events.get(event)
         if held is None:
-            held = self._events[event] = [terms, time, 0, event]
+            held = self._events[event] = [terms, time, 0, event, 0]
         prior, before = held[TIME], held[ROLES]
         fresh = bits >> keys.EVENT_SHIFT & ~before
         self._triple_changes[True] += fresh != 0 or time > prior
@@ -191,7 +211,9 @@ class LightTables(LightItems):
             since = refresh or NEVER
             if row.oldest > known.oldest:
                 self._changes += 1
-                if row.group.since_max > known.oldest:
+                if row.oldest == GONE:
+                    since = 0
+                elif row.group.since_max > known.oldest:
                     since = min(since, known.oldest + 1)
                 else:
                     self._skipped = True
@@ -232,9 +254,13 @@ class LightTables(LightItems):
     def _join(
         self, table: StepTable, row: Row, triple: Triple, prior: int, refresh: int, out: _Output
     ) -> None:
-        """Extend a row by a triple that has the terms of its key, if the pair counts."""
-        group, time = row.group, triple[TIME]
-        if time < group.since_min:
+        """Extend a row by a triple that has the terms of its key, if the pair counts; it is gone if either is."""
+        group, time, oldest = row.group, triple[TIME], row.oldest
+        if time >= GONE:
+            time, oldest = time - GONE, GONE
+            if time + LATE < group.since_min:
+                return
+        elif time < group.since_min:
             return
         if group.since_max <= prior:
             self._skipped = True
@@ -263,7 +289,7 @@ class LightTables(LightItems):
         derived.append((
             group.number,
             (row.identity + keys.contribution(identity, compiled.step.position)) & NEVER,
-            min(row.oldest, time),
+            oldest if oldest == GONE else min(oldest, time),
             max(row.born, time),
             *[bindings[at] if source == ROW else terms[at] for source, at in compiled.output],
         ))

@@ -7,9 +7,10 @@ from itertools import islice
 
 from p2prdf import keys
 from p2prdf.columns import Column, as_list
+from p2prdf.hlc import GONE
 from p2prdf.rdf.query import Plan
 from p2prdf.store.items import ITEMS_AT_ONCE, LinkItems, RowItems, Seen, TripleColumns, TripleItems
-from p2prdf.store.light_state import ROLES, TERMS, TIME, LightState, Row, StepTable, Triple
+from p2prdf.store.light_state import BEGIN, ROLES, TERMS, TIME, LightState, Row, StepTable, Triple
 from p2prdf.store.tables import NEVER, Derived, identity_of_group
 
 __all__ = ["LightItems"]
@@ -61,14 +62,19 @@ class LightItems(LightState):
             (triple, triple[ROLES] << (keys.EVENT_SHIFT if per_event else 0), per_event)
             for per_event, held in ((False, self._triples), (True, self._events))
             for triple in held.values()
-            if triple[TIME] >= stamp
+            if max(triple[BEGIN], triple[TIME] & ~GONE) >= stamp
         ])  # fmt: skip
 
     def _columns_of(self, triples: list[tuple[Triple, int, bool]]) -> TripleColumns:
-        """Return triples, each with its roles and whether it is an event, as columns."""
+        """Return triples, each with its roles and whether it is an event, as columns.
+
+        Of a stay come the removal that it begins after and the publication, or the removal, that its time is of.
+        """
         rows = [
-            (*triple[TERMS], triple[TIME], self._identity_of(triple) if event else 0, bits)
+            (*triple[TERMS], time, self._identity_of(triple) if event else 0, bits)
             for triple, bits, event in triples
+            for time in (triple[BEGIN] and triple[BEGIN] | GONE, triple[TIME])
+            if time
         ]
         return TripleColumns(*(map(list, zip(*rows, strict=True)) if rows else ([] for _ in range(6))))
 

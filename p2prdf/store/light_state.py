@@ -12,24 +12,25 @@ from p2prdf.columns import LISTS, Column, as_list
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
 from p2prdf.store.compiled import GROUP, CompiledStep, compile_step
+from p2prdf.store.stays import Stays
 from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes
 from p2prdf.wire.messages import Groups
 
 __all__ = [
-    "IDENTITY", "PLAIN", "ROLES", "TERMS", "TIME", "Group", "Lane", "LightState", "PlanTable", "Row", "StepTable",
-    "Terms", "Triple",
+    "BEGIN", "IDENTITY", "PLAIN", "ROLES", "TERMS", "TIME", "Group", "Lane", "LightState", "PlanTable", "Row",
+    "StepTable", "Terms", "Triple",
 ]  # fmt: skip
 
 Terms = tuple[int, ...]
 
 Triple = list[Any]
-"""A stored triple, or one publication event of it: ``[terms, time, roles, identity]``.
+"""A stay of a triple, or one publication event of it: ``[terms, time, roles, identity, begin]``.
 
 A bare list because one is made per triple; the identity of a triple is computed when first needed
-and -1 before.
+and -1 before.  ``begin``: after which removal the stay begins (:mod:`p2prdf.store.stays`), 0 for an event.
 """
 
-TERMS, TIME, ROLES, IDENTITY = range(4)
+TERMS, TIME, ROLES, IDENTITY, BEGIN = range(5)
 
 
 @dataclass(slots=True)
@@ -112,8 +113,10 @@ class LightState:
         self._dictionary = dictionary
         self._compile_filter = compile_filter
         self._plans: dict[int, PlanTable] = {}
-        self._triples: dict[tuple[int, int, int], Triple] = {}
+        self._triples: dict[tuple[int, ...], Triple] = {}
+        """Stays by terms; those that begin after a removal by terms and beginning."""
         self._events: dict[int, Triple] = {}
+        self._stays: Stays[tuple[int, int, int]] = Stays()
         self._lanes: tuple[list[list[Lane]], list[list[Lane]]] = (
             [[Lane(role)] for role in range(8)],
             [[Lane(role)] for role in range(8)],
@@ -266,12 +269,13 @@ class LightState:
         )  # fmt: skip
 
     def _identity_of(self, triple: Triple) -> int:
-        """Return the identity of a triple, computed once, or of a publication event."""
+        """Return the identity of a stay, computed once, or of a publication event."""
         identity: int = triple[IDENTITY]
         if identity < 0:
             hashes = self._dictionary.hashes
             s, p, o = triple[TERMS]
-            identity = triple[IDENTITY] = keys.triple_id(hashes[s], hashes[p], hashes[o])
+            identity = keys.triple_id(hashes[s], hashes[p], hashes[o])
+            triple[IDENTITY] = identity = keys.item_identity(identity, triple[BEGIN]) if triple[BEGIN] else identity
         return identity
 
     def group_ids(self, plan: Plan, group: Column) -> Column:

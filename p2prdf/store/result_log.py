@@ -17,6 +17,15 @@ Handing out is the business of one replica and of one *epoch*.  In an epoch answ
 arrival, numbered from 1, at most a window of them unacknowledged.  :meth:`ResultLog.restart` begins another:
 everything not acknowledged is to be handed out, from 1.
 
+What is taken back
+------------------
+An answer that is no longer true is *withdrawn*, by an entry of its own: with the same contents, the stamp of the
+removal (and ``GONE``) as its time, and an identity that follows from that of the answer.  Each of the two comes once,
+and the later state counts: with its withdrawal an answer that waits is not handed out any more, nor is one that
+comes later.  Whether a subscriber has an answer is not known for certain here, for another replica may have told it.
+So withdrawals are always told, and say whether the answer is known to be acknowledged (``SURE``); if it is not, the
+subscriber knows it or has never had it.
+
 What is dropped
 ---------------
 A log holds at most ``rows_max`` unacknowledged answers and about ``characters_max`` of their text, and drops the
@@ -34,10 +43,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from p2prdf.columns import Column, Columns, as_list
-from p2prdf.store.answer_marks import Mark, Ordinals, make_marks
+import numpy as np
 
-__all__ = ["EARLY_MAX", "Chunk", "ResultLog"]
+from p2prdf import hlc
+from p2prdf.columns import ARRAYS, Column, Columns, as_array, as_list
+from p2prdf.hlc import GONE
+from p2prdf.store.answer_marks import Mark, Ordinals, make_marks
+from p2prdf.wire.messages import SURE, WITHDRAWN
+
+__all__ = ["EARLY_MAX", "Chunk", "ResultLog", "withdrawals"]
 
 EARLY_MAX: Final = 65_536
 """Acknowledgements that a log takes before their answers."""
@@ -82,6 +96,21 @@ class _Stretch:
     born: Column
     bindings: tuple[Column, ...]
     characters: int
+
+
+def withdrawals(columns: Columns, identity: Column) -> Column:
+    """Return the identities of the withdrawals of some answers, or of the answers of some withdrawals."""
+    if columns is ARRAYS:
+        return as_array(identity) ^ np.uint64(WITHDRAWN)
+    return [each ^ WITHDRAWN for each in as_list(identity)]
+
+
+def _places_over(born: Column) -> list[int]:
+    """Return the places of withdrawals."""
+    if isinstance(born, list):
+        return [at for at, each in enumerate(born) if each >= GONE]
+    places: list[int] = np.flatnonzero(born >= np.uint64(GONE)).tolist()
+    return places
 
 
 class ResultLog:
@@ -139,6 +168,21 @@ class ResultLog:
 
     # --- in --------------------------------------------------------------------------------------
 
+    def withdraw(self, identity: Column, born: Column, bindings: tuple[Column, ...], characters: int = 0) -> int:
+        """Take answers back; return the number of those of which that is news.
+
+        ``identity`` is that of the withdrawals, and ``born`` says when (with ``GONE``); else as in :meth:`append`.
+        """
+        fresh = self.append(identity, born, bindings, characters)
+        if fresh:
+            answers = withdrawals(self._columns, identity)
+            marks = self._marks
+            marks.insert(answers, Mark.OVER)
+            self._held -= len(marks.move(marks.find(answers), (Mark.PENDING,), Mark.OVER))
+            marks.move(marks.find(answers), (Mark.LOST,), Mark.OVER)
+            self._tidy()
+        return fresh
+
     def append(self, identity: Column, born: Column, bindings: tuple[Column, ...], characters: int = 0) -> int:
         """Add those answers that are new; return their number.  ``characters``: the text of all, about."""
         first = len(self._marks)
@@ -178,7 +222,7 @@ class ResultLog:
         self._under_way -= len(sent) + len(dropped)
         pending = marks.move(known, (Mark.PENDING,), Mark.DONE)
         self._held -= len(sent) + len(pending)
-        done += sent + dropped + pending + marks.move(known, (Mark.LOST, Mark.TOLD), Mark.DONE)
+        done += sent + dropped + pending + marks.move(known, (Mark.LOST, Mark.TOLD, Mark.OVER), Mark.DONE)
         if self._gaps:
             for each in sent + dropped:
                 done += marks.move(self._gaps.pop(each, []), (Mark.LOST, Mark.TOLD), Mark.DONE)
@@ -201,7 +245,7 @@ class ResultLog:
         Returns whether there were any.
         """
         held = self._held
-        while self._stretches and max(as_list(self._stretches[0].born)) < before:
+        while self._stretches and max(map(hlc.plain, as_list(self._stretches[0].born))) < before:
             self._drop(self._stretches[0], len(self._stretches[0].identity))
             self._shift()
         return self._held < held
@@ -269,6 +313,7 @@ class ResultLog:
             marks.move_all(Mark.SENT, Mark.PENDING)
             marks.move_all(Mark.DROPPED, Mark.LOST)
         marks.move_all(Mark.TOLD, Mark.LOST)
+        self._leave_out_withdrawn()
         self._to_tell = marks.having((Mark.LOST,))
         self._unanchored = []
         self._gaps.clear()
@@ -287,12 +332,35 @@ class ResultLog:
             first = self.sent + lost + 1
             self.sent = first + count - 1
             self._under_way += count
-            yield Chunk(first, lost, part.identity, part.born, part.bindings)
+            yield Chunk(first, lost, part.identity, self._with_certainty(part), part.bindings)
         if self._to_tell and self._under_way < window:
             lost = self._tell_lost()
             self.sent += lost
             nothing = self._columns.column(())
             yield Chunk(self.sent + 1, lost, nothing, nothing, ())
+
+    def _leave_out_withdrawn(self) -> None:
+        """Hand out no answer again whose withdrawal waits."""
+        for stretch in self._stretches:
+            over = _places_over(stretch.born)
+            if over:
+                answers = withdrawals(self._columns, self._columns.take(stretch.identity, over))
+                found = self._marks.find(answers)
+                self._held -= len(self._marks.move(found, (Mark.PENDING,), Mark.OVER))
+                self._marks.move(found, (Mark.LOST,), Mark.OVER)
+        self._tidy()
+
+    def _with_certainty(self, part: _Stretch) -> Column:
+        """Return the times of what is handed out, with ``SURE`` where the answer taken back was acknowledged."""
+        over = _places_over(part.born)
+        if not over:
+            return part.born
+        answers = withdrawals(self._columns, self._columns.take(part.identity, over))
+        times = list(as_list(part.born))
+        for at, ordinal in zip(over, self._marks.find(answers), strict=True):
+            if self._marks.places([ordinal], (Mark.DONE,)):
+                times[at] |= SURE
+        return self._columns.column(times)
 
     def _tell_lost(self) -> int:
         """Count what is lost and not told; it is told with what is handed out next."""

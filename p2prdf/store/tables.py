@@ -18,6 +18,12 @@ above the prior stamp); the results carry the same identities and a later ``olde
 home delivers them to just those subscriptions.  Per event, every publication event is a row of
 its own.  The two kinds live in separate tables, with separate bits in a set of roles.
 
+Removals: a triple whose time is from ``GONE`` on is removed, at the stamp that is the rest of it.  What is held is
+a row per *stay* of a triple (:mod:`p2prdf.store.stays`); one that is over has such a time, and a row that is over has
+``GONE`` as its ``oldest``.  That is later than all stamps, so both are joined again, with everything they meet, and
+what comes of it is over, too: whoever made it while it was true, here or elsewhere, it is taken back.  Publication
+events are not removed.
+
 Inside a peer rows and triples are joined on the *mask*, all constant and bound parts.  In CSBV
 that is the role itself; in CQC the role is one constant part, and one role may serve several
 masks.  A (kind, role, mask) is a *lane*.

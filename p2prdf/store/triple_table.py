@@ -1,4 +1,8 @@
-"""Triples as columns: one table for set semantics, one for publication events."""
+"""Triples as columns: one table for set semantics, one for publication events.
+
+A triple that is removed and published again has several *stays* (:mod:`p2prdf.store.stays`), each a row of its own.
+The first is the one that the index finds; most triples are never removed, and nothing is kept for them.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,20 @@ import numpy.typing as npt
 
 from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
+from p2prdf.hlc import GONE
 from p2prdf.store.items import Seen
+from p2prdf.store.stays import Stays
 
-__all__ = ["TripleTable", "pack"]
+__all__ = ["TripleTable", "later_times", "pack"]
 
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
 
 _SHIFT = np.uint64(32)
+_GONE = np.uint64(GONE)
+_NO_PAIR = np.uint64((1 << 32) - 1)
+"""In the index key of a stay that is not the first of its triple: there are fewer pairs."""
 _TOUCHED_MAX = 65_536
 """So many changes of rows known before are remembered, at least."""
 
@@ -29,8 +38,14 @@ def pack(high: npt.NDArray[Any], low: npt.NDArray[Any]) -> U64:
     return packed
 
 
+def later_times(times: U64, others: U64) -> U64:
+    """Return :func:`p2prdf.store.stays.later_time` of columns."""
+    over = np.minimum(times, others)
+    return np.where(over >= _GONE, over, np.maximum(times, others))
+
+
 class TripleTable:
-    """Triples (or publication events), each once: a row per ordinal of its identity."""
+    """Stays of triples (or publication events), each once: a row per ordinal of its identity."""
 
     def __init__(self, *, per_event: bool):
         self.per_event = per_event
@@ -46,6 +61,14 @@ class TripleTable:
         """Grows whenever a row gets another time or another role."""
         self._touched = GrowingColumn(np.int64)
         self._forgotten = 0
+        self.any_over = False
+        """Whether anything was ever removed."""
+        self._stays: Stays[int] = Stays()
+        self._rows_of_stays: dict[tuple[int, int], int] = {}
+        """By the row of the first stay, and the beginning."""
+        self._begin: GrowingColumn | None = None
+        self._divided: GrowingColumn | None = None
+        """Of first stays, whether the triple was ever removed."""
 
     def __len__(self) -> int:
         return len(self.s)
@@ -53,7 +76,8 @@ class TripleTable:
     @property
     def nbytes(self) -> int:
         """Bytes taken by columns and indexes."""
-        columns = (self.s, self.p, self.o, self.time, self.roles, self.event, self.pair, self._mark)
+        columns = [self.s, self.p, self.o, self.time, self.roles, self.event, self.pair, self._mark]
+        columns += [column for column in (self._begin, self._divided) if column is not None]
         return sum(column.nbytes for column in columns) + self.index.nbytes + self.pairs.nbytes
 
     def pair_keys(self, s: U32, p: U32, o: U32) -> tuple[U64, I64]:
@@ -72,10 +96,69 @@ class TripleTable:
             added.append((self.event, event) if pairs is None else (self.pair, pairs))
             for column, values in added:
                 column.append(values[fresh] if count < len(fresh) else values)
-            self.time.extend(count)
-            self.roles.extend(count)
-            self._mark.extend(count)
+            self._extend(count)
         return rows
+
+    def _extend(self, count: int) -> None:
+        for column in (self.time, self.roles, self._mark, self._begin, self._divided):
+            if column is not None:
+                column.extend(count)
+
+    # --- stays -----------------------------------------------------------------------------------
+
+    def begins(self, rows: I64) -> U64 | None:
+        """Return after which removals rows begin (0: none); None if that is so for all."""
+        return None if self._begin is None else self._begin.values[rows]
+
+    def divided(self, rows: I64, time: U64) -> npt.NDArray[np.bool_] | None:
+        """Return which of some publications, told by first stay and time, are removals or of triples once removed.
+
+        None: no one.
+        """
+        over = time >= _GONE
+        if self._divided is not None:
+            over |= self._divided.values[rows]
+        return over if over.any() else None
+
+    def resolve(self, row: int, time: int) -> list[tuple[int, int]]:
+        """Return the stays that a publication or removal changes or makes, by row, and their times.
+
+        ``row``: that of the first stay of the triple.
+        """
+        self.any_over |= time >= GONE
+        if time < GONE:
+            begin = self._stays.of_publication(row, time)
+            stays = [] if begin is None else [(begin, time)]
+        else:
+            self._divide(row)
+            stays = list(self._stays.remove(row, time - GONE, lambda begin: self._time_of(row, begin)))
+        return [(self._row_of(row, begin), at) for begin, at in stays]
+
+    def _divide(self, row: int) -> None:
+        if self._divided is None or self._begin is None:
+            self._divided, self._begin = GrowingColumn(np.bool_), GrowingColumn(np.uint64)
+            for column in (self._divided, self._begin):
+                column.extend(len(self))
+        self._divided.values[row] = True
+
+    def _time_of(self, row: int, begin: int) -> int:
+        found = self._rows_of_stays.get((row, begin)) if begin else row
+        return 0 if found is None else int(self.time.values[found])
+
+    def _row_of(self, first: int, begin: int) -> int:
+        """Return the row of a stay, a new one (of no role and time 0) if there is none."""
+        if not begin:
+            return first
+        row = self._rows_of_stays.get((first, begin))
+        if row is None:
+            row = self._rows_of_stays[first, begin] = len(self)
+            self.index.insert(pack(np.array([_NO_PAIR]), np.array([row])))
+            for column in (self.s, self.p, self.o, self.pair):
+                column.append(column.values[first : first + 1].copy())
+            self._extend(1)
+            assert self._begin is not None
+            self._begin.values[row] = begin
+        return row
 
     def rounds(self, rows: I64) -> Iterator[I64 | None]:
         """Yield places in the batch such that each round names each row once; None: all at once."""

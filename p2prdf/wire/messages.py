@@ -21,7 +21,7 @@ from p2prdf.columns import Column
 from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 __all__ = [
-    "ACCEPTED", "INDEXED", "LEVELS",
+    "ACCEPTED", "INDEXED", "LEVELS", "SURE", "WITHDRAWN",
     "Acknowledge", "Advertise", "Answers", "AskBookmarks", "AskKnown", "AskLoad", "AskRoles", "AttachSubscription",
     "ClientAcknowledge", "ClientAttach", "ClientBookmark", "ClientEnded", "ClientError", "ClientHello", "ClientMessage",
     "ClientPing", "ClientPong", "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus",
@@ -41,6 +41,11 @@ INDEXED: Final = "indexed"
 ACCEPTED: Final = "accepted"
 LEVELS: Final = (INDEXED, ACCEPTED)
 """When a publication is acknowledged (:class:`ClientPublish`)."""
+
+WITHDRAWN: Final = 1 << 63
+"""An answer that is taken back, and its withdrawal, have identities that differ in this bit."""
+SURE: Final = 1 << 62
+"""In the time of a withdrawal that is handed out: the subscriber has acknowledged the answer."""
 
 
 def _kind(kind: str) -> Any:
@@ -774,7 +779,8 @@ class ClientWelcome:
 class ClientPublish:
     """Publish triples.  Events are numbered by the publisher: the same number again is the same event.
 
-    ``level``: when to answer with ClientPublished, ``indexed`` or ``accepted``.
+    ``level``: when to answer with ClientPublished, ``indexed`` or ``accepted``.  ``removed``: remove them instead.
+    ``after``: the latest stamp that the publisher has heard of; theirs will be after it.
     """
 
     request: int
@@ -784,6 +790,8 @@ class ClientPublish:
     p: Column = _terms()
     o: Column = _terms()
     level: str = INDEXED
+    removed: bool = False
+    after: int = 0
 
     def __len__(self) -> int:
         return len(self.s)

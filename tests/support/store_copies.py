@@ -11,6 +11,7 @@ from store_tables import BOTH_KINDS, brute_force, canonical, new_tables
 
 from p2prdf import keys
 from p2prdf.columns import as_list
+from p2prdf.hlc import GONE
 from p2prdf.rdf.query import Algorithm, make_plan
 from p2prdf.store.backlog import Backlog
 from p2prdf.store.tables import Derived
@@ -22,11 +23,13 @@ slots = st.one_of(st.integers(0, 2), st.integers(0, 2).map(lambda constant: ~con
 patterns = st.lists(st.tuples(slots, slots, slots), min_size=1, max_size=3)
 triples = st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 4))
 steps = st.one_of(
-    st.tuples(st.just("publish"), st.lists(triples, min_size=1, max_size=4)),
+    st.tuples(st.just("publish"), st.lists(triples, min_size=1, max_size=4), st.just(0)),
+    st.tuples(st.sampled_from(("publish", "remove")), st.lists(triples, min_size=1, max_size=4), st.integers(0, 3)),
     st.tuples(st.just("query"), patterns, st.booleans(), st.booleans(), st.sampled_from(list(Algorithm))),
     st.tuples(st.just("subscribe"), st.integers(0, 3)),
 )
 scripts = st.lists(steps, min_size=1, max_size=8)
+"""The last part of publications and removals: by how many steps they come late."""
 
 
 class Copy:
@@ -38,12 +41,13 @@ class Copy:
         self.answers: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = {}
         """By plan and identity: the latest ``oldest``, and the binding."""
 
-    def publish(self, triples, time: int) -> None:
+    def publish(self, triples, time: int, first_event: int) -> None:
+        """Take in publications, or with a time from GONE on removals, their roles perhaps in two messages."""
         first = self.chance.randrange(BOTH_KINDS + 1) & BOTH_KINDS if self.split else BOTH_KINDS
         make = self.tables.columns
         s, p, o = (make.column(list(column), "uint32") for column in zip(*triples, strict=True))
         count = len(triples)
-        events = make.column([keys.event_id(1, time * 100 + at) for at in range(count)])
+        events = make.column([keys.event_id(1, first_event + at) for at in range(count)])
         for roles in (first, BOTH_KINDS & ~first):
             if roles:
                 joined = None
@@ -90,7 +94,7 @@ class Copy:
         return {
             identity: bound
             for (of, identity), (oldest, bound) in self.answers.items()
-            if of == plan.identity and oldest >= since
+            if of == plan.identity and oldest >= since and oldest != GONE
         }
 
 
@@ -112,9 +116,10 @@ def play(script, copies: list[Copy], then: Callable[[], None] = lambda: None, *,
 
 def _record(step, time: int, asked: dict, log: list) -> Callable[[Copy], None]:
     """Note what a step of a script means, and return what it does to a copy."""
-    if step[0] == "publish":
-        log.extend((time, triple) for triple in step[1])
-        return lambda copy: copy.publish(step[1], time)
+    if step[0] in ("publish", "remove"):
+        stamp = max(1, time - step[2]) | (GONE if step[0] == "remove" else 0)
+        log.extend((stamp, triple) for triple in step[1])
+        return lambda copy: copy.publish(step[1], stamp, time * 100)
     if step[0] == "query":
         _, raw, filtered, per_event, algorithm = step
         query = canonical(raw, filtered)

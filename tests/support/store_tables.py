@@ -8,6 +8,7 @@ from itertools import product
 
 from p2prdf import keys
 from p2prdf.columns import as_list
+from p2prdf.hlc import GONE
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, make_plan
 from p2prdf.store.backlog import Backlog
@@ -115,8 +116,12 @@ def canonical(raw, filtered: bool) -> ConjunctiveQuery:
 
 
 def brute_force(query, dictionary, log, since: int, per_event: bool) -> Counter[tuple[int, ...]]:
-    """Return the bag of solutions over a log of (time, triple)."""
-    counted = [triple for time, triple in log if time >= since]
+    """Return the bag of solutions over a log of (time, triple), with GONE in the times of removals."""
+    removed: dict[tuple[int, int, int], int] = {}
+    for time, triple in log:
+        if time >= GONE and not per_event:
+            removed[triple] = max(time - GONE, removed.get(triple, 0))
+    counted = [triple for time, triple in log if since <= time < GONE and time > removed.get(triple, 0)]
     if not per_event:
         counted = list(dict.fromkeys(counted))
     found: Counter[tuple[int, ...]] = Counter()

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from p2prdf.columns import ARRAYS, LISTS, as_list
+from p2prdf.hlc import GONE
 from p2prdf.store.result_log import ResultLog
+from p2prdf.wire.messages import SURE, WITHDRAWN
 
 BOTH = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
 
@@ -24,6 +26,22 @@ class Log(ResultLog):
     def add(self, *values: int, characters: int = 0) -> int:
         column = self.make(values)
         return self.append(column, column, (column,), characters)
+
+    def over(self, *values: int) -> int:
+        """Take answers back, at stamp 7."""
+        names, times = [each ^ WITHDRAWN for each in values], [GONE | 7] * len(values)
+        return self.withdraw(self.make(names), self.make(times), (self.make(values),))
+
+    def told(self) -> list[tuple[str, int]]:
+        """Hand out everything: answers, withdrawals and sure withdrawals, with their numbers."""
+        found = []
+        for chunk in self.take(100, 100):
+            for at, (identity, time) in enumerate(zip(as_list(chunk.identity), as_list(chunk.born), strict=True)):
+                sign = "+" if time < GONE else "sure" if time & SURE else "-"
+                found.append((sign, identity ^ (WITHDRAWN if time >= GONE else 0)))
+                assert time < GONE or time & ~SURE == GONE | 7
+                assert chunk.first + at == self.sent - len(chunk) + at + 1
+        return found
 
     def done(self, *values: int) -> list[int]:
         return as_list(self.acknowledge(self.make(values)))
@@ -312,3 +330,76 @@ def test_the_version_tells_whether_others_should_know_something_else(columns, sc
                 log.expire(number)
         assert (log.version != version) == ([as_list(each) for each in log.state()] != state)
         assert log.version >= version
+
+
+# --- taken back -----------------------------------------------------------------------------------
+
+
+@BOTH
+def test_an_answer_that_waits_is_not_handed_out_once_it_is_taken_back(columns):
+    """Its withdrawal is: another replica may have handed the answer out."""
+    log = Log(columns)
+    log.add(1, 2)
+    assert log.over(1) == 1
+    assert len(log) == 2
+    assert log.told() == [("+", 2), ("-", 1)]
+    assert log.over(1) == 0
+    assert log.add(1) == 0
+    assert log.told() == []
+
+
+@BOTH
+def test_a_withdrawal_before_its_answer_keeps_it_from_being_handed_out(columns):
+    log = Log(columns)
+    assert log.over(5) == 1
+    assert log.add(5, 6) == 1
+    assert log.told() == [("-", 5), ("+", 6)]
+
+
+@BOTH
+def test_a_withdrawal_says_whether_the_answer_is_known_to_be_acknowledged(columns):
+    log = Log(columns)
+    log.add(1, 2)
+    log.told()
+    log.done(1)
+    log.over(1, 2)
+    assert log.told() == [("sure", 1), ("-", 2)]
+    assert as_list(log.acknowledge(log.make([1 ^ WITHDRAWN, 2 ^ WITHDRAWN, 2]))) == [1 ^ WITHDRAWN, 2 ^ WITHDRAWN, 2]
+    assert len(log) == 0
+    log.restart()
+    assert log.told() == []
+
+
+@BOTH
+def test_an_answer_taken_back_by_another_replica_before_it_is_acknowledged_may_still_be(columns):
+    """Whoever told it knows more: then its withdrawal is sure here, too."""
+    log = Log(columns)
+    log.over(3)
+    assert log.done(3) == [3]
+    assert log.told() == [("sure", 3)]
+
+
+@BOTH
+def test_another_epoch_does_not_hand_out_what_was_taken_back_meanwhile(columns):
+    log = Log(columns)
+    log.add(1, 2, 3)
+    log.told()
+    log.over(2)
+    log.told()
+    log.restart()
+    assert log.told() == [("+", 1), ("+", 3), ("-", 2)]
+    assert len(log) == 3
+
+
+@BOTH
+def test_withdrawals_are_dropped_like_answers_when_they_are_too_old(columns):
+    log = Log(columns)
+    log.add(1)
+    log.told()
+    log.done(1)
+    log.over(1)
+    assert not log.expire(7)
+    assert log.expire(8)
+    log.restart()
+    (chunk,) = log.take(10, 10)
+    assert (chunk.lost, len(chunk)) == (1, 0)

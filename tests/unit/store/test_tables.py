@@ -11,7 +11,9 @@ from store_tables import EVERY_ROLE, TERMS, Harness, bindings, brute_force, cano
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, LISTS, as_list
+from p2prdf.hlc import GONE
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, make_plan
+from p2prdf.store.stays import LATE
 from p2prdf.store.tables import Derived, Tables
 
 
@@ -48,6 +50,97 @@ def test_a_triple_older_than_the_subscription_does_not_count_until_it_is_publish
     assert not early
     assert bindings(later) == Counter([(a, c)])
     assert not again
+
+
+def changes(answers) -> list[tuple[int, tuple[int, ...]]]:
+    """Signs and bindings of answers."""
+    return sorted((-1 if row[1] == GONE else 1, row[3:]) for row in answers.elements())
+
+
+def test_answers_are_taken_back_under_the_identities_they_had(kind):
+    """All that a removed triple had led to, also by way of rows that wait, and the stamp of the removal with it."""
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    harness.query(path("<b>", "<b>"), dictionary, since=1)
+    told = harness.triples([(a, b, c), (c, b, a), (c, b, c)], time=2)
+    gone = harness.triples([(a, b, c)], time=GONE | 5)
+    assert changes(gone) == [(-1, (a, c, a)), (-1, (a, c, c)), (-1, (c, a, c))]
+    assert {row[0] for row in gone} <= {row[0] for row in told}
+    assert {row[1:3] for row in gone} == {(GONE, 5)}
+    assert not harness.triples([(a, b, c)], time=GONE | 5)
+    assert not harness.triples([(a, b, c)], time=4), "it was published before it was removed"
+
+
+def test_what_is_published_again_after_its_removal_makes_answers_of_their_own(kind):
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    harness.query(path("<b>"), dictionary, since=1)
+    (first,) = harness.triples([(a, b, c)], time=2)
+    harness.triples([(a, b, c)], time=GONE | 3)
+    (second,) = harness.triples([(a, b, c)], time=4)
+    (gone,) = harness.triples([(a, b, c)], time=GONE | 5)
+    assert first[0] != second[0] == gone[0]
+
+
+def test_a_removal_that_comes_late_takes_back_what_it_should_have(kind):
+    """As if it had come in time: the answer of before is over, that of the later publication is another."""
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    harness.query(path("<b>"), dictionary, since=1)
+    (first,) = harness.triples([(a, b, c)], time=2)
+    assert not harness.triples([(a, b, c)], time=9)
+    late = harness.triples([(a, b, c)], time=GONE | 5)
+    assert changes(late) == [(-1, (a, c)), (1, (a, c))]
+    assert next(row[0] for row in late if row[1] == GONE) == first[0]
+
+
+def test_what_waits_of_a_removed_triple_meets_nothing_any_more(kind):
+    """A partial result that is over takes back what others may have made of it: its answers never come as true."""
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    harness.query(path("<b>", "<c>"), dictionary, since=1)
+    harness.triples([(a, b, c)], time=2)
+    harness.triples([(a, b, c)], time=GONE | 3)
+    assert changes(harness.triples([(c, c, a)], time=4)) == [(-1, (a, c, a))]
+
+
+def test_what_was_removed_before_a_subscription_is_nothing_to_it(kind):
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    harness.triples([(a, b, c)], time=2)
+    harness.triples([(a, b, c)], time=GONE | 3)
+    long_after = 4 + LATE
+    _, at_query = harness.query(path("<b>"), dictionary, since=long_after)
+    assert not at_query
+    assert changes(harness.triples([(a, b, c)], time=long_after)) == [(1, (a, c))]
+
+
+def test_a_publication_that_is_heard_of_before_a_removal_older_than_the_query_is_taken_back_and_counts(kind):
+    """It was taken for what the removal ends; now it is known to have come after."""
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    harness.query(path("<b>"), dictionary, since=6)
+    (first,) = harness.triples([(a, b, c)], time=8)
+    late = harness.triples([(a, b, c)], time=GONE | 5)
+    assert changes(late) == [(-1, (a, c)), (1, (a, c))]
+    assert next(row[0] for row in late if row[1] == GONE) == first[0]
+
+
+def test_publication_events_are_not_removed(kind):
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    harness.query(path("<b>"), dictionary, since=1, per_event=True)
+    bits = EVERY_ROLE | EVERY_ROLE << keys.EVENT_SHIFT
+    assert len(harness.triples([(a, b, c)], time=2, roles=bits)) == 1
+    assert not harness.triples([(a, b, c)], time=GONE | 3, roles=bits, first_event=1)
+    assert len(harness.triples([(a, b, c)], time=4, roles=bits, first_event=2)) == 1
 
 
 def test_per_event_counts_every_publication(kind):

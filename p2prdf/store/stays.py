@@ -1,0 +1,90 @@
+"""Stays of triples: from a publication to a removal.
+
+The problem.  A triple is published, removed, and perhaps published again.  Publications and removals reach the
+peers that hold it in any order, more than once, and not all of them everywhere at first; yet all of them must come to
+the same, and so must everybody that has derived something from it meanwhile.
+
+The idea.  Each removal divides the time of a triple.  What is between two removals is one *stay*, named by the stamp
+of the removal that it begins after (0: none).  A publication belongs to the stay that its stamp lies in, a removal
+ends all stays that began before it.  So what stays there are, and which of them is over, follows from the set
+of removals known, and from nothing else.  Every stay has an identity of its own, so what is derived from one is
+told from what is derived from the next, and is over for good when the stay is: *a stay begins, and ends, once*.
+That is all that joins, copies and homes need to agree on: the later state counts (:mod:`p2prdf.store.tables`).
+
+A removal and a publication with the same stamp: the removal counts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterator
+from typing import Final, Generic, TypeVar
+
+from p2prdf import hlc
+from p2prdf.hlc import GONE
+
+__all__ = ["LATE", "Stays", "later_time"]
+
+K = TypeVar("K", bound=Hashable)
+
+LATE: Final = hlc.from_seconds(600.0)
+"""A removal is not under way for longer.
+
+A stay that was over before a query was left may have led to answers all the same: of a later publication, by somebody
+who had not heard of the removal.  They are taken back if the removal is not older than this; else none of it is looked
+at, or a new query would have to take back answers of everything that was ever removed.
+"""
+
+
+def later_time(time: int, other: int) -> int:
+    """Return which of two times of a stay counts: over before going on, the earlier end, the later publication."""
+    if time >= GONE and other >= GONE:
+        return min(time, other)
+    return max(time, other)
+
+
+class Stays(Generic[K]):
+    """The removals known of some triples; the table keeps a row per stay with its time.
+
+    The time of a stay is the stamp of its latest publication (0: it has none yet), or, once it is over, ``GONE`` and
+    the stamp of the removal that ended it.
+    """
+
+    def __init__(self) -> None:
+        self._removals: dict[K, list[int]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of triples that were ever removed."""
+        return len(self._removals)
+
+    def __contains__(self, triple: K) -> bool:
+        return triple in self._removals
+
+    def of_publication(self, triple: K, stamp: int) -> int | None:
+        """Return the beginning of the stay that a publication belongs to; None if that is over."""
+        removals = self._removals.get(triple)
+        if not removals:
+            return 0
+        at = bisect_left(removals, stamp)
+        if at < len(removals):
+            return None
+        return removals[at - 1]
+
+    def remove(self, triple: K, stamp: int, time_of: Callable[[int], int]) -> Iterator[tuple[int, int]]:
+        """Take note of a removal; yield the stays that it changes or makes: their beginnings and times.
+
+        ``time_of`` returns the time of the stay with some beginning, 0 if there is none.  To be called again for a
+        removal that is known changes nothing, and yields the same stays.
+        """
+        removals = self._removals.setdefault(triple, [])
+        at = bisect_left(removals, stamp)
+        before = removals[at - 1] if at else 0
+        latest = time_of(before)
+        if at == len(removals) or removals[at] != stamp:
+            removals.insert(at, stamp)
+        for begin, end in zip([0, *removals[:at]], removals, strict=False):
+            yield begin, GONE | end
+        if at + 1 < len(removals):
+            yield stamp, GONE | removals[at + 1]
+        else:  # it was published again, and that was heard of first
+            yield stamp, latest if stamp < latest < GONE else 0
