@@ -69,6 +69,9 @@ def publish(
     ack: Annotated[
         Level, typer.Option(help="What counts as done: indexed everywhere, or kept by nodes that will see to it.")
     ] = Level.indexed,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Remove the triples instead; answers made of them are withdrawn.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Publish RDF; done when every node that must index it holds it.
@@ -85,9 +88,10 @@ def publish(
       p2prdf publish airports.nt.gz
       p2prdf publish one.ttl two.nq --peer 127.0.0.1:7401
       zcat dump.nt.gz | p2prdf publish -
+      p2prdf publish --delete outdated.nt
     """
     named = syntax.value if syntax else None
-    settings = _Settings(strict, named, base, state, restart, reconnect, as_json, ack.value)
+    settings = _Settings(strict, named, base, state, restart, reconnect, as_json, ack.value, delete)
     run(_publish_all(files, peer, settings))
 
 
@@ -101,6 +105,7 @@ class _Settings:
     reconnect_seconds: float
     as_json: bool
     ack: str
+    delete: bool
 
 
 async def _publish_all(files: list[str], peer: str, settings: _Settings) -> None:
@@ -155,7 +160,7 @@ class _Publication:
             self._bar.advance(done.triples, self._feeder.position, self._feeder.bad_lines)
 
         try:
-            await self._client.publish(
+            await (self._client.retract if self._settings.delete else self._client.publish)(
                 self._feeder, publisher=entry.publisher, first_event=entry.statements, on_progress=progress,
                 acknowledge=self._settings.ack,
             )
@@ -174,7 +179,7 @@ class _Publication:
 
         if self._source.path is None:
             return Entry(FileIdentity(self._source.name, 0, 0), new_publisher(), 0)
-        self._identity = FileIdentity.of(self._source.path)
+        self._identity = FileIdentity.of(self._source.path, removed=self._settings.delete)
         found = None if self._settings.restart else self._store.find(self._identity)
         if found is not None and found.statements:
             remark(f"{self._source.name}: going on after statement {found.statements:,}")
@@ -205,6 +210,7 @@ class _Publication:
                     "resumed_after": resumed_after,
                     "bad_lines": bad,
                     "seconds": round(seconds, 3),
+                    **({"removed": True} if self._settings.delete else {}),
                 },
                 line=True,
             )
@@ -213,4 +219,5 @@ class _Publication:
         before = f" (after {resumed_after:,} earlier)" if resumed_after else ""
         skipped = f", {bad:,} malformed line{'s' if bad != 1 else ''} skipped" if bad else ""
         timing = f"in {seconds:.1f} s, {rate:,.0f}/s"
-        print(f"{self._source.name}: {self._triples:,} triples published{before} {timing}{skipped}")
+        done = "removed" if self._settings.delete else "published"
+        print(f"{self._source.name}: {self._triples:,} triples {done}{before} {timing}{skipped}")

@@ -38,17 +38,18 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """Tells a file from another and from an edited self."""
+    """Tells a file from another and from an edited self, and whether it is published or removed."""
 
     path: str
     size: int
     modified_ns: int
+    removed: bool = False
 
     @classmethod
-    def of(cls, path: Path) -> FileIdentity:
+    def of(cls, path: Path, *, removed: bool = False) -> FileIdentity:
         """Look at a file."""
         status = path.stat()
-        return cls(str(path.resolve()), status.st_size, status.st_mtime_ns)
+        return cls(str(path.resolve()), status.st_size, status.st_mtime_ns, removed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +68,14 @@ class Entry:
             "modified_ns": self.identity.modified_ns,
             "publisher": f"{self.publisher:016x}",
             "statements": self.statements,
+            **({"removed": True} if self.identity.removed else {}),
         }
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Entry:
         """Read what :meth:`as_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
-        identity = FileIdentity(str(value["path"]), int(value["size"]), int(value["modified_ns"]))
+        removed = value.get("removed", False) is True
+        identity = FileIdentity(str(value["path"]), int(value["size"]), int(value["modified_ns"]), removed)
         return cls(identity, int(value["publisher"], 16), int(value["statements"]))
 
 

@@ -162,6 +162,8 @@ class _SolutionsAlone:
 class JsonLines:
     """One JSON object a line: sequence, identity, born, and bindings as in SPARQL JSON results; or a gap or bookmark.
 
+    A solution that is not true any more has ``"removed": true``, and the time of that as ``born``.
+
     ``stream``: where to; None is standard output, which gets each line at once.
     """
 
@@ -175,6 +177,7 @@ class JsonLines:
                 "sequence": solution.sequence,
                 "identity": f"{solution.identity:016x}",
                 "born": time_text(solution.born),
+                **({"removed": True} if solution.removed else {}),
                 "bindings": {name: binding(term) for name, term in solution.items()},
             },
             line=True,
@@ -193,6 +196,8 @@ class JsonLines:
 class TabSeparated(_SolutionsAlone):
     """SPARQL 1.1 tab-separated values; the header comes first, before there is any solution.
 
+    A solution that is not true any more is a line that begins with a cell ``-``, which no term is.
+
     ``stream``: as in :class:`JsonLines`.  ``header``: whether it is still to be written.
     """
 
@@ -203,8 +208,9 @@ class TabSeparated(_SolutionsAlone):
             self._line(f"?{name}" for name in names)
 
     def solution(self, solution: Solution) -> None:
-        """Write one solution.  Canonical terms hold no raw tab or line feed."""
-        self._line(solution[name] for name in self._names)
+        """Write one solution, after a cell ``-`` if it is removed.  Canonical terms hold no raw tab or line feed."""
+        cells = [solution[name] for name in self._names]
+        self._line(["-", *cells] if solution.removed else cells)
 
     def _line(self, cells: Iterable[str]) -> None:
         print("\t".join(cells), file=self._stream, flush=self._stream is None)
@@ -223,7 +229,7 @@ class TerminalColumns(_SolutionsAlone):
     def solution(self, solution: Solution) -> None:
         """Write one solution."""
         terms = [printable(short_term(solution[name], self._prefixes)) for name in self._names]
-        self._line(str(solution.sequence), terms)
+        self._line(("-" if solution.removed else "") + str(solution.sequence), terms)
 
     def _line(self, number: str, cells: Sequence[str], style: str = "") -> None:
         text = "  ".join(fit(cell, self._width).ljust(self._width) for cell in cells)

@@ -190,7 +190,9 @@ class ClientSession:
         self._clients.counts["triples"] += len(m)
         self._clients.ask(
             Pending(self, m.request, "publish"),
-            lambda number: contract.Publish(number, m.publisher, m.first_event, m.s, m.p, m.o, m.level),
+            lambda number: contract.Publish(
+                number, m.publisher, m.first_event, m.s, m.p, m.o, m.level, m.removed, m.after
+            ),
         )
         return len(m)
 

@@ -154,6 +154,35 @@ class Client:
         What the node had not acknowledged when it went away is sent again to the next one, under the same numbers.
         Raises DataRefused, Busy, Unavailable.  One publication at a time: concurrent calls queue up.
         """
+        return await self._publish(
+            triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, removed=False
+        )
+
+    async def retract(
+        self,
+        triples: Source,
+        *,
+        publisher: int | None = None,
+        first_event: int = 0,
+        batch_triples: int = 1000,
+        acknowledge: str = messages.INDEXED,
+        busy_seconds: float = 60.0,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> int:
+        """Remove triples; return their number when all removals are acknowledged.
+
+        What was published before is not true any more: answers made of it are withdrawn
+        (:attr:`p2prdf.client.Solution.removed`).  What is published later counts as ever.  A triple that nobody has
+        published may be removed, too.  Arguments and errors are those of :meth:`publish`.
+        """
+        return await self._publish(
+            triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, removed=True
+        )
+
+    async def _publish(
+        self, triples: Source, publisher: int | None, first_event: int, batch_triples: int, acknowledge: str,
+        busy_seconds: float, on_progress: Callable[[Progress], None] | None, *, removed: bool,
+    ) -> int:  # fmt: skip
         if batch_triples < 1 or first_event < 0:
             raise LocalProtocolError("batch_triples must be positive, first_event must not be negative")
         if acknowledge not in messages.LEVELS:
@@ -166,6 +195,7 @@ class Client:
                 busy_seconds=busy_seconds,
                 on_progress=on_progress,
                 level=acknowledge,
+                removed=removed,
             )
             return await work.run(triples, batch_triples)
 

@@ -20,6 +20,10 @@ not acknowledged to anybody: were this process killed now, its successor would k
 Sequence numbers count what is given out (and what is lost), from 1, over the whole life of the subscription;
 they are the client's own, for the numbers of the home begin anew with each of its epochs.
 
+An answer that is taken back has a *withdrawal*, of an identity that follows from its own.  If the answer was
+given out, so is the withdrawal.  If not, neither ever is: the home cannot know, for it has many copies, but here
+it is known, unless the answer was settled, and then the home does know (``SURE``).
+
 Settled answers come again only if a home was believed dead when it was settled, and was not.  The last
 ``SETTLED_MAX`` are remembered against that too.
 """
@@ -27,7 +31,11 @@ Settled answers come again only if a home was believed dead when it was settled,
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Container
 from typing import Final
+
+from p2prdf.hlc import GONE
+from p2prdf.wire.messages import SURE, WITHDRAWN
 
 __all__ = ["SETTLED_MAX", "Ledger"]
 
@@ -57,25 +65,47 @@ class Ledger:
         """Sequence number of the last answer that came in."""
         return self._taken
 
-    def take(self, identities: list[int], lost: int) -> tuple[int, list[int], list[int]]:
-        """Take in answers that came; ``lost`` are missing right before the first.
+    def take(self, identities: list[int], times: list[int], lost: int) -> tuple[int, list[int], list[int]]:
+        """Take in answers and withdrawals that came, told by their times; ``lost`` are missing right before the first.
+
+        A withdrawal of what the application has not been given, and never will be, is not new: it is dealt with.
 
         Returns the sequence number of the first that is new, the places of those that are new, and the identities
         of those that came again although they are acknowledged.
         """
         unsettled, settled = self._unsettled, self._settled
-        places = [at for at, each in enumerate(identities) if each not in unsettled and each not in settled]
+        never_had: list[int] = []
+        if times and max(times) >= GONE:
+            places = self._places_new(identities, times, never_had)
+        else:
+            places = [at for at, each in enumerate(identities) if each not in unsettled and each not in settled]
         fresh, again = identities, []
         if len(places) < len(identities):
             fresh = [identities[place] for place in places]
             again = [each for each in identities if unsettled.get(each, 0) <= self.acknowledged]
             again = [each for each in again if each in unsettled or each in settled]
+            again += never_had
         first = self._taken + lost + 1
         unsettled.update(zip(fresh, range(first, first + len(fresh)), strict=True))
         if fresh:
             self._open.append((first, fresh))
         self._taken += lost + len(fresh)
         return first, places, again
+
+    def _places_new(self, identities: list[int], times: list[int], never_had: list[int]) -> list[int]:
+        """Return the places of what is new; add to ``never_had`` the answers withdrawn without having been here."""
+        known: tuple[Container[int], ...] = (self._unsettled, self._settled)
+        places: dict[int, int] = {}
+        for at, (identity, time) in enumerate(zip(identities, times, strict=True)):
+            if identity in places or any(identity in each for each in known):
+                continue
+            answer = identity ^ WITHDRAWN
+            if time < GONE or time & SURE or answer in places or any(answer in each for each in known):
+                places[identity] = at
+            else:
+                self._unsettled[identity] = self._unsettled[answer] = 0
+                never_had.append(answer)
+        return list(places.values())
 
     def give(self, upto: int, lost: int) -> None:
         """Note that everything up to a sequence number is given out, ``lost`` more among it than were."""

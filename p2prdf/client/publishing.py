@@ -78,13 +78,16 @@ class Publisher:
         busy_seconds: float,
         on_progress: Callable[[Progress], None] | None,
         level: str = INDEXED,
+        removed: bool = False,
     ):
+        """``removed``: remove the triples instead."""
         self._sessions = sessions
         self._publisher = publisher
         self._next_event = first_event
         self._busy_seconds = busy_seconds
         self._on_progress = on_progress
         self._level = level
+        self._removed = removed
         self._under_way: deque[_Piece] = deque()
         """In order; the first ``credit`` of them have been sent, or are to be."""
         self._credit = 1
@@ -130,7 +133,10 @@ class Publisher:
         terms = TermNames()
         s, p, o = terms.intern_all(piece.s), terms.intern_all(piece.p), terms.intern_all(piece.o)
         piece.answer = session.start(
-            lambda request: ClientPublish(request, self._publisher, piece.first_event, s, p, o, self._level), terms
+            lambda request: ClientPublish(
+                request, self._publisher, piece.first_event, s, p, o, self._level, self._removed, self._sessions.latest
+            ),
+            terms,
         )
 
     async def _take_first(self) -> None:
@@ -172,7 +178,7 @@ class Publisher:
         seconds = self._sessions.timeout_seconds
         try:
             async with asyncio.timeout(seconds):
-                await answer
+                self._sessions.latest = max(self._sessions.latest, (await answer).time)
         except TimeoutError:
             raise Silent(f"no acknowledgement within {seconds:g} s") from None
 

@@ -88,6 +88,8 @@ class Sessions:
         self.on_reconnect = on_reconnect
         self.ended: P2PRDFError | None = None
         """Why there will never be a session again."""
+        self.latest = 0
+        """The latest stamp told of a publication: what is published next is after it, at whatever node."""
         self._connect_seconds = connect_seconds
         self._given = addresses
         self._others: list[Address] = []

@@ -6,8 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from p2prdf import hlc
+from p2prdf.wire.messages import SURE, WITHDRAWN
 
 __all__ = ["Batch", "Gap", "Solution"]
+
+
+def _stamp(time: int) -> int:
+    return hlc.plain(time) & ~SURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +33,15 @@ class Solution(Mapping[str, str]):
     ``identity``: 64-bit name, equal for equal derivations wherever and however often they are made.
     ``born``: publication time of the newest triple it is made of, seconds since the epoch.
     ``lost``: solutions right before this one that were dropped because the subscriber was too slow.
+    ``removed``: it is not true any more.  It was given out before, under the same ``identity``; ``born`` is the time of
+    the removal then.
     """
 
-    __slots__ = ("_names", "_terms", "born", "identity", "lost", "sequence")
+    __slots__ = ("_names", "_terms", "born", "identity", "lost", "removed", "sequence")
 
     def __init__(
         self, names: tuple[str, ...], terms: tuple[str, ...], *,
-        sequence: int, identity: int, born: float, lost: int,
+        sequence: int, identity: int, born: float, lost: int, removed: bool = False,
     ):  # fmt: skip
         self._names = names
         self._terms = terms
@@ -42,6 +49,7 @@ class Solution(Mapping[str, str]):
         self.identity = identity
         self.born = born
         self.lost = lost
+        self.removed = removed
 
     def __getitem__(self, name: str) -> str:
         try:
@@ -57,7 +65,7 @@ class Solution(Mapping[str, str]):
 
     def __repr__(self) -> str:
         bound = " ".join(f"?{name}={term}" for name, term in zip(self._names, self._terms, strict=True))
-        return f"<Solution {self.sequence} {bound}>"
+        return f"<Solution {self.sequence} {'removed ' if self.removed else ''}{bound}>"
 
     @property
     def gap(self) -> Gap | None:
@@ -81,6 +89,8 @@ class Solution(Mapping[str, str]):
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Consecutive solutions as columns; ``first`` is the sequence number of the first row.
+
+    ``identities`` and ``born_stamps`` are as they came; :attr:`removed` tells which solutions are not true any more.
 
     ``columns`` are in the order of ``names``.  ``lost`` solutions are missing right before the first.
     ``bookmark``: after this batch no solution follows that is ``born`` at or before this time (seconds since the
@@ -110,18 +120,26 @@ class Batch:
 
     @property
     def born(self) -> list[float]:
-        """Publication times in seconds since the epoch."""
-        return [hlc.seconds(stamp) for stamp in self.born_stamps]
+        """Publication times in seconds since the epoch; of removed solutions, when they were."""
+        return [hlc.seconds(_stamp(time)) for time in self.born_stamps]
+
+    @property
+    def removed(self) -> list[bool]:
+        """Of each row, whether it is a solution given out before that is not true any more."""
+        return [time >= hlc.GONE for time in self.born_stamps]
 
     def solution(self, row: int) -> Solution:
         """Return one row."""
+        time = self.born_stamps[row]
+        removed = time >= hlc.GONE
         return Solution(
             self.names,
             tuple(column[row] for column in self.columns),
             sequence=self.first + row,
-            identity=self.identities[row],
-            born=hlc.seconds(self.born_stamps[row]),
+            identity=self.identities[row] ^ (WITHDRAWN if removed else 0),
+            born=hlc.seconds(_stamp(time)),
             lost=self.lost if row == 0 else 0,
+            removed=removed,
         )
 
     def __iter__(self) -> Iterator[Solution]:

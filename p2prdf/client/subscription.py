@@ -163,7 +163,7 @@ class Subscription:
 
     def take(self, rows: messages.ClientRows, terms: TermNames) -> None:
         """Take in solutions; those that were here before are left out, and acknowledged again if they were."""
-        first, places, again = self.ledger.take(as_list(rows.identity), rows.lost)
+        first, places, again = self.ledger.take(as_list(rows.identity), as_list(rows.born), rows.lost)
         if again:
             self._client.acknowledge(self, again)
         if not places and not rows.lost:

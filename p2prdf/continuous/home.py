@@ -36,8 +36,9 @@ from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_list
 from p2prdf.continuous.ends import Ends
 from p2prdf.errors import RemoteProtocolError
+from p2prdf.hlc import GONE
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, make_plan
-from p2prdf.store.result_log import Chunk, ResultLog
+from p2prdf.store.result_log import Chunk, ResultLog, withdrawals
 from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription
 
 __all__ = [
@@ -406,6 +407,9 @@ class Home:
             return []
         self.answers += count
         oldests = as_list(oldest)
+        if max(oldests) == GONE:
+            over = [at for at, each in enumerate(oldests) if each == GONE]
+            return self._record_partly(group, over, identity, oldest, born, bindings)
         group.youngest = max(group.youngest, max(oldests))
         group.recorded = max(group.recorded, max(oldests))
         last = min(oldests)
@@ -430,9 +434,43 @@ class Home:
             self.version += 1
         return touched
 
+    def _record_partly(
+        self, group: Group, over: list[int], identity: Column, oldest: Column, born: Column,
+        bindings: tuple[Column, ...],
+    ) -> list[Subscription]:  # fmt: skip
+        """Take in answers of which those at some places are taken back."""
+        take, column = self._columns.take, self._columns.column
+        gone = dict.fromkeys(over)
+        left = column([at for at in range(len(identity)) if at not in gone], "int64")
+        self.answers -= len(left)  # they are counted again
+        rest = tuple(take(each, left) for each in bindings)
+        touched = self.record(group, take(identity, left), take(oldest, left), take(born, left), rest)
+        places = column(over, "int64")
+        withdrawn = withdrawals(self._columns, take(identity, places))
+        times = column([each | GONE for each in as_list(take(born, places))])
+        contents = tuple(take(each, places) for each in bindings)
+        characters = self._characters_of(contents)
+        owed = [
+            subscription
+            for subscription in group.subscriptions.values()
+            if subscription.log.withdraw(withdrawn, times, contents, characters)
+        ]
+        if owed:
+            self.version += 1
+        return list(dict.fromkeys([*touched, *owed]))
+
     def owe(self, subscription: Subscription, identity: Column, born: Column, bindings: tuple[Column, ...]) -> bool:
-        """Take in answers that another replica owes a subscription; return whether any is new here."""
-        new = subscription.log.append(identity, born, bindings, self._characters_of(bindings))
+        """Take in answers, or withdrawals, that another replica owes a subscription; return whether any is new here."""
+        new = 0
+        times = as_list(born)
+        for take_in, places in (
+            (subscription.log.append, [at for at, each in enumerate(times) if each < GONE]),
+            (subscription.log.withdraw, [at for at, each in enumerate(times) if each >= GONE]),
+        ):
+            if places:
+                index, take = self._columns.column(places, "int64"), self._columns.take
+                part = tuple(take(each, index) for each in bindings)
+                new += take_in(take(identity, index), take(born, index), part, self._characters_of(part))
         if new:
             self.version += 1
         return bool(new)

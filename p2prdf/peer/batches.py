@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 
-from p2prdf import keys
+from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, Index, as_array, as_list
 from p2prdf.wire.messages import Contact, IndexTriples
 
@@ -170,5 +170,7 @@ def roles_by_owner(
 
 
 def youngest(batch: TripleBatch) -> int:
-    """Return the latest stamp in a batch that is not empty."""
-    return max(batch.time) if isinstance(batch.time, list) else int(batch.time.max())
+    """Return the latest stamp in a batch that is not empty, of a publication or a removal."""
+    if isinstance(batch.time, list):
+        return max(map(hlc.plain, batch.time))
+    return int((batch.time & np.uint64(hlc.GONE - 1)).max())

@@ -23,6 +23,7 @@ from p2prdf import keys
 from p2prdf.columns import Column, Index, as_array, as_list
 from p2prdf.continuous.home import GROUP_BITS
 from p2prdf.errors import P2PRDFError
+from p2prdf.hlc import GONE
 from p2prdf.peer.arrivals import Arrival
 from p2prdf.peer.batches import (
     TripleBatch,
@@ -659,6 +660,7 @@ class Engine:
     def _route_answers(self, rows: Derived) -> None:
         """Send answers to the homes of their groups."""
         if rows.plan.distinct:
+            rows = self._still_true(rows)
             rows = replace(rows, identity=self._distinct_identities(rows))
         ids = self._tables.group_ids(rows.plan, rows.group)
         if isinstance(ids, list):
@@ -685,6 +687,11 @@ class Engine:
                 self._exchange.park(as_list(self._columns.take(homes, index)), self._again(part))
             else:
                 self._out.add_answers(owner, part)
+
+    def _still_true(self, rows: Derived) -> Derived:
+        """Return the answers without those that are taken back: of equal ones another may still be true."""
+        left = [at for at, oldest in enumerate(as_list(rows.oldest)) if oldest != GONE]
+        return rows if len(left) == len(rows) else part_of(rows, self._columns.column(left, "int64"), self._columns)
 
     def _distinct_identities(self, rows: Derived) -> Column:
         """Return identities that depend on the solution alone: equal solutions are one."""

@@ -24,6 +24,7 @@ from p2prdf import keys
 from p2prdf.columns import Column, as_list
 from p2prdf.continuous.home import home_key, subscription_home
 from p2prdf.errors import SubscriptionGone, Unavailable
+from p2prdf.hlc import GONE
 from p2prdf.peer.accepted import accept
 from p2prdf.peer.batches import TripleBatch
 from p2prdf.peer.engine import Engine
@@ -164,6 +165,7 @@ class Entry:
             limit = self._exchange.config.message_bytes_max
             self._complete(message.request, Failed("data-refused", f"a triple of more than {limit} characters"))
             return
+        self._exchange.merge(message.after)
         stamp = self._exchange.tick()
         self.publications_open += 1
         self.rows_open += count
@@ -184,6 +186,8 @@ class Entry:
 
         token = self._exchange.token(done, sparing=True)
         roles = self._roles()
+        if message.removed:  # what has happened stays so: events are not removed
+            roles &= (1 << keys.EVENT_SHIFT) - 1
         self.published += count
         if count and (roles or self._exchange.replicated):
             make = self._columns.column
@@ -192,10 +196,10 @@ class Entry:
                 events = [keys.event_id(message.publisher, message.first_event + at) for at in range(count)]
             else:
                 events = keys.event_ids(message.publisher, message.first_event, count)
-            adopt = self._columns.adopt
+            adopt, time = self._columns.adopt, stamp | GONE if message.removed else stamp
             batch = TripleBatch(
                 adopt(message.s, "uint32"), adopt(message.p, "uint32"), adopt(message.o, "uint32"),
-                self._columns.full(count, stamp), make(events) if isinstance(events, list) else events,
+                self._columns.full(count, time), make(events) if isinstance(events, list) else events,
                 self._columns.full(count, roles, "uint32"), 0, (token,), None,
                 self._exchange.own.key, roles, self._engine.roll_forward.began,
             )  # fmt: skip

@@ -121,8 +121,7 @@ class Host:
         """Take back what a former life kept; False if it is nothing of a home's."""
         if isinstance(message, Answers):
             self._delivery.take_held(message)
-            stamps = (message.rows.oldest, message.rows.born)
-            self._exchange.clock = max(self._exchange.clock, *(max(as_list(each), default=0) for each in stamps))
+            self._exchange.clock = max(self._exchange.clock, max(as_list(message.rows.born), default=0))
             return True
         return self.records.restore(message)
 

@@ -82,7 +82,7 @@ class _Triples:
             return
         index = _handles(self._tables, places)
         columns = self._tables.export_triples(self._role, self._per_event, index)
-        for start, stop in self._engine.cutter.slices(len(places), columns[:3]):
+        for start, stop in self._engine.cutter.slices(len(columns.s), columns[:3]):
             s, p, o, time, event, roles = (column[start:stop] for column in columns)
             yield IndexTriples(s, p, o, time, event, roles)
 

@@ -188,11 +188,11 @@ def _least(message: Message) -> int:
     stamps: Iterable[int]
     match message:
         case IndexTriples():
-            stamps = as_list(message.time)
+            stamps = map(hlc.plain, as_list(message.time))
         case Forward() | Answers():
             stamps = as_list(message.rows.born)
         case KeepAnswers():
-            stamps = as_list(message.born)
+            stamps = map(hlc.plain, as_list(message.born))
         case IndexQuery():
             stamps = [message.refresh] if message.refresh else as_list(message.groups.since_min)
         case Offer() | Want():  # who knows what they lead to

@@ -214,7 +214,7 @@ class Records:
                 self.take_acknowledged(message)
             case KeepAnswers():
                 self.take_answers(message)
-                self._advance(max(as_list(message.born), default=0))
+                self._advance(max(map(hlc.plain, as_list(message.born)), default=0))
             case _:
                 return False
         return True

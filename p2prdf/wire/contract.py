@@ -30,6 +30,8 @@ class Publish:
     ``publisher`` and ``first_event`` number the events: row i is event ``first_event + i``.  ``level`` says when it is
     completed: ``indexed``, when all owners hold them; ``accepted``, when enough peers keep them, whichever, and will
     see to it that the owners get them; if that cannot be had it is completed when they are indexed.
+    ``removed``: they are removed instead.  ``after``: a stamp that theirs is to be after, of what came before it for
+    the publisher, perhaps at another peer.
     """
 
     request: int
@@ -39,6 +41,8 @@ class Publish:
     p: Column
     o: Column
     level: str = INDEXED
+    removed: bool = False
+    after: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,8 @@ def _hexadecimal(value: int) -> str:
 
 
 def _stamp(stamp: int) -> str:
+    if stamp >= hlc.GONE:
+        return "-" + _stamp(stamp - hlc.GONE)
     counter = stamp & ((1 << hlc.COUNTER_BITS) - 1)
     return f"{hlc.seconds(stamp):.3f}" + (f"+{counter}" if counter else "")
 

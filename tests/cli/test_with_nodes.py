@@ -140,6 +140,26 @@ def test_a_pipe_gets_tab_separated_values(node: str) -> None:
     assert subscriber.end()[:2] == (0, '<urn:a>\t"x\\ty"@en\n')
 
 
+def test_what_is_deleted_is_taken_back(node: str, tmp_path: Path) -> None:
+    """In JSON by a flag and under the same identity, in tab-separated values by a first cell that is no term."""
+    query = "SELECT ?s ?o WHERE { ?s <urn:deleted> ?o }"
+    as_json = _Subscriber(query, "--peer", node, "--json", "--count", "2")
+    as_text = _Subscriber(query, "--peer", node, "--count", "2")
+    file = tmp_path / "data.nt"
+    file.write_text('<urn:a> <urn:deleted> "x" .\n')
+    common = ("publish", file, "--peer", node, "--state", tmp_path / "state")
+    assert _run(*common).returncode == 0
+    deleted = _run(*common, "--delete", "--json")
+    assert deleted.returncode == 0, deleted.stderr
+    assert json.loads(deleted.stdout)["removed"] is True
+    told, taken_back = (json.loads(line) for line in as_json.end()[1].splitlines())
+    assert ("removed" in told, taken_back["removed"]) == (False, True)
+    assert (told["identity"], told["bindings"]) == (taken_back["identity"], taken_back["bindings"])
+    assert told["born"] <= taken_back["born"]
+    assert as_text.end()[1] == '?s\t?o\n<urn:a>\t"x"\n-\t<urn:a>\t"x"\n'
+    assert _run(*common, "--delete").stdout.startswith(f"{file}: 1 triples removed in ")
+
+
 def test_an_interrupted_publication_goes_on_and_nothing_counts_twice(node: str, tmp_path: Path) -> None:
     """A strict run stops at a bad line; the lenient run after it resumes. Seen by a query that counts events."""
     subscriber = _Subscriber("SELECT ?s WHERE { ?s <urn:resume> ?o }", "--peer", node, "--per-event", "--json")
