@@ -16,7 +16,9 @@ from functools import partial
 from typing import Any, Final
 
 from p2prdf import keys
+from p2prdf.columns import as_list
 from p2prdf.continuous.home import Home, Subscription
+from p2prdf.hlc import GONE
 from p2prdf.overlay.outbox import Transfer
 from p2prdf.peer import Peer
 from p2prdf.peer.arrivals import Arrivals
@@ -37,11 +39,14 @@ from p2prdf.peer.unknown import Unknown
 from p2prdf.sim.failures.scenario import Verdict, draw_bad_day, run_bad_day
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.store.columnar import ColumnarTables
+from p2prdf.store.columnar_state import ColumnarState
 from p2prdf.store.light import LightTables
-from p2prdf.store.result_log import ResultLog
-from p2prdf.store.tables import Derived
+from p2prdf.store.light_state import IDENTITY, LightState
+from p2prdf.store.result_log import ResultLog, withdrawals
+from p2prdf.store.stays import Stays
+from p2prdf.store.tables import Derived, Tables
 from p2prdf.wire.contract import Bookmark
-from p2prdf.wire.messages import Contact, IndexTriples
+from p2prdf.wire.messages import SURE, Contact, IndexTriples
 
 __all__ = ["MUTANTS", "SEEDS_MAX", "Caught", "Mutant", "catch", "run_mutants"]
 
@@ -321,6 +326,88 @@ def _unsteady_marks() -> list[Change]:
     return [(Peer, "_nothing_lacks", lambda _: True)]
 
 
+def _late_removals() -> list[Change]:
+    """What was published after a removal and heard of before it goes with what was published before."""
+    original = Stays.remove
+
+    def remove(self: Stays[Any], triple: Any, stamp: int, time_of: Callable[[int], int]) -> Iterator[tuple[int, int]]:
+        return ((begin, time if time >= GONE else 0) for begin, time in original(self, triple, stamp, time_of))
+
+    return [(Stays, "remove", remove)]
+
+
+def _one_stay() -> list[Change]:
+    """What is published again after a removal has the identity that it had before."""
+
+    def identity_of(self: LightState, triple: Any) -> int:
+        hashes = self._dictionary.hashes
+        return int(triple[IDENTITY] if triple[IDENTITY] >= 0 else keys.triple_id(*(hashes[each] for each in triple[0])))
+
+    return [(LightState, "_identity_of", identity_of), (ColumnarState, "_identities", _identities_of_triples)]
+
+
+def _identities_of_triples(self: ColumnarState, table: Any, rows: Any) -> Any:
+    if table.per_event:
+        return table.event.values[rows]
+    hashes = self._dictionary.hash_array()
+    return keys.triple_ids(*(hashes[table.terms(rows, position)] for position in range(3)))
+
+
+def _rows_live_on() -> list[Change]:
+    """A partial result that is over takes nothing back that was made of it."""
+    original = Engine._store_rows
+
+    def store_rows(self: Engine) -> None:
+        rejoining, self._tables.add_rows = self._tables.add_rows, _joining_the_living(self._tables)  # type: ignore[method-assign]
+        try:
+            original(self)
+        finally:
+            self._tables.add_rows = rejoining  # type: ignore[method-assign]
+
+    return [(Engine, "_store_rows", store_rows)]
+
+
+def _joining_the_living(tables: Tables) -> Callable[..., list[Derived]]:
+    add_rows = tables.add_rows
+
+    def joining(rows: Derived, probed: Any = None) -> list[Derived]:
+        living = [each != GONE for each in as_list(rows.oldest)]
+        wanted = living if probed is None else [a and bool(b) for a, b in zip(living, probed, strict=True)]
+        return add_rows(rows, tables.columns.column(wanted, "bool"))
+
+    return joining
+
+
+def _withdraw_the_known() -> list[Change]:
+    """An answer that is not known here is not taken back."""
+    original = ResultLog.withdraw
+
+    def withdraw(self: ResultLog, identity: Any, *rest: Any) -> int:
+        known = self._marks.find(withdrawals(self._columns, identity))
+        return original(self, identity, *rest) if len(known) == len(identity) else 0
+
+    return [(ResultLog, "withdraw", withdraw)]
+
+
+def _answers_after_withdrawals() -> list[Change]:
+    """An answer that comes after it was taken back is told."""
+    return [(ResultLog, "withdraw", ResultLog.append), (ResultLog, "_leave_out_withdrawn", lambda _: None)]
+
+
+def _always_sure() -> list[Change]:
+    """A home takes every answer that is taken back for one that the subscriber has acknowledged."""
+
+    def with_certainty(self: ResultLog, part: Any) -> Any:
+        return self._columns.column([each | SURE if each >= GONE else each for each in as_list(part.born)])
+
+    return [(ResultLog, "_with_certainty", with_certainty)]
+
+
+def _never_sure() -> list[Change]:
+    """A home does not say that an answer was acknowledged when it takes it back."""
+    return [(ResultLog, "_with_certainty", lambda _, part: part.born)]
+
+
 def _bookmark_before_answers() -> list[Change]:
     return [(ResultLog, "handed_out", property(lambda _: True)), (Entry, "_tell_bookmark", _tell_at_once)]
 
@@ -359,6 +446,13 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("first-subscription-only", "early answers go to all subscriptions of a group", _first_subscription_only),
         Mutant("one-round-of-leaving", "what a leaving peer acknowledged is with others", _one_round_of_leaving),
         Mutant("gone-alone", "who leaves knows whether enough others stay", _gone_alone),
+        Mutant("late-removals", "what is published after a removal stays, though heard of first", _late_removals),
+        Mutant("one-stay", "a triple that is published again is another to the answers", _one_stay),
+        Mutant("rows-live-on", "what is made of what is over is over, too", _rows_live_on),
+        Mutant("withdraw-the-known", "answers are taken back that another may have told", _withdraw_the_known),
+        Mutant("answers-after-withdrawals", "what is taken back is not told later", _answers_after_withdrawals),
+        Mutant("always-sure", "what a subscriber never had is not taken back", _always_sure),
+        Mutant("never-sure", "what a subscriber has settled is taken back", _never_sure),
         Mutant("known-late", "what came before a subscription was known is derived again for it", _known_late),
         Mutant("one-keeper-of-records", "a query is live when enough peers keep its record", _one_keeper_of_records),
         Mutant("without-origin", "repair says where unfinished publications were published", _without_origin),

@@ -1,8 +1,9 @@
 """Judges of a story with failures: must <= delivered <= may, nothing twice, everything whole, everywhere the same.
 
-*Must*: answers from what was acknowledged to its publisher.  *May*: answers from everything that
-anybody tried to publish.  A publication that was repeated has several stamps: each of them is possible,
-and the ones acknowledged are owed.  If a query was reported live before a publication was begun, the
+*Must*: answers from what was acknowledged to its publisher, and has a later stamp than any attempt to remove it.
+*May*: answers from everything that anybody tried to publish, but for what was surely removed later.  Publication events
+are not removed, and DISTINCT answers not taken back.  A publication that was repeated has several stamps: each of them
+is possible, and the ones acknowledged are owed.  If a query was reported live before a publication was begun, the
 publication is owed whatever its stamp.
 """
 
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from p2prdf import hlc
 from p2prdf.sim.checkers import Problem, describe_bag
-from p2prdf.sim.oracle import Oracle, Publication, Row
+from p2prdf.sim.oracle import Oracle, Publication, Row, Triple
 from p2prdf.sim.workload import sparql_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from p2prdf.sim.failures.clients import RepeatedPublishing
     from p2prdf.sim.failures.subscriber import ResumingSubscriber
@@ -27,14 +28,28 @@ if TYPE_CHECKING:
 __all__ = ["attempted", "check_answers", "check_bookmarks", "check_unanswered", "lost_where", "name_of", "owed"]
 
 
+def _removed(world: FailingWorld, publishings: Iterable[RepeatedPublishing], *, surely: bool) -> dict[Triple, int]:
+    """Return the latest stamp that each triple was removed with: ``surely``, or perhaps."""
+    removed: dict[Triple, int] = {}
+    for publishing in publishings:
+        for event, triple in zip(publishing.events, publishing.triples, strict=True) if publishing.removed else ():
+            stamps = publishing.stamps if surely else [*world.stamps.get(event, ()), *publishing.stamps]
+            removed[triple] = max(removed.get(triple, 0), *stamps, 0)
+    return removed
+
+
 def owed(
-    subscriber: ResumingSubscriber, publishings: Iterable[RepeatedPublishing], heard_until: float = math.inf
-) -> list[Publication]:
+    world: FailingWorld, subscriber: ResumingSubscriber, publishings: Iterable[RepeatedPublishing],
+    heard_until: float = math.inf,
+) -> list[Publication]:  # fmt: skip
     """Return what was acknowledged (until some time), stamped so that it counts if it came after the query was live."""
     log = []
+    removed = {} if subscriber.per_event else _removed(world, publishings, surely=False)
     for publishing in publishings:
-        for publication in publishing.log(heard_until):
+        for publication in publishing.log(heard_until) if not publishing.removed else ():
             stamp = publication.stamp
+            if stamp <= removed.get(publication.triple, 0):
+                continue
             if _came_after(publishing, subscriber):
                 assert subscriber.since is not None
                 stamp = max(stamp, subscriber.since)
@@ -46,15 +61,27 @@ def _came_after(publishing: RepeatedPublishing, subscriber: ResumingSubscriber) 
     return subscriber.opened_at is not None and publishing.first_at > subscriber.opened_at
 
 
-def attempted(world: FailingWorld, publishings: Iterable[RepeatedPublishing]) -> list[Publication]:
-    """Return everything that left its publisher, each event with the latest stamp that it was seen with."""
+def attempted(
+    world: FailingWorld, publishings: Iterable[RepeatedPublishing], removed: Mapping[Triple, int]
+) -> list[Publication]:
+    """Return everything that left its publisher, each event with the latest stamp that it was seen with.
+
+    Without what was ``removed`` later.
+    """
     log = []
     for publishing in publishings:
+        if publishing.removed:
+            continue
         for event, triple in zip(publishing.events, publishing.triples, strict=True):
             stamps = [*world.stamps.get(event, ()), *publishing.stamps]
-            if stamps:
+            if stamps and max(stamps) > removed.get(triple, 0):
                 log.append(Publication(max(stamps), event, triple))
     return log
+
+
+def _answers(subscriber: ResumingSubscriber, log: Iterable[Publication]) -> Counter[Row]:
+    assert subscriber.since is not None
+    return Oracle(log).answers(subscriber.query, subscriber.since, per_event=subscriber.per_event)
 
 
 def check_answers(
@@ -67,15 +94,19 @@ def check_answers(
         last = subscriber.failures[-1] if subscriber.failures else "no answer"
         return [*problems, Problem("unanswered", where, f"never went live: {last}")]
     got = subscriber.bag
-    log = owed(subscriber, publishings)
+    log = owed(world, subscriber, publishings)
     if subscriber.closing_at is None:
-        must = Oracle(log).answers(subscriber.query, subscriber.since, per_event=subscriber.per_event)
+        must = _answers(subscriber, log)
         if missing := must - got:
             lost = lost_where(subscriber, log, missing)
             problems.append(Problem("missing", where, f"{lost} of {must.total()} owed, {describe_bag(missing)}"))
-    everything = Oracle([*attempted(world, publishings)])
-    may = everything.answers(subscriber.query, subscriber.since, per_event=subscriber.per_event)
-    if extra := got - may:
+    stays = subscriber.per_event or subscriber.query.distinct
+    removed = {} if stays else _removed(world, publishings, surely=True)
+    may = _answers(subscriber, attempted(world, publishings, removed))
+    ever = _answers(subscriber, attempted(world, publishings, {})) if removed else may
+    held = got - (may if subscriber.closing_at is None else ever)
+    told = Counter(dict.fromkeys(subscriber.rows, 1)) if removed else Counter(subscriber.rows)
+    if extra := held or told - ever:
         problems.append(Problem("extra", where, describe_bag(extra)))
     stale = sum(born < subscriber.since for born in subscriber.born)
     if stale:
@@ -96,8 +127,8 @@ def check_bookmarks(
     steps = world.happened["clock-step"] * world.failures.step_seconds_max
     slow = world.options.faults.skew_seconds_max + steps
     for stamp, stored in subscriber.bookmarks:
-        log = owed(subscriber, publishings, hlc.seconds(stamp) - slow)
-        must = Oracle(log).answers(subscriber.query, subscriber.since, per_event=subscriber.per_event)
+        log = owed(world, subscriber, publishings, hlc.seconds(stamp) - slow)
+        must = _answers(subscriber, log)
         if missing := must - Counter(subscriber.rows[:stored]):
             text = f"told at answer {stored} that all born up to {hlc.seconds(stamp)} s came; {describe_bag(missing)}"
             return [Problem("bookmark", name_of(subscriber), text)]

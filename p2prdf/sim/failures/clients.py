@@ -20,7 +20,6 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from p2prdf import keys
-from p2prdf.columns import as_list
 from p2prdf.errors import SubscriptionGone
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.oracle import Publication, Triple
@@ -64,12 +63,14 @@ class RepeatedPublishing:
     """Triples that are published together under consecutive event numbers, as often as needed.
 
     ``stamps``: those that were acknowledged to the publisher.  ``unheard``: those acknowledged when it was gone.
+    ``removed``: the triples are removed instead.
     """
 
     publisher: int
     first_event: int
     triples: Sequence[Triple]
     first_at: float
+    removed: bool = False
     attempts: int = 0
     stamps: list[int] = field(default_factory=list)
     heard_at: list[float] = field(default_factory=list)
@@ -109,9 +110,9 @@ class Publisher(_AtSomePeer):
         self.published: list[RepeatedPublishing] = []
         self._open: dict[int, RepeatedPublishing] = {}
 
-    def publish(self, at: float, triples: Sequence[Triple]) -> RepeatedPublishing:
-        """Publish triples ``at`` seconds from now, until they are acknowledged."""
-        publishing = RepeatedPublishing(self.identity, self._next_event, tuple(triples), self._world.now + at)
+    def publish(self, at: float, triples: Sequence[Triple], *, removed: bool = False) -> RepeatedPublishing:
+        """Publish triples, or remove them, ``at`` seconds from now, until that is acknowledged."""
+        publishing = RepeatedPublishing(self.identity, self._next_event, tuple(triples), self._world.now + at, removed)
         self._next_event += len(publishing.triples)
         self.published.append(publishing)
         self._world.schedule(at, self._attempt, publishing, 0)
@@ -138,11 +139,12 @@ class Publisher(_AtSomePeer):
                 node,
                 lambda request: contract.Publish(
                     request, publishing.publisher, publishing.first_event, s, p, o,
-                    ACCEPTED if failures.accepted else INDEXED,
+                    ACCEPTED if failures.accepted else INDEXED, publishing.removed,
                 ),
                 _Attempt(self, publishing, publishing.attempts),
             )
-            world.say(node, f"request {number}: events {publishing.first_event}.. attempt {publishing.attempts}")
+            what = "removals" if publishing.removed else "events"
+            world.say(node, f"request {number}: {what} {publishing.first_event}.. attempt {publishing.attempts}")
             if publishing.attempts == 1 and self._random.random() < failures.publisher_crash_probability:
                 self._later(0.3, self.crash, publishing)
         world.schedule(patience, self._attempt, publishing, publishing.attempts)
@@ -305,8 +307,7 @@ class SubscriberClient(_AtSomePeer):
         if attachment != self.attachment:
             return
         self._check_numbers(notify)
-        self.record.store(notify, rows, self._world.now)
-        self._acknowledge(attachment, node, as_list(notify.identity))
+        self._acknowledge(attachment, node, self.record.store(notify, rows, self._world.now))
 
     def bookmarked(self, attachment: int, bookmark: contract.Bookmark) -> None:
         """Store a bookmark after the answers before it."""

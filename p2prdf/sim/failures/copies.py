@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from p2prdf import keys
+from p2prdf import hlc, keys
 from p2prdf.columns import as_list
 from p2prdf.sim.checkers import Problem
 from p2prdf.wire.messages import IndexTriples
@@ -38,8 +38,10 @@ _SET_ROLES = (1 << keys.EVENT_SHIFT) - 1
 _EVENT_ROLES = _SET_ROLES << keys.EVENT_SHIFT
 _SHOWN_MAX = 3
 
-Thing = tuple[str, str, str] | int
-"""A triple (as a set has it) or the identity of a publication event."""
+Thing = tuple[str, ...] | int
+"""A triple (as a set has it), one with a mark for its removal, or the identity of a publication event."""
+
+_REMOVED = "removed"
 
 Item = tuple[Thing, int]
 """A thing, and the bit number of a role."""
@@ -61,14 +63,16 @@ class _Holdings:
         """Return the stamp that an item is held with, -1 if it is not held."""
         thing, bit = item
         roles, stamp = self.things.get(thing, (0, -1))
+        if isinstance(thing, tuple) and thing[-1] == _REMOVED:  # a triple ends under all roles at once
+            roles |= self.things.get(thing[:-1], (0, -1))[0]
         return stamp if roles >> bit & 1 else -1
 
 
-def _items(triple: Triple, event: int, roles: int) -> Iterator[Item]:
-    """Yield the items of a publication."""
+def _items(triple: Triple, event: int, roles: int, *, removed: bool) -> Iterator[Item]:
+    """Yield the items of a publication, or of a removal."""
     for bit in range(_ROLE_BITS):
         if roles >> bit & 1:
-            yield (triple if bit < keys.EVENT_SHIFT else event), bit
+            yield ((*triple, _REMOVED) if removed else triple) if bit < keys.EVENT_SHIFT else event, bit
 
 
 class Copies:
@@ -116,7 +120,7 @@ class Copies:
         """Note a publication that was acknowledged just now, and check it at once."""
         for triple, event in zip(publishing.triples, publishing.events, strict=True):
             roles = self._world.stamps.get(event, {}).get(stamp, 0)
-            for item in _items(triple, event, roles):
+            for item in _items(triple, event, roles, removed=publishing.removed):
                 self._due[item] = max(stamp, self._due.get(item, 0))
                 self._check(item, "when it was acknowledged")
 
@@ -173,7 +177,7 @@ class Copies:
         for publishing in publishings:
             for triple, event in zip(publishing.triples, publishing.events, strict=True):
                 for stamp, roles in self._world.stamps.get(event, {}).items():
-                    items = list(_items(triple, event, roles))
+                    items = list(_items(triple, event, roles, removed=publishing.removed))
                     left = [item for item in items if any(each.stamp(item) == stamp for each in held.values())]
                     if left or stamp in publishing.stamps:
                         for item in items:
@@ -201,10 +205,14 @@ def _take(node: Node, message: IndexTriples, things: dict[Thing, tuple[int, int]
     texts = (node.dictionary.texts(as_list(column)) for column in (message.s, message.p, message.o))
     columns = (as_list(column) for column in (message.time, message.event, message.roles))
     for triple, time, event, roles in zip(zip(*texts, strict=True), *columns, strict=True):
-        for thing, part in ((triple, roles & _SET_ROLES), (event, roles & _EVENT_ROLES)):
+        # A triple that is removed later need not be held as published; that it was removed must be known.
+        found: list[tuple[Thing, int]] = [(triple, roles & _SET_ROLES), (event, roles & _EVENT_ROLES)]
+        if time >= hlc.GONE:
+            found.append(((*triple, _REMOVED), roles & _SET_ROLES))
+        for thing, part in found:
             if part:
                 before, stamp = things.get(thing, (0, 0))
-                things[thing] = (before | part, max(stamp, time))
+                things[thing] = (before | part, max(stamp, hlc.plain(time)))
 
 
 def _name(item: Item) -> str:

@@ -49,7 +49,7 @@ class Failures:
     its publication was taken.  ``accepted``: publishers are content when their publications are accepted (copies are
     not counted at that moment then, and no disk should be lost).  ``handle_seconds_max``: how long a subscriber takes
     to store answers together with its token.  ``absent_*``: how long a crashed subscriber stays away.
-    ``bookmarks``: whether subscribers want bookmarks.
+    ``bookmarks``: whether subscribers want bookmarks.  ``removals``: whether triples are removed, too.
     """
 
     span_seconds: float = 12.0
@@ -88,6 +88,7 @@ class Failures:
     absent_min_seconds: float = 0.05
     absent_max_seconds: float = 3.0
     bookmarks: bool = False
+    removals: bool = False
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 
     from p2prdf.sim.world import Node
 
-__all__ = ["COPIES", "HEAL_SECONDS", "BadDay", "Verdict", "draw_bad_day", "run_bad_day", "run_seed", "with_bookmarks"]
+__all__ = [
+    "COPIES", "HEAL_SECONDS", "BadDay", "Verdict", "draw_bad_day", "run_bad_day", "run_seed", "with_bookmarks",
+    "with_removals",
+]
 
 HEAL_SECONDS: Final = 60.0
 """Within which a healed world must be quiet."""
@@ -63,6 +66,9 @@ _NETWORKS: Final[dict[str, Faults]] = {
 
 _STEP_SECONDS = 1.0
 _SLOW_SECONDS: Final = 0.25
+REMOVALS_SHARE: Final = 0.4
+"""Of so many days triples are removed, too."""
+_REMOVALS_PER_BATCH: Final = 0.35
 BOOKMARKS_SHARE: Final = 0.3
 """Of so many days subscribers want bookmarks."""
 
@@ -144,8 +150,15 @@ def draw_bad_day(seed: int) -> BadDay:
     )
     failures = Failures(span_seconds=rng.choice((3.0, 8.0, 15.0)), happenings_max=rng.choice((2, 6, 12)))
     day = BadDay(seed, network, options, failures, algorithm, per_event)
+    if Random(f"p2prdf bad day {seed} removals").random() < REMOVALS_SHARE:
+        day = with_removals(day)
     more = Random(f"p2prdf bad day {seed} bookmarks")
     return with_bookmarks(day, slow=more.random() < 0.5) if more.random() < BOOKMARKS_SHARE else day
+
+
+def with_removals(day: BadDay) -> BadDay:
+    """Return a day on which triples are removed, too."""
+    return replace(day, failures=replace(day.failures, removals=True))
 
 
 def with_bookmarks(day: BadDay, *, slow: bool) -> BadDay:
@@ -266,12 +279,17 @@ class _Story:
             self.world.schedule(at + rng.uniform(1.0, day.failures.span_seconds), client.unsubscribe)
 
     def _publish(self, data: Sequence[tuple[str, str, str]], span: float) -> None:
-        rng = self._random
+        rng, other = self._random, self._generator(f"removals {len(self._publishings)}")
         start = 0
         while start < len(data):
             batch = data[start : start + rng.choice((1, 1, 2, 5))]
             start += len(batch)
-            rng.choice(self._publishers).publish(rng.uniform(0.0, 0.9 * span), batch)
+            at = rng.uniform(0.0, 0.9 * span)
+            rng.choice(self._publishers).publish(at, batch)
+            if self.day.failures.removals and other.random() < _REMOVALS_PER_BATCH:
+                late = other.choice((at, other.uniform(at, 0.9 * span)))
+                some = dict.fromkeys([other.choice(batch), *other.choices(data, k=other.choice((0, 0, 1, 2)))])
+                other.choice(self._publishers).publish(late, list(some), removed=True)
 
     # --- healing ---------------------------------------------------------------------------------
 
@@ -331,6 +349,8 @@ class _Story:
         verdict.repeats = sum(record.repeats for record in records)
         verdict.messages = world.counts.hops
         verdict.seconds = world.now - world.started
+        if withdrawn := sum(len(record.withdrawn) for record in records):
+            world.happened["withdrawn"] = withdrawn
         if bookmarks := sum(len(record.bookmarks) for record in records):
             world.happened["bookmark"] = bookmarks
         verdict.happened = dict(sorted(world.happened.items()))

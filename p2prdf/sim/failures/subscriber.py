@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from p2prdf.columns import as_list
+from p2prdf.hlc import GONE
 from p2prdf.wire import contract
+from p2prdf.wire.messages import SURE, WITHDRAWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,6 +48,8 @@ class ResumingSubscriber:
     rows: list[Row] = field(default_factory=list)
     born: list[int] = field(default_factory=list)
     identities: dict[int, int] = field(default_factory=dict)
+    withdrawn: dict[int, Row] = field(default_factory=dict)
+    """Answers that were taken back, by the identity of the withdrawal."""
     bookmarks: list[tuple[int, int]] = field(default_factory=list)
     """Each bookmark with the number of answers stored before it."""
     complaints: list[str] = field(default_factory=list)
@@ -53,8 +57,8 @@ class ResumingSubscriber:
 
     @property
     def bag(self) -> Counter[Row]:
-        """The rows held, as a bag."""
-        return Counter(self.rows)
+        """The rows held and not taken back, as a bag."""
+        return Counter(self.rows) - Counter(self.withdrawn.values())
 
     # --- requests --------------------------------------------------------------------------------
 
@@ -93,8 +97,9 @@ class ResumingSubscriber:
         columns = [dictionary.texts(as_list(column)) for column in notify.bindings]
         return [tuple(column[place] for column in columns) for place in range(len(notify.identity))]
 
-    def store(self, notify: Notify, rows: list[Row], now: float) -> None:
-        """Store the rows that are new together with the token."""
+    def store(self, notify: Notify, rows: list[Row], now: float) -> list[int]:
+        """Store the rows that are new together with the token; return what is dealt with."""
+        done = list(as_list(notify.identity))
         if self.closed_at is not None:
             self.complaints.append(f"answers {notify.first}.. came after the subscription's end, at {now}")
         if notify.lost:
@@ -104,12 +109,33 @@ class ResumingSubscriber:
             if identity in self.unsettled:
                 self.repeats += 1
                 continue
+            if born[place] >= GONE:
+                done += self._withdraw(identity, row, sure=bool(born[place] & SURE))
+                continue
             if identity in self.identities:
                 self.complaints.append(f"answer {identity:#018x} {row} was handed over twice")
             self.identities[identity] = len(self.rows)
             self.unsettled[identity] = None
+            if identity ^ WITHDRAWN in self.withdrawn:
+                self.complaints.append(f"answer {identity:#018x} {row} was handed over after it was taken back")
             self.rows.append(row)
             self.born.append(born[place])
+        return done
+
+    def _withdraw(self, identity: int, row: Row, *, sure: bool) -> list[int]:
+        """Take an answer back if it was stored; return what else is dealt with then: it, if it never was."""
+        answer = identity ^ WITHDRAWN
+        had = sure or answer in self.unsettled
+        self.unsettled[identity] = None
+        if not had:
+            self.unsettled[answer] = None
+            return [answer]
+        if identity in self.withdrawn:
+            self.complaints.append(f"answer {answer:#018x} {row} was taken back twice")
+        if answer not in self.identities:
+            self.complaints.append(f"answer {answer:#018x} {row} was taken back and had never been handed over")
+        self.withdrawn[identity] = row
+        return []
 
     def bookmark(self, stamp: int) -> None:
         """Store a bookmark."""

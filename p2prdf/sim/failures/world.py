@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from p2prdf import keys
+from p2prdf import hlc, keys
 from p2prdf.columns import as_list
 from p2prdf.errors import LocalProtocolError
 from p2prdf.peer import Peer
@@ -395,7 +395,7 @@ class FailingWorld(World):
         published = message.published & _ROLES if message.origin else 0  # other roles came later, from others
         for event, time in zip(as_list(message.event), as_list(message.time), strict=True):
             stamps = self.stamps.setdefault(event, {})
-            stamps[time] = stamps.get(time, 0) | published
+            stamps[hlc.plain(time)] = stamps.get(hlc.plain(time), 0) | published
 
     def _begin_sync(self, node: Node) -> None:
         machine, failures = self.machines[node.index], self.failures
