@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from p2prdf import keys
+from p2prdf import hlc, keys
 from p2prdf.columns import Column, Index, as_array, as_list
 from p2prdf.continuous.home import GROUP_BITS
 from p2prdf.errors import P2PRDFError
@@ -49,6 +49,10 @@ from p2prdf.wire.messages import Answers, Contact, Forward, GroupsGone, IndexQue
 
 __all__ = ["Engine"]
 
+OVER_SECONDS: Final = 120.0
+"""What has been over for so long is not met by what comes, if the ring has been the same for"""
+SAME_RING_SECONDS: Final = 600.0
+"""so long: nobody else has joined what comes with it while it was true."""
 RESTORED_AT_ONCE: Final = 8192
 """Triples of so many rows, kept in messages of a few, are stored at once after a restart."""
 
@@ -102,6 +106,8 @@ class Engine:
         self.forwards = self._out.forwards
         self.roles: PublishedRoles | None = None
         """What looks after roles that came late; set by whoever makes both."""
+        self._view = -1
+        self._same_ring_since = 0.0
         self.strays = 0
         """How much was kept here that may belong elsewhere."""
         self.has_queries = False
@@ -138,6 +144,7 @@ class Engine:
 
     def turn(self) -> None:
         """Work off everything taken in, and send what belongs to others."""
+        self._note_ring()
         self.hot.turn()
         queries, self._queries_in = self._queries_in, []
         triples, self._triples_in = self._triples_in, []
@@ -153,6 +160,14 @@ class Engine:
             else:
                 self._store_rows()
         self._out.send()
+
+    def _note_ring(self) -> None:
+        """See what is over for so long that it need not be met any more."""
+        exchange = self._exchange
+        if exchange.view != self._view:
+            self._view, self._same_ring_since = exchange.view, exchange.now
+        settled = exchange.now >= self._same_ring_since + SAME_RING_SECONDS
+        self._tables.over_before = hlc.from_seconds(exchange.now - OVER_SECONDS) if settled else 0
 
     def rejoin(self, chosen: Chosen) -> None:
         """Join all rows under chosen keys again with all triples held, a piece per call of :meth:`rejoin_some`."""

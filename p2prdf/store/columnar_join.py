@@ -47,11 +47,15 @@ class ColumnarJoin(ColumnarState):
         steps = lane.waiting_step.values[waiting]
         rows = lane.waiting_row.values[waiting].astype(np.int64)
         for number, index in ARRAYS.split(steps):
+            step = lane.steps[number]
+            if self.over_before and step.any_over:
+                living = step.oldest.values[rows[index]] != _GONE
+                index = index[living | (step.born.values[rows[index]] >= np.uint64(self.over_before))]
             if len(index) == len(steps):
-                self._join(lane.steps[number], rows, triples, prior, 0, out)
-            else:
+                self._join(step, rows, triples, prior, 0, out)
+            elif len(index):
                 before = None if prior is None else prior[index]
-                self._join(lane.steps[number], rows[index], triples[index], before, 0, out)
+                self._join(step, rows[index], triples[index], before, 0, out)
 
     def _probe_triples(
         self, step: StepRows, rows: I64, ordinals: I64, since: U64 | None, refresh: int, out: list[Derived]
@@ -64,6 +68,10 @@ class ColumnarJoin(ColumnarState):
         if since is not None:
             young = step.lane.table.time.values[triples] >= since[needle]
             needle, triples = needle[young], triples[young]
+        if self.over_before and step.lane.table.any_over:
+            time = step.lane.table.time.values[triples]
+            met = (time < _GONE) | (time >= np.uint64(GONE + self.over_before))
+            needle, triples = needle[met], triples[met]
         self._join(step, rows[needle], triples, None, refresh, out)
 
     def _join(

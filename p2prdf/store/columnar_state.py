@@ -35,6 +35,7 @@ class ColumnarState:
 
     def __init__(self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction]):
         self.columns = ARRAYS
+        self.over_before = 0
         self._dictionary = dictionary
         self._compile_filter = compile_filter
         self._plans: dict[Plan, PlanTable] = {}

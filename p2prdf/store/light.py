@@ -81,7 +81,8 @@ class LightTables(LightItems):
                 lane.triples[key] = [triple]
             if key in lane.waiting:
                 for table, row in lane.waiting[key]:
-                    self._join(table, row, triple, 0, 0, out)
+                    if row.oldest != GONE or row.born >= self.over_before:
+                        self._join(table, row, triple, 0, 0, out)
 
     def _add_partly(
         self, terms: tuple[int, int, int], time: int, event: int, bits: int, probed: int, out: _Output
@@ -124,7 +125,8 @@ class LightTables(LightItems):
         self._sizes.processing_load += roles.bit_count()
         for lane in self._lanes_in(roles):
             for table, row in lane.waiting.get(lane.key_of(held[TERMS]), ()):
-                self._join(table, row, held, prior, 0, out)
+                if row.oldest != GONE or row.born >= self.over_before:
+                    self._join(table, row, held, prior, 0, out)
 
     def _add_event(
         self, terms: tuple[int, int, int], time: int, event: int, bits: int, probed: int, out: _Output
@@ -151,7 +153,8 @@ class LightTables(LightItems):
             key = lane.key_of(triple[TERMS])
             lane.triples.setdefault(key, []).append(triple)
             for table, row in lane.waiting.get(key, ()):
-                self._join(table, row, triple, 0, 0, out)
+                if row.oldest != GONE or row.born >= self.over_before:
+                    self._join(table, row, triple, 0, 0, out)
 
     # --- queries and rows ------------------------------------------------------------------------
 
@@ -222,7 +225,7 @@ class LightTables(LightItems):
         if since == NEVER or not probe:
             return
         for triple in table.lane.triples.get(key, ()):
-            if triple[TIME] >= since:
+            if triple[TIME] >= since and not GONE <= triple[TIME] < GONE + self.over_before:
                 self._join(table, row, triple, 0, refresh, out)
 
     def end_groups(self, ids: Sequence[int]) -> None:

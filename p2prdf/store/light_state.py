@@ -110,6 +110,7 @@ class LightState:
 
     def __init__(self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction]):
         self.columns = LISTS
+        self.over_before = 0
         self._dictionary = dictionary
         self._compile_filter = compile_filter
         self._plans: dict[int, PlanTable] = {}

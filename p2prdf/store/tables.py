@@ -125,6 +125,12 @@ class Tables(Protocol):
     """What a peer asks of its tables."""
 
     columns: Columns
+    over_before: int
+    """What is over since before this stamp is not met by what comes; 0, as at first: it always is.
+
+    Whoever joins under a key all the time has met a newcomer in time to know that it was never joined with what was
+    over.  What ends now, or is heard of only now, takes back what was made of it, however old it is; so does a rejoin.
+    """
 
     def add_triples(
         self, s: Column, p: Column, o: Column, time: Column, event: Column, roles: Column,

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
+from p2prdf.peer import PeerConfig
+from p2prdf.peer.engine import OVER_SECONDS, SAME_RING_SECONDS
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.sim.failures.clients import Publisher, SubscriberClient
+from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.scenario import Verdict, draw_bad_day, run_bad_day, with_removals
+from p2prdf.sim.failures.subscriber import ResumingSubscriber
+from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.mutants import MUTANTS, _changed
+from p2prdf.sim.world import WorldOptions
 
 SEEDS = range(60, 80)
 
@@ -30,6 +39,34 @@ def test_publication_events_stay_though_their_triples_are_removed():
         verdict = run_bad_day(replace(with_removals(draw_bad_day(seed)), per_event=True))
         assert verdict.good, verdict.report()
         assert "withdrawn" not in verdict.happened
+
+
+def test_removals_go_on_as_ever_where_what_was_long_over_is_left_alone():
+    """In a ring that has been the same for ten minutes; what is removed then takes back what was published before."""
+    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    world = FailingWorld(WorldOptions(peers=4, seed=3, config=config), Failures(publisher_crash_probability=0.0))
+    world.run_for(5.0)
+    query = ConjunctiveQuery(((0, ~0, 1), (1, ~1, 2)), ("<urn:p>", "<urn:q>"), (0, 2), ("a", "c"))
+    record = ResumingSubscriber("subscriber", query, Algorithm.CSBV, per_event=False, lease_seconds=86_400.0)
+    SubscriberClient(world, record, Random(1)).connect()
+    publisher = Publisher(world, "publisher", Random(2))
+    known, named = ("<urn:a>", "<urn:p>", "<urn:b>"), ("<urn:b>", "<urn:q>", '"B"')
+    world.run_for(5.0)
+    publisher.publish(0.0, [known, named])
+    world.run_for(5.0)
+    assert record.bag == {("<urn:a>", '"B"'): 1}
+    world.run_for(SAME_RING_SECONDS)
+    for _ in range(3):
+        for triple in (known, named):
+            publisher.publish(0.0, [triple], removed=True)
+            world.run_for(5.0)
+            assert not record.bag
+            publisher.publish(0.0, [triple])
+            world.run_for(5.0)
+            assert record.bag == {("<urn:a>", '"B"'): 1}
+        world.run_for(2 * OVER_SECONDS)
+    assert all(node.peer._tables.over_before > 0 for node in world.nodes)
+    assert (len(record.rows), len(record.withdrawn), record.complaints) == (7, 6, [])
 
 
 def test_four_of_ten_days_have_removals():

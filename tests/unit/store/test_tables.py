@@ -132,6 +132,29 @@ def test_a_publication_that_is_heard_of_before_a_removal_older_than_the_query_is
     assert next(row[0] for row in late if row[1] == GONE) == first[0]
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_is_over_for_long_costs_nothing_any_more(kind, order):
+    """A value that changes all the time is joined as often as it changes, not with all that it ever was."""
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    values = [dictionary.intern(f'"{number}"') for number in range(50)]
+    query = ConjunctiveQuery(((0, ~0, 1), (0, ~1, 2)), ("<b>", "<c>"), (0, 1, 2), ("s", "v", "o"))
+    harness.query(query, dictionary, since=1, order=order)
+    harness.triples([(a, c, c)], time=2)
+    true = set()
+    for time, value in enumerate(values, 10):
+        tables.over_before = time * 10
+        told = changes(harness.triples([(a, b, value)], time=time * 10))
+        told += changes(harness.triples([(a, b, value)], time=GONE | time * 10 + 1))
+        told += changes(harness.triples([(a, c, c)], time=GONE | time * 10 + 2))
+        told += changes(harness.triples([(a, c, c)], time=time * 10 + 3))
+        for sign, row in told:
+            (true.add if sign > 0 else true.discard)(row)
+    assert not true
+    assert tables.sizes().joined < 12 * len(values)
+
+
 def test_publication_events_are_not_removed(kind):
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
