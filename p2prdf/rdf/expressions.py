@@ -20,8 +20,8 @@ from p2prdf.rdf.values import Family, Value, boolean, compare, decode, ebv, equa
 
 __all__ = ["Constant", "Node", "Row", "compile_condition", "compile_value"]
 
-Row = Sequence[str]
-"""Canonical terms of a filter's variables, in order."""
+Row = Sequence[str | None]
+"""Canonical terms of an expression's variables, in order; None is unbound."""
 
 Constant = Value | tuple[Value, ...]
 """A constant, or the members of a list behind IN."""
@@ -88,7 +88,7 @@ class _Compiler:
             case "in":
                 return self._in(node)
             case "bound":
-                return _always(node.args[0].op == "var")
+                return _bound(node.args[0])
         value = self.value(node)
         return lambda row: ebv(value(row))
 
@@ -145,8 +145,7 @@ class _Compiler:
             return lambda row: boolean(test(row))
         match node.op:
             case "var":
-                number = node.number
-                return lambda row: decode(row[number])
+                return _variable(node.number)
             case "const":
                 constant = self._constants[node.number]
                 assert isinstance(constant, Value), "a list stands only behind IN"
@@ -218,6 +217,23 @@ _T = TypeVar("_T")
 
 def _always(found: _T) -> Callable[[Row], _T]:
     return lambda _row: found
+
+
+def _variable(number: int) -> Evaluate:
+    def value(row: Row) -> Value:
+        term = row[number]
+        if term is None:
+            raise ExpressionError("an unbound variable")
+        return decode(term)
+
+    return value
+
+
+def _bound(variable: Node) -> Test:
+    if variable.op != "var":
+        return _always(False)
+    number = variable.number
+    return lambda row: row[number] is not None
 
 
 def _unbound(_row: Row) -> Value:

@@ -20,7 +20,7 @@ import contextlib
 import functools
 import sys
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import rdflib
 from pyparsing.exceptions import ParseBaseException
@@ -37,7 +37,9 @@ from p2prdf.rdf.terms import RDF, XSD
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["CompiledFilter", "compile_filter", "parse_select"]
+__all__ = [
+    "ALWAYS", "NEVER", "CompiledExpression", "CompiledFilter", "compile_expression", "compile_filter", "parse_select",
+]  # fmt: skip
 
 rdflib.NORMALIZE_LITERALS = False
 
@@ -166,8 +168,8 @@ class _Assembly:
                 if not part:
                     raise tokens.refusal(self._text, made.symbols[0].at, "syntax error", "an empty condition")
                 found[self._filter(part, scope, base)] = None
-        found.pop(_ALWAYS, None)
-        return [_NEVER] if _NEVER in found else list(found)
+        found.pop(ALWAYS, None)
+        return [NEVER] if NEVER in found else list(found)
 
     def _filter(self, part: list[tokens.Symbol], scope: dict[str, int], base: str | None) -> Filter:
         made = Filter(*filters.spell(part, scope, base))
@@ -181,11 +183,11 @@ class _Assembly:
             raise tokens.refusal(self._text, part[0].at, error.construct, reason) from None
         if made.variables:
             return made
-        return _ALWAYS if compiled(()) else _NEVER
+        return ALWAYS if compiled(()) else NEVER
 
 
-_ALWAYS: Final = Filter(f'"true"^^<{XSD}boolean>', ())
-_NEVER: Final = Filter(f'"false"^^<{XSD}boolean>', ())
+ALWAYS: Final = Filter(f'"true"^^<{XSD}boolean>', ())
+NEVER: Final = Filter(f'"false"^^<{XSD}boolean>', ())
 """What a condition without variables comes to."""
 
 
@@ -266,34 +268,50 @@ _REMEMBERED_LENGTH_MAX: Final = 512
 
 
 class CompiledFilter:
-    """Tells whether a filter holds for canonical terms of its variables, in order.
+    """Tells whether a filter holds for canonical terms of its variables, in order; None is unbound.
 
     An error of the expression is false, as SPARQL has it.
     """
 
     __slots__ = ("_answers", "_test")
 
-    def __init__(self, test: Callable[[Sequence[str]], bool]):
+    def __init__(self, test: Callable[[expressions.Row], bool]):
         self._test = test
-        self._answers: dict[tuple[str, ...], bool] = {}
+        self._answers: dict[tuple[str | None, ...], bool] = {}
 
-    def __call__(self, row: Sequence[str]) -> bool:
+    def __call__(self, row: expressions.Row) -> bool:
         """Return the effective boolean value; an error is false."""
         key = tuple(row)
         known = self._answers.get(key)
         if known is None:
             known = self._decide(key)
-            if sum(map(len, key)) <= _REMEMBERED_LENGTH_MAX:
+            if sum(len(term) for term in key if term is not None) <= _REMEMBERED_LENGTH_MAX:
                 if len(self._answers) >= ANSWERS_MAX:
                     self._answers.clear()
                 self._answers[key] = known
         return known
 
-    def _decide(self, row: tuple[str, ...]) -> bool:
+    def _decide(self, row: expressions.Row) -> bool:
         try:
             return self._test(row)
         except (ExpressionError, ArithmeticError, ValueError):
             return False  # what cannot be computed has no value
+
+
+class CompiledExpression:
+    """Computes the term an expression comes to for canonical terms of its variables; None is unbound."""
+
+    __slots__ = ("_evaluate",)
+
+    def __init__(self, evaluate: Callable[[expressions.Row], values.Value]):
+        self._evaluate = evaluate
+
+    def __call__(self, row: expressions.Row) -> str | None:
+        """Return the canonical term; None for an error, which leaves a variable unbound (SPARQL 1.1, 18.5)."""
+        try:
+            return values.encode(self._evaluate(row))
+        except (ExpressionError, ArithmeticError, ValueError):
+            return None
 
 
 @functools.lru_cache(maxsize=FILTERS_MAX)
@@ -302,16 +320,34 @@ def compile_filter(filter: Filter) -> CompiledFilter:  # noqa: A002 - SPARQL's w
 
     Raises QueryRefused for a text that is no filter.  The last ``FILTERS_MAX`` are remembered.
     """
-    shape = filters.abstract(filter.text, filter.variables)
+    return CompiledFilter(_compile(filter, expressions.compile_condition))
+
+
+@functools.lru_cache(maxsize=FILTERS_MAX)
+def compile_expression(expression: Filter) -> CompiledExpression:
+    """Return a function from an expression's variables to its term.
+
+    Raises QueryRefused for a text that is no expression.  The last ``FILTERS_MAX`` are remembered.
+    """
+    return CompiledExpression(_compile(expression, expressions.compile_value))
+
+
+_Compiled = TypeVar("_Compiled")
+
+
+def _compile(
+    expression: Filter, compiler: Callable[[Node, Sequence[expressions.Constant]], _Compiled]
+) -> _Compiled:
+    shape = filters.abstract(expression.text, expression.variables)
     constants = [
         tuple(map(values.decode, constant)) if isinstance(constant, tuple) else values.decode(constant)
         for constant in shape.constants
     ]
     try:
         with _deep():
-            return CompiledFilter(expressions.compile_condition(_expression(shape.text), constants))
+            return compiler(_expression(shape.text), constants)
     except ParseBaseException:
-        raise QueryRefused(f"not an expression: {filter.text}", construct="syntax error") from None
+        raise QueryRefused(f"not an expression: {expression.text}", construct="syntax error") from None
     except RecursionError:
         raise QueryRefused("the filter nests too deeply to be parsed", construct="nesting") from None
     except ExpressionError as error:

@@ -18,13 +18,14 @@ import struct
 from decimal import Decimal
 from typing import Final
 
+from p2prdf.errors import DataRefused
 from p2prdf.rdf import moments, terms
 from p2prdf.rdf.moments import Duration, ExpressionError, Moment
 from p2prdf.rdf.terms import LANG_STRING, XSD
 
 __all__ = [
     "FALSE", "TRUE", "Family", "Number", "Value", "boolean", "compare", "decode", "double_text",
-    "duration_value", "ebv", "equal", "moment_value", "number", "number_parts", "parse_literal", "promote",
+    "duration_value", "ebv", "encode", "equal", "moment_value", "number", "number_parts", "parse_literal", "promote",
     "string",
 ]  # fmt: skip
 
@@ -152,6 +153,16 @@ def parse_literal(lexical: str, datatype: str) -> Value:
         duration = moments.parse_duration(lexical, name)
         found = None if duration is None else Value(Family.DURATION, lexical, duration, datatype)
     return found or Value(Family.OPAQUE, lexical, lexical, datatype)
+
+
+def encode(value: Value) -> str:
+    """Return the canonical term of a value.  Raises ExpressionError for one that no term can hold."""
+    try:
+        if not value.is_literal:
+            return terms.iri(value.lexical)
+        return terms.literal(value.lexical, *((None, value.language) if value.language else (value.datatype, None)))
+    except DataRefused as error:
+        raise ExpressionError(error.reason) from None
 
 
 # --- numbers -------------------------------------------------------------------------------------
