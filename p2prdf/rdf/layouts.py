@@ -1,0 +1,148 @@
+"""How operators stand together: their inputs, and the layouts of their rows.
+
+Which columns are bound in every row decides how rows can be found: those that are on both sides of a join
+are looked up, the others have to be compared (:mod:`p2prdf.continuous.operators.matching`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from p2prdf.rdf.algebra import (
+    Closure,
+    Construct,
+    Distinct,
+    Existence,
+    Exists,
+    Extend,
+    Filter,
+    Fix,
+    Function,
+    Group,
+    Join,
+    Leaf,
+    LeftJoin,
+    Minus,
+    Operator,
+    Project,
+    Slice,
+    Table,
+    Union,
+)
+
+__all__ = ["inputs_of", "layouts", "with_inputs"]
+
+
+def inputs_of(operator: Operator) -> tuple[int, ...]:
+    """Return the numbers of an operator's inputs, in order."""
+    match operator:
+        case Leaf() | Table():
+            return ()
+        case Union(inputs):
+            return inputs
+        case Join(left, right) | LeftJoin(left, right) | Minus(left, right) | Exists(left, right):
+            return left, right
+        case Closure(edges, seeds):
+            return (edges,) if seeds is None else (edges, seeds)
+    return (operator.input,)
+
+
+def with_inputs(operator: Operator, inputs: tuple[int, ...]) -> Operator:
+    """Return an operator over other inputs."""
+    match operator:
+        case Leaf() | Table():
+            return operator
+        case Union():
+            return Union(inputs)
+        case Join() | LeftJoin() | Minus() | Exists():
+            return dataclasses.replace(operator, left=inputs[0], right=inputs[1])
+        case Closure():
+            return dataclasses.replace(operator, edges=inputs[0], seeds=inputs[1] if len(inputs) > 1 else None)
+    return dataclasses.replace(operator, input=inputs[0])
+
+
+def layouts(operators: tuple[Operator, ...]) -> list[tuple[bool, ...]]:
+    """Return for each operator one flag per column of its rows: whether it is bound in every row.
+
+    Raises IndexError where an operator names a column or an input that is not there.
+    """
+    found: list[tuple[bool, ...]] = []
+    for operator in operators:
+        found.append(_layout(operator, [found[_place(number, len(found))] for number in inputs_of(operator)]))
+    return found
+
+
+def _place(number: int, count: int) -> int:
+    if not 0 <= number < count:
+        raise IndexError(f"there is no column or operator {number} among {count}")
+    return number
+
+
+def _layout(operator: Operator, inputs: list[tuple[bool, ...]]) -> tuple[bool, ...]:
+    match operator:
+        case Leaf(query):
+            return (True,) * len(query.answer)
+        case Table(width, rows):
+            return tuple(all(row[at] is not None for row in rows) for at in range(width))
+        case Project(_, columns):
+            return tuple(at >= 0 and inputs[0][_place(at, len(inputs[0]))] for at in columns)
+        case Filter(_, condition):
+            return _with_columns(condition.variables, inputs[0])
+        case Extend(_, expression):
+            return (*_with_columns(expression.variables, inputs[0]), False)
+        case Fix(_, columns):
+            return _with_columns(columns, inputs[0]) + (True,) * len(columns)
+        case Distinct():
+            return inputs[0]
+        case Slice(_, order):
+            return _with_columns([at for at, _ in order], inputs[0])
+    return _layout_of_new_rows(operator, inputs)
+
+
+def _layout_of_new_rows(
+    operator: Union | Group | Closure | Construct | Join | LeftJoin | Minus | Exists, inputs: list[tuple[bool, ...]]
+) -> tuple[bool, ...]:
+    match operator:
+        case Union():
+            if len(set(map(len, inputs))) != 1:
+                raise IndexError("a union of rows of different width")
+            return tuple(map(all, zip(*inputs, strict=True)))
+        case Group(_, keys, aggregates):
+            _with_columns([*keys, *(at for each in aggregates for at in each.columns)], inputs[0])
+            counts = [each.function is Function.COUNT for each in aggregates]
+            return (*(inputs[0][at] for at in keys), *counts)
+        case Closure():
+            if [len(each) for each in inputs] not in ([2], [2, 1]):
+                raise IndexError("a closure is over two columns of edges and one of seeds")
+            return (True, True)
+        case Construct():
+            return (True, True, True)
+    return _layout_of_two(operator, *inputs)
+
+
+def _layout_of_two(
+    operator: Join | LeftJoin | Minus | Exists, left: tuple[bool, ...], right: tuple[bool, ...]
+) -> tuple[bool, ...]:
+    pairs = (*operator.keys, *operator.shared) if isinstance(operator, Minus) else operator.shared
+    _with_columns([at for at, _ in pairs], left)
+    _with_columns([at for _, at in pairs], right)
+    places = {at for _, at in pairs}
+    others = [flag for at, flag in enumerate(right) if at not in places]
+    match operator:
+        case Join(shared=shared):
+            both = {at: left[at] or right[other] for at, other in shared}
+            return (*(both.get(at, flag) for at, flag in enumerate(left)), *others)
+        case LeftJoin(conditions=conditions):
+            read = [at for condition in conditions for at in condition.variables]
+            return _with_columns(read, left + (False,) * len(others))
+        case Exists(existence=Existence.MARK):
+            return (*left, True)
+    return left
+
+
+def _with_columns(columns: Sequence[int], layout: tuple[bool, ...]) -> tuple[bool, ...]:
+    """Return a layout that has all these columns."""
+    for at in columns:
+        _place(at, len(layout))
+    return layout

@@ -1,0 +1,112 @@
+"""Steps over the symbols of a query, with what every reader needs: refusals and hidden names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from p2prdf.errors import QueryRefused
+from p2prdf.rdf.tokens import Symbol, refusal
+
+__all__ = ["Cursor"]
+
+_REASONS: Final = {
+    **dict.fromkeys(("GRAPH", "FROM"), "data has no named graphs here"),
+    "SERVICE": "federation is not supported",
+    "DESCRIBE": "what describes a resource is not defined; use CONSTRUCT",
+    **dict.fromkeys(("RAND", "NOW", "UUID", "STRUUID", "BNODE"), "its value differs from peer to peer"),
+    **dict.fromkeys(
+        ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"),
+        "an aggregate stands in SELECT, HAVING or ORDER BY, and not in another one",
+    ),
+    **dict.fromkeys(
+        ("INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH", "USING"),
+        "updates are not queries",
+    ),
+}
+
+
+class Cursor:
+    """The symbols behind the prologue, and where in them a reader is."""
+
+    def __init__(self, text: str, symbols: list[Symbol], base: str | None):
+        self.text = text
+        self.base = base
+        self._symbols = symbols
+        self._at = 0
+        self._hidden = 0
+        self.basic = 0
+        """Number of the basic graph pattern that is open: a blank node's label belongs to one."""
+        self.labels: dict[str, tuple[str, int]] = {}
+        """Labels of blank nodes: the hidden variable of each, and the basic graph pattern it belongs to."""
+
+    def peek(self, offset: int = 0) -> Symbol | None:
+        """Return the next symbol, or one behind it, without taking it."""
+        at = self._at + offset
+        return self._symbols[at] if at < len(self._symbols) else None
+
+    def next(self) -> Symbol:
+        """Take the next symbol; there must be one."""
+        symbol = self.peek()
+        if symbol is None:
+            raise self.refusal(len(self.text.rstrip()), "syntax error", "the query ends too early")
+        self._at += 1
+        return symbol
+
+    def sees_mark(self, *values: str) -> bool:
+        """Tell whether one of these marks comes next."""
+        symbol = self.peek()
+        return symbol is not None and symbol.is_mark(*values)
+
+    def sees_word(self, *values: str) -> bool:
+        """Tell whether one of these words comes next."""
+        symbol = self.peek()
+        return symbol is not None and symbol.is_word(*values)
+
+    def take_mark(self, value: str) -> bool:
+        """Take a mark if it comes next; tell whether it did."""
+        found = self.sees_mark(value)
+        self._at += found
+        return found
+
+    def take_word(self, value: str) -> bool:
+        """Take a word if it comes next; tell whether it did."""
+        found = self.sees_word(value)
+        self._at += found
+        return found
+
+    def expect_mark(self, value: str) -> Symbol:
+        """Take a mark that must come next."""
+        symbol = self.next()
+        if not symbol.is_mark(value):
+            raise self.misplaced(symbol)
+        return symbol
+
+    def expect_word(self, value: str) -> Symbol:
+        """Take a word that must come next."""
+        symbol = self.next()
+        if not symbol.is_word(value):
+            raise self.misplaced(symbol)
+        return symbol
+
+    def expect_variable(self) -> Symbol:
+        """Take a variable that must come next."""
+        symbol = self.next()
+        if symbol.kind != "var":
+            raise self.misplaced(symbol)
+        return symbol
+
+    def hidden(self, what: str) -> str:
+        """Return a name that no query can spell, distinct from all others."""
+        self._hidden += 1
+        return f".{what}{self._hidden}"
+
+    def refusal(self, at: int, construct: str, reason: str) -> QueryRefused:
+        """Return the error that names a construct and its place."""
+        return refusal(self.text, at, construct, reason)
+
+    def misplaced(self, symbol: Symbol) -> QueryRefused:
+        """Return the refusal of a symbol that is not supported, or at this place."""
+        word = symbol.value.upper()
+        if symbol.kind == "word" and word in _REASONS:
+            return self.refusal(symbol.at, word, f"not supported: {_REASONS[word]}")
+        return self.refusal(symbol.at, "syntax error", f"{symbol.value!r} is out of place")

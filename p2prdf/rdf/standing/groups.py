@@ -1,0 +1,145 @@
+"""Group graph patterns, read from the symbols of a query (SPARQL 1.1, 19.8, rules 53 to 69)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from p2prdf.rdf.outline import FILTERS_MAX
+from p2prdf.rdf.standing.cursor import Cursor
+from p2prdf.rdf.standing.expressions import ExpressionReader
+from p2prdf.rdf.standing.syntax import (
+    Bind,
+    Element,
+    FilterBy,
+    Group,
+    InlineData,
+    MinusGroup,
+    OptionalGroup,
+    Select,
+    SubSelect,
+    Triples,
+    UnionGroups,
+)
+from p2prdf.rdf.standing.triples import TriplesReader
+from p2prdf.rdf.terms import XSD
+
+__all__ = ["GROUPS_MAX", "GroupReader"]
+
+GROUPS_MAX: Final = 128
+"""Most groups of a query."""
+
+
+class GroupReader:
+    """Reads groups; ``select`` reads a sub-query."""
+
+    def __init__(self, cursor: Cursor, select: Callable[[], Select]):
+        self._cursor = cursor
+        self._select = select
+        self._groups = 0
+        self._filters = 0
+        self.expressions = ExpressionReader(cursor, self.group)
+
+    def group(self) -> Group:
+        """Read ``{ }``."""
+        cursor = self._cursor
+        opening = cursor.expect_mark("{")
+        self._groups += 1
+        if self._groups > GROUPS_MAX:
+            raise cursor.refusal(opening.at, "groups", f"a query has at most {GROUPS_MAX}")
+        cursor.basic += 1
+        found = Group([], opening.at)
+        if cursor.sees_word("SELECT"):
+            found.elements.append(SubSelect(self._select()))
+        else:
+            while not cursor.sees_mark("}"):
+                found.elements.append(self._element())
+        cursor.expect_mark("}")
+        cursor.basic += 1
+        return found
+
+    def _element(self) -> Element:
+        cursor = self._cursor
+        triples = TriplesReader(cursor)
+        if triples.sees_term():
+            return Triples(triples.read())
+        if cursor.sees_mark("{"):
+            element: Element = self._group_or_union()
+        else:
+            element = self._by_word()
+        cursor.take_mark(".")
+        return element
+
+    def _group_or_union(self) -> Group | UnionGroups:
+        groups = [self.group()]
+        while self._cursor.take_word("UNION"):
+            groups.append(self.group())
+        return groups[0] if len(groups) == 1 else UnionGroups(groups)
+
+    def _by_word(self) -> Element:
+        cursor = self._cursor
+        word = cursor.next()
+        if word.kind == "word":
+            match word.value.upper():
+                case "OPTIONAL":
+                    return OptionalGroup(self.group(), word.at)
+                case "MINUS":
+                    return MinusGroup(self.group())
+                case "FILTER":
+                    self._filters += 1
+                    if self._filters > FILTERS_MAX:
+                        raise cursor.refusal(word.at, "FILTER", f"a query has at most {FILTERS_MAX} filters")
+                    return FilterBy(self.expressions.constraint())
+                case "BIND":
+                    return self._bind(word.at)
+                case "VALUES":
+                    return self.inline_data()
+        raise cursor.misplaced(word)
+
+    def _bind(self, at: int) -> Bind:
+        cursor = self._cursor
+        cursor.basic += 1
+        cursor.expect_mark("(")
+        expression = self.expressions.up_to_name()
+        cursor.expect_word("AS")
+        name = cursor.expect_variable().value
+        cursor.expect_mark(")")
+        return Bind(expression, name, at)
+
+    def inline_data(self) -> InlineData:
+        """Read what follows VALUES."""
+        cursor = self._cursor
+        single = not cursor.take_mark("(")
+        names = [cursor.expect_variable().value] if single else []
+        while not single and not cursor.take_mark(")"):
+            variable = cursor.expect_variable()
+            if variable.value in names:
+                raise cursor.refusal(variable.at, "syntax error", f"VALUES names ?{variable.value} twice")
+            names.append(variable.value)
+        cursor.expect_mark("{")
+        rows: list[tuple[str | None, ...]] = []
+        while not cursor.sees_mark("}"):
+            rows.append((self._datum(),) if single else self._row(len(names)))
+        cursor.next()
+        cursor.basic += 1
+        return InlineData(tuple(names), tuple(rows))
+
+    def _row(self, width: int) -> tuple[str | None, ...]:
+        cursor = self._cursor
+        opening = cursor.expect_mark("(")
+        cells = []
+        while not cursor.take_mark(")"):
+            cells.append(self._datum())
+        if len(cells) != width:
+            raise cursor.refusal(opening.at, "syntax error", f"{len(cells)} values for {width} variables")
+        return tuple(cells)
+
+    def _datum(self) -> str | None:
+        symbol = self._cursor.next()
+        if symbol.kind in ("iri", "literal"):
+            return symbol.value
+        if symbol.is_word("TRUE", "FALSE"):
+            return f'"{symbol.value.lower()}"^^<{XSD}boolean>'
+        if symbol.is_word("UNDEF"):
+            return None
+        raise self._cursor.misplaced(symbol)

@@ -1,0 +1,49 @@
+"""Basic graph patterns as conjunctive queries: what the overlay joins."""
+
+from __future__ import annotations
+
+from p2prdf.rdf import filters
+from p2prdf.rdf.query import ConjunctiveQuery, Filter, Pattern
+from p2prdf.rdf.sparql import ALWAYS, NEVER, compile_filter
+from p2prdf.rdf.standing.relations import Basic, Names
+from p2prdf.rdf.standing.syntax import is_variable
+
+__all__ = ["conjunctive_query", "decided"]
+
+
+def conjunctive_query(basic: Basic, answer: Names, base: str | None) -> ConjunctiveQuery:
+    """Return a basic graph pattern with its conditions, projected to some of its variables.
+
+    Variables and constants are numbered by first occurrence, as ``parse_select`` does.  The names are no part of a
+    leaf; places stand in for them.
+    """
+    variables: dict[str, int] = {}
+    constants: dict[str, int] = {}
+    patterns: list[Pattern] = []
+    for pattern in basic.patterns:
+        s, p, o = (
+            variables.setdefault(term[1:], len(variables))
+            if is_variable(term)
+            else ~constants.setdefault(term, len(constants))
+            for term in pattern
+        )
+        patterns.append((s, p, o))
+    found: dict[Filter, None] = {}
+    for condition in basic.conditions:
+        scope = {name: number for name, number in variables.items() if name in condition.scope}
+        found[decided(Filter(*filters.spell(list(condition.symbols), scope, base)))] = None
+    found.pop(ALWAYS, None)
+    return ConjunctiveQuery(
+        patterns=tuple(patterns),
+        constants=tuple(constants),
+        answer=tuple(variables[name] for name in answer),
+        names=tuple(map(str, range(len(answer)))),
+        filters=(NEVER,) if NEVER in found else tuple(found),
+    )
+
+
+def decided(condition: Filter) -> Filter:
+    """Return a condition, or what it comes to if it has no variables."""
+    if condition.variables:
+        return condition
+    return ALWAYS if compile_filter(condition)(()) else NEVER

@@ -1,0 +1,359 @@
+"""From names to places: relations as operators, each with no more columns than is needed above it.
+
+What is needed is handed down, what comes back is the number of an operator and the names of its
+columns.  A leaf so projects few columns, but keeps all its solutions: equal rows count as often as there are
+choices of triples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from p2prdf.rdf import algebra, filters
+from p2prdf.rdf.algebra import Existence, Expression, Shared
+from p2prdf.rdf.sparql import ALWAYS
+from p2prdf.rdf.standing import laws, leaves, paths
+from p2prdf.rdf.standing.assembly import Assembly
+from p2prdf.rdf.standing.correlation import Correlation, is_stable
+from p2prdf.rdf.standing.relations import (
+    Basic,
+    Condition,
+    Distinct,
+    Exists,
+    Extend,
+    Filter,
+    Given,
+    Group,
+    Join,
+    LeftJoin,
+    Minus,
+    Names,
+    PathPattern,
+    Project,
+    Relation,
+    Slice,
+    Table,
+    Union,
+    certain,
+    mentioned,
+    variables,
+)
+from p2prdf.rdf.standing.syntax import Alternative, Path, Repeat, is_variable
+from p2prdf.rdf.standing.ways import joined_in_order
+from p2prdf.rdf.tokens import refusal
+
+__all__ = ["Lowered", "Lowering"]
+
+
+class Lowered(NamedTuple):
+    """An operator's number and the names of its columns."""
+
+    number: int
+    names: Names
+
+    def places(self, names: Iterable[str]) -> tuple[int, ...]:
+        """Return the columns of names."""
+        return tuple(map(self.names.index, names))
+
+
+class Lowering:
+    """Lowers relations of one query."""
+
+    def __init__(self, text: str, base: str | None, hidden: Callable[[str], str]):
+        self._text = text
+        self._base = base
+        self._hidden = hidden
+        self._assembly = Assembly()
+        self._add = self._assembly.add
+        self._given: dict[Given, Lowered] = {}
+        """What was lowered for relations that are handed down."""
+
+    @property
+    def operators(self) -> list[algebra.Operator]:
+        """All operators added so far, by number."""
+        return self._assembly.operators
+
+    def add(self, operator: algebra.Operator) -> int:
+        """Add an operator over what was lowered before."""
+        return self._add(operator)
+
+    def exactly(self, relation: Relation, names: Names) -> int:
+        """Lower a relation to rows of just these columns; a name that it does not have is never bound."""
+        if isinstance(relation, Project):
+            relation = relation.input
+        if isinstance(relation, Basic) and relation.patterns and set(names) <= set(variables(relation)):
+            return self._add(algebra.Leaf(leaves.conjunctive_query(relation, names, self._base)))
+        return self._laid_out(self.lower(relation, frozenset(names)), names)
+
+    def lower(self, relation: Relation, needed: frozenset[str]) -> Lowered:
+        """Lower a relation to the columns needed of it, in the order of its variables."""
+        return self._kept(self._lower(relation, needed), needed)
+
+    def _kept(self, lowered: Lowered, needed: frozenset[str]) -> Lowered:
+        names = tuple(name for name in lowered.names if name in needed)
+        return Lowered(self._laid_out(lowered, names), names)
+
+    def _laid_out(self, lowered: Lowered, names: Names) -> int:
+        if lowered.names == names:
+            return lowered.number
+        columns = tuple(lowered.names.index(name) if name in lowered.names else -1 for name in names)
+        below = self.operators[lowered.number]
+        if isinstance(below, algebra.Project):
+            columns = tuple(below.columns[at] if at >= 0 else -1 for at in columns)
+            return self._add(algebra.Project(below.input, columns))
+        return self._add(algebra.Project(lowered.number, columns))
+
+    def _lower(self, relation: Relation, needed: frozenset[str]) -> Lowered:
+        match relation:
+            case Basic():
+                return self._basic(relation, needed)
+            case Table(names, rows):
+                places = [at for at, name in enumerate(names) if name in needed]
+                kept = tuple(tuple(row[at] for at in places) for row in rows)
+                return Lowered(self._add(algebra.Table(len(places), kept)), tuple(names[at] for at in places))
+            case Given():
+                return self._given[relation]
+            case Union(branches):
+                names = tuple(name for name in variables(relation) if name in needed)
+                numbers = tuple(self.exactly(branch, names) for branch in branches)
+                return Lowered(self._add(algebra.Union(numbers)) if len(numbers) > 1 else numbers[0], names)
+            case Filter(input, condition):
+                lowered = self.lower(input, needed | condition.seen)
+                return Lowered(self._filtered(lowered, condition), lowered.names)
+            case Extend(input, name, expression):
+                if name not in needed:
+                    return self.lower(input, needed)
+                lowered = self.lower(input, needed | expression.seen)
+                return Lowered(self._extended(lowered, expression), (*lowered.names, name))
+            case Project(input, names):
+                return self.lower(input, needed.intersection(names))
+            case Distinct(input):
+                names = variables(relation)
+                return Lowered(self._add(algebra.Distinct(self.exactly(input, names))), names)
+            case Group():
+                return self._group(relation)
+            case Slice(input, order, offset, limit):
+                names = variables(relation)
+                by = tuple((names.index(name), descending) for name, descending in order)
+                return Lowered(self._add(algebra.Slice(self.exactly(input, names), by, offset, limit)), names)
+        return self._of_two(relation, needed)
+
+    # --- leaves and conditions ---------------------------------------------------------------
+
+    def _basic(self, basic: Basic, needed: frozenset[str]) -> Lowered:
+        names = tuple(name for name in variables(basic) if name in needed)
+        if basic.patterns:
+            return Lowered(self._add(algebra.Leaf(leaves.conjunctive_query(basic, names, self._base))), names)
+        number = self._add(algebra.Table(0, ((),)))
+        for condition in basic.conditions:
+            number = self._filtered(Lowered(number, ()), condition)
+        return Lowered(number, ())
+
+    def _filtered(self, lowered: Lowered, condition: Condition) -> int:
+        decided = leaves.decided(self._spelled(condition, lowered.names))
+        return lowered.number if decided == ALWAYS else self._add(algebra.Filter(lowered.number, decided))
+
+    def _extended(self, lowered: Lowered, expression: Condition) -> int:
+        if len(expression.symbols) == 1 and expression.seen:
+            return self._laid_out(lowered, (*lowered.names, *expression.seen))  # a variable under another name
+        return self._add(algebra.Extend(lowered.number, self._spelled(expression, lowered.names)))
+
+    def _spelled(self, condition: Condition, names: Names) -> Expression:
+        numbers = {name: at for at, name in enumerate(names) if name in condition.scope}
+        return Expression(*filters.spell(list(condition.symbols), numbers, self._base))
+
+    def _group(self, group: Group) -> Lowered:
+        arguments = [name for each in group.aggregates for name in each.arguments]
+        read = tuple(dict.fromkeys((*group.keys, *arguments)))
+        number = self.exactly(group.input, read)
+        aggregates = tuple(
+            algebra.Aggregate(each.function, tuple(map(read.index, each.arguments)), each.distinct, each.separator)
+            for each in group.aggregates
+        )
+        keys = tuple(map(read.index, group.keys))
+        return Lowered(self._add(algebra.Group(number, keys, aggregates)), variables(group))
+
+    # --- paths -------------------------------------------------------------------------------
+
+    def _path(self, path: PathPattern, seeds: Lowered | None) -> Lowered:
+        """Lower a path between two terms; ``seeds``: what the variable at one of its ends can be."""
+        names = variables(path)
+        constants = [term for term in (path.subject, path.object) if not is_variable(term)]
+        if seeds is None and not constants and paths.may_be_empty(path.path):
+            sign = path.path.sign if isinstance(path.path, Repeat) else "|"
+            reason = (
+                "a path of no steps relates every node of the graph to itself; a constant, or a triple pattern of "
+                "the same group, has to say where it starts"
+            )
+            raise refusal(self._text, path.at, f"property path {sign}", reason)
+        starts: Relation = Basic() if seeds is None else self._seeded(seeds)
+        if isinstance(path.path, Alternative):
+            ways = [self._between(path.subject, branch, path.object, path.at) for branch in path.path.paths]
+            return Lowered(self.exactly(Union(tuple(laws.join(starts, way) for way in ways)), names), names)
+        assert isinstance(path.path, Repeat), "all other paths are triple patterns"
+        if path.path.sign == "?":
+            step = laws.join(starts, self._between(path.subject, path.path.path, path.object, path.at))
+            if seeds is None:
+                none = self.exactly(paths.no_step(path.subject, path.object), names)
+            else:
+                none = self._add(algebra.Project(seeds.number, (0,) * len(names)))
+            both = self._add(algebra.Union((none, self.exactly(step, names))))
+            return Lowered(self._add(algebra.Distinct(both)), names)
+        return self._closure(path, path.path, seeds)
+
+    def _closure(self, path: PathPattern, repeat: Repeat, seeds: Lowered | None) -> Lowered:
+        first, last = "?" + self._hidden("n"), "?" + self._hidden("n")
+        if paths.may_be_empty(repeat.path):
+            reason = "a sequence of so many steps that may be left out is not supported behind * and +"
+            raise refusal(self._text, path.at, f"property path {repeat.sign}", reason)
+        edges = self.exactly(self._between(first, repeat.path, last, path.at), (first[1:], last[1:]))
+        ends = (path.subject, path.object)
+        start: int | None = None
+        backward = False
+        if seeds is not None:
+            start, backward = seeds.number, "?" + seeds.names[0] != path.subject
+        elif not all(map(is_variable, ends)):
+            backward = is_variable(path.subject)
+            start = self._constant(path.object if backward else path.subject)
+        number = self._add(algebra.Closure(edges, start, backward, repeat.sign == "*"))
+        for at, term in enumerate(ends):
+            if not is_variable(term):
+                number = self._add(algebra.Join(number, self._constant(term), ((at, 0),)))
+        if path.subject == path.object and is_variable(path.subject):
+            number = self._add(algebra.Filter(number, Expression("SAMETERM ( ?v0 , ?v1 )", (0, 1))))
+        names = variables(path)
+        columns = tuple(ends.index("?" + name) for name in names)
+        return Lowered(number if columns == (0, 1) else self._add(algebra.Project(number, columns)), names)
+
+    def _constant(self, term: str) -> int:
+        return self._add(algebra.Table(1, ((term,),)))
+
+    def _between(self, s: str, path: Path, o: str, at: int) -> Relation:
+        return paths.between(s, path, o, at, self._hidden("w"))
+
+    def _seeded(self, seeds: Lowered) -> Given:
+        given = Given(seeds.names, frozenset(seeds.names), ())
+        self._given[given] = seeds
+        return given
+
+    # --- two inputs --------------------------------------------------------------------------
+
+    def _of_two(
+        self, relation: Join | PathPattern | LeftJoin | Minus | Exists, needed: frozenset[str]
+    ) -> Lowered:
+        match relation:
+            case Join() | PathPattern():
+                return self._join(relation, needed)
+            case LeftJoin(exists=exists) if exists:
+                return self._asking_left_join(relation, needed)
+            case LeftJoin():
+                return self._left_join(relation, needed)
+            case Minus(input, right, counted):
+                common = frozenset(variables(input)).intersection(variables(right))
+                first, second = self.lower(input, needed | common), self.lower(right, common)
+                keys, shared = (
+                    tuple(pair for pair in _shared(first, second) if (first.names[pair[0]] in counted) is counts)
+                    for counts in (False, True)
+                )
+                return Lowered(self._add(algebra.Minus(first.number, second.number, keys, shared)), first.names)
+        return self._exists(relation, needed)
+
+    def _join(self, relation: Join | PathPattern, needed: frozenset[str]) -> Lowered:
+        """Join operands one after the other; a path comes when what it starts from is there."""
+        found: Lowered | None = None
+        operands = joined_in_order(_operands(relation))
+        for at, (operand, seed) in enumerate(operands):
+            rest = frozenset[str]().union(*(variables(other) for other, _ in operands[at + 1 :]))
+            seen = frozenset[str]().union(*(variables(other) for other, _ in operands[:at]))
+            wanted = (needed | rest | seen).intersection(variables(operand))
+            if isinstance(operand, PathPattern):
+                seeds = None
+                if seed is not None:
+                    assert found is not None, "a seed is bound by what was joined before"
+                    seeds = Lowered(self._add(algebra.Distinct(self._laid_out(found, (seed,)))), (seed,))
+                following = self._kept(self._path(operand, seeds), wanted)
+            else:
+                following = self.lower(operand, wanted)
+            found = following if found is None else self._kept(self._joined(found, following), needed | rest)
+        assert found is not None, "a join has operands"
+        return found
+
+    def _joined(self, left: Lowered, right: Lowered) -> Lowered:
+        number = self._add(algebra.Join(left.number, right.number, _shared(left, right)))
+        return Lowered(number, _merged(left, right))
+
+    def _left_join(self, relation: LeftJoin, needed: frozenset[str]) -> Lowered:
+        common = frozenset(variables(relation.input)).intersection(variables(relation.right))
+        wanted = (needed | common).union(*(condition.seen for condition in relation.conditions))
+        left, right = self.lower(relation.input, wanted), self.lower(relation.right, wanted)
+        names = _merged(left, right)
+        conditions = tuple(leaves.decided(self._spelled(each, names)) for each in relation.conditions)
+        kept = tuple(each for each in conditions if each != ALWAYS)
+        return Lowered(
+            self._add(algebra.LeftJoin(left.number, right.number, _shared(left, right), kept)), names
+        )
+
+    def _asking_left_join(self, relation: LeftJoin, needed: frozenset[str]) -> Lowered:
+        """Lower an OPTIONAL whose condition asks EXISTS about solutions of both sides.
+
+        As 18.5 defines LeftJoin: the joined solutions for which the condition holds, and the left solutions
+        from which none of those came.  A left solution is told from others by all its columns, fixed.
+        """
+        asked = frozenset[str]().union(*(mentioned(group) for _, group in relation.exists))
+        asked = asked.union(*(condition.seen for condition in relation.conditions), variables(relation.right))
+        left = self.lower(relation.input, needed | asked)
+        bound = certain(relation.input)
+        fixed = {name: self._hidden("f") for name in left.names if name not in bound}
+        number = self._add(algebra.Fix(left.number, left.places(fixed))) if fixed else left.number
+        left = Lowered(number, left.names + tuple(fixed.values()))
+        keys = tuple(fixed.get(name, name) for name in left.names if name not in fixed.values())
+        given = Given(tuple(name for name in left.names if name not in fixed.values()), bound, tuple(fixed.values()))
+        self._given[given] = left
+        joined: Relation = Join(given, relation.right)
+        for name, group in relation.exists:
+            joined = Exists(joined, group, Existence.MARK, name)
+        for condition in relation.conditions:
+            joined = laws.restrict(joined, condition)
+        matched = self.lower(joined, needed.union(keys))
+        pairs = tuple(zip(left.places(keys), matched.places(keys), strict=True))
+        alone = self._add(algebra.Exists(left.number, matched.number, pairs, Existence.NONE))
+        names = tuple(name for name in variables(relation) if name in needed)
+        both = (self._laid_out(matched, names), self._laid_out(Lowered(alone, left.names), names))
+        return Lowered(self._add(algebra.Union(both)), names)
+
+    def _exists(self, relation: Exists, needed: frozenset[str]) -> Lowered:
+        outer, group = relation.input, relation.right
+        if is_stable(group, frozenset(variables(outer))):
+            common = frozenset(variables(outer)).intersection(variables(group))
+            left, right = self.lower(outer, needed | common), self.lower(group, common)
+            shared = _shared(left, right)
+        else:
+            fixed = {name: self._hidden("f") for name in variables(outer)}
+            correlation = Correlation(self._text, outer, group, fixed)
+            left = self.lower(outer, needed.union(correlation.names))
+            copies = tuple(correlation.fixed)
+            if copies:
+                number = self._add(algebra.Fix(left.number, left.places(copies)))
+                left = Lowered(number, left.names + tuple(correlation.fixed.values()))
+            names = variables(correlation.given)
+            given = self._add(algebra.Distinct(self._laid_out(left, names)))
+            self._given[correlation.given] = Lowered(given, names)
+            right = self.lower(correlation.group, frozenset(correlation.keys))
+            shared = tuple(zip(left.places(correlation.keys), right.places(correlation.keys), strict=True))
+        number = self._add(algebra.Exists(left.number, right.number, shared, relation.existence))
+        return Lowered(number, (*left.names, relation.name) if relation.name else left.names)
+
+
+def _operands(relation: Relation) -> list[Relation]:
+    if isinstance(relation, Join):
+        return _operands(relation.left) + _operands(relation.right)
+    return [relation]
+
+
+def _shared(left: Lowered, right: Lowered) -> Shared:
+    return tuple((at, right.names.index(name)) for at, name in enumerate(left.names) if name in right.names)
+
+
+def _merged(left: Lowered, right: Lowered) -> Names:
+    return left.names + tuple(name for name in right.names if name not in left.names)

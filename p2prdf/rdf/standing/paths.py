@@ -1,0 +1,137 @@
+"""Property paths as relations (SPARQL 1.1, 18.2.2.3, 18.2.2.4 and 18.4).
+
+``^`` swaps, ``/`` joins over a variable that nobody sees, ``|`` is a union, and ``!`` a triple pattern with a
+condition on its predicate: those are triple patterns in the end, and go to the network with the others.  What
+is left over is a :class:`~p2prdf.rdf.standing.relations.PathPattern`: a path that is repeated.
+
+A path that may have no step (``*``, ``?``) relates every node of the graph to itself, also nodes that no triple
+pattern of the query ever matches.  Nobody knows them all here.  So it is answered from where
+one of its ends is known (:mod:`p2prdf.rdf.standing.ways`), and else refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from p2prdf.rdf.standing import laws
+from p2prdf.rdf.standing.relations import Basic, Condition, PathPattern, Relation, Table, Union, names_in
+from p2prdf.rdf.standing.syntax import Alternative, Inverse, Link, Negated, Path, Repeat, Sequence, is_variable
+from p2prdf.rdf.tokens import Symbol
+
+__all__ = ["between", "may_be_empty", "no_step", "normal", "renamed"]
+
+
+def renamed(path: Path, names: Callable[[str], str]) -> Path:
+    """Return a path with the variable that stands for it, if it is one, under its name in the whole."""
+    if isinstance(path, Link) and is_variable(path.predicate):
+        return Link("?" + names(path.predicate[1:]))
+    return path
+
+
+def normal(path: Path) -> Path:
+    """Return an equivalent path in which what is repeated has a step, as far as that can be said.
+
+    ``(p?)+`` is ``p*``, and so is ``(p*)*``; ``(p?|q)*`` is ``(p|q)*``: a way is a way, however it is cut.
+    """
+    match path:
+        case Inverse(inner):
+            return Inverse(normal(inner))
+        case Sequence(paths):
+            return Sequence(tuple(map(normal, paths)))
+        case Alternative(paths):
+            return Alternative(tuple(map(normal, paths)))
+        case Repeat(inner, sign):
+            inner = normal(inner)
+            if may_be_empty(inner):
+                inner, sign = _with_a_step(inner), "?" if sign == "?" else "*"
+            if isinstance(inner, Repeat) and inner.sign == "+":
+                return Repeat(inner.path, "+" if sign == "+" else "*")
+            return Repeat(inner, sign)
+    return path
+
+
+def _with_a_step(path: Path) -> Path:
+    """Return a path without its empty way, up to the number of its solutions; else the path itself."""
+    match path:
+        case Repeat(inner, "*"):
+            return Repeat(inner, "+")
+        case Repeat(inner, "?"):
+            return inner
+        case Inverse(inner):
+            return Inverse(_with_a_step(inner))
+        case Alternative(paths):
+            return Alternative(tuple(map(_with_a_step, paths)))
+        case Sequence(paths) if may_be_empty(path) and len(paths) <= _SPLIT_MAX:
+            first, rest = _with_a_step(paths[0]), _with_a_step(Sequence(paths[1:]) if len(paths) > 2 else paths[1])
+            return Alternative((first, rest, Sequence((first, rest))))
+    return path
+
+
+_SPLIT_MAX: Final = 4
+"""Longest sequence that may be empty and is repeated: it is written out as all its parts."""
+
+
+def may_be_empty(path: Path) -> bool:
+    """Tell whether a way of no steps is one of a path."""
+    match path:
+        case Repeat(inner, sign):
+            return sign != "+" or may_be_empty(inner)
+        case Inverse(inner):
+            return may_be_empty(inner)
+        case Sequence(paths):
+            return all(map(may_be_empty, paths))
+        case Alternative(paths):
+            return any(map(may_be_empty, paths))
+    return False
+
+
+def between(s: str, path: Path, o: str, at: int, name: str) -> Relation:
+    """Return the relation of a normal path between two terms; ``name``: for variables of its own."""
+    return _Between(at, f"?.p{name}").relation(s, path, o)
+
+
+class _Between:
+    def __init__(self, at: int, prefix: str):
+        self._at = at
+        self._steps: Iterator[str] = (f"{prefix}.{number}" for number in itertools.count())
+
+    def relation(self, s: str, path: Path, o: str) -> Relation:
+        match path:
+            case Link(predicate):
+                return Basic(((s, predicate, o),), (), self._at)
+            case Inverse(inner):
+                return self.relation(o, inner, s)
+            case Sequence(paths):
+                found: Relation = Basic()
+                for number, inner in enumerate(paths):
+                    after = o if number == len(paths) - 1 else next(self._steps)
+                    found = laws.join(found, self.relation(s, inner, after))
+                    s = after
+                return found
+            case Negated(forward, backward):
+                ways = [] if forward is None else [self._except(s, forward, o)]
+                ways += [] if backward is None else [self._except(o, backward, s)]
+                return ways[0] if len(ways) == 1 else Union(tuple(ways))
+        if isinstance(path, Alternative) and not may_be_empty(path):
+            return Union(tuple(self.relation(s, inner, o) for inner in path.paths))
+        return PathPattern(s, path, o, self._at)
+
+    def _except(self, s: str, excluded: tuple[str, ...], o: str) -> Relation:
+        """Return the triples with another predicate than these."""
+        predicate = next(self._steps)
+        marks = [Symbol("mark", mark, self._at) for mark in ("(", ",", ")")]
+        members = [part for iri in excluded for part in (marks[1], Symbol("iri", iri, self._at))][1:]
+        symbols = (
+            Symbol("var", predicate[1:], self._at), Symbol("word", "NOT", self._at), Symbol("word", "IN", self._at),
+            marks[0], *members, marks[2],
+        )  # fmt: skip
+        return Basic(((s, predicate, o),), (Condition(symbols, frozenset((predicate[1:],))),), self._at)
+
+
+def no_step(s: str, o: str) -> Table:
+    """Return the way of no steps between two terms, at least one of which is constant."""
+    if not is_variable(s) and not is_variable(o):
+        return Table((), ((),) if s == o else ())
+    return Table(names_in((s, o)), ((o if is_variable(s) else s,),))

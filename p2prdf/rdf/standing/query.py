@@ -1,0 +1,208 @@
+"""From the text of a query to a standing query: read, translated, lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from p2prdf.rdf import algebra, tokens
+from p2prdf.rdf.algebra import Form, Function, StandingQuery
+from p2prdf.rdf.standing import laws, syntax
+from p2prdf.rdf.standing.assembly import canonical
+from p2prdf.rdf.standing.cursor import Cursor
+from p2prdf.rdf.standing.lowering import Lowering
+from p2prdf.rdf.standing.relations import (
+    Aggregated,
+    Distinct,
+    Group,
+    Names,
+    Project,
+    Relation,
+    Slice,
+    Table,
+    names_in,
+    variables,
+)
+from p2prdf.rdf.standing.selects import QueryReader
+from p2prdf.rdf.standing.translation import GroupTranslator, Renaming
+
+__all__ = ["parse_query"]
+
+
+def parse_query(text: str) -> StandingQuery:
+    """Return the standing query that a SELECT, ASK or CONSTRUCT query is.
+
+    Raises QueryRefused for what is malformed or not supported, naming the construct and its place.
+    """
+    symbols, base = tokens.symbols(text, tokens.scan(text))
+    cursor = Cursor(text, symbols, base)
+    query = QueryReader(cursor).query()
+    return _Translator(cursor).query(query)
+
+
+class _Translator:
+    def __init__(self, cursor: Cursor):
+        self._cursor = cursor
+        self._groups = GroupTranslator(cursor.text, cursor.base, self._sub_select)
+
+    def query(self, query: syntax.Query) -> StandingQuery:
+        select = query.select
+        lowering = Lowering(self._cursor.text, self._cursor.base, self._cursor.hidden)
+        names: Names = ()
+        if query.form is Form.SELECT:
+            names = self._projected(select)
+            root = lowering.exactly(self._select(select, names, lambda name: name), names)
+        elif query.form is Form.ASK:
+            root = lowering.exactly(self._select(select, (), lambda name: name), ())
+            root = lowering.add(algebra.Distinct(root))
+        else:
+            terms = [term for triple in query.template for term in triple]
+            solution = tuple(name for name in names_in(terms) if not name.startswith("."))
+            root = lowering.exactly(self._select(select, solution, lambda name: name), solution)
+            root = lowering.add(algebra.Distinct(lowering.add(_construct(root, query.template, solution))))
+            names = ("subject", "predicate", "object")
+        return StandingQuery(query.form, names, canonical(lowering.operators, root))
+
+    def _projected(self, select: syntax.Select) -> Names:
+        if select.projection is not None:
+            return tuple(projected.name for projected in select.projection)
+        if select.keys is not None:
+            raise self._cursor.refusal(select.at, "SELECT *", "solutions that are grouped are projected by name")
+        data = () if select.data is None else select.data.names
+        return tuple(dict.fromkeys((*syntax.visible(select.group), *data)))
+
+    def _sub_select(self, select: syntax.Select, outer: Renaming) -> Relation:
+        projected = self._projected(select)
+        prefix = self._cursor.hidden("s")
+
+        def renamed(name: str) -> str:
+            if name.startswith("."):
+                return name
+            return outer(name) if name in projected else f"{prefix}:{name}"
+
+        return self._select(select, tuple(map(outer, projected)), renamed)
+
+    def _select(self, select: syntax.Select, projected: Names, names: Renaming) -> Relation:
+        """Return the solutions of a SELECT, projected (SPARQL 1.1, 18.2.4 and 18.2.5)."""
+        relation = self._groups.group(select.group, names)
+        aggregates = self._aggregates(select)
+        if aggregates or select.having or select.keys is not None:
+            relation = self._grouped(relation, select, aggregates, names)
+        for condition in select.having:
+            for part in self._groups.parts(condition):
+                relation = self._groups.restricted(relation, part, names)
+        if select.data is not None:
+            relation = laws.join(relation, Table(tuple(map(names, select.data.names)), select.data.rows))
+        for each in select.projection or ():
+            if each.expression is not None:
+                relation = self._groups.extended(relation, names(each.name), each.expression, names, each.at)
+        if select.limit is None and not select.offset:
+            for expression, _ in select.order:
+                self._groups.extended(relation, self._cursor.hidden("o"), expression, names, expression.at)
+            relation = Project(relation, projected)
+            return Distinct(relation) if select.distinct else relation
+        if select.distinct:
+            self._check_order(select, projected, names)
+            relation = Distinct(Project(relation, projected))
+        relation, order = self._ordered(relation, select, names)
+        keys = tuple(name for name, _ in order if name not in projected)
+        relation = Project(relation, tuple(dict.fromkeys(projected + keys)))
+        return Project(Slice(relation, order, select.offset, select.limit, select.at), projected)
+
+    # --- order -------------------------------------------------------------------------------
+
+    def _ordered(
+        self, relation: Relation, select: syntax.Select, names: Renaming
+    ) -> tuple[Relation, tuple[tuple[str, bool], ...]]:
+        """Return a relation with what it is ordered by, and that by name."""
+        order: list[tuple[str, bool]] = []
+        for expression, descending in select.order:
+            name = expression.variable
+            if name is not None:
+                name = self._groups.aliases.get(name, name if name.startswith(".") else names(name))
+            if name is None or name not in variables(relation):
+                name = self._cursor.hidden("o")
+                relation = self._groups.extended(relation, name, expression, names, expression.at)
+            order.append((name, descending))
+        return relation, tuple(order)
+
+    def _check_order(self, select: syntax.Select, projected: Names, names: Renaming) -> None:
+        """Refuse an order by what DISTINCT has thrown away: equal rows had several places in it."""
+        for expression, _ in select.order:
+            for symbol in expression.symbols:
+                if symbol.kind == "var" and names(symbol.value) not in projected:
+                    reason = "what is not projected does not order distinct solutions, of which a slice is asked for"
+                    raise self._cursor.refusal(symbol.at, "ORDER BY", reason)
+
+    # --- groups of solutions -----------------------------------------------------------------
+
+    def _aggregates(self, select: syntax.Select) -> dict[str, syntax.AggregateCall]:
+        expressions = [
+            *(each.expression for each in select.projection or () if each.expression is not None),
+            *select.having, *(expression for expression, _ in select.order),
+        ]  # fmt: skip
+        return {name: call for expression in expressions for name, call in expression.aggregates.items()}
+
+    def _grouped(
+        self, relation: Relation, select: syntax.Select, calls: dict[str, syntax.AggregateCall], names: Renaming
+    ) -> Relation:
+        keys: list[str] = []
+        for key in select.keys or ():
+            name = names(key.name)
+            if key.expression is not None:
+                relation = self._groups.extended(relation, name, key.expression, names, key.at)
+            keys.append(name)
+        self._check_grouped(select, keys, names)
+        visible = tuple(dict.fromkeys(map(names, syntax.visible(select.group))))
+        found: dict[tuple[Function, Names, bool, str], Aggregated] = {}
+        for name, call in calls.items():
+            arguments: Names = visible if call.distinct else ()
+            if call.argument is not None:
+                relation, argument = self._argument(relation, call.argument, names)
+                arguments = (argument,)
+            what = (call.function, arguments, call.distinct, call.separator)
+            known = found.setdefault(what, Aggregated(name, *what))
+            self._groups.aliases[name] = known.name
+        return Group(relation, tuple(dict.fromkeys(keys)), tuple(found.values()), select.at)
+
+    def _argument(
+        self, relation: Relation, expression: syntax.Expression, names: Renaming
+    ) -> tuple[Relation, str]:
+        """Return a relation with the argument of an aggregate, and its name there."""
+        name = expression.variable
+        if name is not None and names(name) in variables(relation):
+            return relation, names(name)
+        hidden = self._cursor.hidden("x")
+        return self._groups.extended(relation, hidden, expression, names, expression.at), hidden
+
+    def _check_grouped(self, select: syntax.Select, keys: Iterable[str], names: Renaming) -> None:
+        """Refuse what is neither a key nor in an aggregate: it has no one value in a group (18.2.4.1)."""
+        known = set(keys)
+        for each in select.projection or ():
+            if each.expression is None and names(each.name) not in known:
+                reason = f"?{each.name} is neither a key of GROUP BY nor in an aggregate"
+                raise self._cursor.refusal(each.at, "ungrouped variable", reason)
+            if each.expression is not None:
+                self._check_expression(each.expression, known, names)
+                known.add(names(each.name))
+        for expression in (*select.having, *(expression for expression, _ in select.order)):
+            self._check_expression(expression, known, names)
+
+    def _check_expression(self, expression: syntax.Expression, known: set[str], names: Renaming) -> None:
+        for symbol in expression.symbols:
+            if symbol.kind == "var" and not symbol.value.startswith(".") and names(symbol.value) not in known:
+                reason = f"?{symbol.value} is neither a key of GROUP BY nor in an aggregate"
+                raise self._cursor.refusal(symbol.at, "ungrouped variable", reason)
+
+
+def _construct(root: int, template: list[tuple[str, str, str]], solution: Names) -> algebra.Construct:
+    blanks: dict[str, int] = {}
+    constants: dict[str, int] = {}
+
+    def slot(term: str) -> int:
+        if not syntax.is_variable(term):
+            return ~constants.setdefault(term, len(constants))
+        name = term[1:]
+        return solution.index(name) if name in solution else len(solution) + blanks.setdefault(name, len(blanks))
+
+    triples = tuple((slot(s), slot(p), slot(o)) for s, p, o in template)
+    return algebra.Construct(root, triples, tuple(constants))

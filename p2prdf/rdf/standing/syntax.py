@@ -1,0 +1,267 @@
+"""What a query says, as a tree close to SPARQL's grammar.
+
+Terms of patterns are strings: a canonical term, or ``?`` and a name.  Names that begin with a dot
+are nobody's: blank nodes, steps of paths, what stands for EXISTS or an aggregate in an expression.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from p2prdf.rdf.algebra import Form, Function
+from p2prdf.rdf.tokens import Symbol
+
+__all__ = [
+    "AggregateCall", "Alternative", "Bind", "Element", "Expression", "FilterBy", "Group", "InlineData", "Inverse",
+    "Link", "MinusGroup", "Negated", "OptionalGroup", "Path", "Projection", "Query", "Repeat", "Select", "Sequence",
+    "SubSelect", "Triple", "Triples", "UnionGroups", "is_variable", "visible",
+]  # fmt: skip
+
+
+def is_variable(term: str) -> bool:
+    """Tell whether a term of a pattern is a variable."""
+    return term.startswith("?")
+
+
+# --- paths ---------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Link:
+    """One predicate, or a variable in its place."""
+
+    predicate: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Inverse:
+    """``^path``."""
+
+    path: Path
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sequence:
+    """``path / path``."""
+
+    paths: tuple[Path, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Alternative:
+    """``path | path``."""
+
+    paths: tuple[Path, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Repeat:
+    """``path*``, ``path+`` and ``path?``."""
+
+    path: Path
+    sign: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Negated:
+    """``!(p|^q)``: predicates not to be taken forward, and not to be taken backward; None: not gone that way."""
+
+    forward: tuple[str, ...] | None
+    backward: tuple[str, ...] | None
+
+
+Path: TypeAlias = Link | Inverse | Sequence | Alternative | Repeat | Negated
+
+
+# --- expressions ---------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(slots=True)
+class Expression:
+    """Symbols, in which hidden variables stand for EXISTS and aggregates."""
+
+    symbols: list[Symbol]
+    at: int
+    groups: dict[str, Group] = dataclasses.field(default_factory=dict)
+    """By hidden variable, whose solutions are asked for."""
+    aggregates: dict[str, AggregateCall] = dataclasses.field(default_factory=dict)
+
+    @property
+    def variable(self) -> str | None:
+        """The name, if the expression is one variable."""
+        inner = self.symbols
+        while len(inner) > 2 and inner[0].is_mark("(") and inner[-1].is_mark(")"):
+            inner = inner[1:-1]
+        return inner[0].value if len(inner) == 1 and inner[0].kind == "var" else None
+
+
+@dataclasses.dataclass(slots=True)
+class AggregateCall:
+    """A set function with its argument; None is ``*``."""
+
+    function: Function
+    argument: Expression | None
+    distinct: bool
+    separator: str
+    at: int
+
+
+# --- groups --------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Triple:
+    """Subject, path and object."""
+
+    subject: str
+    path: Path
+    object: str
+    at: int
+
+
+@dataclasses.dataclass(slots=True)
+class Triples:
+    """Triples that stand together."""
+
+    triples: list[Triple]
+
+
+@dataclasses.dataclass(slots=True)
+class OptionalGroup:
+    """``OPTIONAL { }``."""
+
+    group: Group
+    at: int
+
+
+@dataclasses.dataclass(slots=True)
+class UnionGroups:
+    """``{ } UNION { }``."""
+
+    groups: list[Group]
+
+
+@dataclasses.dataclass(slots=True)
+class MinusGroup:
+    """``MINUS { }``."""
+
+    group: Group
+
+
+@dataclasses.dataclass(slots=True)
+class FilterBy:
+    """``FILTER``."""
+
+    condition: Expression
+
+
+@dataclasses.dataclass(slots=True)
+class Bind:
+    """``BIND (expression AS ?name)``."""
+
+    expression: Expression
+    name: str
+    at: int
+
+
+@dataclasses.dataclass(slots=True)
+class InlineData:
+    """``VALUES``; None is UNDEF."""
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[str | None, ...], ...]
+
+
+@dataclasses.dataclass(slots=True)
+class SubSelect:
+    """``{ SELECT }``."""
+
+    select: Select
+
+
+@dataclasses.dataclass(slots=True)
+class Group:
+    """``{ }``."""
+
+    elements: list[Element]
+    at: int
+
+
+Element: TypeAlias = (
+    Triples | Group | OptionalGroup | UnionGroups | MinusGroup | FilterBy | Bind | InlineData | SubSelect
+)
+
+
+# --- queries -------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(slots=True)
+class Projection:
+    """A projected variable, with its expression if it is computed."""
+
+    name: str
+    expression: Expression | None
+    at: int
+
+
+@dataclasses.dataclass(slots=True)
+class Select:
+    """A SELECT query, or what stands behind another form: pattern and solution modifiers."""
+
+    group: Group
+    at: int
+    projection: list[Projection] | None = None
+    """None for ``*``."""
+    distinct: bool = False
+    keys: list[Projection] | None = None
+    """GROUP BY; a key without a name has a hidden one."""
+    having: list[Expression] = dataclasses.field(default_factory=list)
+    order: list[tuple[Expression, bool]] = dataclasses.field(default_factory=list)
+    """Conditions of ORDER BY, each with whether it descends."""
+    offset: int = 0
+    limit: int | None = None
+    data: InlineData | None = None
+    """VALUES at the end."""
+
+
+@dataclasses.dataclass(slots=True)
+class Query:
+    """A whole query."""
+
+    form: Form
+    select: Select
+    template: list[tuple[str, str, str]]
+    """Of CONSTRUCT; blank nodes are hidden variables."""
+    base: str | None
+
+
+def visible(group: Group) -> Iterator[str]:
+    """Yield the names in scope at the end of a group (SPARQL 1.1, 18.2.1), in order, perhaps repeatedly."""
+    for element in group.elements:
+        match element:
+            case Triples(triples):
+                for triple in triples:
+                    terms = [triple.subject, triple.object]
+                    if isinstance(triple.path, Link):
+                        terms.insert(1, triple.path.predicate)
+                    yield from (term[1:] for term in terms if is_variable(term) and term[1] != ".")
+            case Group():
+                yield from visible(element)
+            case OptionalGroup(inner):
+                yield from visible(inner)
+            case UnionGroups(groups):
+                for inner in groups:
+                    yield from visible(inner)
+            case Bind(name=name):
+                yield name
+            case InlineData(names):
+                yield from names
+            case SubSelect(select):
+                if select.projection is None:
+                    yield from visible(select.group)
+                else:
+                    yield from (projected.name for projected in select.projection)
+            case FilterBy() | MinusGroup():
+                pass

@@ -1,0 +1,212 @@
+"""From the tree of a query to relations, as SPARQL 1.1, 18.2 has it.
+
+A group is folded from its first element to its last; its filters come last, whichever place they
+have, and those of an OPTIONAL's group become the condition of the left join (18.2.2.6).  Variables of a
+sub-query that it does not project are others than those of the same name outside, so they are renamed here,
+and nothing later can mix them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from p2prdf.errors import QueryRefused
+from p2prdf.rdf import filters, tokens
+from p2prdf.rdf.algebra import Existence
+from p2prdf.rdf.outline import PATTERNS_MAX
+from p2prdf.rdf.query import Filter
+from p2prdf.rdf.sparql import compile_expression
+from p2prdf.rdf.standing import laws, paths, syntax
+from p2prdf.rdf.standing.relations import (
+    Basic,
+    Condition,
+    Exists,
+    Extend,
+    LeftJoin,
+    Minus,
+    Relation,
+    Table,
+    Union,
+    certain,
+    mentioned,
+    variables,
+)
+from p2prdf.rdf.tokens import Symbol
+
+__all__ = ["GroupTranslator", "Renaming"]
+
+Renaming: TypeAlias = Callable[[str], str]
+"""What a variable of a sub-query is called in the whole."""
+
+_Part: TypeAlias = tuple[list[Symbol], syntax.Expression]
+"""A conjunct of a filter, and the expression that knows what its hidden variables stand for."""
+
+
+class GroupTranslator:
+    """Translates groups; ``select`` translates a sub-query."""
+
+    def __init__(self, text: str, base: str | None, select: Callable[[syntax.Select, Renaming], Relation]):
+        self.text = text
+        self._base = base
+        self._select = select
+        self._symbols = 0
+        self.aliases: dict[str, str] = {}
+        """Hidden names of aggregates that are the same as one before."""
+
+    def group(self, group: syntax.Group, names: Renaming) -> Relation:
+        """Return the solutions of a group."""
+        relation, conditions = self._elements(group, names)
+        for part in conditions:
+            relation = self.restricted(relation, part, names)
+        return relation
+
+    def _elements(self, group: syntax.Group, names: Renaming) -> tuple[Relation, list[_Part]]:
+        """Return a group without its filters, and those."""
+        relation: Relation = Basic()
+        conditions: list[_Part] = []
+        for element in group.elements:
+            match element:
+                case syntax.FilterBy(condition):
+                    conditions += self.parts(condition)
+                case syntax.OptionalGroup(inner):
+                    relation = self._optional(relation, inner, names)
+                case syntax.MinusGroup(inner):
+                    right = self.group(inner, names)
+                    shared = frozenset(variables(relation)).intersection(variables(right))
+                    # Solutions without a common variable are kept (18.5), so without one MINUS takes nothing.
+                    relation = Minus(relation, right, shared) if shared else relation
+                case syntax.Bind(expression, name, at):
+                    relation = self.extended(relation, names(name), expression, names, at)
+                case syntax.Triples(triples):
+                    relation = self._triples(relation, triples, names)
+                case _:
+                    relation = laws.join(relation, self._operand(element, names))
+        return relation, conditions
+
+    def _operand(
+        self, element: syntax.Group | syntax.UnionGroups | syntax.InlineData | syntax.SubSelect, names: Renaming
+    ) -> Relation:
+        match element:
+            case syntax.Group():
+                return self.group(element, names)
+            case syntax.UnionGroups(groups):
+                return Union(tuple(self.group(inner, names) for inner in groups))
+            case syntax.InlineData(variables_named, rows):
+                return Table(tuple(map(names, variables_named)), rows)
+        return self._select(element.select, names)
+
+    def _triples(self, relation: Relation, triples: list[syntax.Triple], names: Renaming) -> Relation:
+        found: list[Relation] = []
+        for number, each in enumerate(triples):
+            s, o = renamed(each.subject, names), renamed(each.object, names)
+            path = paths.normal(paths.renamed(each.path, names))
+            found.append(paths.between(s, path, o, each.at, f"{each.at}.{number}"))
+        # Triple patterns first: they are one leaf, and tell paths where to start.
+        basic = [part for part in found if isinstance(part, Basic)]
+        count = sum(len(part.patterns) for part in basic)
+        if count > PATTERNS_MAX:
+            reason = f"{count} triple patterns in one group, more than {PATTERNS_MAX}"
+            raise tokens.refusal(self.text, triples[0].at, "triple patterns", reason)
+        for part in (*basic, *(part for part in found if not isinstance(part, Basic))):
+            relation = laws.join(relation, part)
+        return relation
+
+    def _optional(self, left: Relation, group: syntax.Group, names: Renaming) -> Relation:
+        right, conditions = self._elements(group, names)
+        kept: list[Condition] = []
+        exists: list[tuple[str, Relation]] = []
+        for part in conditions:
+            symbols, expression = part
+            groups = self._groups(symbols, expression, names)
+            hidden = frozenset(groups)
+            scope = frozenset(variables(left) + variables(right))
+            condition = self.condition(symbols, scope | hidden, names)
+            # A group that sees nothing of the left side but what the right side binds, too, is asked there.
+            outer = frozenset[str]().union(*map(mentioned, groups.values())).intersection(variables(left))
+            own = Condition(condition.symbols, scope)
+            if outer <= certain(right) and laws.decided_by(own, right, left):
+                right = self._restricted(right, condition, groups)
+            else:
+                kept.append(condition)
+                exists += groups.items()
+        return LeftJoin(left, right, tuple(kept), tuple(exists))
+
+    # --- expressions -------------------------------------------------------------------------
+
+    def parts(self, expression: syntax.Expression) -> list[_Part]:
+        """Return the conjuncts of a filter."""
+        found = []
+        for symbols in filters.conjuncts(expression.symbols):
+            if not symbols:
+                raise tokens.refusal(self.text, expression.at, "syntax error", "an empty condition")
+            found.append((symbols, expression))
+        return found
+
+    def restricted(self, relation: Relation, part: _Part, names: Renaming) -> Relation:
+        """Return the solutions for which a conjunct holds."""
+        symbols, expression = part
+        groups = self._groups(symbols, expression, names)
+        condition = self.condition(symbols, frozenset(variables(relation)).union(groups), names)
+        return self._restricted(relation, condition, groups)
+
+    def _restricted(self, relation: Relation, condition: Condition, groups: dict[str, Relation]) -> Relation:
+        if not groups:
+            return laws.restrict(relation, condition)
+        symbols = [symbol for symbol in condition.symbols if not symbol.is_mark("(", ")")]
+        if len(symbols) == 1:
+            return Exists(relation, groups[symbols[0].value], Existence.SOME)
+        if len(symbols) == 2 and symbols[0].is_mark("!"):
+            return Exists(relation, groups[symbols[1].value], Existence.NONE)
+        return laws.restrict(_marked(relation, groups), condition)
+
+    def extended(
+        self, relation: Relation, name: str, expression: syntax.Expression, names: Renaming, at: int
+    ) -> Relation:
+        """Return solutions with the value of an expression under a name."""
+        if name in variables(relation):
+            reason = f"?{name} is bound before, and cannot be bound again"
+            raise tokens.refusal(self.text, at, "BIND", reason)
+        groups = self._groups(expression.symbols, expression, names)
+        relation = _marked(relation, groups)
+        return Extend(relation, name, self.condition(expression.symbols, frozenset(variables(relation)), names))
+
+    def condition(self, symbols: list[Symbol], scope: frozenset[str], names: Renaming) -> Condition:
+        """Return an expression with the names it has in the whole.  Refuses what is no expression."""
+        found = Condition(
+            tuple(
+                symbol._replace(value=self.aliases.get(symbol.value) or names(symbol.value))
+                if symbol.kind == "var" else symbol
+                for symbol in symbols
+            ),
+            scope,
+        )  # fmt: skip
+        numbers = {name: number for number, name in enumerate(found.names)}
+        spelled = Filter(*filters.spell(list(found.symbols), numbers, self._base))
+        try:
+            self._symbols += filters.abstract(spelled.text, spelled.variables).size
+            filters.check_size(self._symbols)
+            compile_expression(spelled)
+        except QueryRefused as error:
+            wrong = error.construct == "syntax error"
+            reason = "what begins here is no expression that SPARQL knows" if wrong else error.reason
+            raise tokens.refusal(self.text, found.at, error.construct, reason) from None
+        return found
+
+    def _groups(
+        self, symbols: list[Symbol], expression: syntax.Expression, names: Renaming
+    ) -> dict[str, Relation]:
+        """Return what the hidden variables of EXISTS among symbols stand for."""
+        found = [symbol.value for symbol in symbols if symbol.kind == "var" and symbol.value in expression.groups]
+        return {name: self.group(expression.groups[name], names) for name in found}
+
+
+def renamed(term: str, names: Renaming) -> str:
+    """Return a term of a pattern under its name in the whole."""
+    return "?" + names(term[1:]) if syntax.is_variable(term) else term
+
+
+def _marked(relation: Relation, groups: dict[str, Relation]) -> Relation:
+    for name, group in groups.items():
+        relation = Exists(relation, group, Existence.MARK, name)
+    return relation

@@ -1,0 +1,83 @@
+"""Where the ways of a repeated path start from.
+
+A path that may have no step is answered from *seeds*, the terms that one of its ends can be: a constant; or a
+variable that a triple pattern, or another path joined before, binds to subjects or objects, so to nodes of the
+graph; or one that EXISTS gives, which has the standing of a constant.  Seeds serve any repeated path: only
+ways from there are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from p2prdf.rdf.standing.paths import may_be_empty
+from p2prdf.rdf.standing.relations import (
+    Basic,
+    Distinct,
+    Exists,
+    Extend,
+    Filter,
+    Given,
+    Join,
+    LeftJoin,
+    Minus,
+    PathPattern,
+    Project,
+    Relation,
+    Slice,
+    Union,
+    certain,
+    variables,
+)
+from p2prdf.rdf.standing.syntax import is_variable
+
+__all__ = ["joined_in_order"]
+
+
+def joined_in_order(operands: Sequence[Relation]) -> list[tuple[Relation, str | None]]:
+    """Return the operands of a join in an order in which paths can be answered, each with what it starts from.
+
+    That is a variable bound by operands before it; None: a constant or nothing.  What is no path keeps its order
+    and comes first; a path that has nothing to start from comes when another has given it something, or last.
+    """
+    ordered: list[tuple[Relation, str | None]] = [
+        (operand, None) for operand in operands if not isinstance(operand, PathPattern)
+    ]
+    bound = frozenset[str]().union(*(certain(operand) for operand, _ in ordered))
+    nodes = frozenset[str]().union(*(_nodes(operand) for operand, _ in ordered))
+    waiting = [operand for operand in operands if isinstance(operand, PathPattern)]
+    while waiting:
+        starts = [_start(path, nodes if may_be_empty(path.path) else bound) for path in waiting]
+        at = next((at for at, start in enumerate(starts) if start is not None), 0)
+        path, start = waiting.pop(at), starts[at]
+        ordered.append((path, start or None))
+        bound = bound.union(variables(path))
+        nodes = nodes.union(variables(path))
+    return ordered
+
+
+def _start(path: PathPattern, known: frozenset[str]) -> str | None:
+    """Return the known variable at an end of a path; empty for a constant; None for nothing."""
+    if not (is_variable(path.subject) and is_variable(path.object)):
+        return ""
+    return next((name for name in variables(path) if name in known), None)
+
+
+def _nodes(relation: Relation) -> frozenset[str]:
+    """Return the variables that every solution binds to nodes of the graph, or to what has the standing of that."""
+    match relation:
+        case Basic(patterns):
+            return frozenset(term[1:] for s, _, o in patterns for term in (s, o) if is_variable(term))
+        case PathPattern():
+            return frozenset(variables(relation))
+        case Given():
+            return certain(relation).difference(relation.fixed)
+        case Join(left, right):
+            return _nodes(left) | _nodes(right)
+        case Union(branches):
+            return frozenset.intersection(*map(_nodes, branches))
+        case Project(input, names):
+            return _nodes(input).intersection(names)
+        case LeftJoin() | Minus() | Exists() | Extend() | Filter() | Distinct() | Slice():
+            return _nodes(relation.input)
+    return frozenset()
