@@ -24,7 +24,7 @@ from p2prdf.rdf.moments import Duration, ExpressionError, Moment
 from p2prdf.rdf.terms import LANG_STRING, XSD
 
 __all__ = [
-    "FALSE", "TRUE", "Family", "Number", "Value", "boolean", "compare", "decode", "double_text",
+    "DIGITS_MAX", "FALSE", "TRUE", "Family", "Number", "Value", "boolean", "compare", "decode", "double_text",
     "duration_value", "ebv", "encode", "equal", "moment_value", "number", "number_parts", "parse_literal", "promote",
     "string",
 ]  # fmt: skip

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from p2prdf.errors import QueryRefused
 from p2prdf.rdf import algebra, tokens
 from p2prdf.rdf.algebra import Form, Function, StandingQuery
 from p2prdf.rdf.standing import laws, syntax
 from p2prdf.rdf.standing.assembly import canonical
 from p2prdf.rdf.standing.cursor import Cursor
+from p2prdf.rdf.standing.form import FORM_BYTES_MAX, encode
 from p2prdf.rdf.standing.lowering import Lowering
 from p2prdf.rdf.standing.relations import (
     Aggregated,
@@ -36,7 +38,12 @@ def parse_query(text: str) -> StandingQuery:
     symbols, base = tokens.symbols(text, tokens.scan(text))
     cursor = Cursor(text, symbols, base)
     query = QueryReader(cursor).query()
-    return _Translator(cursor).query(query)
+    standing = _Translator(cursor).query(query)
+    size = len(encode(standing))
+    if size > FORM_BYTES_MAX:
+        reason = f"spelled out it has {size} bytes, more than {FORM_BYTES_MAX}"
+        raise QueryRefused(reason, construct="query length")
+    return standing
 
 
 class _Translator:

@@ -1,0 +1,63 @@
+"""Construct: the triples of a template for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from p2prdf.continuous.operators.zset import UNBOUND, Delta, Row, add
+
+__all__ = ["Construct"]
+
+
+class Construct:
+    """Output: for each row above zero the triples of the template, as often as it is there; no triple is left out.
+
+    Blank nodes of the template are made anew for each copy of a row, by ``blank`` from the row, the number of the
+    blank node and that of the copy.  So the copies of a row are told apart and only their number
+    matters.  Holds the input; a changed row costs the template times its change of multiplicity.
+    """
+
+    def __init__(
+        self,
+        template: Sequence[tuple[int, int, int]],
+        constants: Sequence[int],
+        width: int,
+        blank: Callable[[Row, int, int], int],
+        is_triple: Callable[[int, int, int], bool],
+    ):
+        """Slots of the template: see algebra.Construct.  ``width``: of the input's rows."""
+        self._template = template
+        self._constants = constants
+        self._blank = blank
+        self._is_triple = is_triple
+        self._blanks = 1 + max((slot - width for triple in template for slot in triple), default=-1)
+        self._rows: Delta = {}
+
+    @property
+    def rows_held(self) -> int:
+        """Number of rows in its state."""
+        return len(self._rows)
+
+    def apply(self, *changes: Delta) -> Delta:
+        """See the package; one input."""
+        out: Delta = {}
+        for row, weight in changes[0].items():
+            before = self._rows.get(row, 0)
+            add(self._rows, row, weight)
+            first, last = sorted((max(before, 0), max(before + weight, 0)))
+            sign = 1 if weight > 0 else -1
+            if self._blanks <= 0:
+                self._give(out, row, (last - first) * sign)
+                continue
+            for copy in range(first, last):
+                blanks = tuple(self._blank(row, number, copy) for number in range(self._blanks))
+                self._give(out, row + blanks, sign)
+        return out
+
+    def _give(self, out: Delta, terms: Row, times: int) -> None:
+        if not times:
+            return
+        for triple in self._template:
+            s, p, o = (terms[slot] if slot >= 0 else self._constants[~slot] for slot in triple)
+            if UNBOUND not in (s, p, o) and self._is_triple(s, p, o):
+                add(out, (s, p, o), times)

@@ -1,0 +1,68 @@
+"""Exists and Minus: what becomes of a left row by whether there is a right row for it."""
+
+from __future__ import annotations
+
+from p2prdf.continuous.operators.matching import Sides
+from p2prdf.continuous.operators.zset import Delta, Row, add
+
+__all__ = ["Existence"]
+
+
+class Existence:
+    """Output: the left rows for which a right row is there, or those for which none is, or all with a mark.
+
+    What is ``there`` is told by how sides match: compatible rows for EXISTS; for MINUS, they also have a bound
+    variable in common.  Linear in the left input.  Of the right input only the shared columns count, and
+    of those only rows above zero.  Holds the left rows, with how many distinct right ones each has, and
+    the right rows, narrowed.  A changed left row costs what it matches; of right rows, those that
+    appear or vanish cost the left rows they match.
+    """
+
+    def __init__(self, sides: Sides, found: tuple[int, ...] | None, missing: tuple[int, ...] | None):
+        """``found``: what is put behind a left row that has a right one, ``missing``: if none; None: drop it."""
+        self._columns = tuple(right for _, right in sides.pairs)
+        narrowed = sides.narrowed()
+        self._left, self._right = narrowed.left(), narrowed.right()
+        self._found, self._missing = found, missing
+        self._partners: dict[Row, int] = {}
+        """For each left row held."""
+
+    @property
+    def rows_held(self) -> int:
+        """Number of rows in its state."""
+        return len(self._left) + len(self._right)
+
+    def apply(self, *changes: Delta) -> Delta:
+        """See the package; left and right input."""
+        of_left, of_right = changes
+        out: Delta = {}
+        columns = self._columns
+        narrowed: Delta = {}
+        for row, weight in of_right.items():
+            add(narrowed, tuple([row[at] for at in columns]), weight)
+        before: dict[Row, int] = {}
+        for row, weight in narrowed.items():
+            old, new = self._right.add(row, weight)
+            more = (new > 0) - (old > 0)
+            if more:
+                for left, _ in self._left.matches(row):
+                    before.setdefault(left, self._partners[left])
+                    self._partners[left] += more
+        for left, count in before.items():
+            if (count > 0) != (self._partners[left] > 0):
+                times = self._left.get(left)
+                self._give(out, left, -times, there=count > 0)
+                self._give(out, left, times, there=count == 0)
+        for row, weight in of_left.items():
+            partners = sum(times > 0 for _, times in self._right.matches(row))
+            self._give(out, row, weight, there=partners > 0)
+            if self._left.add(row, weight)[1]:
+                self._partners[row] = partners
+            else:
+                self._partners.pop(row, None)
+        return out
+
+    def _give(self, out: Delta, row: Row, weight: int, *, there: bool) -> None:
+        behind = self._found if there else self._missing
+        if behind is not None:
+            add(out, row + behind, weight)

@@ -1,0 +1,87 @@
+"""Group: one row per group, with its aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from p2prdf.continuous.operators.aggregates import Accumulator
+from p2prdf.continuous.operators.zset import Delta, Row, add
+
+__all__ = ["Group"]
+
+
+class _Group:
+    __slots__ = ("accumulators", "size")
+
+    def __init__(self, makers: Sequence[Callable[[], Accumulator]]):
+        self.size = 0
+        self.accumulators = [make() for make in makers]
+
+
+class Group:
+    """Output: for each group of rows above zero its keys and aggregates; without keys, for the one group, also empty.
+
+    Holds the input, so that rows below zero can be made good, and what each aggregate needs.  A change costs
+    one step per row and aggregate, and one result per aggregate of each group it touches.
+    """
+
+    def __init__(
+        self,
+        keys: tuple[int, ...],
+        arguments: Sequence[tuple[int, ...]],
+        makers: Sequence[Callable[[], Accumulator]],
+    ):
+        """``arguments``: columns each aggregate reads; ``makers`` make its accumulators."""
+        self._keys = keys
+        self._arguments = arguments
+        self._makers = makers
+        self._rows: Delta = {}
+        self._groups: dict[Row, _Group] = {}
+        self._given: dict[Row, Row] = {}
+        """The output by key."""
+
+    @property
+    def rows_held(self) -> int:
+        """Number of rows in its state."""
+        return len(self._rows) + len(self._given)
+
+    def apply(self, *changes: Delta) -> Delta:
+        """See the package; one input."""
+        touched: dict[Row, None] = {}
+        for row, weight in changes[0].items():
+            before = self._rows.get(row, 0)
+            add(self._rows, row, weight)
+            more = max(before + weight, 0) - max(before, 0)
+            if more:
+                key = tuple([row[at] for at in self._keys])
+                touched[key] = None
+                self._take(key, row, more)
+        if not self._keys and not self._given:
+            touched[()] = None
+        out: Delta = {}
+        for key in touched:
+            self._give(key, out)
+        return out
+
+    def _take(self, key: Row, row: Row, more: int) -> None:
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = _Group(self._makers)
+        group.size += more
+        for accumulator, columns in zip(group.accumulators, self._arguments, strict=True):
+            accumulator.add(tuple([row[at] for at in columns]), more)
+
+    def _give(self, key: Row, out: Delta) -> None:
+        """Replace a group's row in the output."""
+        group = self._groups.get(key)
+        if group is not None and not group.size:
+            group = None
+            del self._groups[key]
+        if group is None and not self._keys:
+            group = _Group(self._makers)
+        before = self._given.pop(key, None)
+        if before is not None:
+            add(out, before, -1)
+        if group is not None:
+            row = self._given[key] = key + tuple([each.result() for each in group.accumulators])
+            add(out, row, 1)

@@ -1,0 +1,64 @@
+"""Slice: ORDER BY with LIMIT and OFFSET, maintained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from p2prdf.continuous.operators.ranked import Ranked
+from p2prdf.continuous.operators.zset import Delta, Row, add
+from p2prdf.rdf.ordering import OrderKey
+
+__all__ = ["Slice"]
+
+
+class Slice:
+    """Output: the rows at the places from ``offset`` to ``offset + limit`` of the bag of rows above zero, in order.
+
+    ``key`` must tell any two rows apart, so the slice is one and the same whatever the history.  Holds the input.  A
+    changed row costs a place in the order (:mod:`~p2prdf.continuous.operators.ranked`), and as many rows as are
+    pushed over the ends of the slice by it: no more than its change of multiplicity.
+    """
+
+    def __init__(self, key: Callable[[Row], OrderKey], offset: int, limit: int | None):
+        self._key = key
+        self._start = offset
+        self._stop = None if limit is None else offset + limit
+        self._rows: Delta = {}
+        self._ranked = Ranked[Row]()
+
+    @property
+    def rows_held(self) -> int:
+        """Number of rows in its state."""
+        return len(self._rows)
+
+    def apply(self, *changes: Delta) -> Delta:
+        """See the package; one input."""
+        out: Delta = {}
+        for row, weight in changes[0].items():
+            before = self._rows.get(row, 0)
+            add(self._rows, row, weight)
+            more = max(before + weight, 0) - max(before, 0)
+            if more:
+                self._move(row, max(before, 0), more, out)
+        return out
+
+    def _move(self, row: Row, before: int, more: int, out: Delta) -> None:
+        """Change a row's multiplicity; what a prefix of the order gains and loses, the slice does, end by end."""
+        ranked, key = self._ranked, self._key(row)
+        total = ranked.total
+        place = ranked.rank(key) + min(before, before + more)  # of the first of the copies that come or go
+        ends = [(self._start, -1)] if self._stop is None else [(self._stop, 1), (self._start, -1)]
+        if self._stop is None:
+            add(out, row, more)
+        if more < 0:
+            ranked.change(key, row, more)
+        for end, sign in ends:
+            inside = min(max(end - place, 0), abs(more))
+            if inside:
+                # Copies that come before the end push as many rows over it; those that go let as many in.
+                direction = sign if more > 0 else -sign
+                add(out, row, direction * inside)
+                for other, times in ranked.between(end - inside, min(end, total, ranked.total)):
+                    add(out, other, -direction * times)
+        if more > 0:
+            ranked.change(key, row, more)

@@ -1,0 +1,50 @@
+"""Rows and Z-sets: the currency between operators.
+
+A row is a tuple of term numbers of the :class:`~p2prdf.rdf.dictionary.TermDictionary`; UNBOUND stands where a
+variable has no value.  A Z-set is a dict of rows with their multiplicities, none of which is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Protocol, TypeAlias
+
+__all__ = ["FIXED_UNBOUND", "UNBOUND", "Delta", "Operator", "Row", "add", "consolidated"]
+
+Row: TypeAlias = tuple[int, ...]
+Delta: TypeAlias = dict[Row, int]
+
+UNBOUND: Final = -1
+"""No value."""
+FIXED_UNBOUND: Final = -2
+"""What a fixed copy of a column holds where that is unbound: equal to itself, and no term."""
+
+
+class Operator(Protocol):
+    """What turns changes of its inputs into the change of its output."""
+
+    @property
+    def rows_held(self) -> int:
+        """Number of rows in its state."""
+        ...
+
+    def apply(self, *changes: Delta) -> Delta:
+        """Take a change of each input, in order; return the change of the output."""
+        ...
+
+
+def add(delta: Delta, row: Row, weight: int) -> None:
+    """Add to the multiplicity of a row."""
+    found = delta.get(row, 0) + weight
+    if found:
+        delta[row] = found
+    else:
+        delta.pop(row, None)
+
+
+def consolidated(rows: Iterable[tuple[Row, int]]) -> Delta:
+    """Return rows with weights, which may repeat, as a Z-set."""
+    delta: Delta = {}
+    for row, weight in rows:
+        add(delta, row, weight)
+    return delta

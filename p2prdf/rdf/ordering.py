@@ -1,0 +1,59 @@
+"""A total order of terms that is SPARQL's where SPARQL has one (SPARQL 1.1, 15.1).
+
+Unbound comes first, then blank nodes, IRIs, literals.  Literals that ``<`` compares are ordered by it:
+numbers, strings, booleans, dates and times.  The rest is our choice, the same at every peer:
+families of literals follow each other, NaN comes before all numbers, durations count a month as
+30.436875 days, what has no value is ordered by datatype and lexical form.  Different terms may be equal by all that,
+such as 1 and 1.0: then their canonical spelling decides, where something has to.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from p2prdf.rdf.moments import Duration, Moment
+from p2prdf.rdf.values import Family, Value, decode
+
+__all__ = ["OrderKey", "order_key"]
+
+OrderKey: TypeAlias = tuple[object, ...]
+
+_LITERALS: Final = {
+    family: rank
+    for rank, family in enumerate((
+        Family.NUMBER, Family.STRING, Family.LANGUAGE, Family.BOOLEAN, Family.DATE_TIME, Family.DATE, Family.TIME,
+        Family.G_YEAR, Family.G_YEAR_MONTH, Family.G_MONTH, Family.G_MONTH_DAY, Family.G_DAY, Family.DURATION,
+        Family.OPAQUE,
+    ), 3)
+}  # fmt: skip
+_MONTH_SECONDS: Final = 2_629_746
+"""A twelfth of the mean Gregorian year, so that the order of durations that have one is kept."""
+
+
+def order_key(canonical: str | None) -> OrderKey:
+    """Return what a canonical term, or None for unbound, is ordered by.  Any two keys compare."""
+    if canonical is None:
+        return (0,)
+    value = decode(canonical)
+    if value.family is Family.BLANK:
+        return (1, canonical)
+    if value.family is Family.IRI:
+        return (2, value.lexical)
+    return (_LITERALS[value.family], *_within(value))
+
+
+def _within(value: Value) -> OrderKey:
+    """Return what a literal is ordered by among those of its family."""
+    found = value.value
+    match value.family:
+        case Family.NUMBER:
+            return (0, 0) if found != found else (1, found)
+        case Family.BOOLEAN:
+            return (found is True,)
+        case Family.STRING | Family.LANGUAGE:
+            return (value.lexical, value.language)
+    if isinstance(found, Moment):
+        return (found.seconds,)
+    if isinstance(found, Duration):
+        return (found.months * _MONTH_SECONDS + found.seconds,)
+    return (value.datatype, value.lexical)

@@ -1,0 +1,117 @@
+"""What an operator from outside must be beyond having the right types.
+
+Raises ValueError for what no query lowers to, and QueryRefused or DataRefused for what is no expression or term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from p2prdf.rdf import terms
+from p2prdf.rdf.algebra import (
+    Aggregate,
+    Closure,
+    Construct,
+    Exists,
+    Expression,
+    Extend,
+    Filter,
+    Function,
+    Group,
+    Join,
+    Leaf,
+    LeftJoin,
+    Minus,
+    Operator,
+    Project,
+    Shared,
+    Slice,
+    Table,
+    Union,
+)
+from p2prdf.rdf.outline import FILTERS_MAX, PATTERNS_MAX
+from p2prdf.rdf.query import ConjunctiveQuery
+from p2prdf.rdf.sparql import compile_expression
+from p2prdf.rdf.standing.selects import SLICE_MAX, TEMPLATE_MAX
+
+__all__ = ["check_operator"]
+
+
+def check_operator(operator: Operator, layouts: list[tuple[bool, ...]]) -> None:
+    """Check one operator; ``layouts``: those of all operators."""
+    match operator:
+        case Leaf(query):
+            _check_leaf(query)
+        case Table(width, rows):
+            _require(all(len(row) == width for row in rows), "a row of a table is not as wide as the table")
+            _check_terms(cell for row in rows for cell in row if cell is not None)
+        case Project(_, columns):
+            _require(all(at >= -1 for at in columns), "a column is negative")
+        case Filter(_, expression) | Extend(_, expression):
+            _check_expressions((expression,))
+        case Union(inputs):
+            _require(len(inputs) > 1, "a union of one")
+        case Join(shared=shared) | Exists(shared=shared):
+            _check_shared(shared)
+        case LeftJoin(_, _, shared, conditions):
+            _check_shared(shared)
+            _check_expressions(conditions)
+        case Minus(_, _, keys, shared):
+            _check_shared(keys + shared)
+            _require(bool(shared), "a difference without a common variable")
+        case Group(_, _, aggregates):
+            for each in aggregates:
+                _check_aggregate(each)
+        case Slice(_, _, offset, limit):
+            _require(0 <= offset <= SLICE_MAX and (limit is None or 0 <= limit <= SLICE_MAX), "a slice out of range")
+            _require(offset > 0 or limit is not None, "a slice of everything")
+        case Closure(_, seeds, _, reflexive):
+            _require(seeds is not None or not reflexive, "a path of no steps from nowhere")
+        case Construct(input, template, constants):
+            _require(len(template) <= TEMPLATE_MAX, "a template of too many triples")
+            top = len(layouts[input]) + 3 * TEMPLATE_MAX
+            _require(all(-len(constants) <= slot < top for triple in template for slot in triple), "no such slot")
+            _check_terms(constants)
+
+
+def _require(truth: bool, reason: str) -> None:
+    if not truth:
+        raise ValueError(reason)
+
+
+def _check_terms(found: Iterable[str]) -> None:
+    for term in found:
+        _require(terms.parse_term(term) == term, f"{term!r:.40} is not canonical")
+
+
+def _check_shared(shared: Shared) -> None:
+    for side in zip(*shared, strict=True):
+        _require(len(set(side)) == len(side), "a column is shared twice")
+
+
+def _check_expressions(expressions: Iterable[Expression]) -> None:
+    for expression in expressions:
+        ascending = sorted(set(expression.variables))
+        _require(list(expression.variables) == ascending, "the variables of an expression are not ascending")
+        compile_expression(expression)
+
+
+def _check_aggregate(aggregate: Aggregate) -> None:
+    counts = aggregate.function is Function.COUNT
+    _require(len(aggregate.columns) == 1 or (counts and (aggregate.distinct or not aggregate.columns)), "an aggregate")
+    _require(aggregate.function is Function.GROUP_CONCAT or aggregate.separator == " ", "a separator")
+
+
+def _check_leaf(query: ConjunctiveQuery) -> None:
+    """Check that variables and constants are numbered by first occurrence, and all filters about variables."""
+    _require(0 < len(query.patterns) <= PATTERNS_MAX, "a leaf has too many patterns, or none")
+    slots = [slot for pattern in query.patterns for slot in pattern]
+    variables = list(dict.fromkeys(slot for slot in slots if slot >= 0))
+    constants = list(dict.fromkeys(~slot for slot in slots if slot < 0))
+    numbered = variables == list(range(len(variables))) and constants == list(range(len(query.constants)))
+    _require(numbered, "the variables and constants of a leaf are not numbered as they come")
+    _check_terms(query.constants)
+    read = [*query.answer, *(number for each in query.filters for number in each.variables)]
+    _require(set(read) <= set(variables) and len(set(query.answer)) == len(query.answer), "a leaf has no such variable")
+    _require(len(query.filters) <= FILTERS_MAX, "a leaf has too many filters")
+    _check_expressions(query.filters)
