@@ -60,6 +60,11 @@ faults: $(STAMP) ## seeded crashes, lost disks and partitions against the oracle
 bench: $(STAMP) ## triples and answers per second, bytes per row, side by side with re-execution
 	@$(BIN)/python tests/benchmarks/run.py $(ARGS)
 
+QUERIES ?= 1000
+.PHONY: algebra
+algebra: $(STAMP) ## random standing queries over random histories, each step against pyoxigraph; QUERIES=5000
+	@PYTHONPATH=tests/support $(BIN)/python -m algebra --queries $(QUERIES) $(ARGS)
+
 MINUTES ?= 1
 .PHONY: chaos
 chaos: $(STAMP) ## real nodes killed while clients publish and subscribe; MINUTES=10 ARGS='--network'

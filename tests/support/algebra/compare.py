@@ -1,0 +1,129 @@
+"""A query's solutions as the engine compared with gives them, and a history in which each step is compared."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyoxigraph as ox
+
+from algebra.leaves import Home, Terms, Triple
+from algebra.queries import NODES, QueryWriter, draw_triples, for_engine, for_us
+from p2prdf.errors import QueryRefused
+from p2prdf.rdf import terms, values
+from p2prdf.rdf.standing import form
+from p2prdf.rdf.standing.query import parse_query
+
+STEPS = 8
+
+
+@dataclass
+class Tally:
+    """What was compared."""
+
+    queries: int = 0
+    steps: int = 0
+    deltas: int = 0
+    answers: int = 0
+    changed: int = 0
+    """Steps at which the solutions are others than before."""
+    refused: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+class Engine:
+    """An independent engine with a set of triples."""
+
+    def __init__(self) -> None:
+        self._store = ox.Store()
+
+    def change(self, gone: Iterable[Triple], come: Iterable[Triple]) -> None:
+        """Take triples out and in."""
+        for triple in gone:
+            self._store.remove(_quad(triple))
+        for triple in come:
+            self._store.add(_quad(triple))
+
+    def solutions(self, query: str) -> tuple[list[str], Counter[Terms]]:
+        """Return the names and the bag of solutions; of ASK and CONSTRUCT, as a standing query has them."""
+        found = self._store.query(query)
+        if isinstance(found, ox.QueryBoolean):
+            return [], Counter({(): 1} if found else {})
+        if isinstance(found, ox.QueryTriples):
+            triples = {(str(each.subject), str(each.predicate), str(each.object)) for each in found}
+            return ["subject", "predicate", "object"], Counter(triples)
+        names = [variable.value for variable in found.variables]
+        return names, Counter(tuple(None if value is None else str(value) for value in row) for row in found)
+
+
+def _quad(triple: Triple) -> ox.Quad:
+    (quad,) = ox.parse(" ".join((*triple, ".")).encode(), format=ox.RdfFormat.N_TRIPLES)
+    return ox.Quad(quad.subject, quad.predicate, quad.object)
+
+
+def same_values(rows: Counter[Terms]) -> Counter[Terms]:
+    """Return a bag in which numbers are spelled in one way, also computed ones."""
+    found = Counter[Terms]()
+    for row, count in rows.items():
+        found[tuple(None if term is None else _spelled(term) for term in row)] += count
+    return found
+
+
+def _spelled(term: str) -> str:
+    value = values.decode(term)
+    if value.family is not values.Family.NUMBER:
+        return term
+    found, rank = values.number_parts(value)
+    return terms.literal(values.number(found, rank).lexical, value.datatype)
+
+
+def play(seed: int, tally: Tally, query: str | None = None) -> None:
+    """Draw a query and a history, and compare after every step; add to the tally."""
+    rng = random.Random(seed)
+    drawn = QueryWriter(rng).query() if query is None else query
+    text = for_us(drawn)
+    pool = draw_triples(rng, 28)
+    try:
+        standing = parse_query(text)
+    except QueryRefused as refused:
+        tally.refused[refused.construct] += 1
+        return
+    assert form.decode(form.encode(standing)) == standing
+    tally.queries += 1
+    engine, home = Engine(), Home(standing, rng)
+    always = {(node, "<urn:always>", node) for node in NODES}
+    present = set(always)
+    engine.change((), sorted(always))
+    home.change(sorted(always))
+    before = Counter[Terms]()
+    for step in range(STEPS + 1):
+        names, expected = engine.solutions(for_engine(drawn))
+        order = [names.index(name) if name in names else -1 for name in standing.names]
+        laid_out = Counter[Terms]()
+        for row, count in expected.items():
+            laid_out[tuple(row[at] if at >= 0 else None for at in order)] += count
+        more = same_values(home.rows)
+        more.subtract(same_values(laid_out))
+        if any(more.values()):
+            rows = {row: count for row, count in more.items() if count}
+            tally.wrong.append(f"seed {seed}, step {step}: {text}\n  rows too many, or too few: {rows}")
+            return
+        home.check_output()
+        tally.steps += 1
+        tally.changed += laid_out != before
+        before = laid_out
+        tally.answers += expected.total()
+        if step == STEPS:
+            break
+        gone = {t for t in sorted(present - always) if rng.random() < rng.choice((0.1, 0.3))}
+        come = {t for t in pool if t not in present and rng.random() < 0.4}
+        present = (present - gone) | come
+        engine.change(gone, come)
+        home.change(sorted(present))
+    home.change(())
+    fresh = Home(standing, rng)
+    if home.rows != fresh.rows or home.dataflow.sizes() != fresh.dataflow.sizes():
+        tally.wrong.append(f"seed {seed}, when all is gone: {text}\n  {home.dataflow.sizes()}")
+    tally.deltas += home.deltas

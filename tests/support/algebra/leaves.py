@@ -1,0 +1,111 @@
+"""What the network does, done by hand: the answers of conjunctive queries, and how they change."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+
+from p2prdf.continuous.dataflow import Dataflow
+from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import ConjunctiveQuery, Pattern
+from p2prdf.rdf.sparql import compile_filter
+
+Triple = tuple[str, str, str]
+Terms = tuple[str | None, ...]
+
+
+def answers(query: ConjunctiveQuery, triples: Iterable[Triple]) -> Counter[tuple[str, ...]]:
+    """Return the bag of answers of a leaf, pattern by pattern, looking at every triple of the predicate."""
+    by_predicate: dict[str, list[Triple]] = {}
+    for triple in triples:
+        by_predicate.setdefault(triple[1], []).append(triple)
+    solutions: list[dict[int, str]] = [{}]
+    for pattern in query.patterns:
+        p = pattern[1]
+        found = []
+        for solution in solutions:
+            known = query.constants[~p] if p < 0 else solution.get(p)
+            lists = by_predicate.values() if known is None else [by_predicate.get(known, [])]
+            for triple in (triple for some in lists for triple in some):
+                extended = _extended(query, pattern, triple, solution)
+                if extended is not None:
+                    found.append(extended)
+        solutions = found
+    for condition in query.filters:
+        holds = compile_filter(condition)
+        solutions = [s for s in solutions if holds([s[v] for v in condition.variables])]
+    return Counter(tuple(solution[v] for v in query.answer) for solution in solutions)
+
+
+def _extended(
+    query: ConjunctiveQuery, pattern: Pattern, triple: Triple, solution: dict[int, str]
+) -> dict[int, str] | None:
+    extended = dict(solution)
+    for slot, term in zip(pattern, triple, strict=True):
+        wanted = query.constants[~slot] if slot < 0 else extended.setdefault(slot, term)
+        if wanted != term:
+            return None
+    return extended
+
+
+class Home:
+    """A dataflow whose leaves answer from a set of triples that is changed at will.
+
+    The changes of the leaves come in an order and in pieces drawn at random, and now and then with detours: rows that
+    come and go again, or go before they come.
+    """
+
+    def __init__(self, query: StandingQuery, rng: random.Random):
+        self.query = query
+        self.dictionary = TermDictionary()
+        self.dataflow = Dataflow(query, self.dictionary)
+        self.deltas = 0
+        self._rng = rng
+        self._held = [Counter[tuple[str, ...]]() for _ in query.leaves]
+        self.rows: Counter[Terms] = Counter()
+        self._take(self.dataflow.initial)
+
+    def change(self, triples: Iterable[Triple]) -> None:
+        """Let the leaves answer from these triples instead."""
+        pieces: list[tuple[int, tuple[int, ...], int]] = []
+        known = list(triples)
+        for leaf, query in enumerate(self.query.leaves):
+            now = answers(query, known)
+            for row in sorted({*now, *self._held[leaf]}):
+                more = now[row] - self._held[leaf][row]
+                numbers = tuple(self.dictionary.intern_all(row))
+                pieces += [(leaf, numbers, 1 if more > 0 else -1)] * abs(more)
+                if self._rng.random() < 0.1:
+                    pieces += [(leaf, numbers, 1), (leaf, numbers, -1)]
+            self._held[leaf] = now
+        self._rng.shuffle(pieces)
+        while pieces:
+            size = self._rng.choice((1, 1, 2, 3, 5, len(pieces)))
+            batch, pieces = pieces[:size], pieces[size:]
+            by_leaf: dict[int, list[tuple[tuple[int, ...], int]]] = {}
+            for leaf, row, weight in batch:
+                by_leaf.setdefault(leaf, []).append((row, weight))
+            if self._rng.random() < 0.5:
+                self._take(self.dataflow.apply_all(by_leaf))
+            else:
+                for leaf, rows in by_leaf.items():
+                    self._take(self.dataflow.apply(leaf, rows))
+
+    def _take(self, delta: dict[tuple[int, ...], int]) -> None:
+        self.deltas += 1
+        for row, weight in delta.items():
+            assert weight, "a delta holds a row without a change"
+            terms = tuple(self.dictionary.text(cell) if cell >= 0 else None for cell in row)
+            self.rows[terms] += weight
+            if not self.rows[terms]:
+                del self.rows[terms]
+
+    def check_output(self) -> None:
+        """Assert that the sum of all deltas is what the dataflow holds as its output."""
+        output = self.dataflow.output()
+        held = {
+            tuple(self.dictionary.text(cell) if cell >= 0 else None for cell in row): n for row, n in output.items()
+        }
+        assert held == dict(self.rows)
