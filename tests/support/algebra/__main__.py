@@ -20,8 +20,9 @@ def main() -> int:
     for seed in range(arguments.start, arguments.start + arguments.queries):
         play(seed, tally)
     print(
-        f"queries {tally.queries}  refused {sum(tally.refused.values())}  steps {tally.steps} (with a change "
-        f"{tally.changed})  deltas {tally.deltas}  solutions {tally.answers}  wrong {len(tally.wrong)}  CPU seconds {time.process_time() - began:.0f}"
+        f"queries {tally.queries}  refused {sum(tally.refused.values())}  steps {tally.steps}, {tally.changed} with a "
+        f"change  deltas {tally.deltas}  solutions {tally.answers}  wrong {len(tally.wrong)}  "
+        f"CPU seconds {time.process_time() - began:.0f}"
     )
     for construct, count in tally.refused.most_common():
         print(f"refused {count}: {construct}")

@@ -11,8 +11,8 @@ is what SPARQL leaves open, or where the engine compared with (pyoxigraph 0.5) d
 * MIN and MAX are asked of numbers, none of which has two spellings, or of IRIs.
 * A path with alternatives, or with any predicate but some, has at most one solution between two nodes that are known by
   then, says the engine.  So it is given what such paths stand for (:func:`for_us`, :func:`for_engine`).
-* A variable that MINUS and the pattern before it do not have in common stands in MINUS alone: the engine may hand a value
-  for it down from around the group.
+* A variable that MINUS and the pattern before it do not have in common stands in MINUS alone: the engine may hand a
+  value for it down from around the group.
 * COUNT(DISTINCT *) is not asked of a sequence path: the engine counts the nodes on the way, too.
 * REDUCED is not asked for: it may remove duplicates, the engine removes some, this does not.  Neither is COUNT of an
   expression with an error, which the engine takes for an error of COUNT, nor a variable under another name as a key of
