@@ -101,7 +101,9 @@ class _Translator:
             relation = laws.join(relation, Table(tuple(map(names, select.data.names)), select.data.rows))
         for each in select.projection or ():
             if each.expression is not None:
-                relation = self._groups.extended(relation, names(each.name), each.expression, names, each.at)
+                relation = self._groups.extended(
+                    relation, names(each.name), each.expression, names, each.at, "expression in SELECT"
+                )
         if select.limit is None and not select.offset:
             for expression, _ in select.order:
                 self._groups.extended(relation, self._cursor.hidden("o"), expression, names, expression.at)
@@ -156,7 +158,7 @@ class _Translator:
         for key in select.keys or ():
             name = names(key.name)
             if key.expression is not None:
-                relation = self._groups.extended(relation, name, key.expression, names, key.at)
+                relation = self._groups.extended(relation, name, key.expression, names, key.at, "GROUP BY")
             keys.append(name)
         self._check_grouped(select, keys, names)
         visible = tuple(dict.fromkeys(map(names, syntax.visible(select.group))))

@@ -161,12 +161,13 @@ class GroupTranslator:
         return laws.restrict(_marked(relation, groups), condition)
 
     def extended(
-        self, relation: Relation, name: str, expression: syntax.Expression, names: Renaming, at: int
-    ) -> Relation:
-        """Return solutions with the value of an expression under a name."""
+        self, relation: Relation, name: str, expression: syntax.Expression, names: Renaming, at: int,
+        construct: str = "BIND",
+    ) -> Relation:  # fmt: skip
+        """Return solutions with the value of an expression under a name, which ``construct`` gives it."""
         if name in variables(relation):
-            reason = f"?{name} is bound before, and cannot be bound again"
-            raise tokens.refusal(self.text, at, "BIND", reason)
+            shown = name.rpartition(":")[2]
+            raise tokens.refusal(self.text, at, construct, f"?{shown} is bound before, and cannot be bound again")
         groups = self._groups(expression.symbols, expression, names)
         relation = _marked(relation, groups)
         return Extend(relation, name, self.condition(expression.symbols, frozenset(variables(relation)), names))
