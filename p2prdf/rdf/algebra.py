@@ -24,15 +24,18 @@ from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.query import Filter as Expression
 
 __all__ = [
-    "LEAVES_MAX", "OPERATORS_MAX", "Aggregate", "Closure", "Construct", "Distinct", "Exists", "Existence", "Expression",
-    "Extend", "Filter", "Fix", "Form", "Function", "Group", "Join", "Leaf", "LeftJoin", "Minus", "Operator", "Project",
-    "Shared", "Slice", "StandingQuery", "Table", "Union",
+    "LEAVES_MAX", "OPERATORS_MAX", "TRIPLE_NAMES", "Aggregate", "Closure", "Construct", "Distinct", "Exists",
+    "Existence", "Expression", "Extend", "Filter", "Fix", "Form", "Function", "Group", "Join", "Leaf", "LeftJoin",
+    "Minus", "Operator", "Project", "Shared", "Slice", "StandingQuery", "Table", "Union",
 ]  # fmt: skip
 
 LEAVES_MAX: Final = 32
 """Most conjunctive queries one standing query is made of."""
 OPERATORS_MAX: Final = 256
 """Most operators of one standing query, leaves included."""
+
+TRIPLE_NAMES: Final = ("subject", "predicate", "object")
+"""What the columns of CONSTRUCT are called."""
 
 Shared: TypeAlias = tuple[tuple[int, int], ...]
 """Columns of the left and the right input that hold the same variable, in pairs."""
@@ -246,8 +249,8 @@ Operator: TypeAlias = (
 class StandingQuery:
     """A standing query: its form, the names of what it answers, its operators, the root last.
 
-    ASK answers one empty row while it is true.  CONSTRUCT answers each triple of its graph once, as columns
-    ``subject``, ``predicate``, ``object``.
+    ASK answers one empty row while it is true.  CONSTRUCT answers each triple of its graph once, under
+    ``TRIPLE_NAMES``.
     """
 
     form: Form

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from p2prdf.errors import DataRefused, QueryRefused, RemoteProtocolError
 from p2prdf.rdf import algebra
-from p2prdf.rdf.algebra import Aggregate, Existence, Expression, Form, Function, Operator, StandingQuery
+from p2prdf.rdf.algebra import TRIPLE_NAMES, Aggregate, Existence, Expression, Form, Function, Operator, StandingQuery
 from p2prdf.rdf.layouts import layouts
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.standing.assembly import canonical
@@ -95,8 +95,8 @@ def _decoded(data: bytes) -> StandingQuery:
     for operator in operators:
         check_operator(operator, rows)
     query = StandingQuery(Form(form), tuple(map(_text, names)), operators)
-    width = {Form.SELECT: len(query.names), Form.ASK: 0, Form.CONSTRUCT: 3}[query.form]
-    if len(rows[-1]) != width or len(set(query.names)) != len(query.names):
+    fixed = {Form.ASK: (), Form.CONSTRUCT: TRIPLE_NAMES}.get(query.form, query.names)
+    if query.names != fixed or len(rows[-1]) != len(fixed) or len(set(fixed)) != len(fixed):
         raise ValueError("the names are not those of the columns")
     if canonical(operators, len(operators) - 1) != operators or encode(query) != data:
         raise ValueError("it is not spelled as it would be here")

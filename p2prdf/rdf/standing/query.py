@@ -66,7 +66,7 @@ class _Translator:
             solution = tuple(name for name in names_in(terms) if not name.startswith("."))
             root = lowering.exactly(self._select(select, solution, lambda name: name), solution)
             root = lowering.add(algebra.Distinct(lowering.add(_construct(root, query.template, solution))))
-            names = ("subject", "predicate", "object")
+            names = algebra.TRIPLE_NAMES
         return StandingQuery(query.form, names, canonical(lowering.operators, root))
 
     def _projected(self, select: syntax.Select) -> Names:

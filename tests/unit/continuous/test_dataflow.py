@@ -87,8 +87,8 @@ def test_a_constructed_graph_has_each_triple_once_and_the_same_blank_nodes_every
     again = one(0, "x:a 1")  # the same solution once more: another blank node
     assert len(again) == 2
     assert not again.keys() & found.keys()
-    assert one(0, "x:a 1", times=-1) == {row: -1 for row in again}
-    assert one(0, "x:a 1", "x:b 1", times=-1) == {row: -1 for row in found}
+    assert one(0, "x:a 1", times=-1) == dict.fromkeys(again, -1)
+    assert one(0, "x:a 1", "x:b 1", times=-1) == dict.fromkeys(found, -1)
 
 
 def test_a_slice_lets_the_next_row_move_up() -> None:
