@@ -107,8 +107,8 @@ def play(seed: int, tally: Tally, query: str | None = None) -> None:
         more = same_values(home.rows)
         more.subtract(same_values(laid_out))
         if any(more.values()):
-            rows = {row: count for row, count in more.items() if count}
-            tally.wrong.append(f"seed {seed}, step {step}: {text}\n  rows too many, or too few: {rows}")
+            rows = [(row, count) for row, count in more.items() if count]
+            tally.wrong.append(f"seed {seed}, step {step}: {text}\n  {len(rows)} rows differ: {rows[:3]}")
             return
         home.check_output()
         tally.steps += 1

@@ -11,8 +11,9 @@ is what SPARQL leaves open, or where the engine compared with (pyoxigraph 0.5) d
 * MIN and MAX are asked of numbers, none of which has two spellings, or of IRIs.
 * A path with alternatives, or with any predicate but some, has at most one solution between two nodes that are known by
   then, says the engine.  So it is given what such paths stand for (:func:`for_us`, :func:`for_engine`).
-* A variable that MINUS and the pattern before it do not have in common stands in MINUS alone: the engine may hand a
-  value for it down from around the group.
+* A variable of MINUS, or of an OPTIONAL within another group, that the pattern before it does not certainly bind,
+  stands there alone: the engine may hand a value for it down from around the group, so that solutions depend on
+  the order of joins it chooses.
 * COUNT(DISTINCT *) is not asked of a sequence path: the engine counts the nodes on the way, too.
 * REDUCED is not asked for: it may remove duplicates, the engine removes some, this does not.  Neither is COUNT of an
   expression with an error, which the engine takes for an error of COUNT, nor a variable under another name as a key of
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterable
 
 Triple = tuple[str, str, str]
 
@@ -49,8 +51,16 @@ def draw_triples(rng: random.Random, count: int) -> list[Triple]:
     return list(found)
 
 
+DEPTH = 3
+"""Of nested groups."""
 _VARIABLE = re.compile(r"\?[a-z]+[0-9]*")
 _EITHER = re.compile(r"<<(.*?)\|\|(.*?)>>")
+
+
+def _note(names: dict[str, bool], found: Iterable[str], *, certain: bool = False) -> None:
+    """Take names into a scope, with whether every solution binds them."""
+    for name in found:
+        names[name] = names.get(name, False) or certain
 
 
 def for_us(text: str) -> str:
@@ -78,7 +88,7 @@ class QueryWriter:
             return self._grouped()
         if kind < 0.4:
             return self._sliced()
-        names, group = self._group(3)
+        names, group = self._group(DEPTH)
         if kind < 0.45:
             return f"ASK {group}"
         if kind < 0.5:
@@ -155,59 +165,64 @@ class QueryWriter:
 
     def _group(self, depth: int) -> tuple[list[str], str]:
         """Return the variables in scope, and the text of a group."""
-        names: dict[str, None] = {}
+        names: dict[str, bool] = {}
         parts = [self._triples(names)] if not self._one_in(8) else []
-        count = self._rng.choice((0, 1, 1, 2, 2, 3)) if depth else 0
+        count = self._rng.choice((0, 1, 1, 1, 2, 3)) if depth else 0
         parts += [self._part(names, depth) for _ in range(count)]
         if not parts:
             parts.append(self._triples(names))
-        if self._one_in(3) and names:
+        if self._one_in(5) and names:
             parts.insert(self._rng.randint(0, len(parts)), f"FILTER({self._condition(list(names), depth)})")
         return list(names), "{ " + " ".join(parts) + " }"
 
-    def _part(self, names: dict[str, None], depth: int) -> str:
+    def _part(self, names: dict[str, bool], depth: int) -> str:
         rng = self._rng
         kind = rng.randrange(12)
         if kind < 3:
-            return self._nested("OPTIONAL ", names, depth)
+            if depth == DEPTH:
+                return self._nested("OPTIONAL ", names, depth)
+            return self._apart("OPTIONAL " + self._group(depth - 1)[1], names)
         if kind < 5:
             branches = [self._group(depth - 1) for _ in range(rng.choice((2, 2, 3)))]
             for inner, _ in branches:
-                names.update(dict.fromkeys(inner))
+                _note(names, inner)
             return " UNION ".join(text for _, text in branches)
         if kind == 5:
-            text = self._group(depth - 1)[1]
-            apart = {name: self._new() for name in dict.fromkeys(_VARIABLE.findall(text)) if name not in names}
-            return "MINUS " + _VARIABLE.sub(lambda found: apart.get(found[0], found[0]), text)
+            return self._apart("MINUS " + self._group(depth - 1)[1], names)
         if kind == 6 and names:
             return f"FILTER {rng.choice(('', 'NOT '))}EXISTS {self._inside(list(names), depth)}"
         if kind == 7:
             value, name = self._value(list(names)), self._new()
-            names[name] = None
+            _note(names, [name])
             return f"BIND({value} AS {name})"
         if kind == 8:
             bound, text = self._values(rng.choice(list(names) or ["?x"]))
-            names.update(dict.fromkeys(bound))
+            _note(names, bound)
             return text
         if kind == 9:
             inner, group = self._group(depth - 1)
             if not inner:
                 return group
             chosen = rng.sample(inner, rng.randint(1, len(inner)))
-            names.update(dict.fromkeys(chosen))
+            _note(names, chosen)
             return f"{{ SELECT {rng.choice(('', 'DISTINCT '))}{' '.join(chosen)} WHERE {group} }}"
         if kind == 10:
             return self._path(names)
         return self._nested("", names, depth)
 
-    def _nested(self, word: str, names: dict[str, None], depth: int) -> str:
+    def _apart(self, text: str, names: dict[str, bool]) -> str:
+        """Return the text of a group with names of its own for what is not certainly bound before it."""
+        apart = {name: self._new() for name in dict.fromkeys(_VARIABLE.findall(text)) if not names.get(name)}
+        return _VARIABLE.sub(lambda found: apart.get(found[0], found[0]), text)
+
+    def _nested(self, word: str, names: dict[str, bool], depth: int) -> str:
         inner, text = self._group(depth - 1)
-        names.update(dict.fromkeys(inner))
+        _note(names, inner)
         return word + text
 
-    def _triples(self, names: dict[str, None]) -> str:
+    def _triples(self, names: dict[str, bool]) -> str:
         parts = []
-        for _ in range(self._rng.choice((1, 1, 2))):
+        for _ in range(self._rng.choice((1, 1, 1, 2))):
             s, o = self._variable(), self._variable()
             p = self._rng.choice((*PREDICATES, *PREDICATES, NUMBER, TEXT))
             if p in (NUMBER, TEXT) and not self._one_in(6):
@@ -218,11 +233,11 @@ class QueryWriter:
                 o = self._rng.choice((*NODES, *NUMBERS[:2]))
             if self._one_in(16):
                 p = self._variable()
-            names.update(dict.fromkeys(term for term in (s, p, o) if term[0] == "?"))
+            _note(names, [term for term in (s, p, o) if term[0] == "?"], certain=True)
             parts.append(f"{s} {p} {o} .")
         return " ".join(parts)
 
-    def _path(self, names: dict[str, None]) -> str:
+    def _path(self, names: dict[str, bool]) -> str:
         rng = self._rng
         p, q, r = (rng.choice(PREDICATES) for _ in range(3))
         s, o = self._variable(), self._variable()
@@ -236,8 +251,8 @@ class QueryWriter:
         if self._one_in(2):  # what may have no step needs a place to start
             path = rng.choice((f"{p}*", f"{p}?", f"({p}/{q})*", f"({p}|{q})*", f"^{p}*", f"({p}*|{q})", f"{p}?/{q}*"))
             anchor = f"{s} {r} {self._new()} . " if o[0] == "?" else ""
-            names.update(dict.fromkeys([anchor.split()[2]] if anchor else []))
-        names.update(dict.fromkeys(term for term in (s, o) if term[0] == "?"))
+            _note(names, [anchor.split()[2]] if anchor else [])
+        _note(names, [term for term in (s, o) if term[0] == "?"], certain=True)
         shown = " ".join(dict.fromkeys(term for term in (s, o) if term[0] == "?"))
 
         def other(s: str, p: str, o: str) -> str:

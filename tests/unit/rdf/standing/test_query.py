@@ -66,8 +66,8 @@ def shape(query: StandingQuery) -> str:
          "exists([?0 x:p ?1 if 1 -> 0,1], [?0 x:q ?1 -> 0])"),
         # EXISTS is asked once for all where that is the same, else of the outer solutions.
         ("SELECT ?s { ?s :p ?o FILTER NOT EXISTS { ?s :q ?z FILTER(?z > ?o) } }",
-         "project(not exists([?0 x:p ?1 -> 0,1], project(filter("
-          "join([?0 x:q ?1 -> 0,1], distinct([?0 x:p ?1 -> 0,1]))))))"),
+         ("project(not exists([?0 x:p ?1 -> 0,1], project(filter("
+          "join([?0 x:q ?1 -> 0,1], distinct([?0 x:p ?1 -> 0,1]))))))")),
         ("SELECT ?s { ?s :p ?o FILTER(?o = 1 || EXISTS { ?o :q ?s }) }",
          "project(filter(mark([?0 x:p ?1 -> 0,1], [?0 x:q ?1 -> 0,1])))"),
         # Paths of single steps are triple patterns; repeated ones start where something is known.
