@@ -297,6 +297,7 @@ class QueryWriter:
             f"{plain} FILTER NOT EXISTS {{ {new} {q} {other} }}",
             f"{plain} {{ SELECT {new} WHERE {{ {new} {q} {outer} }} }}",
             f"{plain} OPTIONAL {{ {new} {q} {more} FILTER({more} = {other}) }} FILTER(!BOUND({more}))",
+            f"{plain} OPTIONAL {{ {other} {q} {more} }} FILTER(!BOUND({more}))",
             f"BIND({other} AS {new}) {more} {p} {new}",
         )) + " }"  # fmt: skip
 
