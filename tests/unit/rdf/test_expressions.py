@@ -9,7 +9,7 @@ import pyoxigraph as ox
 import pytest
 
 from p2prdf.errors import QueryRefused
-from p2prdf.rdf import expressions, filters, sparql, tokens, values
+from p2prdf.rdf import compiled, expressions, filters, sparql, tokens, values
 from p2prdf.rdf.moments import ExpressionError
 from p2prdf.rdf.query import Filter
 
@@ -257,7 +257,7 @@ def test_a_compiled_filter_takes_its_variables_in_order_and_turns_errors_into_fa
 
 
 def test_answers_are_remembered_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparql, "ANSWERS_MAX", 10)
+    monkeypatch.setattr(compiled, "ANSWERS_MAX", 10)
     holds = sparql.compile_filter(Filter("STRLEN ( ?v0 ) > 3 && ?v0 != \"bound\"", (0,)))
     for number in range(1000):
         assert holds((f'"{number}"',)) == (number > 999)

@@ -1,0 +1,62 @@
+"""Compiled expressions: what is run once per solution, with what it remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from p2prdf.rdf import expressions, values
+from p2prdf.rdf.moments import ExpressionError
+
+__all__ = ["ANSWERS_MAX", "CompiledExpression", "CompiledFilter"]
+
+ANSWERS_MAX: Final = 256
+"""Answers a filter remembers, by its arguments; then it forgets all and starts anew."""
+_REMEMBERED_LENGTH_MAX: Final = 512
+
+
+class CompiledFilter:
+    """Tells whether a filter holds for canonical terms of its variables, in order; None is unbound.
+
+    An error of the expression is false, as SPARQL has it.
+    """
+
+    __slots__ = ("_answers", "_test")
+
+    def __init__(self, test: Callable[[expressions.Row], bool]):
+        self._test = test
+        self._answers: dict[tuple[str | None, ...], bool] = {}
+
+    def __call__(self, row: expressions.Row) -> bool:
+        """Return the effective boolean value; an error is false."""
+        key = tuple(row)
+        known = self._answers.get(key)
+        if known is None:
+            known = self._decide(key)
+            if sum(len(term) for term in key if term is not None) <= _REMEMBERED_LENGTH_MAX:
+                if len(self._answers) >= ANSWERS_MAX:
+                    self._answers.clear()
+                self._answers[key] = known
+        return known
+
+    def _decide(self, row: expressions.Row) -> bool:
+        try:
+            return self._test(row)
+        except (ExpressionError, ArithmeticError, ValueError):
+            return False  # what cannot be computed has no value
+
+
+class CompiledExpression:
+    """Computes the term an expression comes to for canonical terms of its variables; None is unbound."""
+
+    __slots__ = ("_evaluate",)
+
+    def __init__(self, evaluate: Callable[[expressions.Row], values.Value]):
+        self._evaluate = evaluate
+
+    def __call__(self, row: expressions.Row) -> str | None:
+        """Return the canonical term; None for an error, which leaves a variable unbound (SPARQL 1.1, 18.5)."""
+        try:
+            return values.encode(self._evaluate(row))
+        except (ExpressionError, ArithmeticError, ValueError):
+            return None
