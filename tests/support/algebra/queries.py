@@ -3,8 +3,8 @@
 The vocabulary is tiny, so that patterns join, groups have several members and ways run in circles.  What is avoided
 is what SPARQL leaves open, or where the engine compared with (pyoxigraph 0.5) departs from the recommendation:
 
-* MINUS inside EXISTS always shares its subject with the pattern before it: there, the engine takes any outer variable
-  for a common one.
+* MINUS always shares a certain variable with the pattern before it: within EXISTS, and where it joins by going through
+  one side, the engine takes any variable from outside for a common one.
 * GROUP_CONCAT is asked for one member at most (COUNT tells), or of strings alone, compared as a bag of parts; SAMPLE of
   what has one value.
 * ORDER BY with LIMIT orders by all projected variables, of which each is a number, or an IRI: no ties but equal rows.
@@ -187,8 +187,10 @@ class QueryWriter:
             for inner, _ in branches:
                 _note(names, inner)
             return " UNION ".join(text for _, text in branches)
-        if kind == 5:
-            return self._apart("MINUS " + self._group(depth - 1)[1], names)
+        if kind == 5 and any(names.values()):
+            shared = rng.choice([name for name, certain in names.items() if certain])
+            group = f"{{ {shared} {rng.choice(PREDICATES)} {self._new()} . {self._group(depth - 1)[1]} }}"
+            return self._apart("MINUS " + group, names)
         if kind == 6 and names:
             return f"FILTER {rng.choice(('', 'NOT '))}EXISTS {self._inside(list(names), depth)}"
         if kind == 7:
