@@ -24,10 +24,12 @@ from p2prdf.rdf.standing.syntax import (
 from p2prdf.rdf.standing.triples import TriplesReader
 from p2prdf.rdf.terms import XSD
 
-__all__ = ["GROUPS_MAX", "GroupReader"]
+__all__ = ["GROUPS_MAX", "PARTS_MAX", "GroupReader"]
 
 GROUPS_MAX: Final = 128
 """Most groups of a query."""
+PARTS_MAX: Final = 128
+"""Most parts of a query: what stands in its groups, and computed columns, keys and conditions of its clauses."""
 
 
 class GroupReader:
@@ -38,6 +40,7 @@ class GroupReader:
         self._select = select
         self._groups = 0
         self._filters = 0
+        self._parts = 0
         self.expressions = ExpressionReader(cursor, self.group)
 
     def group(self) -> Group:
@@ -58,8 +61,17 @@ class GroupReader:
         cursor.basic += 1
         return found
 
+    def count(self) -> None:
+        """Count a part that comes next: each is a step down for whoever walks the query."""
+        self._parts += 1
+        if self._parts > PARTS_MAX:
+            symbol = self._cursor.peek()
+            at = len(self._cursor.text) if symbol is None else symbol.at
+            raise self._cursor.refusal(at, "query size", f"a query has at most {PARTS_MAX} parts")
+
     def _element(self) -> Element:
         cursor = self._cursor
+        self.count()
         triples = TriplesReader(cursor)
         if triples.sees_term():
             return Triples(triples.read())

@@ -63,14 +63,23 @@ def _with_a_step(path: Path) -> Path:
             return Inverse(_with_a_step(inner))
         case Alternative(paths):
             return Alternative(tuple(map(_with_a_step, paths)))
-        case Sequence(paths) if may_be_empty(path) and len(paths) <= _SPLIT_MAX:
+        case Sequence(paths) if may_be_empty(path) and _links(path) <= _SPLIT_MAX:
             first, rest = _with_a_step(paths[0]), _with_a_step(Sequence(paths[1:]) if len(paths) > 2 else paths[1])
             return Alternative((first, rest, Sequence((first, rest))))
     return path
 
 
 _SPLIT_MAX: Final = 4
-"""Longest sequence that may be empty and is repeated: it is written out as all its parts."""
+"""Most predicates in a sequence that may be empty and is repeated: it is written out as all its parts."""
+
+
+def _links(path: Path) -> int:
+    match path:
+        case Sequence(paths) | Alternative(paths):
+            return sum(map(_links, paths))
+        case Inverse(inner) | Repeat(inner):
+            return _links(inner)
+    return 1
 
 
 def may_be_empty(path: Path) -> bool:

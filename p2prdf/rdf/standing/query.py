@@ -37,8 +37,10 @@ def parse_query(text: str) -> StandingQuery:
     """
     symbols, base = tokens.symbols(text, tokens.scan(text))
     cursor = Cursor(text, symbols, base)
-    query = QueryReader(cursor).query()
-    standing = _Translator(cursor).query(query)
+    try:
+        standing = _Translator(cursor).query(QueryReader(cursor).query())
+    except RecursionError:  # whoever called may have left little room
+        raise QueryRefused("the query nests too deeply to be parsed", construct="nesting") from None
     size = len(encode(standing))
     if size > FORM_BYTES_MAX:
         reason = f"spelled out it has {size} bytes, more than {FORM_BYTES_MAX}"

@@ -89,6 +89,7 @@ class QueryReader:
     def _named(self, *, aggregates: bool) -> Projection:
         """Read ``( expression AS ?name )``."""
         cursor = self._cursor
+        self._groups.count()
         opening = cursor.expect_mark("(")
         expression = self._groups.expressions.up_to_name(aggregates=aggregates)
         cursor.expect_word("AS")
@@ -106,6 +107,7 @@ class QueryReader:
         if cursor.take_word("HAVING"):
             select.having.append(self._groups.expressions.constraint(aggregates=True))
             while self._sees_constraint():
+                self._groups.count()
                 select.having.append(self._groups.expressions.constraint(aggregates=True))
         if cursor.take_word("ORDER"):
             cursor.expect_word("BY")
@@ -133,6 +135,7 @@ class QueryReader:
         cursor = self._cursor
         found: list[Projection] = []
         while self._sees_variable() or self._sees_constraint():
+            self._groups.count()
             symbol = cursor.peek()
             assert symbol is not None, "it was seen"
             if symbol.kind == "var":
@@ -157,6 +160,7 @@ class QueryReader:
 
     def _order(self) -> tuple[Expression, bool]:
         cursor = self._cursor
+        self._groups.count()
         expressions = self._groups.expressions
         if cursor.sees_word("ASC", "DESC"):
             descending = cursor.next().is_word("DESC")

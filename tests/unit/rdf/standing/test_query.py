@@ -200,6 +200,8 @@ REFUSED = [
     ("SELECT * { ?s ?p ?o " + "FILTER EXISTS { ?s <x:p> 1 } " * 17 + "}", "EXISTS", 1, 492),
     ("SELECT * { ?s ?p ?o " + "FILTER(?o > 1) " * 65 + "}", "FILTER", 1, 981),
     ("SELECT * { ?s ?p ?o BIND(" + "+".join(["?o"] * 230) + " AS ?n) }", "filter length", 1, 26),
+    ("SELECT " + "(1 AS ?x) " * 129 + "{ ?s ?p ?o }", "expression in SELECT", 1, 18),
+    ("SELECT * { " + "BIND(1 AS ?x) " * 129 + "}", "query size", 1, 1804),
     ("SELECT * " + "{" * 65 + "}" * 65, "nesting", 1, 74),
     ("CONSTRUCT { " + "?s ?p ?o . " * 65 + "} { ?s ?p ?o }", "CONSTRUCT", 1, 11),
 ]  # fmt: skip
@@ -225,6 +227,41 @@ def test_what_is_not_supported_is_refused_by_name_and_place(
 )  # fmt: skip
 def test_what_exists_may_see_of_the_outside(inner: str) -> None:
     assert parse_query(f"SELECT * {{ ?s ?p ?o FILTER EXISTS {{ {inner} }} }}")
+
+
+def _nested(times: int, around: str, core: str) -> str:
+    """Return a text put into another, so many times; ``@`` is its place there, ``#`` the number of the time."""
+    for number in range(times):
+        core = around.replace("#", str(number)).replace("@", core)
+    return core
+
+
+HOSTILE = {
+    "optional": _nested(62, "{ ?s# ?p ?o# OPTIONAL @ }", "{ ?s ?p ?o }"),
+    "minus": _nested(62, "{ ?s ?p ?o# MINUS @ }", "{ ?s ?p ?o }"),
+    "sub-selects": _nested(31, "{ { SELECT ?s { ?s ?p ?o# @ } } }", "{ ?s ?p ?o }"),
+    "exists": _nested(
+        16, "{ OPTIONAL { ?s <x:p#> ?o# } FILTER(?z || EXISTS @) }", "{ ?s ?p ?o FILTER(?o > ?o15 && ?o > ?o0) }"
+    ),
+    "conditions into unions":
+        "{ " + " UNION ".join(f"{{ ?s <x:{n}> ?o }}" for n in range(30)) + "FILTER(?o > 1)" * 64 + "}",
+    "a long path": "{ <x:a> " + "/".join(["<x:p>"] * 2000) + " ?o }",
+    "a deep path": "{ <x:a> " + _nested(30, "((@)?/<x:p>?)", "<x:p>") + "* ?o }",
+    "a path of repetitions": "{ <x:a> " + _nested(30, "(@|<x:p>)*", "<x:p>") + " ?o }",
+    "alternatives": "{ ?s " + "|".join(f"<x:{n}>" for n in range(1500)) + " ?o }",
+    "joins of unions": "{ " + "".join(f"{{ ?s <x:{n}> ?o }} UNION {{ ?o <x:{n}> ?s }}" for n in range(16)) + "}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("group", HOSTILE.values(), ids=HOSTILE)
+def test_what_is_made_to_be_hard_comes_to_an_end(group: str) -> None:
+    """Else this would run for years: each nests what could be doubled."""
+    try:
+        query = parse_query("SELECT * " + group)
+    except QueryRefused:
+        return
+    assert len(query.operators) <= algebra.OPERATORS_MAX
+    assert len(query.leaves) <= algebra.LEAVES_MAX
 
 
 def test_a_query_that_spells_out_to_more_than_its_form_may_have_is_refused() -> None:
