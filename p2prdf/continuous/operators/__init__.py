@@ -2,7 +2,7 @@
 
 A *Z-set* is a bag whose multiplicities may be negative (:mod:`~p2prdf.continuous.operators.zset`); a
 change of it is one, too.  Each operator takes the changes of its inputs and returns the change of its
-output; ``make`` of :mod:`p2prdf.continuous.dataflow` ties them together.
+output; :mod:`p2prdf.continuous.dataflow` ties them together.
 
 The contract: *the sum of what an operator has returned is a function of the sums of what it was
 given*.  Which function, the docstring of each says.  So it does not matter in which order changes
