@@ -98,8 +98,7 @@ class LightTables(LightItems):
         if time >= GONE:
             stays = self._stays.remove(terms, time - GONE, lambda begin: self._stay(terms, begin)[TIME])
         else:
-            begin = self._stays.of_publication(terms, time)
-            stays = iter(() if begin is None else ((begin, time),))
+            stays = iter([self._stays.publish(terms, time)])
         for begin, at in stays:
             self._add_again(self._stay(terms, begin), at, bits, probed, out)
 

@@ -60,15 +60,11 @@ class Stays(Generic[K]):
     def __contains__(self, triple: K) -> bool:
         return triple in self._removals
 
-    def of_publication(self, triple: K, stamp: int) -> int | None:
-        """Return the beginning of the stay that a publication belongs to; None if that is over."""
-        removals = self._removals.get(triple)
-        if not removals:
-            return 0
+    def publish(self, triple: K, stamp: int) -> tuple[int, int]:
+        """Return the beginning of the stay that a publication belongs to, and its time: perhaps it is over already."""
+        removals = self._removals.get(triple, [])
         at = bisect_left(removals, stamp)
-        if at < len(removals):
-            return None
-        return removals[at - 1]
+        return removals[at - 1] if at else 0, GONE | removals[at] if at < len(removals) else stamp
 
     def remove(self, triple: K, stamp: int, time_of: Callable[[int], int]) -> Iterator[tuple[int, int]]:
         """Take note of a removal; yield the stays that it changes or makes: their beginnings and times.

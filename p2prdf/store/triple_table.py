@@ -127,8 +127,7 @@ class TripleTable:
         """
         self.any_over |= time >= GONE
         if time < GONE:
-            begin = self._stays.of_publication(row, time)
-            stays = [] if begin is None else [(begin, time)]
+            stays = [self._stays.publish(row, time)]
         else:
             self._divide(row)
             stays = list(self._stays.remove(row, time - GONE, lambda begin: self._time_of(row, begin)))

@@ -14,6 +14,7 @@ from store_tables import BOTH_KINDS, EVERY_ROLE, TERMS, Harness, bindings, canon
 
 from p2prdf import keys
 from p2prdf.columns import as_list
+from p2prdf.hlc import GONE
 from p2prdf.rdf.query import Algorithm, make_plan
 from p2prdf.store.tables import Tables, identity_of_group
 from p2prdf.wire.messages import Groups
@@ -124,6 +125,21 @@ def test_the_version_grows_if_items_change_and_stays_if_they_do_not(script, seed
         for _ in range(2):
             tables.end_groups([plan.identity >> 1])
             look()
+
+
+@pytest.mark.parametrize("kind", ["light", "columnar"])
+def test_a_publication_that_is_over_when_it_comes_is_held_under_its_roles_all_the_same(kind):
+    """Who has heard of the removal and who has not keep it under the same roles, so they can compare (seed 21140)."""
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    triple = tuple(dictionary.intern(each) for each in TERMS[:3])
+    harness.triples([triple], time=GONE | 5, roles=1 << keys.ANY)
+    harness.triples([triple], time=4, roles=1 << keys.P)
+    other, _ = new_tables(kind)
+    Harness(other).triples([triple], time=4, roles=1 << keys.P)
+    items = tables.triple_items(keys.P, False)
+    assert len(items.handle) == 1
+    assert as_list(items.identities) != as_list(other.triple_items(keys.P, False).identities)
 
 
 def one_of_each(kind: str):

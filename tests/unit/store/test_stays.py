@@ -17,8 +17,7 @@ def played(operations):
     times: dict[int, int] = {}
     for each in operations:
         if each > 0:
-            begin = stays.of_publication("t", each)
-            changes = [] if begin is None else [(begin, each)]
+            changes = [stays.publish("t", each)]
         else:
             changes = list(stays.remove("t", -each, lambda begin: times.get(begin, 0)))
         for begin, time in changes:
