@@ -330,8 +330,8 @@ def _late_removals() -> list[Change]:
     """What was published after a removal and heard of before it goes with what was published before."""
     original = Stays.remove
 
-    def remove(self: Stays[Any], triple: Any, stamp: int, time_of: Callable[[int], int]) -> Iterator[tuple[int, int]]:
-        return ((begin, time if time >= GONE else 0) for begin, time in original(self, triple, stamp, time_of))
+    def remove(self: Stays[Any], triple: Any, stamp: int, time_of: Callable[[int], int]) -> Iterator[Any]:
+        return ((begin, time if time >= GONE else 0, None) for begin, time, _ in original(self, triple, stamp, time_of))
 
     return [(Stays, "remove", remove)]
 

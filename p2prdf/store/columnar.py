@@ -121,10 +121,11 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         counts = [len(each) for each in found]
         if sum(counts):
             at = np.repeat(places, counts)
-            changed = np.array([row for each in found for row, _ in each], np.int64)
-            times = np.array([stamp for each in found for _, stamp in each], np.uint64)
+            changed = np.array([row for each in found for row, _, _ in each], np.int64)
+            times = np.array([stamp for each in found for _, stamp, _ in each], np.uint64)
+            had = np.array([roles for each in found for _, _, roles in each], np.uint32)
             some = None if probed is None else probed[at]
-            self._add_distinct(table, changed, times, bits[at], some, out)
+            self._add_distinct(table, changed, times, bits[at] | had, some, out)
 
     def _add_distinct(
         self, table: TripleTable, rows: I64, time: U64, bits: U32, probed: U16 | None, out: list[Derived]

@@ -98,9 +98,10 @@ class LightTables(LightItems):
         if time >= GONE:
             stays = self._stays.remove(terms, time - GONE, lambda begin: self._stay(terms, begin)[TIME])
         else:
-            stays = iter([self._stays.publish(terms, time)])
-        for begin, at in stays:
-            self._add_again(self._stay(terms, begin), at, bits, probed, out)
+            stays = iter([(*self._stays.publish(terms, time), None)])
+        for begin, at, source in stays:
+            roles = bits if source is None else bits | self._stay(terms, source)[ROLES]
+            self._add_again(self._stay(terms, begin), at, roles, probed, out)
 
     def _stay(self, terms: tuple[int, int, int], begin: int) -> Triple:
         """Return a stay, new ones without a time."""

@@ -66,11 +66,14 @@ class Stays(Generic[K]):
         at = bisect_left(removals, stamp)
         return removals[at - 1] if at else 0, GONE | removals[at] if at < len(removals) else stamp
 
-    def remove(self, triple: K, stamp: int, time_of: Callable[[int], int]) -> Iterator[tuple[int, int]]:
+    def remove(
+        self, triple: K, stamp: int, time_of: Callable[[int], int]
+    ) -> Iterator[tuple[int, int, int | None]]:
         """Take note of a removal; yield the stays that it changes or makes: their beginnings and times.
 
-        ``time_of`` returns the time of the stay with some beginning, 0 if there is none.  To be called again for a
-        removal that is known changes nothing, and yields the same stays.
+        And, if its publication was taken for one of another stay until now, the beginning of that: it is to be held as
+        that was.  ``time_of`` returns the time of the stay with some beginning, 0 if there is none.  To be called again
+        for a removal that is known changes nothing.
         """
         removals = self._removals.setdefault(triple, [])
         at = bisect_left(removals, stamp)
@@ -79,8 +82,10 @@ class Stays(Generic[K]):
         if at == len(removals) or removals[at] != stamp:
             removals.insert(at, stamp)
         for begin, end in zip([0, *removals[:at]], removals, strict=False):
-            yield begin, GONE | end
+            yield begin, GONE | end, None
         if at + 1 < len(removals):
-            yield stamp, GONE | removals[at + 1]
-        else:  # it was published again, and that was heard of first
-            yield stamp, latest if stamp < latest < GONE else 0
+            yield stamp, GONE | removals[at + 1], None
+        elif stamp < latest < GONE:  # it was published again, and that was heard of first
+            yield stamp, latest, before
+        else:
+            yield stamp, 0, None

@@ -120,18 +120,20 @@ class TripleTable:
             over |= self._divided.values[rows]
         return over if over.any() else None
 
-    def resolve(self, row: int, time: int) -> list[tuple[int, int]]:
-        """Return the stays that a publication or removal changes or makes, by row, and their times.
+    def resolve(self, row: int, time: int) -> list[tuple[int, int, int]]:
+        """Return the stays that a publication or removal changes or makes, by row, their times, and roles they had.
 
         ``row``: that of the first stay of the triple.
         """
         self.any_over |= time >= GONE
         if time < GONE:
-            stays = [self._stays.publish(row, time)]
-        else:
-            self._divide(row)
-            stays = list(self._stays.remove(row, time - GONE, lambda begin: self._time_of(row, begin)))
-        return [(self._row_of(row, begin), at) for begin, at in stays]
+            return [(self._row_of(row, begin), at, 0) for begin, at in (self._stays.publish(row, time),)]
+        self._divide(row)
+        stays = list(self._stays.remove(row, time - GONE, lambda begin: self._time_of(row, begin)))
+        return [
+            (self._row_of(row, begin), at, 0 if source is None else int(self.roles.values[self._row_of(row, source)]))
+            for begin, at, source in stays
+        ]
 
     def _divide(self, row: int) -> None:
         if self._divided is None or self._begin is None:

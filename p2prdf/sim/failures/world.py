@@ -249,6 +249,7 @@ class FailingWorld(World):
             return
         if not handed_over:
             self.crash(node, "stop")
+            self.schedule(1.0, self.restart, node)
             return
         self.happened["leave"] += 1
         self.say(node, "has left")

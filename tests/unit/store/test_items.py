@@ -142,6 +142,18 @@ def test_a_publication_that_is_over_when_it_comes_is_held_under_its_roles_all_th
     assert as_list(items.identities) != as_list(other.triple_items(keys.P, False).identities)
 
 
+@pytest.mark.parametrize("kind", ["light", "columnar"])
+def test_a_publication_stays_under_the_roles_it_came_with_when_an_older_removal_comes_under_others(kind):
+    """Else whoever keeps one of the other roles, and had not got it yet, never would (seed 31147)."""
+    tables, dictionary = new_tables(kind)
+    harness = Harness(tables)
+    triple = tuple(dictionary.intern(each) for each in TERMS[:3])
+    harness.triples([triple], time=8, roles=1 << keys.O | 1 << keys.P)
+    harness.triples([triple], time=GONE | 5, roles=1 << keys.P)
+    exported = tables.export_triples(keys.O, False, tables.triple_items(keys.O, False).handle)
+    assert 8 in as_list(exported.time)
+
+
 def one_of_each(kind: str):
     """A query of two patterns, under CQC, with a triple and a partial result."""
     tables, dictionary = new_tables(kind)

@@ -19,7 +19,7 @@ def played(operations):
         if each > 0:
             changes = [stays.publish("t", each)]
         else:
-            changes = list(stays.remove("t", -each, lambda begin: times.get(begin, 0)))
+            changes = [change[:2] for change in stays.remove("t", -each, lambda begin: times.get(begin, 0))]
         for begin, time in changes:
             times[begin] = later_time(times.get(begin, 0), time)
     return times
