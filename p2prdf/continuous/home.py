@@ -475,6 +475,21 @@ class Home:
             self.version += 1
         return bool(new)
 
+    def lacking(self, subscription: Subscription, identity: Column, born: Column) -> list[tuple[Subscription, Column]]:
+        """Return other subscriptions of a group, with those of its answers that they lack and that may count for them.
+
+        Whoever recorded the answers may not have known of those subscriptions.  What is born before one is not owed
+        to it; what is born later may be made of older triples, and not be owed to it either.
+        """
+        found = []
+        for other in subscription.group.subscriptions.values():
+            if other is not subscription:
+                young = [at for at, each in enumerate(as_list(born)) if hlc.plain(each) >= other.since]
+                some = self._columns.take(identity, self._columns.column(young, "int64"))
+                if other.log.lacks(some):
+                    found.append((other, some))
+        return found
+
     def acknowledge(self, subscription: Subscription, identity: Column) -> Column:
         """Note that a subscriber is done with answers; return the identities of those of which that is news."""
         done = subscription.log.acknowledge(identity)

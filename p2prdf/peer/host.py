@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from p2prdf import hlc
-from p2prdf.columns import as_list
+from p2prdf.columns import Column, as_list
 from p2prdf.continuous.home import Group, Home, Subscription, subscription_home
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.delivery import Delivery
@@ -45,6 +45,8 @@ from p2prdf.wire.messages import (
 
 __all__ = ["Host"]
 
+_LATE_MAX: Final = 1024
+"""Messages with answers that a subscription may lack are remembered; with more it counts as lacking some."""
 _RETENTION_PART: Final = 0.01
 """Part of their age by which answers may be older before it is seen."""
 
@@ -80,13 +82,13 @@ class Host:
         self.unknown = Unknown(
             exchange, self._by_key, self.home, to_self, lambda answers: self._delivery.take_held(answers)
         )
-        self._late: list[Subscription] = []
-        """Of which this peer heard after answers that count for them were recorded for others alone."""
+        self._late: dict[int, tuple[Subscription, list[Column] | None]] = {}
+        """Of which somebody did not know when answers that count for them were recorded for others; these answers."""
         self._delivery = Delivery(exchange, self._by_key, self.home, engine, self.unknown, draw)
         self.records = self._delivery.records = Records(
             exchange, self._by_key, self.home, kept=self._delivery.kept, changed=self._delivery.pump,
             learned=lambda name, subscription: self.unknown.learned(name, subscription=subscription),
-            orphan=self._end_orphan, late=self._late.append,
+            orphan=self._end_orphan, late=self._note_late,
         )  # fmt: skip
         self._opening = Opening(
             exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, records=self.records,
@@ -213,10 +215,21 @@ class Host:
         """Whether answers are to be derived again for somebody, once all copies are in their places everywhere."""
         return bool(self._late)
 
+    def _note_late(self, subscription: Subscription, answers: Column | None) -> None:
+        held = self._late.get(subscription.number, (subscription, []))[1]
+        if answers is None or held is None or len(held) >= _LATE_MAX:
+            self._late[subscription.number] = (subscription, None)
+        else:
+            self._late[subscription.number] = (subscription, [*held, answers])
+
     def derive_again(self) -> None:
         """Derive them: nothing that they follow from is missing anywhere now."""
-        while self._late:
-            subscription = self._late.pop()
+        late, self._late = self._late, {}
+        for subscription, answers in late.values():
+            if self.home.subscriptions.get(subscription.number) is not subscription:
+                continue
+            if answers is not None and not any(map(subscription.log.lacks, answers)):
+                continue  # they have come since
             self._exchange.trace("subscription-late", subscription=subscription.number)
             self._opening.derive_again(subscription)
 

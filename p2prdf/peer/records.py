@@ -46,13 +46,14 @@ class Records:
 
     ``kept`` is called with a subscription whose record was news, ``changed`` with one that has answers to hand out,
     ``learned`` with each name of which something came, ``orphan`` with a subscription whose group has ended, and
-    ``late`` with one of which nobody here knew when answers came that count for it as well.
+    ``late`` with one of which nobody here, or where they came from, knew when answers came that count for it as well,
+    and these answers if they are known.
     """
 
     def __init__(
         self, exchange: Exchange, by_key: ByKey, home: Home, *, kept: Callable[[Subscription], None],
         changed: Callable[[Subscription], None], learned: Callable[[int, bool], None],
-        orphan: Callable[[Subscription], None], late: Callable[[Subscription], None],
+        orphan: Callable[[Subscription], None], late: Callable[[Subscription, Column | None], None],
     ):  # fmt: skip
         self._exchange = exchange
         self._by_key = by_key
@@ -151,7 +152,7 @@ class Records:
             self._exchange.persist(record)
             self._kept(subscription)
             if late:
-                self._late(subscription)
+                self._late(subscription, None)
         self._learned(record.group, False)
         self._learned(record.subscription, True)
 
@@ -191,6 +192,8 @@ class Records:
         ):
             self._exchange.persist(message)
             self._changed(subscription)
+            for other, answers in self._home.lacking(subscription, message.identity, message.born):
+                self._late(other, answers)
 
     def _known(self, number: int) -> Subscription | None:
         subscription = self._home.subscriptions.get(number)

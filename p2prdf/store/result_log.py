@@ -152,6 +152,10 @@ class ResultLog:
         """Number of identities known, acknowledged ones among them."""
         return len(self._marks)
 
+    def lacks(self, identity: Column) -> bool:
+        """Return whether any of these is not known."""
+        return len(self._marks.find(identity)) < len(identity)
+
     @property
     def characters(self) -> int:
         """Characters of text held, as estimated."""

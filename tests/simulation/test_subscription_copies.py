@@ -11,6 +11,7 @@ from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.links import around
 from p2prdf.sim.failures.options import Failures
+from p2prdf.sim.failures.scenario import run_seed
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import Node, WorldOptions
@@ -122,3 +123,9 @@ def test_a_subscription_without_its_group_is_told_around_by_nobody_and_ends_with
     world.crash(c)
     world.run_for(10.0)
     assert not any(number in home.subscriptions for home in homes[:2])
+
+
+def test_answers_recorded_where_a_subscription_was_not_known_reach_it_all_the_same():
+    """One half of the network was home to a group and knew of its first subscription alone (seed 41135)."""
+    verdict = run_seed(41135)
+    assert verdict.good, verdict.report()

@@ -300,6 +300,8 @@ class SubscriberClient(_AtSomePeer):
             return
         rows = self.record.read(notify, node.dictionary)
         wait = self._random.uniform(0.0, self._world.failures.handle_seconds_max)
+        if not self.record.concerned(notify):
+            wait = 0.0  # a client drops withdrawals of what it never had before its application sees any of it
         self._stored_at = max(self._stored_at, self._world.now) + wait
         self._world.schedule(self._stored_at - self._world.now, self._store, attachment, node, notify, rows)
 

@@ -97,6 +97,11 @@ class ResumingSubscriber:
         columns = [dictionary.texts(as_list(column)) for column in notify.bindings]
         return [tuple(column[place] for column in columns) for place in range(len(notify.identity))]
 
+    def concerned(self, notify: Notify) -> bool:
+        """Return whether anything in a delivery is an answer, or takes one back that was stored."""
+        times = zip(as_list(notify.identity), as_list(notify.born), strict=True)
+        return any(time < GONE or time & SURE or each ^ WITHDRAWN in self.unsettled for each, time in times)
+
     def store(self, notify: Notify, rows: list[Row], now: float) -> list[int]:
         """Store the rows that are new together with the token; return what is dealt with."""
         done = list(as_list(notify.identity))
