@@ -31,6 +31,7 @@ __all__ = ["REMEMBERED_ROWS_MAX", "Roles"]
 REMEMBERED_ROWS_MAX: Final = 262_144
 
 _PLAIN: Final = (1 << keys.EVENT_SHIFT) - 1
+_OF_EVENTS: Final = _PLAIN << keys.EVENT_SHIFT
 
 
 class Roles:
@@ -90,6 +91,7 @@ class Roles:
         self._since[since] = self._since.get(since, 0) | earlier
         if not self._exchange.restoring:
             held = TripleBatch(*self._tables.triples_since(since))
+            held.published = _OF_EVENTS  # of triples nobody knows which events they were: these are no events
             if len(held) and earlier & _PLAIN:
                 self._route(held, earlier & _PLAIN)
             for batch in list(self._remembered):
