@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from typing import Final, NewType
 
-__all__ = ["COUNTER_BITS", "GONE", "Stamp", "floor", "from_seconds", "merge", "plain", "seconds", "tick"]
+__all__ = ["COUNTER_BITS", "FIRST", "GONE", "Stamp", "floor", "from_seconds", "merge", "plain", "seconds", "tick"]
 
 Stamp = NewType("Stamp", int)
 
 COUNTER_BITS = 16
+
+FIRST: Final = Stamp(1)
+"""Before all that is ever published."""
 
 GONE: Final = 1 << 63
 """Added to a stamp, it says that something was removed then.  Stamps of clocks are below it until the year 6429."""

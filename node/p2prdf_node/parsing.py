@@ -27,7 +27,7 @@ from p2prdf.wire.codec import FrameCodec
 from p2prdf.wire.messages import ClientError, Contact, OpenSubscription
 
 if TYPE_CHECKING:
-    from p2prdf.rdf.query import ConjunctiveQuery
+    from p2prdf.wire.messages import Query
 
 __all__ = ["QUERY_BYTES_MAX", "QueryParser"]
 
@@ -56,7 +56,7 @@ class QueryParser:
         self._child: asyncio.subprocess.Process | None = None
         self._stopped = False
 
-    async def parse(self, text: str) -> ConjunctiveQuery:
+    async def parse(self, text: str) -> Query:
         """Return the query a text stands for.
 
         Raises QueryRefused (malformed, unsupported, too long, too slow), Busy, Unavailable.
@@ -127,7 +127,7 @@ class QueryParser:
             await child.wait()
 
 
-def _unpack(body: bytes) -> ConjunctiveQuery:
+def _unpack(body: bytes) -> Query:
     (answer,) = FrameCodec(TermNames(), LISTS).decode(body)
     if isinstance(answer, OpenSubscription):
         return answer.query
@@ -139,11 +139,13 @@ def _unpack(body: bytes) -> ConjunctiveQuery:
 
 
 def _answer(text: str) -> bytes:
-    from p2prdf.rdf.sparql import parse_select  # only the child pays for the import
+    from p2prdf.rdf.standing.query import parse_query  # only the child pays for the import
 
     answer: OpenSubscription | ClientError
     try:
-        answer = OpenSubscription(0, 0, parse_select(text), "csbv", False, Contact(0, "", 0), 1.0)
+        standing = parse_query(text)
+        query = standing if standing.conjunctive is None or standing.conjunctive.distinct else standing.conjunctive
+        answer = OpenSubscription(0, 0, query, "csbv", False, Contact(0, "", 0), 1.0)
     except P2PRDFError as error:
         answer = ClientError(0, error.code, str(error))
     except (RecursionError, MemoryError) as error:

@@ -23,7 +23,8 @@ from p2prdf.errors import (
     Unavailable,
     error_from_code,
 )
-from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.rdf.query import Algorithm
 from p2prdf.wire import contract, messages
 from p2prdf_node.quota import Bucket
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientSession", "Pending", "client_error"]
 
-VERSION: Final = 2
+VERSION: Final = 3
 EVENTS_MAX: Final = (1 << 63) - 1
 """Largest number of a publication's first event."""
 FRAME_ANSWERS: Final = 4096
@@ -325,11 +326,11 @@ class ClientSession:
                 self.under_way -= 1
                 self.connection.send([messages.ClientPublished(request, stamp)])
                 self._credit()
-            case contract.Subscribed(subscription, since, order):
+            case contract.Subscribed(subscription, since, order, opened):
                 self.subscribing -= 1
                 self._begin(subscription, live=True)
                 self.connection.send(
-                    [messages.ClientSubscribed(request, subscription, since, pending.names, order)]
+                    [messages.ClientSubscribed(request, subscription, since, pending.names, order, opened)]
                 )
             case contract.Attached(subscription, since, names, order):
                 delivery = self._deliveries.get(subscription)
@@ -396,9 +397,11 @@ def client_error(error: P2PRDFError, request: int = 0) -> messages.ClientError:
 
 
 def _subscribe_request(
-    number: int, query: ConjunctiveQuery, m: messages.ClientSubscribe
+    number: int, query: messages.Query, m: messages.ClientSubscribe
 ) -> contract.Subscribe:
-    return contract.Subscribe(number, query, Algorithm(m.algorithm), m.per_event, m.lease_seconds)
+    if m.per_event and isinstance(query, StandingQuery) and query.conjunctive is not None:
+        query = query.conjunctive  # SELECT DISTINCT: of events nothing is withdrawn
+    return contract.Subscribe(number, query, Algorithm(m.algorithm), m.per_event, m.lease_seconds, m.since, m.salt)
 
 
 def _rows_of(effect: contract.Notify, count: int) -> messages.ClientRows:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from p2prdf import hlc
 from p2prdf.client.attachments import Attachments
 from p2prdf.client.ledger import Ledger
 from p2prdf.client.publishing import Progress, Publisher, Source
+from p2prdf.client.query import Result, answer_once
 from p2prdf.client.sessions import Address, Sessions
 from p2prdf.client.subscription import Subscription
 from p2prdf.client.token import Token, query_mark
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from types import TracebackType
 
-__all__ = ["Client", "Subscription", "connect"]
+__all__ = ["BEGINNING", "NOW", "Client", "Subscription", "connect"]
+
+NOW: Final = "now"
+BEGINNING: Final = "beginning"
+"""From when on triples count, beside times."""
+_TIME_MAX: Final = 1e10
+"""Later than any time that is past."""
 
 
 class connect:  # noqa: N801 - used like a function
@@ -211,14 +218,19 @@ class Client:
         auto_acknowledge: bool = True,
         bookmarks: bool = False,
         busy_seconds: float = 60.0,
+        since: float | str = NOW,
+        alone: bool = False,
     ) -> Subscription:
-        """Leave a standing SPARQL SELECT query; when this returns, every later publication counts.
+        """Leave a standing SPARQL query (SELECT, ASK, CONSTRUCT); when this returns, every later publication counts.
 
+        ``since``: from when on triples count: ``now``, ``beginning``, or a time (seconds since the epoch) that is past.
+        What was published before comes as soon as it is found, and once, whatever is published meanwhile.
         ``algorithm``: ``csbv`` or ``cqc``.  ``per_event``: solutions per publication event instead of
         per triple.  ``lease_seconds``: how long the subscription outlives this connection.
         ``auto_acknowledge``: acknowledge a solution when the next one is asked for; otherwise call
-        :meth:`Subscription.acknowledge`.  ``bookmarks``: about every second tell up to which time everything has come
-        (:attr:`Batch.bookmark`).  ``busy_seconds``: how long to go on trying at a node that is busy.
+        :meth:`Subscription.acknowledge`.  ``alone``: do not evaluate it together with equal queries.
+        ``bookmarks``: about every second tell up to which time everything has come (:attr:`Batch.bookmark`).
+        ``busy_seconds``: how long to go on trying at a node that is busy.
 
         If the node goes away before it has answered, the query is left again at the next one.  The subscription that
         the first may have made then is nobody's: it ends by itself, at the latest after its lease.
@@ -229,9 +241,12 @@ class Client:
             raise LocalProtocolError(f"algorithm {algorithm!r} is neither csbv nor cqc")
         if not 0 < lease_seconds < float("inf"):
             raise LocalProtocolError(f"a lease of {lease_seconds} s is not a positive number of seconds")
-        mark = query_mark(query, algorithm, per_event=per_event)
+        mark, stamp = query_mark(query, algorithm, per_event=per_event), _stamp(since)
+        salt = secrets.randbits(32) + 1 if alone else 0
         session, answer = await self._sessions.ask(
-            lambda request: messages.ClientSubscribe(request, query, algorithm, per_event, float(lease_seconds)),
+            lambda request: messages.ClientSubscribe(
+                request, query, algorithm, per_event, float(lease_seconds), stamp, salt
+            ),
             busy_seconds=busy_seconds,
         )
         subscription = self._subscription(
@@ -260,6 +275,17 @@ class Client:
         self._attachments.acknowledge(subscription, ledger.dealt_with)
         return subscription
 
+    async def query(self, query: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0) -> Result:
+        """Answer a SPARQL query (SELECT, ASK, CONSTRUCT) once, over what is published and not removed.
+
+        The answer counts all that was acknowledged before this was called; what is published meanwhile may count.
+        It is the query's bag of solutions in no order (ORDER BY says which of them a LIMIT keeps).  Nodes must be run
+        with ``roles = all``, else they keep only what somebody waited for: QueryRefused.
+
+        Raises QueryRefused, Busy, Unavailable (also if it takes more than ``timeout_seconds``).
+        """
+        return await answer_once(self, query, algorithm=algorithm, timeout_seconds=timeout_seconds)
+
     async def unsubscribe(self, subscription: int) -> None:
         """End a subscription; to end one that has ended is no error.  Raises Unavailable."""
         await self._sessions.ask(lambda request: messages.ClientUnsubscribe(request, subscription))
@@ -279,12 +305,21 @@ class Client:
     ) -> Subscription:
         return Subscription(
             self, answer.subscription, answer.names, hlc.seconds(answer.since), answer.order, ledger,
-            query_mark=mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks,
+            opened=hlc.seconds(answer.opened), query_mark=mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks,
         )  # fmt: skip
 
     def acknowledge(self, subscription: Subscription, identities: list[int]) -> None:
         """Called by a subscription: tell the node that solutions are dealt with."""
         self._attachments.acknowledge(subscription, identities)
+
+
+def _stamp(since: float | str) -> int:
+    """Return the stamp of a time; 0: now."""
+    if since in (NOW, BEGINNING):
+        return 0 if since == NOW else hlc.FIRST
+    if isinstance(since, str) or not 0 < since < _TIME_MAX:
+        raise LocalProtocolError(f"since {since!r} is neither {NOW!r} nor {BEGINNING!r} nor a time in seconds")
+    return hlc.from_seconds(since)
 
 
 def _split(address: str) -> Address:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Session", "Silent", "open_session"]
 
-VERSION: Final = 2
+VERSION: Final = 3
 AGENT: Final = "p2prdf-python"
 LINGER_SECONDS: Final = 2.0
 KEEPALIVE: Final = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}

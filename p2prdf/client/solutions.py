@@ -27,7 +27,9 @@ class Gap:
 
 
 class Solution(Mapping[str, str]):
-    """One solution: variable name to canonical N-Triples term.
+    """One solution: name of each bound variable to canonical N-Triples term.
+
+    That of an ASK query has no variables: it is given out when the query has become true, and removed when it is not.
 
     ``sequence``: its number among those given out (and lost), over the whole life of the subscription.
     ``identity``: 64-bit name, equal for equal derivations wherever and however often they are made.
@@ -40,7 +42,7 @@ class Solution(Mapping[str, str]):
     __slots__ = ("_names", "_terms", "born", "identity", "lost", "removed", "sequence")
 
     def __init__(
-        self, names: tuple[str, ...], terms: tuple[str, ...], *,
+        self, names: tuple[str, ...], terms: tuple[str | None, ...], *,
         sequence: int, identity: int, born: float, lost: int, removed: bool = False,
     ):  # fmt: skip
         self._names = names
@@ -52,19 +54,19 @@ class Solution(Mapping[str, str]):
         self.removed = removed
 
     def __getitem__(self, name: str) -> str:
-        try:
-            return self._terms[self._names.index(name)]
-        except ValueError:
-            raise KeyError(name) from None
+        term = self._terms[self._names.index(name)] if name in self._names else None
+        if term is None:
+            raise KeyError(name)
+        return term
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return (name for name, term in zip(self._names, self._terms, strict=True) if term is not None)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._terms) - self._terms.count(None)
 
     def __repr__(self) -> str:
-        bound = " ".join(f"?{name}={term}" for name, term in zip(self._names, self._terms, strict=True))
+        bound = " ".join(f"?{name}={term}" for name, term in self.items())
         return f"<Solution {self.sequence} {'removed ' if self.removed else ''}{bound}>"
 
     @property
@@ -73,8 +75,8 @@ class Solution(Mapping[str, str]):
         return Gap(self.sequence - self.lost, self.sequence - 1) if self.lost else None
 
     @property
-    def terms(self) -> tuple[str, ...]:
-        """The terms in the order of the query's projection."""
+    def terms(self) -> tuple[str | None, ...]:
+        """The terms in the order of the query's projection; None where a variable is unbound."""
         return self._terms
 
     def age_seconds(self, now: float) -> float:
@@ -92,7 +94,8 @@ class Batch:
 
     ``identities`` and ``born_stamps`` are as they came; :attr:`removed` tells which solutions are not true any more.
 
-    ``columns`` are in the order of ``names``.  ``lost`` solutions are missing right before the first.
+    ``columns`` are in the order of ``names``; an empty text stands for no value.  ``lost`` solutions are missing right
+    before the first.
     ``bookmark``: after this batch no solution follows that is ``born`` at or before this time (seconds since the
     epoch), but of publications that were not acknowledged when the bookmark was made.  None: nothing is said.
     """
@@ -134,7 +137,7 @@ class Batch:
         removed = time >= hlc.GONE
         return Solution(
             self.names,
-            tuple(column[row] for column in self.columns),
+            tuple(column[row] or None for column in self.columns),
             sequence=self.first + row,
             identity=self.identities[row] ^ (WITHDRAWN if removed else 0),
             born=hlc.seconds(_stamp(time)),

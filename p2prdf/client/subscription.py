@@ -41,20 +41,23 @@ class Subscription:
     """Solutions of a standing query: ``async for solution in subscription``.
 
     ``id``: its number.  ``names``: projected names.  ``since``: publications from this time on count (seconds
-    since the epoch).  ``order``: the patterns in order of evaluation.
+    since the epoch).  ``order``: the patterns in order of evaluation.  ``opened``: when it was left, by the clock of
+    the query's home (0: it was taken up again).
 
     At most some 16,000 solutions are on their way unacknowledged; further ones wait at the home.
     """
 
     def __init__(
         self, client: Home, number: int, names: tuple[str, ...], since: float, order: tuple[int, ...],
-        ledger: Ledger, *, query_mark: int = 0, auto_acknowledge: bool = True, bookmarks: bool = False,
+        ledger: Ledger, *, opened: float = 0.0, query_mark: int = 0, auto_acknowledge: bool = True,
+        bookmarks: bool = False,
     ):  # fmt: skip
         self.id = number
         self.names = names
         self.since = since
         self.order = order
         self.ledger = ledger
+        self.opened = opened
         self.query_mark = query_mark
         self.bookmarks = bookmarks
         self.bookmark: float | None = None

@@ -100,6 +100,10 @@ class Dataflow:
         """Return all rows of the output with their multiplicities."""
         return dict(self._output)
 
+    def count(self, row: Row) -> int:
+        """Return the multiplicity of a row of the output."""
+        return self._output.get(row, 0)
+
     @property
     def rows_held(self) -> int:
         """Number of rows in the states of all operators, and in the output."""

@@ -21,12 +21,18 @@ answers become acknowledged, subscriptions become ended and stay so.  So records
 than once, from the primary, from repair or from a former life.  The one thing that changes, where a subscription
 is delivered, is stamped, and the later stamp counts.
 
+Standing queries that are more than conjunctive (:mod:`p2prdf.rdf.algebra`) have a group of several *leaves*: each is
+evaluated in the network as a conjunctive query, under an identity of its own, and its answers are kept here for as long
+as they are true.  What follows from them is worked out where the subscription is delivered from
+(:mod:`p2prdf.peer.evaluation`), and is told by the same logs.
+
 Ended names are remembered for a day, so that a replica that was away cannot bring a subscription
 back.  One that was away for longer brings back what will end again with its lease.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import heapq
 from collections.abc import Callable, Iterable
@@ -34,20 +40,26 @@ from dataclasses import dataclass, field
 
 from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_list
+from p2prdf.continuous.contents import Contents
 from p2prdf.continuous.ends import Ends
-from p2prdf.errors import RemoteProtocolError
+from p2prdf.continuous.evaluation import Evaluation
+from p2prdf.continuous.leaf import Change, Leaf, LeafAnswers
+from p2prdf.errors import Busy, RemoteProtocolError
 from p2prdf.hlc import GONE
-from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, make_plan
+from p2prdf.rdf.algebra import LEAVES_MAX, StandingQuery
+from p2prdf.rdf.query import Algorithm, make_plan
 from p2prdf.store.result_log import Chunk, ResultLog, withdrawals
-from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription
+from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription, Query
 
 __all__ = [
-    "GROUP_BITS", "SUBSCRIPTION_BITS", "Group", "Home", "Known", "Subscription", "group_home", "home_key",
+    "GROUP_BITS", "SUBSCRIPTION_BITS", "Group", "Home", "Known", "Subscription", "group_home", "group_of", "home_key",
     "subscription_home",
 ]  # fmt: skip
 
-GROUP_BITS = 16
-"""Low bits of a group's identity that tell its generations apart; the rest is its home key."""
+GROUP_BITS = 20
+"""Low bits of a leaf's identity that tell generations of its group apart, and below these leaves."""
+LEAF_BITS = (LEAVES_MAX - 1).bit_length()
+"""Low bits that tell the leaves of a group apart; a group's own identity is that of its first leaf."""
 
 SUBSCRIPTION_BITS = 20
 """Low bits of a subscription's number that tell those of one query apart."""
@@ -64,18 +76,30 @@ class Known(enum.IntEnum):
     ENDED = 3
 
 
-def home_key(query: ConjunctiveQuery, algorithm: Algorithm, *, per_event: bool = False) -> keys.Key:
-    """Return the ring key of a query's home; equal for equal queries, whatever their variable names."""
-    canonical = repr((
-        query.patterns, query.constants, query.answer, query.distinct,
-        [(f.text, f.variables) for f in query.filters], algorithm.value, per_event,
-    ))  # fmt: skip
+def home_key(query: Query, algorithm: Algorithm, *, per_event: bool = False, salt: int = 0) -> keys.Key:
+    """Return the ring key of a query's home; equal for equal queries of equal salt, whatever their variable names."""
+    if isinstance(query, StandingQuery):
+        from p2prdf.rdf.standing.form import canonical_bytes  # it takes SPARQL's grammar along: only when it is needed
+
+        canonical = repr((canonical_bytes(query), algorithm.value, per_event))
+    else:
+        canonical = repr((
+            query.patterns, query.constants, query.answer, query.distinct,
+            [(f.text, f.variables) for f in query.filters], algorithm.value, per_event,
+        ))  # fmt: skip
+    if salt:
+        canonical += f" {salt}"
     return keys.Key(keys.text_key(canonical) >> SUBSCRIPTION_BITS << SUBSCRIPTION_BITS)
 
 
 def group_home(group_id: int) -> int:
-    """Return the ring key of a group's home."""
+    """Return the ring key of the home of a group, or of one of its leaves."""
     return group_id >> GROUP_BITS << GROUP_BITS
+
+
+def group_of(leaf: int) -> int:
+    """Return the identity of the group of a leaf."""
+    return leaf >> LEAF_BITS << LEAF_BITS
 
 
 def subscription_home(subscription: int) -> int:
@@ -102,7 +126,11 @@ class Subscription:
     changed: int
     """Stamps where it is delivered."""
     slot: int
-    """Names it among those of this peer."""
+    """Names it among the leaves and subscriptions of this peer."""
+    contents: Contents | None
+    """What it was told and is still true; None if its query is conjunctive."""
+    evaluation: Evaluation | None = None
+    """Of a query that is not conjunctive, while it is evaluated here."""
     epoch: int = 0
     """Names the numbering of what is handed out now."""
     opening: bool = False
@@ -121,16 +149,18 @@ class Subscription:
 class Group:
     """A canonical query with at least one subscription.
 
-    ``plan`` is None while rates are being asked for; ``waiting`` are the openings that came
+    ``planned``: its leaves have plans.  Rates are asked for before; ``waiting`` are the openings that came
     meanwhile.  ``youngest`` is the largest ``oldest`` that an answer came with.
     """
 
     key: int
     identity: int
-    query: ConjunctiveQuery
+    query: Query
     algorithm: Algorithm
     per_event: bool
-    plan: Plan | None = None
+    salt: int = 0
+    leaves: list[Leaf] = field(default_factory=list)
+    planned: bool = False
     waiting: list[OpenSubscription] = field(default_factory=list)
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
     youngest: int = 0
@@ -138,9 +168,25 @@ class Group:
     """The largest ``oldest`` of the answers that were recorded here as they were derived, in this life."""
     since_min: int = 0
     since_max: int = 0
-    counts: dict[int, int] = field(default_factory=dict)
-    unanswered: int = 0
-    """Rates asked for and not told yet."""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The patterns of all leaves in order of evaluation, one leaf after the other, by position in all of them."""
+        order: list[int] = []
+        for leaf in self.leaves:
+            assert leaf.plan is not None
+            first = len(order)
+            order += [first + position for position in leaf.plan.order]
+        return tuple(order)
+
+    @property
+    def roles(self) -> int:
+        """The roles under which triples must be indexed for it."""
+        roles = 0
+        for leaf in self.leaves:
+            assert leaf.plan is not None
+            roles |= leaf.plan.roles
+        return roles
 
 
 class Home:
@@ -159,7 +205,7 @@ class Home:
         """By home key: the group that new subscriptions of the query join."""
         self._by_identity: dict[int, Group] = {}
         self.subscriptions: dict[int, Subscription] = {}
-        self.by_slot: dict[int, Subscription] = {}
+        self.by_slot: dict[int, Subscription | Leaf] = {}
         self.ends = Ends()
         self._opened: dict[tuple[int, int], int] = {}
         self._leases: list[tuple[float, int]] = []
@@ -173,8 +219,13 @@ class Home:
     # --- finding ---------------------------------------------------------------------------------
 
     def find(self, identity: int) -> Group | None:
-        """Return the live group of this identity."""
-        return self._by_identity.get(identity)
+        """Return the live group of this identity, or of a leaf of this identity."""
+        return self._by_identity.get(group_of(identity))
+
+    def leaf(self, identity: int) -> Leaf | None:
+        """Return the leaf of this identity, if its group lives."""
+        group, number = self.find(identity), identity & (1 << LEAF_BITS) - 1
+        return None if group is None or number >= len(group.leaves) else group.leaves[number]
 
     def opened(self, subscriber: Contact, request: int) -> Subscription | None:
         """Return what an opening has led to, if it came before (it is sent again when in doubt)."""
@@ -183,48 +234,76 @@ class Home:
 
     def known(self, name: int, *, subscription: bool) -> Known:
         """Return what is known of a group or subscription here."""
+        if not subscription:
+            name = group_of(name)
         if name in (self.subscriptions if subscription else self._by_identity):
             return Known.LIVES
         return Known.ENDED if self.ends.has(name, subscription=subscription) else Known.UNKNOWN
 
     # --- making ----------------------------------------------------------------------------------
 
-    def _name(self, stamp: int, bits: int) -> int:
-        """Return the low bits of a new name: not among the last 65,000 of this home.
+    def _name(self, home: int, stamp: int, bits: int, *, subscription: bool) -> int:
+        """Return a new name: none that was used lately, and none that is remembered to have ended.
 
-        A query may end and come again while messages of its former life are still under way.
+        A query may end and come again while messages of its former life are still under way.  Raises Busy if all
+        names of this home are in use or remembered.
         """
         if not self._names:
             self._names = keys.fmix(stamp)
-        self._names += 1
-        return self._names & ((1 << bits) - 1)
+        for _ in range(1 << bits):
+            self._names += 1
+            number = self._names & ((1 << bits) - 1)
+            name = home | number << (0 if subscription else LEAF_BITS)
+            if self.known(name, subscription=subscription) is Known.UNKNOWN:
+                return name
+        raise Busy("this query was left and ended too often today", retry_after=3600)
 
     def open_group(self, opening: OpenSubscription, stamp: int) -> tuple[Group, bool]:
         """Return the group of an equal query, or a new one (True), made at ``stamp``."""
         group = self.groups.get(opening.key)
         if group is not None:
             return group, False
-        identity = group_home(opening.key) | self._name(stamp, GROUP_BITS)
-        while self.known(identity, subscription=False) is not Known.UNKNOWN:
-            identity = group_home(opening.key) | self._name(stamp, GROUP_BITS)
-        group = Group(
-            opening.key, identity, opening.query, Algorithm(opening.algorithm), opening.per_event
-        )
+        identity = self._name(group_home(opening.key), stamp, GROUP_BITS - LEAF_BITS, subscription=False)
+        group = self._new_group(
+            opening.key, identity, opening.query, Algorithm(opening.algorithm), opening.salt,
+            per_event=opening.per_event,
+        )  # fmt: skip
         self.groups[opening.key] = group
-        self._by_identity[identity] = group
         return group, True
 
-    def subscribe(self, group: Group, opening: OpenSubscription, since: int, now: float) -> Subscription:
-        """Add a subscription to a group whose plan is known."""
-        number = subscription_home(opening.key) | self._name(since, SUBSCRIPTION_BITS)
-        while self.known(number, subscription=True) is not Known.UNKNOWN:
-            number = subscription_home(opening.key) | self._name(since, SUBSCRIPTION_BITS)
+    def _new_group(
+        self, key: int, identity: int, query: Query, algorithm: Algorithm, salt: int, *, per_event: bool
+    ) -> Group:  # fmt: skip
+        group = Group(key, identity, query, algorithm, per_event, salt)
+        if isinstance(query, StandingQuery):
+            for number, each in enumerate(query.leaves):
+                leaf = Leaf(group, identity + number, each, answers=LeafAnswers(), slot=self._slot())
+                group.leaves.append(leaf)
+                self.by_slot[leaf.slot] = leaf
+        else:
+            group.leaves.append(Leaf(group, identity, query))
+        self._by_identity[identity] = group
+        return group
+
+    def _slot(self) -> int:
+        self._slots += 1
+        return self._slots
+
+    def subscribe(
+        self, group: Group, opening: OpenSubscription, since: int, now: float, stamp: int = 0
+    ) -> Subscription:  # fmt: skip
+        """Add a subscription to a group whose plans are known, at ``stamp`` (``since`` if that is 0).
+
+        Raises Busy.
+        """
+        opened = stamp or since
+        number = self._name(subscription_home(opening.key), opened, SUBSCRIPTION_BITS, subscription=True)
         group.since_min = min(group.since_min, since) if group.subscriptions else since
         group.since_max = max(group.since_max, since)
         opened_by = (opening.subscriber.key, opening.request)
         subscription = self._add(
             group, number, opening.subscriber, opening.request, opening.query.names, since,
-            opening.lease_seconds, opened_by, since, now,
+            opening.lease_seconds, opened_by, opened, now,
         )  # fmt: skip
         subscription.opening = subscription.installed = True
         return subscription
@@ -233,15 +312,14 @@ class Home:
         self, group: Group, number: int, subscriber: Contact, request: int, names: tuple[str, ...], since: int,
         lease_seconds: float, opened_by: tuple[int, int], changed: int, now: float,
     ) -> Subscription:  # fmt: skip
-        self._slots += 1
         subscription = Subscription(
             number, group, subscriber, request, names, since, lease_seconds, now + lease_seconds,
             ResultLog(self._columns, self._log_rows_max, self._log_characters_max),
-            opened_by, changed, self._slots,
+            opened_by, changed, self._slot(), Contents() if isinstance(group.query, StandingQuery) else None,
         )  # fmt: skip
         group.subscriptions[number] = subscription
         self.subscriptions[number] = subscription
-        self.by_slot[self._slots] = subscription
+        self.by_slot[subscription.slot] = subscription
         self._opened[opened_by] = number
         self.version += 1
         heapq.heappush(self._leases, (subscription.lease_until, number))
@@ -252,15 +330,12 @@ class Home:
     def record_of(self, subscription: Subscription) -> KeepSubscription:
         """Return what another replica needs to know of a subscription, but for its answers."""
         group = subscription.group
-        assert group.plan is not None
-        query = ConjunctiveQuery(
-            group.query.patterns, group.query.constants, group.query.answer, subscription.names,
-            group.query.distinct, group.query.filters,
-        )  # fmt: skip
+        query = dataclasses.replace(group.query, names=subscription.names)
         return KeepSubscription(
-            group.identity, query, group.algorithm.value, group.per_event, group.plan.order, *subscription.opened_by,
+            group.identity, query, group.algorithm.value, group.per_event, group.order, *subscription.opened_by,
             group.since_min, group.since_max, group.youngest, subscription.number, subscription.since,
             subscription.lease_seconds, subscription.subscriber, subscription.request, subscription.changed,
+            group.salt,
         )  # fmt: skip
 
     def keep(self, record: KeepSubscription, now: float) -> tuple[Subscription | None, bool]:
@@ -290,18 +365,28 @@ class Home:
     def comes_late(self, record: KeepSubscription) -> bool:
         """Return whether answers may have been recorded here for others that count for an unknown subscription, too."""
         group = self._by_identity.get(record.group)
-        unknown = record.subscription not in self.subscriptions
-        return unknown and group is not None and bool(group.subscriptions) and record.since <= group.recorded
+        if group is None or isinstance(group.query, StandingQuery):  # what leaves answered is kept whoever is owed it
+            return False
+        return record.subscription not in self.subscriptions and bool(group.subscriptions) and (
+            record.since <= group.recorded
+        )  # fmt: skip
 
     def _group_of(self, record: KeepSubscription) -> Group:
         """Return a new group as a record tells it."""
         algorithm = Algorithm(record.algorithm)
-        key = home_key(record.query, algorithm, per_event=record.per_event)
+        key = home_key(record.query, algorithm, per_event=record.per_event, salt=record.salt)
         if not key == subscription_home(record.subscription) == subscription_home(record.group):
             raise RemoteProtocolError(f"subscription {record.subscription:016x} is recorded for another query")
-        plan = make_plan(record.query, record.order, algorithm, per_event=record.per_event)
-        group = Group(key, record.group, record.query, algorithm, record.per_event, plan)
-        self._by_identity[group.identity] = group
+        if record.group != group_of(record.group):
+            raise RemoteProtocolError(f"{record.group:016x} is no group's identity")
+        group = self._new_group(key, record.group, record.query, algorithm, record.salt, per_event=record.per_event)
+        first = 0
+        for leaf in group.leaves:
+            count = len(leaf.query.patterns)
+            order = [position - first for position in record.order[first : first + count]]
+            leaf.plan = make_plan(leaf.query, order, algorithm, per_event=record.per_event)
+            first += count
+        group.planned = True
         self.groups.setdefault(key, group)
         return group
 
@@ -362,11 +447,17 @@ class Home:
         """Forget a group."""
         if self.groups.get(group.key) is group:
             del self.groups[group.key]
-        self._by_identity.pop(group.identity, None)
+        if self._by_identity.pop(group.identity, None) is not None:
+            for leaf in group.leaves:
+                self.by_slot.pop(leaf.slot, None)
 
     def live_groups(self) -> list[Group]:
         """Return all groups that live."""
         return list(self._by_identity.values())
+
+    def live_leaves(self) -> list[Leaf]:
+        """Return the leaves of all standing queries that live."""
+        return [leaf for group in self._by_identity.values() for leaf in group.leaves if leaf.answers is not None]
 
     # --- leases ----------------------------------------------------------------------------------
 
@@ -434,6 +525,21 @@ class Home:
             self.version += 1
         return touched
 
+    def record_leaf(
+        self, leaf: Leaf, identity: Column, oldest: Column, born: Column, bindings: tuple[Column, ...]
+    ) -> list[Change]:
+        """Take answers of a leaf of a standing query in; return what they change."""
+        assert leaf.answers is not None
+        self.answers += len(identity)
+        oldests = as_list(oldest)
+        youngest = max((each for each in oldests if each != GONE), default=0)
+        leaf.group.youngest = max(leaf.group.youngest, youngest)
+        before = leaf.answers.version
+        changes = leaf.answers.take(as_list(identity), oldests, as_list(born), [as_list(each) for each in bindings])
+        self.repeated += len(identity) - len(changes)
+        self.version += leaf.answers.version != before
+        return changes
+
     def _record_partly(
         self, group: Group, over: list[int], identity: Column, oldest: Column, born: Column,
         bindings: tuple[Column, ...],
@@ -471,6 +577,8 @@ class Home:
                 index, take = self._columns.column(places, "int64"), self._columns.take
                 part = tuple(take(each, index) for each in bindings)
                 new += take_in(take(identity, index), take(born, index), part, self._characters_of(part))
+        if subscription.contents is not None:
+            new += subscription.contents.take(subscription.log, identity, times, bindings)
         if new:
             self.version += 1
         return bool(new)
@@ -481,7 +589,9 @@ class Home:
         Whoever recorded the answers may not have known of those subscriptions.  What is born before one is not owed
         to it; what is born later may be made of older triples, and not be owed to it either.
         """
-        found = []
+        found: list[tuple[Subscription, Column]] = []
+        if subscription.contents is not None:  # each has what follows for it
+            return found
         for other in subscription.group.subscriptions.values():
             if other is not subscription:
                 young = [at for at, each in enumerate(as_list(born)) if hlc.plain(each) >= other.since]
@@ -492,6 +602,8 @@ class Home:
 
     def acknowledge(self, subscription: Subscription, identity: Column) -> Column:
         """Note that a subscriber is done with answers; return the identities of those of which that is news."""
+        if subscription.contents is not None:
+            subscription.contents.acknowledged(subscription.log, identity)
         done = subscription.log.acknowledge(identity)
         if len(done):
             self.version += 1

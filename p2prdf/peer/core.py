@@ -196,6 +196,7 @@ class Peer:
             done, exchange.after_turn = exchange.after_turn, []
             for each in done:
                 each()
+        self._host.evaluations.turn()
         self._low_marks.wanted = self._host.owes or self._entry.wants_bookmarks
         self._low_marks.wake()
         self._handle_own()
@@ -209,7 +210,7 @@ class Peer:
         engine = self._engine
         if (
             self._to_handle or self._ring_changed or not engine.idle or engine.rejoining
-            or exchange.owes_acknowledgements
+            or exchange.owes_acknowledgements or self._host.evaluations.restless
         ):  # fmt: skip
             return exchange.now
         due = [
@@ -265,7 +266,10 @@ class Peer:
     def quiet(self) -> bool:
         """Whether nothing is under way from here: no unacknowledged message, nothing parked."""
         exchange = self._exchange
-        return self._engine.idle and not self._to_handle and not len(exchange.outbox) and not exchange.parked
+        return (
+            self._engine.idle and not self._to_handle and not len(exchange.outbox) and not exchange.parked
+            and not self._host.evaluations.restless
+        )  # fmt: skip
 
     # --- after a restart -------------------------------------------------------------------------
 
@@ -324,6 +328,10 @@ class Peer:
             groups = as_list(self._tables.group_ids(rows.plan, rows.group))
             found += [(group, rows.step, each) for group, each in zip(groups, as_list(rows.identity), strict=True)]
         return sorted(found)
+
+    def triples(self) -> tuple[Any, ...]:
+        """Return columns of all triples and publication events held: s, p, o, time, event, roles."""
+        return tuple(self._tables.triples_since(0))
 
     @property
     def kinds(self) -> Sequence[Kind]:

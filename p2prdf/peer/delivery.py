@@ -19,13 +19,16 @@ from typing import Any
 
 from p2prdf.columns import Column, as_array, as_list
 from p2prdf.continuous.home import Home, Subscription, subscription_home
-from p2prdf.errors import SubscriptionGone
+from p2prdf.continuous.leaf import Leaf
+from p2prdf.errors import RemoteProtocolError, SubscriptionGone
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.engine import Engine
+from p2prdf.peer.evaluation import Evaluations
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.opening import opened_message
 from p2prdf.peer.records import Records
 from p2prdf.peer.unknown import Unknown
+from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.wire.messages import (
     Answers,
     AskBookmarks,
@@ -35,6 +38,7 @@ from p2prdf.wire.messages import (
     Deliver,
     Delivered,
     GroupsGone,
+    KeepWithdrawn,
     RenewSubscriptions,
     Rows,
     SettledAnswers,
@@ -66,7 +70,8 @@ class Delivery:
         self._unknown = unknown
         self._columns = exchange.columns
         self.records: Records
-        """Given by :class:`p2prdf.peer.host.Host`."""
+        self.evaluations: Evaluations
+        """Both given by :class:`p2prdf.peer.host.Host`."""
 
     # --- answers ---------------------------------------------------------------------------------
 
@@ -122,7 +127,9 @@ class Delivery:
         for place, index in self._columns.split(rows.group):
             group = self._home.find(ids[place])
             part = self._part(rows, index)
-            if group is not None:
+            if group is not None and isinstance(group.query, StandingQuery):
+                held |= self._record_leaf(self._home.leaf(ids[place]), part)
+            elif group is not None:
                 owed = self._home.record(group, part.identity, part.oldest, part.born, part.bindings)
                 touched.update((each.number, each) for each in owed)
             elif self._unknown.is_gone(ids[place], subscription=False):
@@ -136,6 +143,27 @@ class Delivery:
         for subscription in touched.values():
             self.pump(subscription)
         return gone
+
+    def _record_leaf(self, leaf: Leaf | None, rows: Rows) -> bool:
+        """Record answers of a leaf of a standing query; return whether anything is news."""
+        if leaf is None or len(rows.bindings) != len(leaf.query.answer):
+            raise RemoteProtocolError("answers to a standing query that are none of its leaves'")
+        before = self._home.version
+        changes = self._home.record_leaf(leaf, rows.identity, rows.oldest, rows.born, rows.bindings)
+        self.evaluations.changed(leaf, changes)
+        return self._home.version != before
+
+    def withdrawn(self, message: KeepWithdrawn) -> None:
+        """Take in that answers of a leaf are not true any more; if it is not known yet, not now."""
+        leaf = self._home.leaf(message.leaf)
+        if leaf is not None and leaf.answers is not None:
+            before = leaf.answers.version
+            self.evaluations.changed(leaf, leaf.answers.withdraw(as_list(message.identity)))
+            if leaf.answers.version != before:
+                self._home.version += 1
+                self._exchange.persist(message)
+        elif not self._unknown.is_gone(message.leaf, subscription=False):
+            self._exchange.arrivals.refuse()
 
     def _part(self, rows: Rows, index: Any) -> Rows:
         """Return the rows at some places, as those of one group."""
@@ -185,6 +213,7 @@ class Delivery:
 
     def begin(self, subscription: Subscription) -> None:
         """Begin another epoch of a subscription: tell all that is not acknowledged, numbered from 1."""
+        self.evaluations.begin(subscription)
         subscription.epoch = self._draw(64)
         subscription.delivered, subscription.until = True, 0.0
         subscription.log.restart()
@@ -230,9 +259,9 @@ class Delivery:
         elif rank > 0 and subscription.delivered and not subscription.until:
             subscription.until = self._exchange.now + HAND_OVER_SECONDS
 
-    @staticmethod
-    def _stop(subscription: Subscription) -> None:
+    def _stop(self, subscription: Subscription) -> None:
         subscription.delivered, subscription.until = False, 0.0
+        self.evaluations.stop(subscription)
 
     def _reach(self, subscription: Subscription) -> None:
         """See whether a subscriber's peer is there at all."""
@@ -372,6 +401,7 @@ class Delivery:
             and subscription.delivered
             and not (subscription.opening or subscription.cut_off)
             and subscription.log.handed_out
+            and (subscription.evaluation is None or subscription.evaluation.settled)
         ]
         if found:
             make = self._columns.column

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from p2prdf import keys
 from p2prdf.columns import Column, as_list
 from p2prdf.continuous.home import home_key, subscription_home
-from p2prdf.errors import SubscriptionGone, Unavailable
+from p2prdf.errors import QueryRefused, SubscriptionGone, Unavailable
 from p2prdf.hlc import GONE
 from p2prdf.peer.accepted import accept
 from p2prdf.peer.batches import TripleBatch
@@ -31,6 +31,7 @@ from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.host import Host
 from p2prdf.peer.settled import RecentlySettled
+from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.wire.contract import (
     AcknowledgeAnswers,
     Attach,
@@ -257,10 +258,14 @@ class Entry:
 
     def subscribe(self, request: Subscribe) -> None:
         """Open a subscription at its home."""
-        key = home_key(request.query, request.algorithm, per_event=request.per_event)
+        if request.per_event and isinstance(request.query, StandingQuery):
+            why = "per event only conjunctive queries are answered: a basic graph pattern with filters"
+            self._complete(request.request, Failed(QueryRefused.code, why))
+            return
+        key = home_key(request.query, request.algorithm, per_event=request.per_event, salt=request.salt)
         message = OpenSubscription(
             request.request, key, request.query, request.algorithm.value, request.per_event,
-            self._exchange.own, request.lease_seconds,
+            self._exchange.own, request.lease_seconds, request.since, request.salt,
         )  # fmt: skip
         self._ask(request, key, message, request.lease_seconds)
 
@@ -373,7 +378,7 @@ class Entry:
             self._complete(message.request, Attached(message.subscription, message.since, message.names, message.order))
             return
         self._keep(_Local(message.subscription, message.request, pending.lease_seconds))
-        self._complete(message.request, Subscribed(message.subscription, message.since, message.order))
+        self._complete(message.request, Subscribed(message.subscription, message.since, message.order, message.opened))
         for early in self._orphans.pop(message.subscription, []):
             self.deliver(early)
 

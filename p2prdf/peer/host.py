@@ -17,12 +17,12 @@ from p2prdf.continuous.home import Group, Home, Subscription, subscription_home
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.delivery import Delivery
 from p2prdf.peer.engine import Engine
+from p2prdf.peer.evaluation import Evaluations
 from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.opening import Opening
+from p2prdf.peer.opening import Opening, steps_that_wait
 from p2prdf.peer.records import Records
 from p2prdf.peer.unknown import Unknown
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.rdf.query import Algorithm
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import (
     Answers,
@@ -37,6 +37,7 @@ from p2prdf.wire.messages import (
     KeepAnswers,
     KeepGroups,
     KeepSubscription,
+    KeepWithdrawn,
     Message,
     Rates,
     SubscriptionClosed,
@@ -89,7 +90,11 @@ class Host:
             exchange, self._by_key, self.home, kept=self._delivery.kept, changed=self._delivery.pump,
             learned=lambda name, subscription: self.unknown.learned(name, subscription=subscription),
             orphan=self._end_orphan, late=self._note_late,
+            told_elsewhere=lambda subscription: self.evaluations.told_elsewhere(subscription),
         )  # fmt: skip
+        self.evaluations = self._delivery.evaluations = Evaluations(
+            exchange, self.home, dictionary, self.records, engine.cutter, self._delivery.pump
+        )
         self._opening = Opening(
             exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, records=self.records,
             begin=self._delivery.begin, wait=self.unknown.wait,
@@ -113,6 +118,7 @@ class Host:
             EndSubscription: lambda _, message: records.take_end(message),
             KeepAcknowledged: lambda _, message: records.take_acknowledged(message),
             KeepAnswers: lambda _, message: records.take_answers(message),
+            KeepWithdrawn: lambda _, message: self._delivery.withdrawn(message),
             AskKnown: lambda sender, message: unknown.tell(sender, message, records.tell_one),
             TellKnown: unknown.told,
         }
@@ -124,6 +130,9 @@ class Host:
         if isinstance(message, Answers):
             self._delivery.take_held(message)
             self._exchange.clock = max(self._exchange.clock, max(as_list(message.rows.born), default=0))
+            return True
+        if isinstance(message, KeepWithdrawn):
+            self._delivery.withdrawn(message)
             return True
         return self.records.restore(message)
 
@@ -175,14 +184,15 @@ class Host:
 
     def _end_group(self, group: Group) -> None:
         """Tell all who hold rows of a group that it has ended."""
-        if group.plan is None:
+        if not group.planned:
             return
-        self._engine.end_groups([group.identity])
-        last = len(group.plan.steps) if group.algorithm is Algorithm.CQC else 1
-        gone = GroupsGone(self._columns.column([group.identity]))
-        for step in range(last):
-            for key in self._opening.install_keys(group.plan, step, group):
-                self._by_key.to_all(key, gone)
+        self._engine.end_groups([leaf.identity for leaf in group.leaves])
+        for leaf in group.leaves:
+            assert leaf.plan is not None
+            gone = GroupsGone(self._columns.column([leaf.identity]))
+            for step in steps_that_wait(leaf.plan):
+                for key in self._opening.install_keys(leaf, step):
+                    self._by_key.to_all(key, gone)
 
     # --- leases of groups ------------------------------------------------------------------------
 

@@ -15,12 +15,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from p2prdf import hlc, keys
 from p2prdf.columns import as_list
 from p2prdf.continuous.home import Group, Home, Subscription
+from p2prdf.continuous.leaf import Leaf
 from p2prdf.continuous.order import evaluation_order
-from p2prdf.errors import Busy
+from p2prdf.errors import Busy, QueryRefused
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.records import Records
@@ -40,7 +42,12 @@ from p2prdf.wire.messages import (
     SubscriptionRefused,
 )
 
-__all__ = ["Opening", "opened_message"]
+_NO_HISTORY: Final = (
+    "what was published before is kept only as far as somebody waited for it; nodes with `roles = all` keep it for"
+    " patterns with a constant"
+)
+
+__all__ = ["Opening", "opened_message", "steps_that_wait"]
 
 
 class Opening:
@@ -75,7 +82,7 @@ class Opening:
         self._confirmed = exchange.config.fixed_roles
         self._confirmed_at = 0
         """Stamp of the last time that roles were confirmed by all peers."""
-        self._planning: dict[int, tuple[Group, float]] = {}
+        self._planning: dict[int, tuple[Leaf, float]] = {}
         self._settling: list[tuple[float, int]] = []
 
     # --- opening ---------------------------------------------------------------------------------
@@ -100,32 +107,39 @@ class Opening:
             return
         group.waiting.append(message)
         if new:
-            self._ask_rates(group)
-        elif group.plan is not None:
+            self._begin_planning(group)
+        elif group.planned:
             self._advertise(group)
 
-    def _ask_rates(self, group: Group) -> None:
-        """Ask the owners of the patterns' keys how many triples came under them."""
-        query = group.query
+    def _begin_planning(self, group: Group) -> None:
         try:
-            terms = self._dictionary.intern_all(query.constants)
+            for leaf in group.leaves:
+                self._dictionary.intern_all(leaf.query.constants)
         except Busy as error:
             self._refuse(group, error)
             return
-        self._planning[group.identity] = (group, self._exchange.now + self._exchange.config.rates_seconds)
+        for leaf in group.leaves:
+            self._ask_rates(leaf)
+        self._planned(group)
+
+    def _ask_rates(self, leaf: Leaf) -> None:
+        """Ask the owners of the patterns' keys how many triples came under them."""
+        query = leaf.query
         wanted = [
             (at, constant_mask(pattern)) for at, pattern in enumerate(query.patterns) if constant_mask(pattern)
         ]
         if len(query.patterns) == 1 or not wanted:
-            self._plan(group)
+            self._plan(leaf)
             return
-        group.unanswered = len(wanted)
+        self._planning[leaf.identity] = (leaf, self._exchange.now + self._exchange.config.rates_seconds)
+        leaf.unanswered = len(wanted)
+        terms = self._dictionary.intern_all(query.constants)
         hashes = self._dictionary.hashes
         for at, role in wanted:
             triple = [terms[~slot] if slot < 0 else terms[0] for slot in query.patterns[at]]
             key = keys.role_key(role, *(hashes[term] for term in triple))
             position, roles, s, p, o = (self._columns.column([each], "uint32") for each in (at, role, *triple))
-            message = GetRates(group.identity, self._exchange.own, position, roles, s, p, o)
+            message = GetRates(leaf.identity, self._exchange.own, position, roles, s, p, o)
             self._by_key.to_owner(key, message)
 
     def _refuse(self, group: Group, error: Busy) -> None:
@@ -139,26 +153,31 @@ class Opening:
         entry = self._planning.get(message.request)
         if entry is None:
             return
-        group = entry[0]
+        leaf = entry[0]
         for position, count in zip(as_list(message.position), as_list(message.counts), strict=True):
-            group.unanswered -= 1
-            if count and 0 <= position < len(group.query.patterns):
-                group.counts[position] = count - 1
-        if group.unanswered <= 0:
-            self._plan(group)
+            leaf.unanswered -= 1
+            if count and 0 <= position < len(leaf.query.patterns):
+                leaf.counts[position] = count - 1
+        if leaf.unanswered <= 0:
+            self._plan(leaf)
+            self._planned(leaf.group)
 
-    def _plan(self, group: Group) -> None:
-        del self._planning[group.identity]
-        order = evaluation_order(group.query, group.counts)
-        group.plan = make_plan(group.query, order, group.algorithm, per_event=group.per_event)
-        self._advertise(group)
+    def _plan(self, leaf: Leaf) -> None:
+        self._planning.pop(leaf.identity, None)
+        order = evaluation_order(leaf.query, leaf.counts)
+        leaf.plan = make_plan(leaf.query, order, leaf.group.algorithm, per_event=leaf.group.per_event)
+
+    def _planned(self, group: Group) -> None:
+        """Go on when all leaves have plans."""
+        if not group.planned and all(leaf.plan is not None for leaf in group.leaves):
+            group.planned = True
+            self._advertise(group)
 
     # --- advertising -----------------------------------------------------------------------------
 
     def _advertise(self, group: Group) -> None:
         """See to it that every peer indexes under the roles of a plan, then install."""
-        assert group.plan is not None
-        missing = group.plan.roles & ~self._confirmed
+        missing = group.roles & ~self._confirmed
         if not missing:
             self._install(group, exact=False)
             return
@@ -190,12 +209,25 @@ class Opening:
             return
         exchange = self._exchange
         stamp = exchange.tick()
-        since = hlc.floor(stamp)
-        if exact or group.youngest >= since or self._confirmed_at >= since:
-            since = hlc.Stamp(stamp)
-        refresh = since if group.subscriptions else 0
-        opened = [self._home.subscribe(group, opening, since, exchange.now) for opening in waiting]
-        self._make_live(group, opened, refresh)
+        now = hlc.floor(stamp)
+        if exact or group.youngest >= now or self._confirmed_at >= now:
+            now = hlc.Stamp(stamp)
+        joins = bool(group.subscriptions)
+        opened = []
+        for opening in waiting:
+            since = hlc.Stamp(opening.since) if 0 < opening.since < now else now
+            if since < now and group.roles & ~exchange.config.fixed_roles:
+                refused = SubscriptionRefused(opening.request, QueryRefused.code, _NO_HISTORY)
+                self._by_key.reply(opening.subscriber, refused)
+                continue
+            try:
+                opened.append(self._home.subscribe(group, opening, since, exchange.now, stamp))
+            except Busy as error:
+                self._by_key.reply(opening.subscriber, SubscriptionRefused(opening.request, error.code, str(error)))
+        if opened:
+            self._make_live(group, opened, min(each.since for each in opened) if joins else 0)
+        elif not group.subscriptions:
+            self._home.drop(group)
 
     def _make_live(self, group: Group, opened: list[Subscription], refresh: int) -> None:
         """Make subscriptions safe, let their query wait at its owners, and tell the subscribers."""
@@ -219,35 +251,35 @@ class Opening:
 
         While its home was with peers that did not know of it, say since their copies were lost or cut off.
         """
-        if subscription.group.plan is not None:
+        if subscription.group.planned:
             self._let_wait(subscription.group, subscription.since, ())
 
     def _let_wait(self, group: Group, refresh: int, tokens: tuple[int, ...]) -> None:
         """Let a query wait with all who keep the keys of its first pattern, in CQC of all its patterns."""
-        plan = group.plan
-        assert plan is not None
-        groups = self._columns_of(group)
-        last = len(plan.steps) if plan.algorithm is Algorithm.CQC else 1
-        for step in range(last):
-            message = IndexQuery(plan, step, groups, refresh)
-            for key in self.install_keys(plan, step, group):
-                self._by_key.to_all(key, message, tokens)
+        for leaf in group.leaves:
+            assert leaf.plan is not None
+            groups = self._columns_of(leaf)
+            for step in steps_that_wait(leaf.plan):
+                message = IndexQuery(leaf.plan, step, groups, refresh)
+                for key in self.install_keys(leaf, step):
+                    self._by_key.to_all(key, message, tokens)
 
-    def _columns_of(self, group: Group) -> Groups:
-        make = self._columns.column
+    def _columns_of(self, leaf: Leaf) -> Groups:
+        make, group = self._columns.column, leaf.group
         lease = hlc.from_seconds(self._exchange.now + self._exchange.config.group_lease_seconds)
-        params = self._dictionary.intern_all(group.query.constants)
+        params = self._dictionary.intern_all(leaf.query.constants)
         return Groups(
-            make([group.identity]), make([group.since_min]), make([group.since_max]), make([lease]),
+            make([leaf.identity]), make([group.since_min]), make([group.since_max]), make([lease]),
             tuple(make([term], "uint32") for term in params),
         )  # fmt: skip
 
-    def install_keys(self, plan: Plan, step: int, group: Group) -> list[int]:
+    def install_keys(self, leaf: Leaf, step: int) -> list[int]:
         """Return the ring keys at which a step's pattern waits."""
-        at = plan.steps[step]
+        assert leaf.plan is not None
+        at = leaf.plan.steps[step]
         if at.role == keys.ANY:
             return [int(keys.bucket_key(bucket)) for bucket in range(keys.BUCKETS)]
-        hashes = [self._dictionary.hashes[term] for term in self._dictionary.intern_all(group.query.constants)]
+        hashes = [self._dictionary.hashes[term] for term in self._dictionary.intern_all(leaf.query.constants)]
         parts = [hashes[~slot] if slot < 0 else 0 for slot in at.pattern]
         return [int(keys.role_key(at.role, *parts))]
 
@@ -279,9 +311,10 @@ class Opening:
     def wake(self) -> None:
         """Do what is due: plan without missing rates, tell what is live."""
         self._tell_settled()
-        for group, due in list(self._planning.values()):
+        for leaf, due in list(self._planning.values()):
             if due <= self._exchange.now:
-                self._plan(group)
+                self._plan(leaf)
+                self._planned(leaf.group)
 
     @property
     def deadline(self) -> float | None:
@@ -294,8 +327,12 @@ class Opening:
 
 def opened_message(subscription: Subscription, request: int) -> SubscriptionOpened:
     """Return what a subscriber is told of its subscription."""
-    plan = subscription.group.plan
-    assert plan is not None
     return SubscriptionOpened(
-        request, subscription.number, subscription.since, subscription.lease_seconds, subscription.names, plan.order
-    )
+        request, subscription.number, subscription.since, subscription.lease_seconds, subscription.names,
+        subscription.group.order, subscription.changed,
+    )  # fmt: skip
+
+
+def steps_that_wait(plan: Plan) -> range:
+    """Return the steps that are installed: in CSBV the first, in CQC all."""
+    return range(len(plan.steps) if plan.algorithm is Algorithm.CQC else 1)

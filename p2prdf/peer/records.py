@@ -38,7 +38,7 @@ from p2prdf.wire.messages import (
 
 __all__ = ["Records"]
 
-_TOLD: Final = (KeepSubscription, EndSubscription, KeepAcknowledged)
+_TOLD: Final = (KeepSubscription, EndSubscription, KeepAcknowledged, KeepAnswers)
 
 
 class Records:
@@ -47,18 +47,20 @@ class Records:
     ``kept`` is called with a subscription whose record was news, ``changed`` with one that has answers to hand out,
     ``learned`` with each name of which something came, ``orphan`` with a subscription whose group has ended, and
     ``late`` with one of which nobody here, or where they came from, knew when answers came that count for it as well,
-    and these answers if they are known.
+    and these answers if they are known, ``told_elsewhere`` with one whose subscriber was told something by another.
     """
 
     def __init__(
         self, exchange: Exchange, by_key: ByKey, home: Home, *, kept: Callable[[Subscription], None],
         changed: Callable[[Subscription], None], learned: Callable[[int, bool], None],
         orphan: Callable[[Subscription], None], late: Callable[[Subscription, Column | None], None],
+        told_elsewhere: Callable[[Subscription], None],
     ):  # fmt: skip
         self._exchange = exchange
         self._by_key = by_key
         self._home = home
         self._kept, self._changed, self._learned, self._orphan, self._late = kept, changed, learned, orphan, late
+        self._told_elsewhere = told_elsewhere
         self._columns = exchange.columns
 
     # --- telling ---------------------------------------------------------------------------------
@@ -125,14 +127,14 @@ class Records:
             return  # that its group has ended is told by itself; its record would be answered in the same way
         group = None if subscription else self._home.find(name)
         for each in [held] if held is not None else group.subscriptions.values() if group is not None else ():
-            if each.group.plan is not None:
+            if each.group.planned:
                 self._by_key.reply(to, self._home.record_of(each))
 
     def reroute(self, message: Message, tokens: tuple[int, ...]) -> bool:
         """Tell those who are replicas now what was on its way to one that is gone; False if it is none of these."""
-        if not isinstance(message, _TOLD):
+        if not isinstance(message, _TOLD) or (isinstance(message, KeepAnswers) and not message.told):
             return False
-        send = self._send_when_enough if isinstance(message, KeepSubscription | EndSubscription) else self._send
+        send = self._send if isinstance(message, KeepAcknowledged) else self._send_when_enough
         for key in _keys_of(message):
             send(key, message, tokens)
         return True
@@ -191,6 +193,7 @@ class Records:
             subscription, message.identity, message.born, message.bindings
         ):
             self._exchange.persist(message)
+            self._told_elsewhere(subscription)
             self._changed(subscription)
             for other, answers in self._home.lacking(subscription, message.identity, message.born):
                 self._late(other, answers)
@@ -229,7 +232,7 @@ class Records:
 
 def _keys_of(message: Message) -> list[int]:
     match message:
-        case KeepSubscription() | KeepAcknowledged():
+        case KeepSubscription() | KeepAcknowledged() | KeepAnswers():
             return [subscription_home(message.subscription)]
         case EndSubscription():
             pairs = zip(as_list(message.subscriptions), as_list(message.groups), strict=True)

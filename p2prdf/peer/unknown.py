@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from p2prdf.columns import as_list
-from p2prdf.continuous.home import Home, Known, subscription_home
+from p2prdf.continuous.home import Home, Known, group_of, subscription_home
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.exchange import Exchange
 from p2prdf.wire.messages import Answers, AskKnown, Contact, GroupsGone, Message, TellKnown
@@ -66,8 +66,8 @@ class _Case:
     asked: bool = False
     """Whether it was unknown for long enough when they were."""
     answers: list[Answers] = field(default_factory=list)
-    holders: dict[Contact, None] = field(default_factory=dict)
-    """Who is to be told if it is gone."""
+    holders: dict[tuple[Contact, int], None] = field(default_factory=dict)
+    """Who is to be told if it is gone, and by which name: a group's leaves have names of their own."""
     requests: list[Message] = field(default_factory=list)
 
 
@@ -103,6 +103,7 @@ class Unknown:
     def is_gone(self, name: int, *, subscription: bool) -> bool:
         """Return whether something that is not kept here does not exist; if that is not known yet, hold it."""
         ended = self._home.known(name, subscription=subscription) is Known.ENDED
+        name = name if subscription else group_of(name)
         return ended or not self._exchange.replicated or (subscription, name) in self._gone
 
     def wait(self, message: Message) -> None:
@@ -123,23 +124,23 @@ class Unknown:
             case.requests.append(message)
 
     def hold_holder(self, group: int, holder: Contact) -> None:
-        """Remember who asks whether a group still lives."""
-        case = self._case((False, group), self._exchange.now + ASK_SECONDS)
+        """Remember who asks whether a group, or that of a leaf, still lives."""
+        case = self._case((False, group_of(group)), self._exchange.now + ASK_SECONDS)
         if case is not None:
-            case.holders[holder] = None
+            case.holders[holder, group] = None
 
     def hold_answers(self, group: int, answers: Answers, holder: Contact | None) -> bool:
-        """Keep answers of a group; False if there is no room."""
+        """Keep answers of a group, or of a leaf of one; False if there is no room."""
         if self.rows + len(answers.rows) > ROWS_MAX:
             self._exchange.trace("answers-not-taken", rows=len(answers.rows))
             return False
-        case = self._case((False, group), self._exchange.now + ASK_SECONDS)
+        case = self._case((False, group_of(group)), self._exchange.now + ASK_SECONDS)
         if case is None:
             return False
         case.answers.append(answers)
         self.rows += len(answers.rows)
         if holder is not None:
-            case.holders[holder] = None
+            case.holders[holder, group] = None
         return True
 
     def _case(self, name: Name, ask_at: float) -> _Case | None:
@@ -220,7 +221,7 @@ class Unknown:
                 del self._gone[next(iter(self._gone))]
         self._close(name, case)
         if primary:
-            self._tell_gone(name, case)
+            self._tell_gone(case)
 
     # --- learning --------------------------------------------------------------------------------
 
@@ -235,7 +236,7 @@ class Unknown:
                 case.answers = []
             self._close((subscription, name), case)
             if not lives:
-                self._tell_gone((subscription, name), case)
+                self._tell_gone(case)
         if subscription or name not in self._after:
             return
         if lives:
@@ -254,6 +255,6 @@ class Unknown:
     def _drop(self, answers: list[Answers]) -> None:
         self.rows -= sum(len(each.rows) for each in answers)
 
-    def _tell_gone(self, name: Name, case: _Case) -> None:
-        for holder in case.holders:
-            self._by_key.reply(holder, GroupsGone(self._columns.column([name[1]])))
+    def _tell_gone(self, case: _Case) -> None:
+        for holder, group in case.holders:
+            self._by_key.reply(holder, GroupsGone(self._columns.column([group])))

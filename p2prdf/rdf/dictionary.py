@@ -29,10 +29,13 @@ from p2prdf.errors import Busy, DataRefused
 from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
 
-__all__ = ["DIGEST_BYTES", "TERMS_MAX", "TermDictionary", "TermNames", "digests_of"]
+__all__ = ["DIGEST_BYTES", "TERMS_MAX", "UNBOUND_TEXT", "TermDictionary", "TermNames", "digests_of"]
 
 TERMS_MAX = 1 << 31
 """Identifiers fit 32 bits with room for marks."""
+
+UNBOUND_TEXT = ""
+"""Stands for no value where rows of terms travel."""
 
 DIGEST_BYTES = 16
 _AT_ONCE = 8192

@@ -57,6 +57,10 @@ class Marks(Protocol):
         """Return the ordinals of those that are known, in order."""
         ...
 
+    def knows(self, identity: Column) -> list[bool]:
+        """Return of each whether it is known."""
+        ...
+
     def move(self, ordinals: list[int], sources: tuple[Mark, ...], mark: Mark) -> list[int]:
         """Mark those anew that have one of the marks ``sources``; return which, in order."""
         ...
@@ -112,6 +116,10 @@ class ListMarks:
     def find(self, identity: Column) -> list[int]:
         """Return the ordinals of those that are known."""
         return [ordinal for each in as_list(identity) if (ordinal := self._ordinal.get(each, -1)) >= 0]
+
+    def knows(self, identity: Column) -> list[bool]:
+        """Return of each whether it is known."""
+        return [each in self._ordinal for each in as_list(identity)]
 
     def move(self, ordinals: list[int], sources: tuple[Mark, ...], mark: Mark) -> list[int]:
         """Mark some anew."""
@@ -180,6 +188,11 @@ class ArrayMarks:
         found = self._index.find(as_array(identity))
         ordinals: list[int] = found[found >= 0].tolist()
         return ordinals
+
+    def knows(self, identity: Column) -> list[bool]:
+        """Return of each whether it is known."""
+        flags: list[bool] = (self._index.find(as_array(identity)) >= 0).tolist()
+        return flags
 
     def move(self, ordinals: list[int], sources: tuple[Mark, ...], mark: Mark) -> list[int]:
         """Mark some anew; one named twice is moved once."""

@@ -156,6 +156,10 @@ class ResultLog:
         """Return whether any of these is not known."""
         return len(self._marks.find(identity)) < len(identity)
 
+    def knows(self, identity: Column) -> list[bool]:
+        """Return of each whether it is known."""
+        return self._marks.knows(identity)
+
     @property
     def characters(self) -> int:
         """Characters of text held, as estimated."""

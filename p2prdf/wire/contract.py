@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from p2prdf.columns import Column
-from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
-from p2prdf.wire.messages import INDEXED, Contact, Message, Parcel
+from p2prdf.rdf.query import Algorithm
+from p2prdf.wire.messages import INDEXED, Contact, Message, Parcel, Query
 
 __all__ = [
     "AcknowledgeAnswers", "Attach", "Attached", "Bookmark", "Completed", "ContactLost", "ContactSeen", "Detach",
@@ -49,14 +49,18 @@ class Publish:
 class Subscribe:
     """Leave a standing query; completed when it is live at all its owners.
 
-    ``lease_seconds``: how long the subscription outlives its subscriber.
+    ``per_event``: solutions per choice of publication events; of conjunctive queries only.
+    ``lease_seconds``: how long the subscription outlives its subscriber.  ``since``: the stamp from which on triples
+    count, 0: from now on.  ``salt``: as in OpenSubscription.
     """
 
     request: int
-    query: ConjunctiveQuery
+    query: Query
     algorithm: Algorithm = Algorithm.CSBV
     per_event: bool = False
     lease_seconds: float = 60.0
+    since: int = 0
+    salt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +169,15 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """The query is live.  ``order``: its patterns in order of evaluation, by position."""
+    """The query is live.
+
+    ``order``: its patterns in order of evaluation, by position.  ``opened``: a stamp before which it was not.
+    """
 
     subscription: int
     since: int
     order: tuple[int, ...]
+    opened: int = 0
 
 
 @dataclass(frozen=True, slots=True)

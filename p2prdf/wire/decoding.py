@@ -11,10 +11,12 @@ import numpy.typing as npt
 
 from p2prdf.columns import Column
 from p2prdf.errors import DataRefused, RemoteProtocolError
+from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import DIGEST_BYTES, TermDictionary, TermNames
 from p2prdf.rdf.query import Plan
 from p2prdf.wire import shapes
 from p2prdf.wire import validation as check
+from p2prdf.wire.messages import Query
 
 __all__ = ["Decoder", "Unpack"]
 
@@ -40,6 +42,7 @@ class Decoder:
         self._unpack = unpack
         self._lists = lists
         self._plans = shapes.Memo[bytes, Plan]()
+        self._queries = shapes.Memo[bytes, StandingQuery]()
         self._ids: list[int] | npt.NDArray[np.uint32] = []
         self._elements = 0
         self._cells = 0
@@ -191,6 +194,18 @@ class Decoder:
             self._plans.put(value, plan, len(value))
         return plan
 
+    def query(self, value: Any) -> Query:
+        """Decode a conjunctive query, or a standing query, which is recalled if it was decoded before."""
+        if type(value) is not bytes:
+            return check.query_of(value)
+        query = self._queries.get(value)
+        if query is None:
+            from p2prdf.rdf.standing.form import decode  # it takes SPARQL's grammar along: only when it is needed
+
+            query = decode(value)
+            self._queries.put(value, query, len(value))
+        return query
+
 
 def _width(value: bytes) -> int:
     """Return the width of a packed column's values."""
@@ -213,7 +228,7 @@ def _arrayed(value: bytes) -> Ints:
 _METHODS: Final[dict[str, Method]] = {
     "terms": Decoder.terms, "term_columns": Decoder.term_columns, "u64": Decoder.u64, "u32": Decoder.u32,
     "Groups": Decoder.groups, "Rows": Decoder.rows, "Message": Decoder.inner, "Plan": Decoder.plan,
-    "ConjunctiveQuery": lambda _, value: check.query_of(value),
+    "Query": Decoder.query,
     "Contact": lambda _, value: check.contact_of(value),
     "tuple[Contact, ...]": lambda _, value: check.contacts_of(value),
     "tuple[int, ...]": lambda _, value: check.permutation(value),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from p2prdf import hlc, keys
 from p2prdf.columns import Column, as_list
+from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import ConjunctiveQuery, Pattern, Plan
 from p2prdf.wire import messages as m
 
@@ -63,6 +64,8 @@ def _field(name: str, kind: str, value: Any) -> str:
             return f"[{describe_plan(value)}]"
         case ConjunctiveQuery():
             return f"[{_query(value)}]"
+        case StandingQuery():
+            return f"[{value.form.value}: {'; '.join(map(_query, value.leaves))}]"
         case m.Groups():
             return f"{_count(len(value), 'group')}={_values(value.ids, _hexadecimal)}"
         case m.Rows():
@@ -136,14 +139,15 @@ def _query(query: ConjunctiveQuery) -> str:
 
 _SILENT: Final = frozenset({"born", "event", "oldest"})
 _ZERO_IS_THE_RULE: Final = frozenset(
-    {"began", "complete", "epoch", "hops", "lost", "origin", "published", "refresh", "since", "view"}
+    {"began", "complete", "epoch", "hops", "lost", "opened", "origin", "published", "refresh", "salt", "since", "view"}
 )
 _IDENTIFIERS: Final = (
-    "epoch", "group", "groups", "have", "identities", "identity", "key", "keys", "opener", "origin", "publisher",
-    "receiver_key", "subscription", "subscriptions", "sums",
+    "epoch", "group", "groups", "have", "identities", "identity", "key", "keys", "leaf", "opener", "origin",
+    "publisher", "receiver_key", "subscription", "subscriptions", "sums",
 )  # fmt: skip
 _STAMPS: Final = (
-    "began", "changed", "complete", "lease", "refresh", "since", "since_max", "since_min", "time", "times", "youngest",
+    "began", "changed", "complete", "lease", "opened", "refresh", "since", "since_max", "since_min", "time",
+    "times", "youngest",
 )  # fmt: skip
 _SPELLINGS: Final[dict[str, Callable[[Any], str]]] = {
     **dict.fromkeys(_IDENTIFIERS, _hexadecimal),

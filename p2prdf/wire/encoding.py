@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from p2prdf.columns import Column
 from p2prdf.errors import LocalProtocolError
+from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary, TermNames
-from p2prdf.rdf.query import ConjunctiveQuery, Plan
+from p2prdf.rdf.query import Plan
 from p2prdf.wire import messages as m
 from p2prdf.wire import shapes
 from p2prdf.wire import validation as check
@@ -31,6 +32,7 @@ class Encoder:
         self._dictionary = dictionary
         self._pack = pack
         self._plans = shapes.Memo[Plan, bytes]()
+        self._queries = shapes.Memo[StandingQuery, bytes]()
         self._numbers: npt.NDArray[np.int32] = np.empty(0, np.int32)  # by term, -1: not in this frame
         self._numbers_view = self._numbers.data
         self._terms: list[int] = []
@@ -199,8 +201,16 @@ class Encoder:
             self._plans.put(plan, encoded, len(encoded))
         return encoded
 
-    def query(self, query: ConjunctiveQuery) -> tuple[Any, ...]:
-        """Encode a query with its constants spelled out."""
+    def query(self, query: m.Query) -> tuple[Any, ...] | bytes:
+        """Encode a query with its constants spelled out, or recall how a standing query was."""
+        if isinstance(query, StandingQuery):
+            encoded = self._queries.get(query)
+            if encoded is None:
+                from p2prdf.rdf.standing.form import encode  # it takes SPARQL's grammar along: only when it is needed
+
+                encoded = encode(query)
+                self._queries.put(query, encoded, len(encoded))
+            return encoded
         filters = [(each.text, each.variables) for each in query.filters]
         parts = (query.patterns, query.constants, query.answer, query.names, query.distinct, filters)
         self._elements += 16 + sum(map(len, parts[:4])) + 3 * len(query.patterns)
@@ -236,7 +246,7 @@ def _plan_parts(plan: Plan) -> tuple[Any, ...]:
 _METHODS: Final[dict[str, Method]] = {
     "terms": Encoder.terms, "term_columns": Encoder.term_columns, "u64": Encoder.numbers, "u32": Encoder.numbers,
     "Groups": Encoder.groups, "Rows": Encoder.rows, "Message": Encoder.message, "Plan": Encoder.plan,
-    "ConjunctiveQuery": Encoder.query, "Contact": Encoder.contact, "tuple[Contact, ...]": Encoder.contacts,
+    "Query": Encoder.query, "Contact": Encoder.contact, "tuple[Contact, ...]": Encoder.contacts,
     "tuple[int, ...]": Encoder.tuple, "tuple[str, ...]": Encoder.tuple,
     "int": Encoder.plain, "bool": Encoder.plain, "float": Encoder.plain, "str": Encoder.plain,
 }  # fmt: skip

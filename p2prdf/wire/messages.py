@@ -15,9 +15,10 @@ IndexQuery (CSBV), Forward is FwdValuation (CQC) and FwdRewritten (CSBV).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from p2prdf.columns import Column
+from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 __all__ = [
@@ -29,9 +30,9 @@ __all__ = [
     "ClientWantBookmarks", "ClientWelcome",
     "CloseSubscription", "Contact", "Deliver", "Delivered", "Differing", "EndSubscription", "FindNode", "Forward",
     "GetRates", "Given", "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples",
-    "KeepAcknowledged", "KeepAnswers", "KeepGroups", "KeepSubscription", "KeyDepth", "Leaving", "LowMark",
-    "MembersKnown", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello",
-    "PublicationsComplete", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers", "SubscriptionClosed",
+    "KeepAcknowledged", "KeepAnswers", "KeepGroups", "KeepSubscription", "KeepWithdrawn", "KeyDepth", "Leaving",
+    "LowMark", "MembersKnown", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello",
+    "PublicationsComplete", "Query", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers", "SubscriptionClosed",
     "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellBookmarks", "TellKnown", "TellLoad", "TellRoles",
     "Totals", "Want", "WatchLowMarks",
 ]  # fmt: skip
@@ -41,6 +42,9 @@ INDEXED: Final = "indexed"
 ACCEPTED: Final = "accepted"
 LEVELS: Final = (INDEXED, ACCEPTED)
 """When a publication is acknowledged (:class:`ClientPublish`)."""
+
+Query: TypeAlias = "ConjunctiveQuery | StandingQuery"
+"""What a subscription asks: a conjunctive query, or a standing query made of several (or of one, and more)."""
 
 WITHDRAWN: Final = 1 << 63
 """An answer that is taken back, and its withdrawal, have identities that differ in this bit."""
@@ -465,21 +469,30 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class OpenSubscription:
-    """Entry peer to home (owner of the query's key): leave a standing query for ``subscriber``."""
+    """Entry peer to home (owner of the query's key): leave a standing query for ``subscriber``.
+
+    ``since``: the stamp from which on triples count; 0: from now on.  ``salt``: 0, or a number; equal queries are
+    evaluated together if their salts are equal.
+    """
 
     request: int
     key: int
-    query: ConjunctiveQuery = field(metadata={"kind": "object"})
+    query: Query = field(metadata={"kind": "object"})
     algorithm: str
     per_event: bool
     subscriber: Contact
     lease_seconds: float
+    since: int = 0
+    salt: int = 0
     hops: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionOpened:
-    """Home to entry peer: the query is live at all its owners; it counts triples from ``since`` on."""
+    """Home to entry peer: the query is live at all its owners; it counts triples from ``since`` on.
+
+    ``opened``: the stamp of its record: it was not live before.
+    """
 
     request: int
     subscription: int
@@ -487,6 +500,7 @@ class SubscriptionOpened:
     lease_seconds: float
     names: tuple[str, ...]
     order: tuple[int, ...]
+    opened: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -603,13 +617,14 @@ class KeepSubscription:
     """A replica of a home to another: the record of a subscription, with that of its group.
 
     ``opener`` and ``opening`` name the request that opened it: asked again, it leads to the same subscription.
-    ``order``: that of the group's plan; ``since_min``, ``since_max`` and ``youngest`` (the latest ``oldest`` of any
-    answer) only grow apart, so records of one group may be taken in in any order.  ``changed`` stamps the part
-    that changes, which is where the subscription is delivered: of two records the later one counts.
+    ``order``: those of the plans of its leaves, one after the other.  ``since_min``, ``since_max`` and ``youngest``
+    (the latest ``oldest`` of any answer) only grow apart, so records of one group may be taken in in any order.
+    ``changed`` stamps the part that changes, which is where the subscription is delivered: of two records the later
+    one counts.
     """
 
     group: int
-    query: ConjunctiveQuery = field(metadata={"kind": "object"})
+    query: Query = field(metadata={"kind": "object"})
     algorithm: str
     per_event: bool
     order: tuple[int, ...]
@@ -624,6 +639,7 @@ class KeepSubscription:
     subscriber: Contact
     request: int
     changed: int
+    salt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -640,12 +656,27 @@ class EndSubscription:
 
 @dataclass(frozen=True, slots=True)
 class KeepAnswers:
-    """A replica of a home to another: answers that are owed to this subscription and not acknowledged."""
+    """A replica of a home to another: answers that are owed to this subscription and not acknowledged.
+
+    ``told``: the subscriber is told as soon as enough replicas have them.
+    """
 
     subscription: int
     identity: Column = _u64()
     born: Column = _u64()
     bindings: tuple[Column, ...] = _term_columns()
+    told: bool = False
+
+    def __len__(self) -> int:
+        return len(self.identity)
+
+
+@dataclass(frozen=True, slots=True)
+class KeepWithdrawn:
+    """A replica of a home to another: these answers of a leaf of a standing query are not true any more."""
+
+    leaf: int
+    identity: Column = _u64()
 
     def __len__(self) -> int:
         return len(self.identity)
@@ -735,7 +766,7 @@ Message = (
     | Advertise | AskRoles | TellRoles | AskLoad | TellLoad | HoldSubKeys | KeyDepth | OpenSubscription
     | SubscriptionOpened | SubscriptionRefused | AttachSubscription | CloseSubscription | SubscriptionClosed
     | RenewSubscriptions | Deliver | Delivered | SettledAnswers | KeepSubscription | EndSubscription | KeepAnswers
-    | KeepAcknowledged | AskKnown | TellKnown | Acknowledge | NotOwner | FindNode | Nodes
+    | KeepAcknowledged | KeepWithdrawn | AskKnown | TellKnown | Acknowledge | NotOwner | FindNode | Nodes
     | MembersKnown | PublicationsComplete | Leaving | Totals | Differing | Summary | Offer | Want | Given
     | WatchLowMarks | LowMark | AskBookmarks | TellBookmarks
 )  # fmt: skip
@@ -807,24 +838,27 @@ class ClientPublished:
 
 @dataclass(frozen=True, slots=True)
 class ClientSubscribe:
-    """Leave a standing query, as SPARQL text."""
+    """Leave a standing query, as SPARQL text.  ``since`` and ``salt`` as in OpenSubscription."""
 
     request: int
     query: str
     algorithm: str
     per_event: bool
     lease_seconds: float
+    since: int = 0
+    salt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSubscribed:
-    """The query is live; its solutions follow as ClientRows."""
+    """The query is live; its solutions follow as ClientRows.  ``opened`` as in SubscriptionOpened."""
 
     request: int
     subscription: int
     since: int
     names: tuple[str, ...]
     order: tuple[int, ...]
+    opened: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ import numpy as np
 from p2prdf import keys
 from p2prdf.columns import Column, as_list
 from p2prdf.errors import RemoteProtocolError
-from p2prdf.rdf.dictionary import TermDictionary, TermNames
+from p2prdf.rdf.dictionary import UNBOUND_TEXT, TermDictionary, TermNames
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Pattern, Plan
 from p2prdf.wire import messages as m
 
 __all__ = [
-    "CONTACTS_MAX", "KINDS_MAX", "KNOWN_MAX", "PATTERNS_MAX", "U32_MAX", "U64_MAX", "check_lengths",
+    "CONTACTS_MAX", "KINDS_MAX", "KNOWN_MAX", "ORDER_MAX", "PATTERNS_MAX", "U32_MAX", "U64_MAX", "check_lengths",
     "check_message", "check_term", "check_terms", "contact_of", "contacts_of", "exactly", "flag", "integer",
     "permutation", "plan_of", "query_of", "seconds", "shown", "strings", "text", "tuple_of",
 ]  # fmt: skip
@@ -36,7 +36,9 @@ KINDS_MAX: Final = 32
 KNOWN_MAX: Final = 3
 """Largest number for what a replica knows of a name."""
 PATTERNS_MAX: Final = 256
-"""Patterns of one query; a parser's bound is lower."""
+"""Patterns of one conjunctive query; a parser's bound is lower."""
+ORDER_MAX: Final = 1024
+"""Patterns of all leaves of a standing query; a parser's bound is lower."""
 
 _HOST_CHARACTERS_MAX: Final = 255
 _FEW: Final = 32  # rows for which a loop is faster than a numpy call
@@ -107,7 +109,7 @@ def permutation(value: Any, count: int | None = None) -> tuple[int, ...]:
     numbers = tuple_of(value, "an order")
     if count is None:
         count = len(numbers)
-    if count > PATTERNS_MAX or sorted(integer(number, PATTERNS_MAX) for number in numbers) != list(range(count)):
+    if count > ORDER_MAX or sorted(integer(number, ORDER_MAX) for number in numbers) != list(range(count)):
         raise RemoteProtocolError(f"not an order of {count} patterns")
     return numbers
 
@@ -123,11 +125,14 @@ def check_term(term: Any) -> None:
 
 
 _TERMS_AT_ONCE: Final = 4096
-_WELL_FORMED: Final = re.compile(r'(?:(?:<[^\n]+>|"[^"\n]*"[^\n]*)\n)*')
+_WELL_FORMED: Final = re.compile(r'(?:(?:<[^\n]+>|"[^"\n]*"[^\n]*)?\n)*')
 
 
 def check_terms(terms: Iterable[Any]) -> None:
-    """Check many terms as :func:`check_term` does one: some thousand at once, one by one if that fails."""
+    """Check many terms as :func:`check_term` does one: some thousand at once, one by one if that fails.
+
+    The empty text is taken, too: it stands for no value.
+    """
     remaining = iter(terms)
     while some := list(islice(remaining, _TERMS_AT_ONCE)):
         try:
@@ -136,7 +141,8 @@ def check_terms(terms: Iterable[Any]) -> None:
             joined = ""
         if joined.count("\n") != len(some) - 1 or not _WELL_FORMED.fullmatch(joined + "\n"):
             for term in some:
-                check_term(term)
+                if term != UNBOUND_TEXT:
+                    check_term(term)
 
 
 def contact_of(value: Any) -> m.Contact:
@@ -326,7 +332,14 @@ def _check_kinds(message: m.Totals | m.Differing, dictionary: TermDictionary | T
 
 def _check_keep_subscription(message: m.KeepSubscription, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _algorithm(message.algorithm)
-    permutation(message.order, len(message.query.patterns))
+    query, first = message.query, 0
+    leaves = (query,) if isinstance(query, ConjunctiveQuery) else query.leaves
+    for leaf in leaves:
+        part = message.order[first : first + len(leaf.patterns)]
+        permutation(tuple(position - first for position in part), len(leaf.patterns))
+        first += len(leaf.patterns)
+    if first != len(message.order):
+        raise RemoteProtocolError(f"an order of {len(message.order)} patterns for a query of {first}")
 
 
 def _check_tell_known(message: m.TellKnown, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001

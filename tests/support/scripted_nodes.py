@@ -114,7 +114,7 @@ class ScriptedNode:
     def _take(self, visit, message):
         if isinstance(message, messages.ClientHello):
             others = tuple(node.contact for node in self.others)
-            visit.send(messages.ClientWelcome(self.contact, self.credit, 2, others))
+            visit.send(messages.ClientWelcome(self.contact, self.credit, 3, others))
             self.came.set()
             self.greet(visit)
             return

@@ -23,7 +23,7 @@ from p2prdf.rdf.standing.checks import check_operator
 
 __all__ = ["FORM_BYTES_MAX", "canonical_bytes", "decode", "encode"]
 
-FORM_BYTES_MAX: Final = 1 << 20
+FORM_BYTES_MAX: Final = 1 << 18
 """Longest form of a query."""
 
 _VERSION: Final = 1

@@ -13,9 +13,13 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from p2prdf import hlc
+from p2prdf import hlc, keys
+from p2prdf.columns import as_list
+from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.sim.checkers import Problem, describe_bag
 from p2prdf.sim.oracle import Oracle, Publication, Row, Triple
+from p2prdf.sim.standing import standing_answers
 from p2prdf.sim.workload import sparql_text
 
 if TYPE_CHECKING:
@@ -25,7 +29,10 @@ if TYPE_CHECKING:
     from p2prdf.sim.failures.subscriber import ResumingSubscriber
     from p2prdf.sim.failures.world import FailingWorld
 
-__all__ = ["attempted", "check_answers", "check_bookmarks", "check_unanswered", "lost_where", "name_of", "owed"]
+__all__ = [
+    "attempted", "check_answers", "check_bookmarks", "check_standing", "check_unanswered", "lost_where", "name_of",
+    "owed", "stored",
+]  # fmt: skip
 
 
 def _removed(world: FailingWorld, publishings: Iterable[RepeatedPublishing], *, surely: bool) -> dict[Triple, int]:
@@ -81,6 +88,7 @@ def attempted(
 
 def _answers(subscriber: ResumingSubscriber, log: Iterable[Publication]) -> Counter[Row]:
     assert subscriber.since is not None
+    assert isinstance(subscriber.query, ConjunctiveQuery)
     return Oracle(log).answers(subscriber.query, subscriber.since, per_event=subscriber.per_event)
 
 
@@ -100,6 +108,7 @@ def check_answers(
         if missing := must - got:
             lost = lost_where(subscriber, log, missing)
             problems.append(Problem("missing", where, f"{lost} of {must.total()} owed, {describe_bag(missing)}"))
+    assert isinstance(subscriber.query, ConjunctiveQuery)
     stays = subscriber.per_event or subscriber.query.distinct
     removed = {} if stays else _removed(world, publishings, surely=True)
     may = _answers(subscriber, attempted(world, publishings, removed))
@@ -135,6 +144,40 @@ def check_bookmarks(
     return []
 
 
+def check_standing(world: FailingWorld, subscriber: ResumingSubscriber, *, at_rest: bool) -> list[Problem]:
+    """Return what is wrong with what the subscriber of a query holds that is more than conjunctive.
+
+    At rest it is what follows from the triples that the peers hold then; whether these are the right ones is seen
+    from what subscribers of conjunctive queries hold.
+    """
+    where = name_of(subscriber)
+    problems = [Problem("twice" if "twice" in text else "told", where, text) for text in subscriber.complaints]
+    if subscriber.since is None:
+        last = subscriber.failures[-1] if subscriber.failures else "no answer"
+        return [*problems, Problem("unanswered", where, f"never went live: {last}")]
+    if at_rest and subscriber.closing_at is None:
+        assert isinstance(subscriber.query, StandingQuery)
+        must, got = standing_answers(subscriber.query, stored(world, subscriber.since)), subscriber.bag
+        if missing := must - got:
+            problems.append(Problem("missing", where, f"{missing.total()} of {must.total()}, {describe_bag(missing)}"))
+        if extra := got - must:
+            problems.append(Problem("extra", where, describe_bag(extra)))
+    return problems
+
+
+def stored(world: FailingWorld, since: int) -> list[Triple]:
+    """Return the triples that count from a stamp on and are not removed, as the living peers hold them."""
+    latest: dict[Triple, tuple[int, bool]] = {}
+    for node in world.living():
+        columns = node.peer.triples()
+        texts = [node.dictionary.texts(as_list(column)) for column in columns[:3]]
+        for s, p, o, time, roles in zip(*texts, as_list(columns[3]), as_list(columns[5]), strict=True):
+            if roles & (1 << keys.EVENT_SHIFT) - 1:
+                state = hlc.plain(time), time >= hlc.GONE
+                latest[s, p, o] = max(latest.get((s, p, o), (0, False)), state)
+    return [triple for triple, (stamp, gone) in latest.items() if stamp >= since and not gone]
+
+
 def lost_where(subscriber: ResumingSubscriber, log: Sequence[Publication], missing: Counter[Row]) -> str:
     """Say whether the answers lost were the first, some in the middle, or the last to become true.
 
@@ -142,6 +185,7 @@ def lost_where(subscriber: ResumingSubscriber, log: Sequence[Publication], missi
     lost ends are missing delivery; what lacks in the middle fell through a crack.
     """
     assert subscriber.since is not None
+    assert isinstance(subscriber.query, ConjunctiveQuery)
     places: list[bool] = []
     left, before = Counter(missing), Counter[Row]()
     so_far: list[Publication] = []
@@ -187,5 +231,7 @@ def check_unanswered(
 def name_of(subscriber: ResumingSubscriber) -> str:
     """Name a subscriber with its query."""
     kind = "per event" if subscriber.per_event else "set"
-    text = " ".join(sparql_text(subscriber.query).split())
+    text = subscriber.text
+    if isinstance(subscriber.query, ConjunctiveQuery):
+        text = " ".join(sparql_text(subscriber.query).split())
     return f"{subscriber.name} ({subscriber.algorithm.value}, {kind}) {text}"

@@ -49,7 +49,8 @@ class Failures:
     its publication was taken.  ``accepted``: publishers are content when their publications are accepted (copies are
     not counted at that moment then, and no disk should be lost).  ``handle_seconds_max``: how long a subscriber takes
     to store answers together with its token.  ``absent_*``: how long a crashed subscriber stays away.
-    ``bookmarks``: whether subscribers want bookmarks.  ``removals``: whether triples are removed, too.
+    ``bookmarks``: whether subscribers want bookmarks.  ``removals``: whether triples are removed, too.  ``standing``:
+    whether some leave queries that are more than conjunctive.
     """
 
     span_seconds: float = 12.0
@@ -89,6 +90,7 @@ class Failures:
     absent_max_seconds: float = 3.0
     bookmarks: bool = False
     removals: bool = False
+    standing: bool = False
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

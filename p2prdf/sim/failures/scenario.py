@@ -22,8 +22,9 @@ from p2prdf.errors import P2PRDFError
 from p2prdf.overlay.address_cache import OVERLAYS
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm
+from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.checkers import Problem
-from p2prdf.sim.failures.checkers import check_answers, check_bookmarks, check_unanswered
+from p2prdf.sim.failures.checkers import check_answers, check_bookmarks, check_standing, check_unanswered
 from p2prdf.sim.failures.clients import Publisher, RepeatedPublishing, SubscriberClient
 from p2prdf.sim.failures.copies import Copies
 from p2prdf.sim.failures.mischief import Mischief
@@ -32,17 +33,19 @@ from p2prdf.sim.failures.replicas import difference
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.faults import CALM, Faults
+from p2prdf.sim.standing import draw_standing
 from p2prdf.sim.workload import draw_query, draw_triples, draw_vocabulary
 from p2prdf.sim.world import WorldOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from p2prdf.sim.workload import Vocabulary
     from p2prdf.sim.world import Node
 
 __all__ = [
     "COPIES", "HEAL_SECONDS", "BadDay", "Verdict", "draw_bad_day", "run_bad_day", "run_seed", "with_bookmarks",
-    "with_removals",
+    "with_removals", "with_standing",
 ]
 
 HEAL_SECONDS: Final = 60.0
@@ -69,6 +72,8 @@ _SLOW_SECONDS: Final = 0.25
 REMOVALS_SHARE: Final = 0.4
 """Of so many days triples are removed, too."""
 _REMOVALS_PER_BATCH: Final = 0.35
+STANDING_SHARE: Final = 0.4
+"""Of so many days some leave queries that are more than conjunctive."""
 BOOKMARKS_SHARE: Final = 0.3
 """Of so many days subscribers want bookmarks."""
 
@@ -152,6 +157,8 @@ def draw_bad_day(seed: int) -> BadDay:
     day = BadDay(seed, network, options, failures, algorithm, per_event)
     if Random(f"p2prdf bad day {seed} removals").random() < REMOVALS_SHARE:
         day = with_removals(day)
+    if Random(f"p2prdf bad day {seed} standing").random() < STANDING_SHARE:
+        day = with_standing(day)
     more = Random(f"p2prdf bad day {seed} bookmarks")
     return with_bookmarks(day, slow=more.random() < 0.5) if more.random() < BOOKMARKS_SHARE else day
 
@@ -159,6 +166,11 @@ def draw_bad_day(seed: int) -> BadDay:
 def with_removals(day: BadDay) -> BadDay:
     """Return a day on which triples are removed, too."""
     return replace(day, failures=replace(day.failures, removals=True))
+
+
+def with_standing(day: BadDay) -> BadDay:
+    """Return a day on which some leave queries that are more than conjunctive."""
+    return replace(day, failures=replace(day.failures, standing=True))
 
 
 def with_bookmarks(day: BadDay, *, slow: bool) -> BadDay:
@@ -234,6 +246,8 @@ class _Story:
         span = self.day.failures.span_seconds
         for _ in range(rng.randint(2, 4)):
             self._subscribe(rng.choice((0.0, rng.uniform(0.0, span / 2))), draw_query(rng, data, vocabulary))
+        if self.day.failures.standing:
+            self._leave_standing(data, vocabulary)
         for number in range(rng.randint(1, 3)):
             name = f"publisher {number} of seed {self.day.seed}"
             self._publishers.append(Publisher(self.world, name, self._generator(name)))
@@ -277,6 +291,24 @@ class _Story:
         self.world.schedule(at, client.connect)
         if rng.random() < 0.2:
             self.world.schedule(at + rng.uniform(1.0, day.failures.span_seconds), client.unsubscribe)
+
+    def _leave_standing(self, data: Sequence[tuple[str, str, str]], vocabulary: Vocabulary) -> None:
+        """Leave queries that are more than conjunctive; some of them twice, at different times."""
+        rng, span = self._generator("standing"), self.day.failures.span_seconds
+        for _ in range(rng.randint(1, 3)):
+            text = draw_standing(rng, data, vocabulary)
+            for _ in range(rng.choice((1, 1, 2))):
+                number = len(self._clients)
+                mixed = self.day.algorithm == "mixed"
+                algorithm = rng.choice(list(Algorithm)) if mixed else Algorithm(self.day.algorithm)
+                name = f"subscriber {number}"
+                record = ResumingSubscriber(name, parse_query(text), algorithm, False, 86_400.0, text)
+                client = SubscriberClient(self.world, record, self._generator(name))
+                self._clients.append(client)
+                at = rng.choice((0.0, rng.uniform(0.0, span / 2)))
+                self.world.schedule(at, client.connect)
+                if rng.random() < 0.1:
+                    self.world.schedule(at + rng.uniform(1.0, span), client.unsubscribe)
 
     def _publish(self, data: Sequence[tuple[str, str, str]], span: float) -> None:
         rng, other = self._random, self._generator(f"removals {len(self._publishings)}")
@@ -340,7 +372,11 @@ class _Story:
             self._copies.check_whole(publishings)
         verdict.problems += self._copies.problems
         verdict.problems += check_unanswered(publishings, records)
+        at_rest = not verdict.problems
         for record in records:
+            if record.text:
+                verdict.problems += check_standing(world, record, at_rest=at_rest)
+                continue
             verdict.problems += check_answers(world, record, publishings)
             verdict.problems += check_bookmarks(world, record, publishings)
         verdict.publications = sum(len(publishing.triples) for publishing in publishings)

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     from p2prdf.columns import Column, Columns
     from p2prdf.rdf.dictionary import TermDictionary
-    from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+    from p2prdf.rdf.query import Algorithm
     from p2prdf.sim.oracle import Row
     from p2prdf.wire.contract import Failed, Notify, Request, Subscribed
+    from p2prdf.wire.messages import Query
 
 __all__ = ["ResumingSubscriber"]
 
@@ -33,10 +34,12 @@ class ResumingSubscriber:
     """
 
     name: str
-    query: ConjunctiveQuery
+    query: Query
     algorithm: Algorithm
     per_event: bool
     lease_seconds: float
+    text: str = ""
+    """Of a query that is not conjunctive."""
     subscription: int | None = None
     since: int | None = None
     opened_at: float | None = None

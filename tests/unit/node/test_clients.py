@@ -93,7 +93,7 @@ class World:
 
     def client(self):
         wire = Wire()
-        ClientSession(self.clients, wire, messages.ClientHello(2, "test"))
+        ClientSession(self.clients, wire, messages.ClientHello(3, "test"))
         return wire
 
     def publication(self, request, rows=1):
@@ -134,7 +134,7 @@ def rows(parts):
 
 def test_a_client_is_welcomed_with_its_credit_and_told_of_other_nodes():
     world = World(publications_max=5)
-    assert world.client().sent == [messages.ClientWelcome(OWN, 5, 2, OTHERS)]
+    assert world.client().sent == [messages.ClientWelcome(OWN, 5, 3, OTHERS)]
 
 
 def test_requests_of_clients_are_numbered_anew_and_answers_find_their_way_back():

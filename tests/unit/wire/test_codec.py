@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
 from p2prdf.errors import Busy, LocalProtocolError, RemoteProtocolError
+from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Plan, make_plan
+from p2prdf.rdf.standing.query import parse_query
 from p2prdf.wire import codec, shapes
 from p2prdf.wire import messages as m
 from p2prdf.wire.codec import NUMBERS, VERSION, FrameCodec, FrameReader
@@ -32,6 +34,17 @@ TOP = (1 << 64) - 1
 
 
 # --- any message ---------------------------------------------------------------------------------
+
+STANDING = [
+    parse_query(text)
+    for text in (
+        "SELECT ?a ?n WHERE { ?a <urn:p> ?b . ?b <urn:q> ?c OPTIONAL { ?b <urn:n> ?n FILTER(?n > 1) } }",
+        "ASK { ?a <urn:p> ?b FILTER NOT EXISTS { ?b <urn:q> ?c } }",
+        "SELECT ?b (COUNT(DISTINCT ?a) AS ?n) WHERE { { ?a <urn:p> ?b } UNION { ?a <urn:q>/<urn:p> ?b } } GROUP BY ?b",
+        "ASK {}",
+    )
+]
+
 
 
 @dataclasses.dataclass
@@ -79,6 +92,9 @@ class Maker:
         texts = tuple(self.draw(st.sampled_from(IRIS + LITERALS)) for _ in constants)
         return ConjunctiveQuery(renamed, texts, answer, names, self.draw(st.booleans()), filters)  # type: ignore[arg-type]
 
+    def any_query(self) -> m.Query:
+        return self.draw(st.sampled_from(STANDING)) if self.draw(st.booleans()) else self.query()
+
     def plan(self) -> Plan:
         query = self.query()
         order = self.draw(st.permutations(range(len(query.patterns))))
@@ -121,13 +137,16 @@ class Maker:
             before = tuple(self.contact() for _ in contacts)
             return m.NotOwner(contacts, self.draw(st.sampled_from([(), before])))
         if kind is m.KeepSubscription:
-            query = self.query()
+            query = self.any_query()
             numbers = {
                 field.name: self.field(kind, field)
                 for field in dataclasses.fields(kind)
                 if field.name not in ("query", "order")
             }
-            order = tuple(self.draw(st.permutations(range(len(query.patterns)))))
+            order: tuple[int, ...] = ()
+            for leaf in query.leaves if isinstance(query, StandingQuery) else [query]:
+                drawn = self.draw(st.permutations(range(len(leaf.patterns))))
+                order += tuple(len(order) + each for each in drawn)
             return m.KeepSubscription(query=query, order=order, **numbers)
         most = 32 if kind in (m.Totals, m.Differing) else 40
         self.rows = 1 << self.draw(st.integers(0, 5)) if kind is m.Summary else self.draw(st.integers(0, most))
@@ -159,8 +178,8 @@ class Maker:
             return self.contact()
         if field.type == "tuple[Contact, ...]":
             return tuple(self.contact() for _ in range(self.draw(st.integers(0, 3))))
-        if field.type == "ConjunctiveQuery":
-            return self.query()
+        if field.type == "Query":
+            return self.any_query()
         return self.draw(simple[str(field.type)].filter(lambda value: not _surrogates(value)))
 
 
@@ -176,7 +195,7 @@ def plain(value: Any, dictionary: TermDictionary, kind: str = "object") -> Any:
         return [dictionary.texts(as_list(column)) for column in value]
     if kind in ("u64", "u32"):
         return as_list(value)
-    if isinstance(value, Plan | ConjunctiveQuery) or not dataclasses.is_dataclass(value):
+    if isinstance(value, Plan | ConjunctiveQuery | StandingQuery) or not dataclasses.is_dataclass(value):
         return value
     fields = dataclasses.fields(value)
     return type(value), [plain(getattr(value, f.name), dictionary, f.metadata.get("kind", "object")) for f in fields]
@@ -224,7 +243,7 @@ def check_round_trip(messages, here, there, sending, receiving):
 def check_material(value: Any, columns: Columns) -> None:
     """Columns are of the codec's material and of their kind's type, and may be written to."""
     types = {"terms": np.uint32, "u32": np.uint32, "u64": np.uint64, "term_columns": np.uint32}
-    if isinstance(value, Plan | ConjunctiveQuery) or not dataclasses.is_dataclass(value):
+    if isinstance(value, Plan | ConjunctiveQuery | StandingQuery) or not dataclasses.is_dataclass(value):
         return
     for field in dataclasses.fields(value):
         part, kind = getattr(value, field.name), field.metadata.get("kind", "object")
@@ -465,7 +484,7 @@ def forward(rows: Any, step: int = 1) -> list[Any]:
 def query(**changes: Any) -> list[Any]:
     parts: dict[str, Any] = {"patterns": [[0, -1, 1]], "constants": ["<p>"], "answer": [0], "names": ["a"]}
     parts |= {"distinct": False, "filters": []}
-    return [16, 1, 2, list((parts | changes).values()), "csbv", False, [1, "h", 1], 1.0, 0]
+    return [16, 1, 2, list((parts | changes).values()), "csbv", False, [1, "h", 1], 1.0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -481,7 +500,6 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(terms=["a"]), "'a' is not a term"),
         (frame_of(terms=["<a"]), "'<a' is not a term"),
         (frame_of(terms=['"a']), "is not a term"),
-        (frame_of(terms=[""]), "'' is not a term"),
         (frame_of(terms=["_:b"]), "is not a term"),
         (msgpack.packb([VERSION, [b"<\xff>"], []]).replace(b"\xc4", b"\xd9"), "not a frame"),
         (frame_of([99]), "unknown message type 99"),
@@ -536,11 +554,14 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(forward([[1, 1], ONE, ONE, ONE, [ONE, ONE]])), "a row of group 1; the bound is 1"),
         (frame_of([4, ONE, [[1, 1], ONE, ONE, ONE, []], 0]), "a row of group 1; the bound is 1"),
         (frame_of(query(constants=["p"])), "'p' is not a term"),
+        (frame_of(query(constants=[""])), "'' is not a term"),
+        (frame_of([*query()[:3], b"{}", *query()[4:]]), "not a standing query"),
+        (frame_of([*query()[:3], b"x" * 300_000, *query()[4:]]), "300000 bytes"),
         (frame_of(query(patterns=[[0, -2, 1]])), "slot -2"),
         (frame_of(query(answer=[2])), "2 is no variable"),
         (frame_of(query(names=[])), "0 names for an answer of 1"),
         (frame_of(query(names=[3])), "3 is not a string"),
-        (frame_of([69, 1, 2, 3, [], [0, 2]]), "not an order of 2 patterns"),
+        (frame_of([69, 1, 2, 3, [], [0, 2], 0]), "not an order of 2 patterns"),
         (frame_of([33, [[1, "h", 65_536]], []]), "65536 is not an integer from 0 to 65535"),
         (frame_of([33, [[1, "h" * 256, 1]], []]), "a host name of 256 characters"),
         (frame_of([33, [[1, "h"]], []]), "a contact has 3 parts"),
@@ -551,11 +572,11 @@ def query(**changes: Any) -> list[Any]:
         (frame_of([25, 2, 1, 9]), "9 is not an integer from 0 to 8"),
         (frame_of([14, 1, 2, float("inf")]), "inf is not a number of seconds"),
         (frame_of([10, 65_536, 0]), "65536 is not an integer from 0 to 65535"),
-        (frame_of([*query()[:-2], float("nan"), 0]), "nan is not a number of seconds"),
-        (frame_of([*query()[:-2], float("inf"), 0]), "inf is not a number of seconds"),
-        (frame_of([*query()[:-2], -1, 0]), "-1 is not a number of seconds"),
+        (frame_of([*query()[:-4], float("nan"), 0, 0, 0]), "nan is not a number of seconds"),
+        (frame_of([*query()[:-4], float("inf"), 0, 0, 0]), "inf is not a number of seconds"),
+        (frame_of([*query()[:-4], -1, 0, 0, 0]), "-1 is not a number of seconds"),
         (frame_of([23, 1, 2, 3, ONE, ONE, [ONE] * 257, 0]), "257 columns"),
-        (frame_of([68, 1, "SELECT", "magic", False, 1.0]), "unknown algorithm"),
+        (frame_of([68, 1, "SELECT", "magic", False, 1.0, 0, 0]), "unknown algorithm"),
         (frame_of(*[[11]] * (codec.MESSAGES_MAX + 1)), "8193 messages"),
         (frame_of([7, [65_536, 1], [65_536, 1]]), "equal values than the frame has bytes"),
         (msgpack.packb([VERSION, [], [[[[]] * 70_000] * 8]]), "more than 524288 parts"),

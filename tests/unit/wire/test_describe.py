@@ -9,6 +9,7 @@ import pytest
 
 from p2prdf import hlc, keys
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, make_plan
+from p2prdf.rdf.standing.query import parse_query
 from p2prdf.wire import messages as m
 from p2prdf.wire.codec import NUMBERS
 from p2prdf.wire.describe import LINE_CHARACTERS_MAX, describe, describe_plan
@@ -56,6 +57,10 @@ LINES = {
     f"Nodes request=4 contacts={PEER_LINE},{PEER_LINE}": m.Nodes(4, (PEER, PEER)),
     f"OpenSubscription request=1 key=00000000000000ff {QUERY_LINE} algorithm='csbv' subscriber={PEER_LINE}"
     " lease_seconds=60.0": m.OpenSubscription(1, 255, QUERY, "csbv", False, PEER, 60.0),
+    "OpenSubscription request=1 key=00000000000000ff [ask: ?0 <urn:p> ?1 -> ?0; ?0 <urn:q> ?1 -> ?0]"
+    f" algorithm='csbv' subscriber={PEER_LINE} lease_seconds=60.0": m.OpenSubscription(
+        1, 255, parse_query("ASK { ?a <urn:p> ?b MINUS { ?a <urn:q> ?c } }"), "csbv", False, PEER, 60.0
+    ),
     "Deliver 1 row subscription=0000000000000003 first=1 identity=0000000000000005 epoch=00000000000000ff": m.Deliver(
         3, 1, 0, [5], [NOON], ([1],), 255
     ),
@@ -84,7 +89,7 @@ def test_every_message_type_has_a_bounded_line_without_term_identifiers():
     huge = 900_000_000
     values = {
         "int": 5, "bool": True, "str": "text " * 1000, "float": 1.5, "Contact": PEER, "Plan": PLAN,
-        "ConjunctiveQuery": dataclasses.replace(QUERY, constants=("<" + "x" * 9999 + ">", "<urn:in>")),
+        "Query": dataclasses.replace(QUERY, constants=("<" + "x" * 9999 + ">", "<urn:in>")),
         "Groups": GROUPS, "Rows": ROWS, "Message": m.GroupsGone([1] * 9999), "tuple[Contact, ...]": (PEER,) * 99,
         "tuple[int, ...]": tuple(range(99)), "tuple[str, ...]": ("name",) * 99,
     }  # fmt: skip

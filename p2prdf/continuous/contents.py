@@ -1,0 +1,68 @@
+"""What the subscriber of a standing query was told and is still true, at each replica of its home.
+
+A new primary withdraws what is true no more, and to do so must know its contents; a result log forgets these when they
+are acknowledged.  What was acknowledged here before its contents came is *bare*: it counts as something else
+than what others hold, so that repair brings them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from p2prdf.columns import Column, as_list
+from p2prdf.continuous.operators.zset import Row
+from p2prdf.hlc import GONE
+from p2prdf.store.result_log import ResultLog
+from p2prdf.wire.messages import WITHDRAWN
+
+__all__ = ["Contents"]
+
+
+class Contents:
+    """The rows of what was told and not withdrawn, by identity; terms by number, as they are told."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, Row] = {}
+        self._bare: dict[int, None] = {}
+        self.version = 0
+        """Changes with what is bare."""
+
+    def take(self, log: ResultLog, identity: Column, born: Sequence[int], bindings: tuple[Column, ...]) -> int:
+        """Take in what was told, after the log has; return how much of it is news."""
+        names = as_list(identity)
+        columns = [as_list(column) for column in bindings]
+        rows = list(zip(*columns, strict=True)) if columns else [()] * len(names)
+        over = log.knows([each ^ WITHDRAWN for each in names])
+        news = 0
+        for name, time, row, is_over in zip(names, born, rows, over, strict=True):
+            self._clear(name)
+            if time >= GONE:
+                news += self.rows.pop(name ^ WITHDRAWN, None) is not None
+                self._clear(name ^ WITHDRAWN)
+            elif not is_over and name not in self.rows:
+                self.rows[name] = row
+                news += 1
+        return news
+
+    def acknowledged(self, log: ResultLog, identity: Column) -> None:
+        """Note what is acknowledged before it came, before the log does."""
+        names = as_list(identity)
+        others = [name ^ WITHDRAWN for name in names]
+        for name, known, other, both in zip(names, log.knows(names), others, log.knows(others), strict=True):
+            if both:  # whichever of the two is the withdrawal: both are known, so it is over
+                self._clear(other)
+                self.rows.pop(other, None)
+                self.rows.pop(name, None)
+            elif not known:
+                self._bare[name] = None
+                self.version += 1
+
+    def _clear(self, name: int) -> None:
+        if name in self._bare:
+            del self._bare[name]
+            self.version += 1
+
+    @property
+    def bare(self) -> list[int]:
+        """The identities of what is known without its contents, and not known to be withdrawn."""
+        return list(self._bare)

@@ -1,0 +1,109 @@
+"""A standing query being evaluated for one subscription, where that is delivered from.
+
+Changes of the leaves wait in order, and go through the operators a piece at a time.  What comes out is compared
+with what the subscriber was told (:mod:`p2prdf.continuous.told`); the difference is what it is to be told next.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from p2prdf.continuous.dataflow import Dataflow
+from p2prdf.continuous.operators.zset import UNBOUND, Row
+from p2prdf.continuous.told import Told
+from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.rdf.dictionary import UNBOUND_TEXT
+
+if TYPE_CHECKING:
+    from p2prdf.continuous.contents import Contents
+    from p2prdf.continuous.leaf import Change, Leaf
+    from p2prdf.rdf.dictionary import TermDictionary
+    from p2prdf.store.result_log import ResultLog
+
+__all__ = ["PIECE", "Evaluation", "News"]
+
+PIECE: Final = 2048
+"""Changes of leaves that are worked off at a time, so that nothing else waits for long."""
+
+
+class News(NamedTuple):
+    """Something to be told: the identity of an answer, or of a withdrawal (``over``), and the row."""
+
+    identity: int
+    over: bool
+    row: Row
+
+
+class Evaluation:
+    """The operators of a standing query and what its subscriber was told."""
+
+    def __init__(self, query: StandingQuery, leaves: Sequence[Leaf], since: int, dictionary: TermDictionary):
+        self._since = since
+        self._leaves = leaves
+        self._flow = Dataflow(query, dictionary)
+        self._unbound = dictionary.intern(UNBOUND_TEXT)
+        self._told = Told(lambda term: dictionary.hashes[term])
+        self._waiting: deque[tuple[int, Row, int]] = deque()
+        for number, leaf in enumerate(leaves):
+            assert leaf.answers is not None
+            self._waiting.extend((number, row, weight) for row, weight in leaf.answers.since(since))
+        self._loading = len(self._waiting)
+        self.stale = True
+        """Whether what the subscriber was told must be looked up."""
+        self.staged = 0
+        """Answers on their way to the other replicas, and not told yet."""
+
+    @property
+    def born(self) -> int:
+        """When the youngest was published, or removed, of what it follows from."""
+        youngest = [leaf.answers.youngest for leaf in self._leaves if leaf.answers is not None]
+        return max(self._since, *youngest, 0)
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is anything to do now."""
+        return bool(self._waiting) or (self.stale and not self.staged)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the subscriber was handed all that follows from what the leaves answered."""
+        return not (self._waiting or self.stale or self.staged)
+
+    @property
+    def rows_held(self) -> int:
+        """Rows in the states of all operators."""
+        return self._flow.rows_held
+
+    def changed(self, leaf: int, changes: Iterable[Change]) -> None:
+        """Take note of changes of a leaf."""
+        weighed = ((leaf, change.row, change.weight(self._since)) for change in changes)
+        self._waiting.extend(each for each in weighed if each[2])
+
+    def work(self, contents: Contents, log: ResultLog) -> list[News]:
+        """Work off a piece; return what is to be told."""
+        piece: dict[int, list[tuple[Row, int]]] = {}
+        count = min(PIECE, len(self._waiting))
+        for _ in range(count):
+            leaf, row, weight = self._waiting.popleft()
+            piece.setdefault(leaf, []).append((row, weight))
+        self._loading = max(0, self._loading - count)
+        delta = self._flow.apply_all(piece)
+        if self.stale:  # all is compared then, when all is there
+            return [] if self._loading or self.staged else self._compare(contents, log)
+        return [news for row in delta for news in self._tell(self._as_told(row), self._flow.count(row))]
+
+    def _compare(self, contents: Contents, log: ResultLog) -> list[News]:
+        """Compare all that is true with all that was told."""
+        self.stale = False
+        counts = {self._as_told(row): count for row, count in self._flow.output().items()}
+        counts |= {row: 0 for row in contents.rows.values() if row not in counts}
+        self._told.recall(counts, log.knows)
+        return [news for row, count in counts.items() for news in self._tell(row, count)]
+
+    def _tell(self, row: Row, count: int) -> list[News]:
+        return [News(identity, over, row) for identity, over in self._told.change(row, max(0, count))]
+
+    def _as_told(self, row: Row) -> Row:
+        return tuple(self._unbound if term == UNBOUND else term for term in row)

@@ -1,0 +1,147 @@
+"""Leaves of a standing query at its home: the conjunctive queries it is made of, and what they answer.
+
+The answers of a leaf are kept for as long as they are true, for the operators above may need them at any time, also
+at another replica that becomes the primary.  They are a set by identity that grows only: answers are added, may
+come again with a later ``oldest`` (one of their triples was published again, which is new to younger
+subscriptions), and are withdrawn for good.  So replicas take them in in any order and come to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from p2prdf.continuous.operators.zset import Row
+from p2prdf.hlc import GONE
+from p2prdf.rdf.query import ConjunctiveQuery, Plan
+
+if TYPE_CHECKING:
+    from p2prdf.continuous.home import Group
+
+__all__ = ["Change", "Leaf", "LeafAnswers"]
+
+_NEVER = -1
+
+
+class Change(NamedTuple):
+    """An answer of a leaf that counts for other subscriptions than before.
+
+    It counts for those made up to a stamp: ``after`` now, ``before`` until now; -1: for none.
+    """
+
+    row: Row
+    before: int
+    after: int
+
+    def weight(self, since: int) -> int:
+        """Return what changes for a subscription: 1 if it has the answer now, -1 if it has it no more."""
+        return (self.after >= since) - (self.before >= since)
+
+
+class LeafAnswers:
+    """The answers of a leaf, by identity; *ordinals* number them in order of arrival."""
+
+    def __init__(self) -> None:
+        self._ordinals: dict[int, int] = {}
+        self.identity: list[int] = []
+        self.oldest: list[int] = []
+        """By ordinal; GONE: withdrawn."""
+        self._born: list[int] = []
+        self._rows: list[Row | None] = []
+        self.version = 0
+        """Changes with everything."""
+        self.youngest = 0
+        """The latest publication that any answer is made of, or that took one back."""
+        self.true = 0
+        """Answers that are not withdrawn."""
+
+    def __len__(self) -> int:
+        return len(self.identity)
+
+    def take(
+        self, identity: Sequence[int], oldest: Sequence[int], born: Sequence[int], bindings: Sequence[Sequence[int]]
+    ) -> list[Change]:
+        """Take answers in, and withdrawals (``oldest`` is GONE); return what that changes."""
+        changes = []
+        rows: list[Row] = list(zip(*bindings, strict=True)) if bindings else [()] * len(identity)
+        for at, each in enumerate(identity):
+            if oldest[at] == GONE:
+                changes += self._withdraw(each, born[at])
+                continue
+            ordinal = self._ordinals.get(each)
+            if ordinal is None:
+                self._add(each, oldest[at], born[at], rows[at])
+                self.true += 1
+                changes.append(Change(rows[at], _NEVER, oldest[at]))
+            elif self.oldest[ordinal] < oldest[at]:
+                changes.append(Change(rows[at], self.oldest[ordinal], oldest[at]))
+                self.oldest[ordinal] = oldest[at]
+                self._born[ordinal] = max(self._born[ordinal], born[at])
+                self.youngest = max(self.youngest, born[at])
+        self.version += bool(changes)
+        return changes
+
+    def withdraw(self, identity: Sequence[int]) -> list[Change]:
+        """Take withdrawals in; return what that changes."""
+        return [change for each in identity for change in self._withdraw(each, 0)]
+
+    def _add(self, identity: int, oldest: int, born: int, row: Row | None) -> None:
+        self._ordinals[identity] = len(self.identity)
+        self.identity.append(identity)
+        self.oldest.append(oldest)
+        self._born.append(born)
+        self._rows.append(row)
+        self.youngest = max(self.youngest, born)
+
+    def _withdraw(self, identity: int, born: int) -> list[Change]:
+        ordinal = self._ordinals.get(identity)
+        self.youngest = max(self.youngest, born)
+        if ordinal is None:
+            self._add(identity, GONE, born, None)
+            self.version += 1
+            return []
+        row, before = self._rows[ordinal], self.oldest[ordinal]
+        if row is None:
+            return []
+        self.oldest[ordinal], self._rows[ordinal] = GONE, None
+        self.true -= 1
+        self.version += 1
+        return [Change(row, before, _NEVER)]
+
+    def since(self, since: int) -> list[tuple[Row, int]]:
+        """Return the answers that count for a subscription, as a Z-set."""
+        pairs = zip(self._rows, self.oldest, strict=True)
+        return [(row, 1) for row, oldest in pairs if row is not None and oldest >= since]
+
+    def withdrawn(self, ordinals: Sequence[int]) -> list[int]:
+        """Return the identities of those that are withdrawn."""
+        return [self.identity[each] for each in ordinals if self._rows[each] is None]
+
+    def held(self, ordinals: Sequence[int]) -> list[tuple[int, int, int, Row]]:
+        """Return identity, oldest, born and row of those that are true."""
+        return [
+            (self.identity[each], self.oldest[each], self._born[each], row)
+            for each in ordinals
+            if (row := self._rows[each]) is not None
+        ]
+
+
+@dataclass(slots=True, eq=False)
+class Leaf:
+    """A conjunctive query that is evaluated in the network, as a whole query or as a leaf of one.
+
+    ``plan`` is None while rates are being asked for.  ``answers`` are kept for a standing query; those of a
+    conjunctive one go to its subscriptions as they are.
+    """
+
+    group: Group
+    identity: int
+    query: ConjunctiveQuery
+    plan: Plan | None = None
+    answers: LeafAnswers | None = None
+    slot: int = 0
+    """Names it among the leaves and subscriptions of this peer."""
+    counts: dict[int, int] = field(default_factory=dict)
+    unanswered: int = 0
+    """Rates asked for and not told yet."""

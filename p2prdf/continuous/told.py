@@ -1,0 +1,91 @@
+"""What a subscriber was told of a standing query, and what is to be told so that it is what is true.
+
+The answers of a conjunctive query have identities that follow from the triples they are made of.  The
+solutions of a standing query do not: a row may come, go and come again, and may be there several times.
+So its identity follows from the row, a number that tells its copies apart, and how often that copy came
+before.  Of each copy at most one such *incarnation* is true; the next one comes after its withdrawal.
+
+Which incarnation is next follows from the identities in the result log, which all replicas keep.  So a new primary
+knows what was told: it looks up incarnation after incarnation of each row that is true now, or was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from p2prdf import keys
+from p2prdf.continuous.operators.zset import Row
+from p2prdf.wire.messages import WITHDRAWN
+
+__all__ = ["Told"]
+
+_MASK: Final = (1 << 64) - 1
+_COPY: Final = 0x9E3779B97F4A7C15
+_TURN: Final = 0xC2B2AE3D27D4EB4F
+
+
+class Told:
+    """The incarnations of each row."""
+
+    def __init__(self, hash_of: Callable[[int], int]):
+        """``hash_of`` returns the hash of a term by its number; that of what is unbound, too."""
+        self._hash_of = hash_of
+        self._turns: dict[Row, list[int]] = {}
+        """Per copy how often it came and went: odd while it is told."""
+
+    def identity(self, row: Row, copy: int, turn: int) -> int:
+        """Return the identity of an incarnation."""
+        found = 0
+        for place, term in enumerate(row):
+            found += keys.contribution(self._hash_of(term), place)
+        return keys.fmix(keys.fmix(found & _MASK) + copy * _COPY + turn * _TURN & _MASK)
+
+    def count(self, row: Row) -> int:
+        """Return how many copies of a row the subscriber has been told."""
+        return sum(turns & 1 for turns in self._turns.get(row, ()))
+
+    def change(self, row: Row, wanted: int) -> list[tuple[int, bool]]:
+        """Note that so many copies are told from now on.
+
+        Return the identities to be told, and of each whether it is that of a withdrawal.
+        """
+        found = []
+        turns = self._turns.setdefault(row, [])
+        missing = wanted - self.count(row)
+        while missing > 0:
+            copy = next((at for at, each in enumerate(turns) if not each & 1), len(turns))
+            if copy == len(turns):
+                turns.append(0)
+            found.append((self.identity(row, copy, turns[copy] >> 1), False))
+            turns[copy] += 1
+            missing -= 1
+        for copy in reversed(range(len(turns))) if missing < 0 else ():
+            if missing < 0 and turns[copy] & 1:
+                found.append((self.identity(row, copy, turns[copy] >> 1) ^ WITHDRAWN, True))
+                turns[copy] += 1
+                missing += 1
+        return found
+
+    def recall(self, rows: Iterable[Row], knows: Callable[[list[int]], list[bool]]) -> None:
+        """Find out what was told of some rows; ``knows`` tells which identities are known."""
+        open_ = [(row, 0, 0) for row in dict.fromkeys(rows)]
+        for row, _, _ in open_:
+            self._turns[row] = []
+        while open_:
+            names = [self.identity(*each) for each in open_]
+            told, over = knows(names), knows([name ^ WITHDRAWN for name in names])
+            following = []
+            for (row, copy, turn), came, went in zip(open_, told, over, strict=True):
+                turns = self._turns[row]
+                if came or went:
+                    if turn == 0:
+                        turns.append(0)
+                    turns[copy] = 2 * turn + 1 + bool(went)
+                    if went:
+                        following.append((row, copy, turn + 1))
+                    else:
+                        following.append((row, copy + 1, 0))
+                elif turn:
+                    following.append((row, copy + 1, 0))
+            open_ = following

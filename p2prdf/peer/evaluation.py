@@ -1,0 +1,142 @@
+"""Standing queries that are more than conjunctive are evaluated where they are delivered from.
+
+All replicas of a home keep what the leaves answered (links send it to all) and what the subscriber was told.  The one
+that delivers runs the operators.  What an answer is called follows from what was told before
+(:mod:`p2prdf.continuous.told`), so unlike the answers of conjunctive queries these must be known to others before the
+subscriber hears of them: they are told to the other replicas, and to the subscriber when ``copies_min`` have them.  A
+replica that takes over works out what is true from what the leaves answered, compares it with what was
+told, and tells the difference.
+
+Two replicas that both take themselves for the primary call equal answers by equal names as long as they agree on what
+was told; where they do not, whoever hears from the other compares anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from p2prdf.continuous.evaluation import Evaluation, News
+from p2prdf.continuous.home import Home, Subscription, subscription_home
+from p2prdf.continuous.leaf import Change, Leaf
+from p2prdf.errors import P2PRDFError
+from p2prdf.hlc import GONE
+from p2prdf.peer.cutting import Cutter
+from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.records import Records
+from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.wire.messages import KeepAnswers
+
+__all__ = ["Evaluations"]
+
+
+class Evaluations:
+    """The standing queries that are evaluated here.  ``pump`` hands out what a subscription has got."""
+
+    def __init__(
+        self, exchange: Exchange, home: Home, dictionary: TermDictionary, records: Records, cutter: Cutter,
+        pump: Callable[[Subscription], None],
+    ):  # fmt: skip
+        self._exchange = exchange
+        self._home = home
+        self._dictionary = dictionary
+        self._records = records
+        self._cutter = cutter
+        self._pump = pump
+        self._dirty: dict[int, Subscription] = {}
+
+    def begin(self, subscription: Subscription) -> None:
+        """Evaluate a subscription's query from now on, if it is more than conjunctive."""
+        query = subscription.group.query
+        if not isinstance(query, StandingQuery) or subscription.evaluation is not None:
+            return
+        try:
+            subscription.evaluation = Evaluation(
+                query, subscription.group.leaves, subscription.since, self._dictionary
+            )
+        except P2PRDFError as error:
+            self._failed(subscription, error)
+        self._dirty[subscription.number] = subscription
+
+    def stop(self, subscription: Subscription) -> None:
+        """Leave it to others."""
+        subscription.evaluation = None
+
+    def changed(self, leaf: Leaf, changes: Iterable[Change]) -> None:
+        """Take note of changes of a leaf."""
+        changes = list(changes)
+        number = leaf.identity - leaf.group.identity
+        for subscription in leaf.group.subscriptions.values() if changes else ():
+            if subscription.evaluation is not None:
+                subscription.evaluation.changed(number, changes)
+                self._dirty[subscription.number] = subscription
+
+    def told_elsewhere(self, subscription: Subscription) -> None:
+        """Take note that another replica has told the subscriber something."""
+        if subscription.evaluation is not None:
+            subscription.evaluation.stale = True
+            self._dirty[subscription.number] = subscription
+
+    @property
+    def restless(self) -> bool:
+        """Whether there is anything to work off."""
+        return bool(self._dirty)
+
+    def turn(self) -> None:
+        """Work off a piece of each query that has something to do."""
+        dirty, self._dirty = self._dirty, {}
+        for number, subscription in dirty.items():
+            evaluation = subscription.evaluation
+            if evaluation is None or self._home.subscriptions.get(number) is not subscription or not evaluation.waits:
+                continue
+            assert subscription.contents is not None
+            try:
+                news = evaluation.work(subscription.contents, subscription.log)
+            except P2PRDFError as error:
+                self._failed(subscription, error)
+                continue
+            if news:
+                self._stage(subscription, evaluation, news)
+            if evaluation.waits:
+                self._dirty[number] = subscription
+
+    def _failed(self, subscription: Subscription, error: P2PRDFError) -> None:
+        """Give up an evaluation that this peer has no room for; it begins anew with the next delivery."""
+        subscription.evaluation = None
+        self._exchange.trace(
+            "evaluation-failed", subscription=subscription.number, code=error.code, reason=str(error)
+        )
+
+    def _stage(self, subscription: Subscription, evaluation: Evaluation, news: list[News]) -> None:
+        """Tell the other replicas what the subscriber is to be told, and it when enough of them have it."""
+        columns = self._exchange.columns
+        bindings = tuple(columns.column(column, "uint32") for column in zip(*(each.row for each in news), strict=True))
+        large = set(self._cutter.too_large(bindings))
+        if large:  # it could never be delivered, and everything after it would wait
+            self._exchange.trace("answer-too-large", answers=len(large))
+            left = columns.column([at for at in range(len(news)) if at not in large], "int64")
+            news = [each for at, each in enumerate(news) if at not in large]
+            bindings = tuple(columns.take(column, left) for column in bindings)
+        born = evaluation.born
+        identity = columns.column([each.identity for each in news])
+        times = columns.column([born | GONE if each.over else born for each in news])
+        for start, stop in self._cutter.slices(len(news), bindings):
+            part = tuple(column[start:stop] for column in bindings)
+            message = KeepAnswers(subscription.number, identity[start:stop], times[start:stop], part, told=True)
+            evaluation.staged += len(message)
+            token = self._exchange.token(partial(self._staged, subscription, evaluation, message), sparing=True)
+            self._records.tell(subscription_home(subscription.number), message, (token,))
+            self._exchange.release((token,))
+
+    def _staged(self, subscription: Subscription, evaluation: Evaluation, message: KeepAnswers) -> None:
+        """Let the subscriber have what enough replicas have."""
+        evaluation.staged -= len(message)
+        if self._home.subscriptions.get(subscription.number) is not subscription:
+            return
+        self._home.owe(subscription, message.identity, message.born, message.bindings)
+        if subscription.evaluation is not evaluation:
+            self.told_elsewhere(subscription)
+        elif evaluation.waits:
+            self._dirty[subscription.number] = subscription
+        self._pump(subscription)

@@ -1,0 +1,77 @@
+"""Random standing queries that are more than conjunctive, and what they answer to a set of triples.
+
+They are put together of conjunctive queries that share variables by chance, as those of :mod:`p2prdf.sim.workload`
+do.  What they answer follows from what their leaves answer, by the slow evaluator for each leaf and the operators for
+the rest: the operators are tested against another engine elsewhere (``make algebra``); here it matters that the
+network, the homes and those that take over lose and double nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from p2prdf.continuous.dataflow import Dataflow
+from p2prdf.errors import QueryRefused
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.standing.query import parse_query
+from p2prdf.sim.oracle import Oracle, Publication, Row, Triple
+from p2prdf.sim.workload import Vocabulary, draw_query, sparql_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from random import Random
+
+    from p2prdf.rdf.algebra import StandingQuery
+
+__all__ = ["draw_standing", "standing_answers"]
+
+_SHAPES: Final = (
+    "SELECT * WHERE {{ {a} OPTIONAL {{ {b} }} }}",
+    "SELECT * WHERE {{ {a} OPTIONAL {{ {b} OPTIONAL {{ {c} }} }} }}",
+    "SELECT * WHERE {{ {a} MINUS {{ {b} }} }}",
+    "SELECT * WHERE {{ {a} FILTER NOT EXISTS {{ {b} }} }}",
+    "SELECT * WHERE {{ {a} FILTER EXISTS {{ {b} }} }}",
+    "SELECT * WHERE {{ {{ {a} }} UNION {{ {b} }} }}",
+    "SELECT DISTINCT ?v0 WHERE {{ {{ {a} }} UNION {{ {b} }} }}",
+    "SELECT DISTINCT ?v0 ?v1 WHERE {{ {a} }}",
+    "SELECT ?v0 (COUNT(*) AS ?n) WHERE {{ {a} }} GROUP BY ?v0",
+    "SELECT (COUNT(*) AS ?n) (MAX(?v1) AS ?m) WHERE {{ {a} OPTIONAL {{ {b} }} }}",
+    "SELECT ?v0 WHERE {{ {a} }} ORDER BY DESC(?v0) LIMIT 3",
+    "ASK {{ {a} FILTER NOT EXISTS {{ {b} }} }}",
+    "CONSTRUCT {{ ?v0 <urn:made> ?v1 . ?v1 <urn:of> ?v0 }} WHERE {{ {a} }}",
+)  # fmt: skip
+
+
+def draw_standing(rng: Random, data: Sequence[Triple], vocabulary: Vocabulary) -> str:
+    """Return the text of a query that mostly has answers over the data."""
+    while True:
+        shape = rng.choice(_SHAPES)
+        drawn = {name: draw_query(rng, data, vocabulary) for name in "abc" if "{" + name + "}" in shape}
+        text = " ".join(shape.format(**{name: _body(sparql_text(each)) for name, each in drawn.items()}).split())
+        try:
+            parse_query(text)
+        except QueryRefused:  # as a literal in a subject's place, which the overlay would take
+            continue
+        return text
+
+
+def _body(text: str) -> str:
+    return text[text.index("{") + 1 : text.rindex("}")]
+
+
+def standing_answers(query: StandingQuery, triples: Iterable[Triple]) -> Counter[Row]:
+    """Return the bag of rows that a query answers to a set of triples; the empty text is no value."""
+    oracle = Oracle(Publication(1, number, triple) for number, triple in enumerate(triples))
+    dictionary = TermDictionary()
+    flow = Dataflow(query, dictionary)
+    flow.apply_all({
+        number: [
+            (tuple(dictionary.intern_all(row)) if row else (), count) for row, count in oracle.answers(leaf, 0).items()
+        ]
+        for number, leaf in enumerate(query.leaves)
+    })  # fmt: skip
+    rows: Counter[Row] = Counter()
+    for row, count in flow.output().items():
+        rows[tuple(dictionary.text(term) if term >= 0 else "" for term in row)] += count
+    return rows

@@ -1,0 +1,97 @@
+"""Queries that are more than conjunctive on bad days: subscribers hold what is true, and each change came once."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from p2prdf.peer import PeerConfig
+from p2prdf.rdf.query import Algorithm
+from p2prdf.rdf.standing.query import parse_query
+from p2prdf.sim.failures.clients import Publisher, SubscriberClient
+from p2prdf.sim.failures.options import Failures
+from p2prdf.sim.failures.scenario import draw_bad_day, run_bad_day, with_removals, with_standing
+from p2prdf.sim.failures.subscriber import ResumingSubscriber
+from p2prdf.sim.failures.world import FailingWorld
+from p2prdf.sim.world import WorldOptions
+
+SEEDS = range(100_040, 100_055)
+A_B, A_C = ("<urn:a>", "<urn:p>", "<urn:b>"), ("<urn:a>", "<urn:p>", "<urn:c>")
+NAMED = ("<urn:b>", "<urn:q>", '"B"')
+
+
+def _integer(number: int) -> str:
+    return f'"{number}"^^<http://www.w3.org/2001/XMLSchema#integer>'
+
+
+def test_what_is_true_is_held_whatever_happens():
+    withdrawn = 0
+    for seed in SEEDS:
+        verdict = run_bad_day(with_standing(with_removals(draw_bad_day(seed))))
+        assert verdict.good, verdict.report()
+        withdrawn += verdict.happened.get("withdrawn", 0)
+    assert withdrawn > 3 * len(SEEDS)
+
+
+@pytest.mark.parametrize("seed", [100_007, 100_019, 100_020])
+def test_triples_that_are_indexed_under_further_roles_make_no_publication_events(seed):
+    """Who waits for triples and who waits for events may wait in the same network: each event is answered once."""
+    verdict = run_bad_day(with_standing(draw_bad_day(seed)))
+    assert verdict.good, verdict.report()
+
+
+@pytest.mark.parametrize("seed", [100_006, 100_271])
+def test_homes_become_equal_in_what_leaves_answered_and_what_subscribers_were_told(seed):
+    """What was acknowledged before its contents came; what was taken back before it came."""
+    verdict = run_bad_day(with_standing(draw_bad_day(seed)))
+    assert verdict.good, verdict.report()
+
+
+@pytest.mark.parametrize("tables", ["lists", "arrays"])
+def test_each_step_is_told(tables):
+    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    options = WorldOptions(peers=4, seed=3, config=config, tables=tables)
+    world = FailingWorld(options, Failures(publisher_crash_probability=0.0))
+    world.run_for(5.0)
+    optional = _subscribed(world, "SELECT ?a ?b ?n WHERE { ?a <urn:p> ?b OPTIONAL { ?b <urn:q> ?n } }")
+    count = _subscribed(world, "SELECT (COUNT(*) AS ?n) WHERE { ?a <urn:p> ?b }")
+    unnamed = _subscribed(world, "ASK { ?a <urn:p> ?b FILTER NOT EXISTS { ?b <urn:q> ?n } }")
+    distinct = _subscribed(world, "SELECT DISTINCT ?a WHERE { ?a <urn:p> ?b }")
+    made = _subscribed(world, "CONSTRUCT { ?b <urn:of> ?a } WHERE { ?a <urn:p> ?b }")
+    always = _subscribed(world, "ASK {}")
+    publisher = Publisher(world, "publisher", Random(2))
+    world.run_for(5.0)
+
+    def holds(*expected):
+        world.run_for(5.0)
+        records = (optional, count, unnamed, distinct, made, always)
+        assert [set(record.bag.elements()) for record in records] == [*map(set, expected), {()}]
+        assert not any(record.complaints for record in records)
+
+    def of(*objects):
+        return [(each, "<urn:of>", "<urn:a>") for each in objects]
+
+    b, c, a = ("<urn:a>", "<urn:b>", ""), ("<urn:a>", "<urn:c>", ""), [("<urn:a>",)]
+    b_named = ("<urn:a>", "<urn:b>", '"B"')
+    holds([], [(_integer(0),)], [], [], [])
+    publisher.publish(0.0, [A_B])
+    holds([b], [(_integer(1),)], [()], a, of("<urn:b>"))
+    publisher.publish(0.0, [NAMED])
+    holds([b_named], [(_integer(1),)], [], a, of("<urn:b>"))
+    publisher.publish(0.0, [A_C])
+    holds([b_named, c], [(_integer(2),)], [()], a, of("<urn:b>", "<urn:c>"))
+    publisher.publish(0.0, [NAMED], removed=True)
+    holds([b, c], [(_integer(2),)], [()], a, of("<urn:b>", "<urn:c>"))
+    publisher.publish(0.0, [A_B], removed=True)
+    holds([c], [(_integer(1),)], [()], a, of("<urn:c>"))
+    publisher.publish(0.0, [A_C], removed=True)
+    holds([], [(_integer(0),)], [], [], [])
+    publisher.publish(0.0, [A_B])
+    holds([b], [(_integer(1),)], [()], a, of("<urn:b>"))
+
+
+def _subscribed(world: FailingWorld, text: str) -> ResumingSubscriber:
+    record = ResumingSubscriber(text, parse_query(text), Algorithm.CSBV, False, 86_400.0, text)
+    SubscriberClient(world, record, Random(text)).connect()
+    return record
