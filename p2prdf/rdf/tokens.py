@@ -20,8 +20,8 @@ from p2prdf.errors import DataRefused, QueryRefused
 from p2prdf.rdf import terms
 
 __all__ = [
-    "EXCLAMATIONS_MAX", "NESTING_MAX", "QUERY_BYTES_MAX", "Symbol", "Token", "refusal", "resolve", "scan",
-    "symbols",
+    "EXCLAMATIONS_MAX", "NESTING_MAX", "QUERY_BYTES_MAX", "SPELLED_MAX", "Symbol", "Token", "refusal", "resolve",
+    "scan", "symbols", "update_symbols",
 ]  # fmt: skip
 
 QUERY_BYTES_MAX: Final = 16 << 10
@@ -29,6 +29,9 @@ NESTING_MAX: Final = 64
 """Deepest nesting of ``(``, ``[`` and ``{`` together."""
 EXCLAMATIONS_MAX: Final = 8
 """Longest run of ``!`` (SPARQL itself allows one; what is longer than this is an attack)."""
+SPELLED_MAX: Final = 32 << 20
+"""Most characters that all IRIs of a text have when prefixes and bases are written out: a prefix of half a
+megabyte could be used a hundred thousand times in the other half.  Only updates are long enough for that."""
 
 
 class Token(NamedTuple):
@@ -171,10 +174,10 @@ class _Prologue:
         self.text = text
         self.base: str | None = None
         self._prefixes: dict[str, str] = {}
+        self._spelled = 0
 
-    def declare(self, found: list[Token]) -> int:
-        """Consume declarations at the front; return how many tokens they took."""
-        at = 0
+    def declare(self, found: list[Token], at: int = 0) -> int:
+        """Consume the declarations that begin at a token; return which one follows them."""
         while at < len(found) and found[at].kind == "word":
             word = found[at].text.upper()
             if word == "BASE":
@@ -204,23 +207,59 @@ class _Prologue:
             prefix, _, local = token.text.partition(":")
             if prefix not in self._prefixes:
                 raise refusal(self.text, token.at, "prefix", f"prefix {prefix + ':'!r} is not declared")
+            self._spell(token, self._prefixes[prefix])
             value = self._prefixes[prefix] + _LOCAL_ESCAPE.sub(r"\1", local)
         else:
             value = _CODE_POINT.sub(_from_code, token.text[1:-1])
             if self.base is not None:
+                self._spell(token, self.base)
                 value = resolve(self.base, value)
         try:
             return terms.iri(value)
         except DataRefused as error:
             raise refusal(self.text, token.at, "IRI", error.reason) from None
 
+    def _spell(self, token: Token, put_before: str) -> None:
+        self._spelled += len(put_before) + len(token.text)
+        if self._spelled > SPELLED_MAX:
+            reason = f"with prefixes and bases written out the IRIs have more than {SPELLED_MAX} characters"
+            raise refusal(self.text, token.at, "IRI", reason)
+
 
 def symbols(text: str, found: list[Token]) -> tuple[list[Symbol], str | None]:
     """Resolve tokens against their prologue; return what follows it, and the base IRI if any."""
     prologue = _Prologue(text)
-    at = prologue.declare(found)
     result: list[Symbol] = []
+    _resolve(prologue, found, prologue.declare(found), len(found), result)
+    return result, prologue.base
+
+
+def update_symbols(text: str, found: list[Token]) -> list[Symbol]:
+    """Resolve the tokens of an update: a prologue begins it, and may follow each ``;`` between operations."""
+    prologue = _Prologue(text)
+    result: list[Symbol] = []
+    at = depth = 0
     while at < len(found):
+        at = end = prologue.declare(found, at)
+        while end < len(found):
+            token = found[end]
+            end += 1
+            if token.kind == "word" and token.text.upper() in ("PREFIX", "BASE"):
+                reason = f"{token.text} stands before an operation, and behind the ';' that ends another"
+                raise refusal(text, token.at, "syntax error", reason)
+            if token.kind == "mark":
+                depth += (token.text in _CLOSING) - (token.text in _CLOSING.values())
+                if depth == 0 and token.text == ";":
+                    break
+        _resolve(prologue, found, at, end, result)
+        at = end
+    return result
+
+
+def _resolve(prologue: _Prologue, found: list[Token], at: int, end: int, result: list[Symbol]) -> None:
+    """Add what the tokens up to ``end`` mean to the result."""
+    text = prologue.text
+    while at < end:
         token = found[at]
         at += 1
         if token.kind in ("iri", "name"):
@@ -236,7 +275,6 @@ def symbols(text: str, found: list[Token]) -> tuple[list[Symbol], str | None]:
         else:
             value = token.text[{"var": 1, "blank": 2}.get(token.kind, 0) :]
             result.append(Symbol(token.kind, value, token.at))
-    return result, prologue.base
 
 
 def _literal_suffix(

@@ -9,6 +9,9 @@ from p2prdf.rdf.tokens import Symbol, refusal
 
 __all__ = ["Cursor"]
 
+_SHOWN_MAX: Final = 60
+"""Most characters of a symbol that a refusal repeats."""
+
 _REASONS: Final = {
     **dict.fromkeys(("GRAPH", "FROM"), "data has no named graphs here"),
     "SERVICE": "federation is not supported",
@@ -48,7 +51,7 @@ class Cursor:
         """Take the next symbol; there must be one."""
         symbol = self.peek()
         if symbol is None:
-            raise self.refusal(len(self.text.rstrip()), "syntax error", "the query ends too early")
+            raise self.refusal(len(self.text.rstrip()), "syntax error", "the text ends too early")
         self._at += 1
         return symbol
 
@@ -109,4 +112,5 @@ class Cursor:
         word = symbol.value.upper()
         if symbol.kind == "word" and word in _REASONS:
             return self.refusal(symbol.at, word, f"not supported: {_REASONS[word]}")
-        return self.refusal(symbol.at, "syntax error", f"{symbol.value!r} is out of place")
+        shown = symbol.value if len(symbol.value) <= _SHOWN_MAX else symbol.value[:_SHOWN_MAX] + "..."
+        return self.refusal(symbol.at, "syntax error", f"{shown!r} is out of place")

@@ -1,0 +1,245 @@
+"""SPARQL 1.1 Update text, as far as an overlay without a place that holds all data can carry it out.
+
+``INSERT DATA`` and ``DELETE DATA`` name their triples: they are a publication and its removal.  ``DELETE WHERE``
+names patterns: its SELECT is answered, and each solution put into the patterns gives triples to remove.  What
+needs a template beside its pattern, or graphs to manage, is refused by name and place.
+
+A text is a sequence of operations with ``;`` between them, each behind a prologue of its own if it likes;
+declarations hold from where they stand to the end.  Terms are canonical (:mod:`p2prdf.rdf.terms`).
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
+
+from p2prdf.errors import DataRefused, QueryRefused
+from p2prdf.rdf import terms, tokens
+from p2prdf.rdf.standing.cursor import Cursor
+from p2prdf.rdf.standing.syntax import Link, is_variable
+from p2prdf.rdf.standing.triples import TriplesReader
+from p2prdf.rdf.tokens import QUERY_BYTES_MAX, Symbol
+
+__all__ = ["UPDATE_BYTES_MAX", "DeleteData", "DeleteWhere", "InsertData", "Operation", "Triple", "parse_update"]
+
+UPDATE_BYTES_MAX: Final = 1 << 20
+"""Longest text in UTF-8 bytes.  At worst (a token for each byte) parsing takes 400 times as much memory and some
+seconds, which is nothing for an event loop; prefixes add IRIs of at most ``tokens.SPELLED_MAX`` characters."""
+
+Triple: TypeAlias = tuple[str, str, str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InsertData:
+    """``INSERT DATA { }``: triples to publish, each once, in the order of the text."""
+
+    triples: tuple[Triple, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeleteData:
+    """``DELETE DATA { }``: triples to remove, each once, in the order of the text."""
+
+    triples: tuple[Triple, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeleteWhere:
+    """``DELETE WHERE { }``: what to remove is what the solutions of the patterns are made of.
+
+    ``patterns``: each term is canonical, or ``?`` and the name of a variable.
+    """
+
+    patterns: tuple[Triple, ...]
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the variables, in the order of their first places."""
+        return tuple(dict.fromkeys(term[1:] for pattern in self.patterns for term in pattern if is_variable(term)))
+
+    @property
+    def select(self) -> str:
+        """The SELECT query to be answered: its columns are ``variables``, its length at most QUERY_BYTES_MAX.
+
+        Without variables it has no columns, and one solution without values if all the triples are there.
+        """
+        columns = " ".join("?" + name for name in self.variables) or "*"
+        return f"SELECT {columns} WHERE {{ {' '.join(f'{s} {p} {o} .' for s, p, o in self.patterns)} }}"
+
+    def triples_of(self, row: Sequence[str | None]) -> tuple[Triple, ...]:
+        """Return the triples that one solution stands for, each once; values come in the order of ``variables``.
+
+        Raises DataRefused for a row that is no solution: of another length, or with a value missing.
+        """
+        names = self.variables
+        if len(row) != len(names) or None in row:
+            raise DataRefused(f"not a solution for {list(names)}: {len(row)} values, {row.count(None)} of them unbound")
+        values = dict(zip(names, row, strict=True))
+
+        def value(term: str) -> str:
+            return values[term[1:]] or "" if is_variable(term) else term
+
+        return tuple(dict.fromkeys((value(s), value(p), value(o)) for s, p, o in self.patterns))
+
+
+Operation: TypeAlias = InsertData | DeleteData | DeleteWhere
+
+
+def parse_update(text: str, *, scope: str) -> tuple[Operation, ...]:
+    """Return the operations of an update, in order; there may be none.
+
+    Blank nodes of INSERT DATA become IRIs as those of a published file do, and ``scope`` is what the identifier of
+    the publication is there: 1 to 64 of ``A-Z a-z 0-9 . _ -``, and another one each time a text is carried out, if
+    that is to insert other nodes.  A label belongs to one operation.  Those IRIs are also how DELETE DATA names
+    such nodes: it has no blank nodes itself.
+
+    Raises QueryRefused, with construct and place, for what is malformed, not supported, longer than
+    UPDATE_BYTES_MAX or nested deeper than ``tokens.NESTING_MAX``; also for patterns whose SELECT is longer than
+    QUERY_BYTES_MAX.  Raises DataRefused for an unfit scope.
+    """
+    prefix = terms.skolem_prefix(scope)
+    size = len(text.encode(errors="surrogatepass"))
+    if size > UPDATE_BYTES_MAX:
+        reason = f"the text has {size} bytes, more than {UPDATE_BYTES_MAX}"
+        raise QueryRefused(reason, construct="update length")
+    symbols = tokens.update_symbols(text, tokens.scan(text, UPDATE_BYTES_MAX))
+    try:
+        return tuple(_UpdateReader(text, symbols, scope, prefix).operations())
+    except RecursionError:  # whoever called may have left little room
+        raise QueryRefused("the update nests too deeply to be parsed", construct="nesting") from None
+
+
+_REFUSED: Final = {
+    "INSERT": "of insertions only INSERT DATA { } is",
+    "DELETE": "of removals only DELETE DATA { } and DELETE WHERE { } are",
+    **dict.fromkeys(("WITH", "USING", "GRAPH"), "data has no named graphs here"),
+    "LOAD": "nodes fetch no files; publish it instead",
+    **dict.fromkeys(("CLEAR", "DROP", "CREATE", "COPY", "MOVE", "ADD"), "there are no graphs to manage"),
+    **dict.fromkeys(("SELECT", "ASK", "CONSTRUCT", "DESCRIBE"), "queries are not updates"),
+    **dict.fromkeys(
+        ("FILTER", "OPTIONAL", "UNION", "MINUS", "BIND", "VALUES", "SERVICE", "EXISTS"),
+        "what stands in the braces of an update is triples alone",
+    ),
+}
+
+
+class _UpdateCursor(Cursor):
+    """Steps over the symbols of an update."""
+
+    def misplaced(self, symbol: Symbol) -> QueryRefused:
+        """Return the refusal of a symbol; reasons differ from those of queries."""
+        word = symbol.value.upper()
+        if symbol.kind == "word" and word in _REFUSED:
+            return self.refusal(symbol.at, word, f"not supported: {_REFUSED[word]}")
+        return super().misplaced(symbol)
+
+
+class _UpdateReader:
+    """Reads one update, all of it."""
+
+    def __init__(self, text: str, symbols: list[Symbol], scope: str, prefix: str):
+        self._cursor = _UpdateCursor(text, symbols, None)
+        self._symbols = symbols
+        self._scope = scope
+        self._prefix = prefix
+        self._labels: set[str] = set()
+        """Labels of the operations before: the standard gives a label to one of a text (19.6)."""
+        self._unnamed = itertools.count()
+
+    def operations(self) -> Iterator[Operation]:
+        cursor = self._cursor
+        while cursor.peek() is not None:
+            yield self._operation()
+            if cursor.peek() is not None:
+                cursor.expect_mark(";")
+
+    def _operation(self) -> Operation:
+        cursor = self._cursor
+        first = cursor.next()
+        if first.is_word("INSERT") and cursor.take_word("DATA"):
+            self._check_block("INSERT DATA", variables=False, blanks=True)
+            return InsertData(self._named(self._block(data=True)))
+        if first.is_word("DELETE") and cursor.take_word("DATA"):
+            self._check_block("DELETE DATA", variables=False, blanks=False)
+            return DeleteData(tuple(dict.fromkeys(self._block(data=True))))
+        if first.is_word("DELETE") and cursor.take_word("WHERE"):
+            self._check_block("DELETE WHERE", variables=True, blanks=False)
+            return self._delete_where(first)
+        raise cursor.misplaced(first)
+
+    def _delete_where(self, first: Symbol) -> DeleteWhere:
+        patterns = tuple(dict.fromkeys(self._block(data=False)))
+        # Abbreviated terms are written out in the query: it is measured before it is made.
+        size = 32 + sum(len(term.encode()) + 2 for pattern in patterns for term in pattern)
+        operation = DeleteWhere(patterns)
+        if size + sum(len(name.encode()) + 2 for name in operation.variables) > QUERY_BYTES_MAX:
+            reason = f"as a query the patterns would have more than {QUERY_BYTES_MAX} bytes"
+            raise self._cursor.refusal(first.at, "DELETE WHERE", reason)
+        return operation
+
+    # --- what stands in braces ---------------------------------------------------------------
+
+    def _check_block(self, what: str, *, variables: bool, blanks: bool) -> None:
+        """Look ahead to the closing brace, and refuse what this operation has no place for."""
+        cursor = self._cursor
+        depth = 0
+        for offset in itertools.count():
+            symbol = cursor.peek(offset)
+            if symbol is None or (symbol.kind == "word" and not symbol.is_word("A", "TRUE", "FALSE")):
+                return  # nothing that can be read stands behind it
+            if symbol.kind == "mark":
+                depth += (symbol.value == "{") - (symbol.value == "}")
+                if depth == 0:
+                    return
+            if symbol.kind == "var" and not variables:
+                reason = f"{what} names its triples; a variable stands for many"
+                raise cursor.refusal(symbol.at, "variable", reason)
+            if not blanks and self._is_blank(symbol, cursor.peek(offset + 1)):
+                reason = f"{what} has none: a blank node stands for no node that is known"
+                raise cursor.refusal(symbol.at, "blank node", reason)
+            if symbol.kind == "blank" and symbol.value in self._labels:
+                raise cursor.refusal(symbol.at, "blank node label", "an operation before this one has the same")
+
+    @staticmethod
+    def _is_blank(symbol: Symbol, following: Symbol | None) -> bool:
+        if symbol.is_mark("("):
+            return following is not None and not following.is_mark(")")
+        return symbol.kind == "blank" or symbol.is_mark("[")
+
+    def _block(self, *, data: bool) -> list[Triple]:
+        """Read triples in braces; patterns may have a literal as their subject, and then match nothing."""
+        cursor = self._cursor
+        cursor.expect_mark("{")
+        reader = TriplesReader(cursor, paths=False)
+        found: list[Triple] = []
+        for triple in reader.read() if reader.sees_term() else ():
+            assert isinstance(triple.path, Link), "no paths are read"
+            if data and triple.subject.startswith('"'):
+                raise cursor.refusal(self._before(triple.at), "literal", "a literal is the subject of no triple")
+            found.append((triple.subject, triple.path.predicate, triple.object))
+        cursor.expect_mark("}")
+        return found
+
+    def _before(self, at: int) -> int:
+        """Return where the symbol before a verb begins: a literal that is a subject is one symbol."""
+        return self._symbols[bisect.bisect_left(self._symbols, at, key=lambda symbol: symbol.at) - 1].at
+
+    def _named(self, triples: list[Triple]) -> tuple[Triple, ...]:
+        """Return the triples with IRIs in the places of blank nodes, which the reader gave hidden names."""
+        labels = self._cursor.labels
+        names = {"?" + hidden: terms.skolem(self._scope, label) for label, (hidden, _) in labels.items()}
+        self._labels.update(labels)
+        labels.clear()
+
+        def name(term: str) -> str:
+            if not is_variable(term):
+                return term
+            found = names.get(term)
+            if found is None:  # "~" is in no label
+                found = names[term] = f"{self._prefix}~{next(self._unnamed)}>"
+            return found
+
+        return tuple(dict.fromkeys((name(s), p, name(o)) for s, p, o in triples))
