@@ -1,0 +1,297 @@
+"""Query results as text, row by row: SPARQL 1.1 JSON, CSV, TSV and XML, N-Triples, and columns for people.
+
+Rows are sequences of canonical terms in the order of the names; None is unbound.  A writer is given pieces as they
+come and passes text on at once (:mod:`p2prdf.rdf.result_table` holds some rows back), so results of any size take
+no memory.  Text goes out as it is to be encoded, in UTF-8; whoever writes it to a file must leave line ends alone
+(``newline=""``), as those of CSV are carriage return and line feed.
+
+Skolem IRIs become blank nodes.  Their labels hold letters that Turtle's may not (``:``, ``~``), and some parsers
+look at labels in JSON and XML as well; so all formats have the same label, in which such letters are ``_`` and two
+hexadecimal digits.  Different nodes have different labels, also in different results.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol
+from xml.sax.saxutils import escape, quoteattr
+
+from p2prdf.errors import DataRefused, LocalProtocolError
+from p2prdf.rdf import terms
+from p2prdf.rdf.result_table import TableWriter
+from p2prdf.rdf.results import Row
+
+__all__ = ["Format", "Write", "Writer", "blank_label", "boolean", "writer"]
+
+Write = Callable[[str], object]
+"""What takes the text, in pieces of at most one row: a stream's ``write``."""
+
+
+class Format(enum.StrEnum):
+    """A format of results, by the name people give it."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    TSV = "tsv"
+    XML = "xml"
+    N_TRIPLES = "nt"
+
+
+class Writer(Protocol):
+    """Writes one result; its head is written when it is made."""
+
+    def rows(self, rows: Iterable[Row]) -> None:
+        """Write more rows.
+
+        Raises ValueError for a row of another length than the names, DataRefused for a term that the format cannot
+        hold; the rows before it have then been written, and nothing of it.
+        """
+        ...
+
+    def end(self) -> None:
+        """Write what ends the result; nothing comes after it."""
+        ...
+
+
+def writer(
+    wanted: Format, names: Sequence[str], write: Write, *, show: Callable[[str], str] = str
+) -> Writer:
+    """Return a writer of solutions with these columns; there may be none, in all formats but N-Triples.
+
+    N-Triples takes the three columns of CONSTRUCT, whatever their names: each row is a triple.  ``show`` spells a
+    term (canonical, or ``_:`` and the label) for people; only the table asks it.  Raises LocalProtocolError for
+    N-Triples with other columns than three.
+    """
+    match wanted:
+        case Format.TABLE:
+            return TableWriter(names, write, lambda term: show(_turtle(term)))
+        case Format.JSON:
+            return _JsonWriter(names, write)
+        case Format.CSV:
+            return _CsvWriter(names, write)
+        case Format.TSV:
+            return _TsvWriter(names, write)
+        case Format.XML:
+            return _XmlWriter(names, write)
+        case Format.N_TRIPLES:
+            if len(names) != 3:
+                raise LocalProtocolError(f"N-Triples are what CONSTRUCT gives, not {len(names)} columns: {list(names)}")
+            return _TriplesWriter(write)
+
+
+def boolean(wanted: Format, value: bool) -> str:
+    """Return the whole result of an ASK query.
+
+    CSV and TSV have no form for it in the standard: it is the word, as other stores write it.  Raises
+    LocalProtocolError for N-Triples.
+    """
+    word = "true" if value else "false"
+    match wanted:
+        case Format.JSON:
+            return f'{{"head":{{}},"boolean":{word}}}\n'
+        case Format.XML:
+            return f"{_XML_OPENING}<head></head>\n<boolean>{word}</boolean>\n</sparql>\n"
+        case Format.CSV:
+            return word + "\r\n"
+        case Format.TSV | Format.TABLE:
+            return word + "\n"
+        case Format.N_TRIPLES:
+            raise LocalProtocolError("N-Triples are what CONSTRUCT gives; ASK has another answer")
+
+
+# --- blank nodes ---------------------------------------------------------------------------------
+
+_NO_LETTER: Final = re.compile(r"[^A-Za-z0-9-]|^-")
+
+
+def blank_label(canonical: str) -> str:
+    """Return the label of the blank node that a skolem IRI stands for, without ``_:``."""
+    name = canonical[len(terms.BNODE_PREFIX) + 1 : -1]
+    # "_" itself is spelled out, so no two names have one label.
+    return _NO_LETTER.sub(lambda found: "".join(f"_{byte:02X}" for byte in found[0].encode()), name) or "_"
+
+
+def _turtle(canonical: str) -> str:
+    return "_:" + blank_label(canonical) if terms.is_skolem(canonical) else canonical
+
+
+# --- JSON ----------------------------------------------------------------------------------------
+
+
+class _JsonWriter:
+    """SPARQL 1.1 Query Results JSON, one solution a line."""
+
+    def __init__(self, names: Sequence[str], write: Write):
+        self._names = tuple(names)
+        self._write = write
+        self._between = "\n"
+        write('{"head":{"vars":' + _json(self._names) + '},"results":{"bindings":[')
+
+    def rows(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            found = {
+                name: _json_term(value) for name, value in zip(self._names, row, strict=True) if value is not None
+            }
+            self._write(self._between + _json(found))
+            self._between = ",\n"
+
+    def end(self) -> None:
+        self._write("\n]}}\n")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _json_term(canonical: str) -> dict[str, str]:
+    if terms.is_skolem(canonical):
+        return {"type": "bnode", "value": blank_label(canonical)}
+    return terms.to_json(canonical)
+
+
+# --- CSV and TSV ---------------------------------------------------------------------------------
+
+
+class _CsvWriter:
+    """SPARQL 1.1 Query Results CSV: lexical forms, quoted as RFC 4180 says."""
+
+    def __init__(self, names: Sequence[str], write: Write):
+        self._width = len(names)
+        self._write = write
+        write(",".join(names) + "\r\n")
+
+    def rows(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            _check_width(row, self._width)
+            line = ",".join(map(_csv_cell, row))
+            # A line without anything is no record to many readers; "" is the same cell.
+            self._write((line or '""' if self._width else line) + "\r\n")
+
+    def end(self) -> None:
+        """Write nothing: the last line was."""
+
+
+_CSV_QUOTED: Final = re.compile('[",\r\n\v\f\x1c-\x1e\x85\u2028\u2029]|^[ \t]|[ \t]$')
+"""What is put in quotes: more than must be, as some readers see line ends in all of these, and take blanks off."""
+
+
+def _csv_cell(value: str | None) -> str:
+    if value is None:
+        return ""
+    text = _turtle(value) if terms.is_skolem(value) else terms.lexical(value)
+    if not text:
+        return '""'  # the standard leaves it open; so it is told from unbound by who can see quotes
+    return '"' + text.replace('"', '""') + '"' if _CSV_QUOTED.search(text) else text
+
+
+class _TsvWriter:
+    """SPARQL 1.1 Query Results TSV: terms as Turtle spells them, never abbreviated."""
+
+    def __init__(self, names: Sequence[str], write: Write):
+        self._width = len(names)
+        self._write = write
+        write("\t".join("?" + name for name in names) + "\n")
+
+    def rows(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            _check_width(row, self._width)
+            self._write("\t".join(map(_tsv_cell, row)) + "\n")
+
+    def end(self) -> None:
+        """Write nothing: the last line was."""
+
+
+_LINE_ENDS: Final = {ord(c): f"\\u{ord(c):04X}" for c in "\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
+"""What some readers take for the end of a line besides line feed, escaped in strings as in IRIs."""
+
+
+def _tsv_cell(value: str | None) -> str:
+    return "" if value is None else _turtle(value).translate(_LINE_ENDS)
+
+
+def _check_width(row: Row, width: int) -> None:
+    if len(row) != width:
+        raise ValueError(f"a row of {len(row)} values for {width} columns")
+
+
+# --- XML -----------------------------------------------------------------------------------------
+
+_XML_OPENING: Final = '<?xml version="1.0" encoding="UTF-8"?>\n<sparql xmlns="http://www.w3.org/2005/sparql-results#">\n'
+_NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+"""Characters that XML 1.0 has no way to write (2.2; the surrogates are no characters of a term)."""
+_AT_THE_ENDS: Final = re.compile(r"^[ \t\n]+|[ \t\n]+\Z")
+
+
+class _XmlWriter:
+    """SPARQL Query Results XML, one solution a line."""
+
+    def __init__(self, names: Sequence[str], write: Write):
+        self._openings = [f"<binding name={quoteattr(name)}>" for name in names]
+        self._write = write
+        variables = "".join(f"<variable name={quoteattr(name)}/>" for name in names)
+        write(f"{_XML_OPENING}<head>{variables}</head>\n<results>\n")
+
+    def rows(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            cells = [
+                f"{opening}{_xml_term(value)}</binding>"
+                for opening, value in zip(self._openings, row, strict=True)
+                if value is not None
+            ]
+            self._write(f"<result>{''.join(cells)}</result>\n")
+
+    def end(self) -> None:
+        self._write("</results>\n</sparql>\n")
+
+
+def _xml_term(canonical: str) -> str:
+    if not canonical.startswith('"'):
+        if terms.is_skolem(canonical):
+            return f"<bnode>{blank_label(canonical)}</bnode>"
+        return f"<uri>{_xml_text(canonical[1:-1])}</uri>"
+    lexical_form, datatype, tag = terms.literal_parts(canonical)
+    attribute = ""
+    if tag is not None:
+        attribute = f' xml:lang="{tag}"'
+    elif datatype is not None:
+        attribute = f" datatype={quoteattr(_holdable(datatype))}"
+    return f"<literal{attribute}>{_xml_text(lexical_form)}</literal>"
+
+
+def _xml_text(text: str) -> str:
+    # A carriage return would be read as a line feed; blanks at the ends are taken off by some readers.
+    text = escape(_holdable(text)).replace("\r", "&#xD;")
+    return _AT_THE_ENDS.sub(lambda found: "".join(f"&#x{ord(c):X};" for c in found[0]), text)
+
+
+def _holdable(text: str) -> str:
+    found = _NO_XML.search(text)
+    if found is not None:
+        reason = f"XML 1.0 cannot hold the character U+{ord(found[0]):04X}; JSON, TSV and CSV can"
+        raise DataRefused(reason)
+    return text
+
+
+# --- N-Triples -----------------------------------------------------------------------------------
+
+
+class _TriplesWriter:
+    """N-Triples."""
+
+    def __init__(self, write: Write):
+        self._write = write
+
+    def rows(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            _check_width(row, 3)
+            if None in row:
+                raise DataRefused("a triple has three terms; one of these is unbound")
+            s, p, o = (_turtle(value or "") for value in row)
+            self._write(f"{s} {p} {o} .\n")
+
+    def end(self) -> None:
+        """Write nothing: the last line was."""
