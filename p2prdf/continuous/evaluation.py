@@ -92,18 +92,24 @@ class Evaluation:
         delta = self._flow.apply_all(piece)
         if self.stale:  # all is compared then, when all is there
             return [] if self._loading or self.staged else self._compare(contents, log)
-        return [news for row in delta for news in self._tell(self._as_told(row), self._flow.count(row))]
+        return self._tell({self._as_told(row): self._flow.count(row) for row in delta}, log)
 
     def _compare(self, contents: Contents, log: ResultLog) -> list[News]:
         """Compare all that is true with all that was told."""
         self.stale = False
         counts = {self._as_told(row): count for row, count in self._flow.output().items()}
         counts |= {row: 0 for row in contents.rows.values() if row not in counts}
-        self._told.recall(counts, log.knows)
-        return [news for row, count in counts.items() for news in self._tell(row, count)]
+        self._told.forget()
+        return self._tell(counts, log)
 
-    def _tell(self, row: Row, count: int) -> list[News]:
-        return [News(identity, over, row) for identity, over in self._told.change(row, max(0, count))]
+    def _tell(self, counts: dict[Row, int], log: ResultLog) -> list[News]:
+        """Return what is to be told for some rows to be told so often."""
+        self._told.recall((row for row in counts if row not in self._told), log.knows)
+        return [
+            News(identity, over, row)
+            for row, count in counts.items()
+            for identity, over in self._told.change(row, max(0, count))
+        ]
 
     def _as_told(self, row: Row) -> Row:
         return tuple(self._unbound if term == UNBOUND else term for term in row)

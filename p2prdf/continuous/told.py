@@ -34,6 +34,14 @@ class Told:
         self._turns: dict[Row, list[int]] = {}
         """Per copy how often it came and went: odd while it is told."""
 
+    def __contains__(self, row: Row) -> bool:
+        """Return whether it is known what was told of a row."""
+        return row in self._turns
+
+    def forget(self) -> None:
+        """Forget all, to look it up again."""
+        self._turns.clear()
+
     def identity(self, row: Row, copy: int, turn: int) -> int:
         """Return the identity of an incarnation."""
         found = 0
@@ -68,7 +76,7 @@ class Told:
         return found
 
     def recall(self, rows: Iterable[Row], knows: Callable[[list[int]], list[bool]]) -> None:
-        """Find out what was told of some rows; ``knows`` tells which identities are known."""
+        """Look up what was told of some rows; ``knows`` tells which identities are known."""
         open_ = [(row, 0, 0) for row in dict.fromkeys(rows)]
         for row, _, _ in open_:
             self._turns[row] = []

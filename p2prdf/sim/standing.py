@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from p2prdf.continuous.dataflow import Dataflow
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.oracle import Oracle, Publication, Row, Triple
 from p2prdf.sim.workload import Vocabulary, draw_query, sparql_text
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from random import Random
 
-    from p2prdf.rdf.algebra import StandingQuery
+    from p2prdf.wire.messages import Query
 
 __all__ = ["draw_standing", "standing_answers"]
 
 _SHAPES: Final = (
+    "SELECT * WHERE {{ {a} }}",
     "SELECT * WHERE {{ {a} OPTIONAL {{ {b} }} }}",
     "SELECT * WHERE {{ {a} OPTIONAL {{ {b} OPTIONAL {{ {c} }} }} }}",
     "SELECT * WHERE {{ {a} MINUS {{ {b} }} }}",
@@ -60,9 +62,11 @@ def _body(text: str) -> str:
     return text[text.index("{") + 1 : text.rindex("}")]
 
 
-def standing_answers(query: StandingQuery, triples: Iterable[Triple]) -> Counter[Row]:
+def standing_answers(query: Query, triples: Iterable[Triple]) -> Counter[Row]:
     """Return the bag of rows that a query answers to a set of triples; the empty text is no value."""
     oracle = Oracle(Publication(1, number, triple) for number, triple in enumerate(triples))
+    if isinstance(query, ConjunctiveQuery):
+        return oracle.answers(query, 0)
     dictionary = TermDictionary()
     flow = Dataflow(query, dictionary)
     flow.apply_all({

@@ -48,6 +48,12 @@ def test_homes_become_equal_in_what_leaves_answered_and_what_subscribers_were_to
     assert verdict.good, verdict.report()
 
 
+@pytest.mark.parametrize("seed", [110_006, 110_054])
+def test_a_home_that_begins_anew_knows_how_often_a_solution_came_that_is_not_true_now(seed):
+    verdict = run_bad_day(with_standing(draw_bad_day(seed)))
+    assert verdict.good, verdict.report()
+
+
 @pytest.mark.parametrize("tables", ["lists", "arrays"])
 def test_each_step_is_told(tables):
     config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from p2prdf import hlc, keys
 from p2prdf.columns import as_list
-from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.sim.checkers import Problem, describe_bag
 from p2prdf.sim.oracle import Oracle, Publication, Row, Triple
@@ -145,7 +144,7 @@ def check_bookmarks(
 
 
 def check_standing(world: FailingWorld, subscriber: ResumingSubscriber, *, at_rest: bool) -> list[Problem]:
-    """Return what is wrong with what the subscriber of a query holds that is more than conjunctive.
+    """Return what is wrong with what the subscriber holds of a query that is more than conjunctive, or has history.
 
     At rest it is what follows from the triples that the peers hold then; whether these are the right ones is seen
     from what subscribers of conjunctive queries hold.
@@ -156,7 +155,6 @@ def check_standing(world: FailingWorld, subscriber: ResumingSubscriber, *, at_re
         last = subscriber.failures[-1] if subscriber.failures else "no answer"
         return [*problems, Problem("unanswered", where, f"never went live: {last}")]
     if at_rest and subscriber.closing_at is None:
-        assert isinstance(subscriber.query, StandingQuery)
         must, got = standing_answers(subscriber.query, stored(world, subscriber.since)), subscriber.bag
         if missing := must - got:
             problems.append(Problem("missing", where, f"{missing.total()} of {must.total()}, {describe_bag(missing)}"))

@@ -21,7 +21,7 @@ from p2prdf import hlc
 from p2prdf.errors import P2PRDFError
 from p2prdf.overlay.address_cache import OVERLAYS
 from p2prdf.peer import PeerConfig
-from p2prdf.rdf.query import Algorithm
+from p2prdf.rdf.query import Algorithm, constant_mask
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.checkers import Problem
 from p2prdf.sim.failures.checkers import check_answers, check_bookmarks, check_standing, check_unanswered
@@ -40,6 +40,7 @@ from p2prdf.sim.world import WorldOptions
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from p2prdf.rdf.algebra import StandingQuery
     from p2prdf.sim.workload import Vocabulary
     from p2prdf.sim.world import Node
 
@@ -72,6 +73,8 @@ _SLOW_SECONDS: Final = 0.25
 REMOVALS_SHARE: Final = 0.4
 """Of so many days triples are removed, too."""
 _REMOVALS_PER_BATCH: Final = 0.35
+_HISTORY: Final = 0.4
+"""Of so many queries that could, triples count from the beginning on."""
 STANDING_SHARE: Final = 0.4
 """Of so many days some leave queries that are more than conjunctive."""
 BOOKMARKS_SHARE: Final = 0.3
@@ -297,18 +300,28 @@ class _Story:
         rng, span = self._generator("standing"), self.day.failures.span_seconds
         for _ in range(rng.randint(1, 3)):
             text = draw_standing(rng, data, vocabulary)
+            standing = parse_query(text)
+            simple = standing.conjunctive
+            query = standing if simple is None or simple.distinct else simple
             for _ in range(rng.choice((1, 1, 2))):
                 number = len(self._clients)
                 mixed = self.day.algorithm == "mixed"
                 algorithm = rng.choice(list(Algorithm)) if mixed else Algorithm(self.day.algorithm)
                 name = f"subscriber {number}"
-                record = ResumingSubscriber(name, parse_query(text), algorithm, False, 86_400.0, text)
+                history = rng.random() < _HISTORY and self._keeps_history(standing)
+                record = ResumingSubscriber(name, query, algorithm, False, 86_400.0, text, history)
                 client = SubscriberClient(self.world, record, self._generator(name))
                 self._clients.append(client)
                 at = rng.choice((0.0, rng.uniform(0.0, span / 2)))
                 self.world.schedule(at, client.connect)
                 if rng.random() < 0.1:
                     self.world.schedule(at + rng.uniform(1.0, span), client.unsubscribe)
+
+    def _keeps_history(self, query: StandingQuery) -> bool:
+        """Return whether peers index triples under all that a query needs before it is left."""
+        roles = self.day.options.config.roles
+        patterns = [pattern for leaf in query.leaves for pattern in leaf.patterns]
+        return roles == "all" and all(constant_mask(pattern) for pattern in patterns)
 
     def _publish(self, data: Sequence[tuple[str, str, str]], span: float) -> None:
         rng, other = self._random, self._generator(f"removals {len(self._publishings)}")

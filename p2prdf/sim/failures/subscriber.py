@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from p2prdf.columns import as_list
-from p2prdf.hlc import GONE
+from p2prdf.hlc import FIRST, GONE
 from p2prdf.wire import contract
 from p2prdf.wire.messages import SURE, WITHDRAWN
 
@@ -39,7 +39,9 @@ class ResumingSubscriber:
     per_event: bool
     lease_seconds: float
     text: str = ""
-    """Of a query that is not conjunctive."""
+    """Of a query that is judged by what the peers hold in the end: one that is not conjunctive, or asks for history."""
+    history: bool = False
+    """Whether triples count from the beginning on."""
     subscription: int | None = None
     since: int | None = None
     opened_at: float | None = None
@@ -68,7 +70,7 @@ class ResumingSubscriber:
     def opening(self) -> Callable[[int], Request]:
         """Return what leaves the query."""
         return lambda request: contract.Subscribe(
-            request, self.query, self.algorithm, self.per_event, self.lease_seconds
+            request, self.query, self.algorithm, self.per_event, self.lease_seconds, FIRST if self.history else 0
         )
 
     def attaching(self, columns: Columns) -> Callable[[int], Request]:
