@@ -91,6 +91,7 @@ class NodeConfig:
     """Queries of all clients waiting for the parser; more are refused as busy."""
     answers_window: int = 16_384
     """Solutions of one subscription on their way from its home to its client, not yet acknowledged."""
+    query_rows_max: int = 1_000_000
     answers_pending_max: int = 1_000_000
     """Solutions the home keeps for one subscription; the oldest go beyond, and the gap is told."""
     retention_bytes: int = 512 << 20

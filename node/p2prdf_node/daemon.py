@@ -192,6 +192,7 @@ class Daemon:
             roles=config.roles,
             answers_window=config.answers_window,
             answers_pending_max=config.answers_pending_max,
+            query_rows_max=config.query_rows_max,
             answers_pending_characters_max=config.retention_bytes,
             answers_age_seconds=config.retention_seconds,
             rows_under_way_max=config.rows_under_way_max,

@@ -26,6 +26,8 @@ __all__ = ["PIECE", "Evaluation", "News"]
 
 PIECE: Final = 2048
 """Changes of leaves that are worked off at a time, so that nothing else waits for long."""
+PAIRS: Final = 4_000_000
+"""Of so many pairs of changes and rows held all may match: no more are tried before it is seen how many there are."""
 
 
 class News(NamedTuple):
@@ -73,26 +75,35 @@ class Evaluation:
 
     @property
     def rows_held(self) -> int:
-        """Rows in the states of all operators."""
-        return self._flow.rows_held
+        """Rows in the states of all operators, or answers of the largest leaf if these are more."""
+        answers = (len(leaf.answers) for leaf in self._leaves if leaf.answers is not None)
+        return max(self._flow.rows_held, *answers, 0)
 
     def changed(self, leaf: int, changes: Iterable[Change]) -> None:
         """Take note of changes of a leaf."""
         weighed = ((leaf, change.row, change.weight(self._since)) for change in changes)
         self._waiting.extend(each for each in weighed if each[2])
 
-    def work(self, contents: Contents, log: ResultLog) -> list[News]:
-        """Work off a piece; return what is to be told."""
+    def work(self, contents: Contents, log: ResultLog, rows_max: int) -> list[News]:
+        """Work off a piece, no more than makes it hold ``rows_max`` rows, about; return what is to be told."""
+        touched: dict[Row, None] = {}
+        done = 0
+        while done < PIECE and self._waiting and self.rows_held <= rows_max:
+            count = min(PIECE - done, len(self._waiting), 1 + PAIRS // (1 + self._flow.rows_held))
+            touched.update(dict.fromkeys(self._apply(count)))
+            done += count
+        self._loading = max(0, self._loading - done)
+        if self.stale:  # all is compared then, when all is there
+            return [] if self._loading or self.staged else self._compare(contents, log)
+        return self._tell({self._as_told(row): self._flow.count(row) for row in touched}, log)
+
+    def _apply(self, count: int) -> Iterable[Row]:
+        """Apply some changes; return the rows of the output that changed."""
         piece: dict[int, list[tuple[Row, int]]] = {}
-        count = min(PIECE, len(self._waiting))
         for _ in range(count):
             leaf, row, weight = self._waiting.popleft()
             piece.setdefault(leaf, []).append((row, weight))
-        self._loading = max(0, self._loading - count)
-        delta = self._flow.apply_all(piece)
-        if self.stale:  # all is compared then, when all is there
-            return [] if self._loading or self.staged else self._compare(contents, log)
-        return self._tell({self._as_told(row): self._flow.count(row) for row in delta}, log)
+        return self._flow.apply_all(piece)
 
     def _compare(self, contents: Contents, log: ResultLog) -> list[News]:
         """Compare all that is true with all that was told."""

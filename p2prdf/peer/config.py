@@ -88,6 +88,10 @@ class PeerConfig:
     answers_pending_characters_max: int = 512 << 20
     """Characters of text of these, about; beyond that the oldest are dropped too."""
 
+    query_rows_max: int = 1_000_000
+    """Rows that the operators of a query, which is more than conjunctive, hold for a subscription, and answers of each
+    leaf; beyond that the subscription is ended."""
+
     answers_age_seconds: float = 7 * 86_400.0
     """Solutions whose youngest triple is older are dropped, acknowledged or not; so is the gap told."""
 
@@ -142,6 +146,7 @@ class PeerConfig:
             raise LocalProtocolError("replicas above 1 need multisend=direct and an address cache")
         for name in (
             "batch_rows_max", "window_transfers", "answers_window", "answers_pending_max", "lookups_max", "hot_sample",
+            "query_rows_max",
         ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise LocalProtocolError(f"{name} must be at least 1, not {getattr(self, name)}")

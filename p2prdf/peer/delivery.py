@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from p2prdf.columns import Column, as_array, as_list
-from p2prdf.continuous.home import Home, Subscription, subscription_home
+from p2prdf.continuous.home import Home, Subscription, group_home, subscription_home
 from p2prdf.continuous.leaf import Leaf
 from p2prdf.errors import RemoteProtocolError, SubscriptionGone
 from p2prdf.peer.by_key import ByKey
@@ -162,7 +162,9 @@ class Delivery:
             if leaf.answers.version != before:
                 self._home.version += 1
                 self._exchange.persist(message)
-        elif not self._unknown.is_gone(message.leaf, subscription=False):
+        elif self._exchange.rank(group_home(message.leaf)) >= 0 and not self._unknown.is_gone(  # else its view is old
+            message.leaf, subscription=False
+        ):
             self._exchange.arrivals.refuse()
 
     def _part(self, rows: Rows, index: Any) -> Rows:

@@ -412,7 +412,7 @@ class Entry:
             self._locals.pop(message.subscription, None)
             self._complete(message.request, Unsubscribed(message.subscription))
         elif local is not None:
-            self._end(local, SubscriptionGone.code, "it was ended, or its lease ran out")
+            self._end(local, SubscriptionGone.code, message.why or "it was ended, or its lease ran out")
 
     def _closed_elsewhere(self, message: SubscriptionClosed, local: _Local | None) -> None:
         why = "it was attached by another client"

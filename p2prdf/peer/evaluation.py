@@ -32,11 +32,14 @@ __all__ = ["Evaluations"]
 
 
 class Evaluations:
-    """The standing queries that are evaluated here.  ``pump`` hands out what a subscription has got."""
+    """The standing queries that are evaluated here.
+
+    ``pump`` hands out what a subscription has got, ``too_large`` ends one that holds too much, and says why.
+    """
 
     def __init__(
         self, exchange: Exchange, home: Home, dictionary: TermDictionary, records: Records, cutter: Cutter,
-        pump: Callable[[Subscription], None],
+        pump: Callable[[Subscription], None], too_large: Callable[[Subscription, str], None],
     ):  # fmt: skip
         self._exchange = exchange
         self._home = home
@@ -44,6 +47,8 @@ class Evaluations:
         self._records = records
         self._cutter = cutter
         self._pump = pump
+        self._too_large = too_large
+        self._rows_max = exchange.config.query_rows_max
         self._dirty: dict[int, Subscription] = {}
 
     def begin(self, subscription: Subscription) -> None:
@@ -92,9 +97,13 @@ class Evaluations:
                 continue
             assert subscription.contents is not None
             try:
-                news = evaluation.work(subscription.contents, subscription.log)
+                news = evaluation.work(subscription.contents, subscription.log, self._rows_max)
             except P2PRDFError as error:
                 self._failed(subscription, error)
+                continue
+            if evaluation.rows_held > self._rows_max:
+                why = f"the query holds more than {self._rows_max} rows (setting query_rows_max)"
+                self._too_large(subscription, why)
                 continue
             if news:
                 self._stage(subscription, evaluation, news)

@@ -93,7 +93,7 @@ class Host:
             told_elsewhere=lambda subscription: self.evaluations.told_elsewhere(subscription),
         )  # fmt: skip
         self.evaluations = self._delivery.evaluations = Evaluations(
-            exchange, self.home, dictionary, self.records, engine.cutter, self._delivery.pump
+            exchange, self.home, dictionary, self.records, engine.cutter, self._delivery.pump, self._end_too_large
         )
         self._opening = Opening(
             exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, records=self.records,
@@ -180,6 +180,12 @@ class Host:
             return
         self._exchange.trace("subscription-orphaned", subscription=subscription.number)
         self._by_key.reply(subscription.subscriber, SubscriptionClosed(0, subscription.number))
+        self._end(subscription)
+
+    def _end_too_large(self, subscription: Subscription, why: str) -> None:
+        """End a subscription that takes too much room here, and tell its subscriber."""
+        self._exchange.trace("subscription-too-large", subscription=subscription.number, reason=why)
+        self._by_key.reply(subscription.subscriber, SubscriptionClosed(0, subscription.number, why=why))
         self._end(subscription)
 
     def _end_group(self, group: Group) -> None:

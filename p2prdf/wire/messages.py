@@ -540,12 +540,14 @@ class CloseSubscription:
 class SubscriptionClosed:
     """Home to entry peer: the subscription is ended, as ``request`` asked for or (0) by itself.
 
-    ``elsewhere``: it lives, but what ``request`` opened or attached is delivered to another peer from now on.
+    ``why``: if neither its subscriber nor its lease ended it.  ``elsewhere``: it lives, but what ``request`` opened or
+    attached is delivered to another peer from now on.
     """
 
     request: int
     subscription: int
     elsewhere: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
