@@ -285,7 +285,7 @@ class ClientSession:
 
     def _want_bookmarks(self, message: messages.ClientWantBookmarks) -> None:
         if message.subscription in self._deliveries:
-            self._clients.submit(contract.WantBookmarks(message.subscription))
+            self._clients.submit(contract.WantBookmarks(message.subscription, message.urgent))
 
     def _pump(self, delivery: _Delivery) -> None:
         while delivery.live and delivery.waiting and self._room:

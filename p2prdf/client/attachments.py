@@ -170,7 +170,7 @@ class Attachments:
     @staticmethod
     def _want_bookmarks(session: Session, subscription: Subscription) -> None:
         if subscription.bookmarks:
-            session.tell(messages.ClientWantBookmarks(subscription.id))
+            session.tell(messages.ClientWantBookmarks(subscription.id, subscription.hurry))
 
     def _bookmark(self, message: messages.ClientBookmark) -> None:
         held = self._held.get(message.subscription)

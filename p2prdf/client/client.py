@@ -220,6 +220,7 @@ class Client:
         busy_seconds: float = 60.0,
         since: float | str = NOW,
         alone: bool = False,
+        hurry: bool = False,
     ) -> Subscription:
         """Leave a standing SPARQL query (SELECT, ASK, CONSTRUCT); when this returns, every later publication counts.
 
@@ -229,7 +230,8 @@ class Client:
         per triple.  ``lease_seconds``: how long the subscription outlives this connection.
         ``auto_acknowledge``: acknowledge a solution when the next one is asked for; otherwise call
         :meth:`Subscription.acknowledge`.  ``alone``: do not evaluate it together with equal queries.
-        ``bookmarks``: about every second tell up to which time everything has come (:attr:`Batch.bookmark`).
+        ``bookmarks``: about every second tell up to which time everything has come (:attr:`Batch.bookmark`);
+        ``hurry``: in the first half minute eight times a second.
         ``busy_seconds``: how long to go on trying at a node that is busy.
 
         If the node goes away before it has answered, the query is left again at the next one.  The subscription that
@@ -250,7 +252,7 @@ class Client:
             busy_seconds=busy_seconds,
         )
         subscription = self._subscription(
-            answer, Ledger(), mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks
+            answer, Ledger(), mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks, hurry=hurry
         )
         self._attachments.add(session, subscription)
         return subscription
@@ -301,11 +303,13 @@ class Client:
         return state
 
     def _subscription(
-        self, answer: messages.ClientSubscribed, ledger: Ledger, mark: int, *, auto_acknowledge: bool, bookmarks: bool
-    ) -> Subscription:
+        self, answer: messages.ClientSubscribed, ledger: Ledger, mark: int, *, auto_acknowledge: bool, bookmarks: bool,
+        hurry: bool = False,
+    ) -> Subscription:  # fmt: skip
         return Subscription(
             self, answer.subscription, answer.names, hlc.seconds(answer.since), answer.order, ledger,
             opened=hlc.seconds(answer.opened), query_mark=mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks,
+            hurry=hurry,
         )  # fmt: skip
 
     def acknowledge(self, subscription: Subscription, identities: list[int]) -> None:

@@ -50,7 +50,7 @@ class Subscription:
     def __init__(
         self, client: Home, number: int, names: tuple[str, ...], since: float, order: tuple[int, ...],
         ledger: Ledger, *, opened: float = 0.0, query_mark: int = 0, auto_acknowledge: bool = True,
-        bookmarks: bool = False,
+        bookmarks: bool = False, hurry: bool = False,
     ):  # fmt: skip
         self.id = number
         self.names = names
@@ -60,6 +60,7 @@ class Subscription:
         self.opened = opened
         self.query_mark = query_mark
         self.bookmarks = bookmarks
+        self.hurry = hurry
         self.bookmark: float | None = None
         """Of the last batch that had one: what is born at or before it was given out (:class:`Batch`)."""
         self._client = client

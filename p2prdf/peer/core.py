@@ -198,6 +198,7 @@ class Peer:
                 each()
         self._host.evaluations.turn()
         self._low_marks.wanted = self._host.owes or self._entry.wants_bookmarks
+        self._low_marks.urgent = self._entry.wants_bookmarks_soon
         self._low_marks.wake()
         self._handle_own()
         exchange.flush_acknowledgements()

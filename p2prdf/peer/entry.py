@@ -78,6 +78,8 @@ _ORPHANS_MAX = 4096
 """Deliveries that came before the answer to their opening."""
 _BOOKMARKS_MAX = 16_384
 """Subscriptions asked about in one message."""
+_HURRY_SECONDS = 30.0
+"""How long bookmarks are told eight times a second to who is in a hurry."""
 _REPEAT_SECONDS = 2.0
 """First wait for a home's answer; doubles each time."""
 
@@ -102,6 +104,8 @@ class _Local:
     epochs: dict[int, _Epoch] = field(default_factory=dict)
     bookmark: int | None = None
     """The last stamp told, 0: none yet; None: nobody wants any."""
+    hurry_until: float = 0.0
+    """Until when bookmarks are wanted soon."""
     reaching: tuple[int, int, int] | None = None
     """Of the next: an epoch, a number that the subscriber must have been given of it before, and the stamp."""
 
@@ -147,6 +151,8 @@ class Entry:
         self._locals: dict[int, _Local] = {}
         self._wanting: dict[int, None] = {}
         """Subscriptions here that bookmarks are wanted of, or were."""
+        self._hurried: list[_Local] = []
+        """Those of which they are wanted soon, or were."""
         self._orphans: dict[int, list[Deliver]] = {}
         self._pending: dict[int, _Pending] = {}
         self._settled = RecentlySettled()
@@ -302,9 +308,23 @@ class Entry:
     def want_bookmarks(self, request: WantBookmarks) -> None:
         """Tell bookmarks of a subscription from now on."""
         local = self._locals.get(request.subscription)
-        if local is not None and local.bookmark is None:
+        if local is None:
+            return
+        if request.urgent:
+            local.hurry_until = self._exchange.now + _HURRY_SECONDS
+            self._hurried.append(local)
+        if local.bookmark is None:
             local.bookmark = 0
             self._wanting[local.number] = None
+
+    @property
+    def wants_bookmarks_soon(self) -> bool:
+        """Whether anybody here is in a hurry for them."""
+        now = self._exchange.now
+        self._hurried = [
+            each for each in self._hurried if each.hurry_until > now and self._locals.get(each.number) is each
+        ]
+        return bool(self._hurried)
 
     def low_mark(self, upto: int) -> None:
         """All that is born up to a stamp has reached its home: ask homes whether it is handed out."""

@@ -21,8 +21,8 @@ The same tells that nothing is missing anywhere, which is waited for before old 
 (:meth:`p2prdf.peer.host.Host.derive_again`).
 
 Nothing of this happens unless somebody wants it: peers with such subscribers ask all others, who remember
-that for some seconds.  One message from each to each of them per cut; cuts are a second apart, and with more than 64
-peers so much rarer that a peer tells 64 others a second.
+that for some seconds.  One message from each to each of them per cut that counts: one a second, for who is in a hurry
+(a one-time query) eight; with more than 64 peers so much fewer that a peer tells 64 others, or eight times as many.
 
 Publications that were not acknowledged when the mark was told may be older and follow later.
 """
@@ -54,14 +54,16 @@ if TYPE_CHECKING:
 
 __all__ = ["CUT_SECONDS", "LowMarks"]
 
-CUT_SECONDS: Final = 1.0
+CUT_SECONDS: Final = 0.125
 """Between cuts; the same at all peers."""
+CALM_CUTS: Final = 8
+"""One in so many cuts counts for those who are in no hurry."""
 PEERS_PER_CUT: Final = 64
-"""With so many peers each cut counts, with twice as many each other one, and so on."""
+"""With so many peers each of these counts, with twice as many each other one, and so on."""
 _CUT: Final = hlc.from_seconds(CUT_SECONDS)
 _WATCH_SECONDS: Final = 5.0
 """How long a peer is told marks after it asked."""
-_CUTS_MAX: Final = 4
+_CUTS_MAX: Final = 16
 """Cuts of which marks are gathered at a time."""
 _NEVER: Final = (1 << 64) - 1
 _OLDEST: Final = 1
@@ -83,15 +85,22 @@ class LowMarks:
         self._owes = owes
         self._learned = learned
         self._watchers: dict[int, tuple[Contact, float]] = {}
+        self._hurried: dict[int, float] = {}
+        """Until when each of these is in a hurry."""
         self._asked_at: float | None = None
+        self._asked_urgently = False
         self._cut = 0
         """The last one passed, or when this peer began to look."""
         self._low: int | None = None
-        """The least under way when the cut was passed, until it is told."""
+        """The least under way when a cut that counts was passed, until it is told,"""
+        self._low_cut = 0
+        """and this cut."""
         self._told: dict[int, dict[int, int]] = {}
         """Per cut the mark of each peer by its key."""
         self.wanted = False
         """Whether somebody here wants bookmarks."""
+        self.urgent = False
+        """And soon."""
 
     # --- cuts ------------------------------------------------------------------------------------
 
@@ -114,13 +123,22 @@ class LowMarks:
         if not self._cut:  # what the clock passed before nobody looked at
             self._cut = cut
         elif cut > self._cut:
-            self._cut = cut
+            last, self._cut = self._cut, cut
             exchange.clock = max(exchange.clock, cut * _CUT)
-            self._low = self._under_way() if cut % self._stride == 0 else None
+            counts = cut // self._step * self._step
+            if counts > last:  # between the two nothing was done here
+                self._low, self._low_cut = self._under_way(), counts
 
     @property
     def _stride(self) -> int:
+        """One in so many cuts counts for who is in a hurry."""
         return -(-self._exchange.cache.size // PEERS_PER_CUT)
+
+    @property
+    def _step(self) -> int:
+        """One in so many cuts counts here now."""
+        hurry = self.urgent or any(until > self._exchange.now for until in self._hurried.values())
+        return self._stride * (1 if hurry else CALM_CUTS)
 
     def _under_way(self) -> int:
         return min(map(_least, self._exchange.outbox.messages()), default=_NEVER)
@@ -136,15 +154,19 @@ class LowMarks:
             elif self._owes():
                 low = _OLDEST
             self._watchers = {key: each for key, each in self._watchers.items() if each[1] > now}
-            for contact, _ in self._watchers.values():
-                exchange.send(contact, LowMark(self._cut, low, view))
-            if self.wanted:
-                self.take(exchange.own, LowMark(self._cut, low, view))
-        if self.wanted and (self._asked_at is None or now >= self._asked_at + _WATCH_SECONDS / 2):
-            self._asked_at = now
+            self._hurried = {key: until for key, until in self._hurried.items() if until > now}
+            for_all = self._low_cut % (self._stride * CALM_CUTS) == 0
+            for key, (contact, _) in self._watchers.items():
+                if for_all or key in self._hurried:
+                    exchange.send(contact, LowMark(self._low_cut, low, view))
+            if self.wanted and (for_all or self.urgent):
+                self.take(exchange.own, LowMark(self._low_cut, low, view))
+        hurries = self.urgent and not self._asked_urgently
+        if self.wanted and (self._asked_at is None or hurries or now >= self._asked_at + _WATCH_SECONDS / 2):
+            self._asked_at, self._asked_urgently = now, self.urgent
             for contact in exchange.cache.contacts():
                 if contact.key != exchange.own.key:
-                    exchange.send(contact, WatchLowMarks())
+                    exchange.send(contact, WatchLowMarks(self.urgent))
         elif not self.wanted:
             self._asked_at = None
 
@@ -155,13 +177,16 @@ class LowMarks:
             return None
         if self._low is not None or not self._cut:
             return self._exchange.now
-        return (self._cut + 1) * CUT_SECONDS
+        step = self._step
+        return (self._cut // step + 1) * step * CUT_SECONDS
 
     # --- others ----------------------------------------------------------------------------------
 
-    def watch(self, sender: Contact, _: WatchLowMarks) -> None:
+    def watch(self, sender: Contact, message: WatchLowMarks) -> None:
         """Tell another from the next cut on."""
         self._watchers[sender.key] = (sender, self._exchange.now + _WATCH_SECONDS)
+        if message.urgent:
+            self._hurried[sender.key] = self._exchange.now + _WATCH_SECONDS
 
     def take(self, sender: Contact, message: LowMark) -> None:
         """Note the mark of a peer; conclude if it was the last one to tell."""

@@ -105,9 +105,13 @@ class AcknowledgeAnswers:
 
 @dataclass(frozen=True, slots=True)
 class WantBookmarks:
-    """Tell bookmarks of a subscription that is delivered here (:class:`Bookmark`), until it is not any more."""
+    """Tell bookmarks of a subscription that is delivered here (:class:`Bookmark`), until it is not any more.
+
+    ``urgent``: eight a second for some time, then one a second as ever.
+    """
 
     subscription: int
+    urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -376,8 +376,10 @@ class Differing:
 class WatchLowMarks:
     """A peer with subscribers that want bookmarks, to each other: tell me your low marks for some seconds.
 
-    Not acknowledged: it is repeated.
+    ``urgent``: at each cut, not at one in eight.  Not acknowledged: it is repeated.
     """
+
+    urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -890,9 +892,13 @@ class ClientRows:
 
 @dataclass(frozen=True, slots=True)
 class ClientWantBookmarks:
-    """Tell me bookmarks of a subscription that is delivered here, from now on.  Not answered."""
+    """Tell me bookmarks of a subscription that is delivered here, from now on.  Not answered.
+
+    ``urgent`` as in :class:`p2prdf.wire.contract.WantBookmarks`.
+    """
 
     subscription: int
+    urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

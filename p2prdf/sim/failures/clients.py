@@ -255,7 +255,7 @@ class SubscriberClient(_AtSomePeer):
 
     def _want_bookmarks(self, node: Node) -> None:
         if self._world.failures.bookmarks and self.record.subscription is not None:
-            self._world.submit(node, contract.WantBookmarks(self.record.subscription))
+            self._world.submit(node, contract.WantBookmarks(self.record.subscription, self._random.random() < 0.3))
 
     def cut_off(self, attachment: int) -> None:
         """Lose the connection, and come back."""

@@ -12,7 +12,7 @@ from p2prdf import hlc
 from p2prdf.columns import ARRAYS
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.low_mark import PEERS_PER_CUT, LowMarks
+from p2prdf.peer.low_mark import CALM_CUTS, PEERS_PER_CUT, LowMarks
 from p2prdf.wire.contract import OwnersFound, Send
 from p2prdf.wire.messages import (
     Acknowledge,
@@ -67,7 +67,7 @@ class Marks:
         return [message for message in sent if isinstance(message, kind)]
 
     def tell(self, low, cut=CUT, view=None):
-        self.marks.take(OTHER, LowMark(cut, low, self.exchange.view if view is None else view))
+        self.marks.take(OTHER, LowMark(cut * CALM_CUTS, low, self.exchange.view if view is None else view))
 
 
 @pytest.fixture
@@ -124,11 +124,11 @@ def test_a_message_under_way_holds_the_mark_back_until_it_is_acknowledged(watche
         watched.exchange.send(OTHER, message)
     watched.at(START + 0.5)
     watched.marks.wake()
-    assert watched.sent(LowMark) == [LowMark(CUT, low, watched.exchange.view)]
+    assert watched.sent(LowMark) == [LowMark(CUT * CALM_CUTS, low, watched.exchange.view)]
     watched.exchange.acknowledged(OTHER, column(1))
     watched.at(START + 1.5)
     watched.marks.wake()
-    assert watched.sent(LowMark) == [LowMark(CUT + 1, (1 << 64) - 1, watched.exchange.view)]
+    assert watched.sent(LowMark) == [LowMark((CUT + 1) * CALM_CUTS, (1 << 64) - 1, watched.exchange.view)]
 
 
 def test_what_waits_for_its_window_counts_too():
@@ -150,12 +150,12 @@ def test_the_look_is_before_what_is_stamped_later_and_again_at_the_end_of_the_tu
     watched.exchange.acknowledged(OTHER, column(1))
     watched.exchange.send(OTHER, triples(60))
     watched.marks.wake()
-    assert [(each.cut, each.low) for each in watched.sent(LowMark)] == [(CUT, 50)]
+    assert [(each.cut / CALM_CUTS, each.low) for each in watched.sent(LowMark)] == [(CUT, 50)]
     assert watched.exchange.tick() > hlc.from_seconds(CUT)  # nothing is stamped before the cut any more
     watched.at(START + 1.6)
     watched.exchange.send(OTHER, triples(40))
     watched.marks.wake()
-    assert [(each.cut, each.low) for each in watched.sent(LowMark)] == [(CUT + 1, 40)]
+    assert [(each.cut / CALM_CUTS, each.low) for each in watched.sent(LowMark)] == [(CUT + 1, 40)]
 
 
 def test_a_clock_that_is_far_ahead_makes_no_cut(watched):
@@ -176,14 +176,14 @@ def test_the_first_cut_is_one_that_is_passed_after_somebody_asked():
     marks.at(CUT + 1.0)
     assert marks.marks.deadline == marks.exchange.now
     marks.marks.wake()
-    assert [each.cut for each in marks.sent(LowMark)] == [CUT + 1]
+    assert [each.cut / CALM_CUTS for each in marks.sent(LowMark)] == [CUT + 1]
 
 
 def test_who_does_not_ask_again_is_not_told_any_more(watched):
     for second in range(8):
         watched.at(CUT + second)
         watched.marks.wake()
-    assert [each.cut for each in watched.sent(LowMark)] == list(range(CUT, CUT + 5))
+    assert [each.cut / CALM_CUTS for each in watched.sent(LowMark)] == list(range(CUT, CUT + 5))
     assert watched.marks.deadline is None
 
 
@@ -249,7 +249,7 @@ def test_marks_of_other_views_and_of_nobody_do_not_count(wanting):
     for cut in range(CUT + 2, CUT + 50):  # one that never tells is not waited for with memory
         wanting.at(cut)
         wanting.marks.wake()
-    assert len(wanting.marks._told) <= 4
+    assert len(wanting.marks._told) <= 16
 
 
 def test_others_are_asked_again_and_again_but_only_while_somebody_wants_it(wanting):
@@ -273,6 +273,37 @@ def test_with_many_peers_cuts_are_rarer(watched):
     for second in range(4):
         watched.at(CUT + second)
         watched.marks.wake()
-        told += [each.cut for each in watched.sent(LowMark)]
+        told += [each.cut / CALM_CUTS for each in watched.sent(LowMark)]
     assert len(told) == 1
     assert told[0] % 4 == 0
+
+
+def test_who_is_in_a_hurry_is_told_at_each_eighth_of_a_second_and_others_as_ever(watched):
+    other = Contact(1 << 62, "calm", 7)
+    watched.marks.watch(other, WatchLowMarks())
+    watched.marks.watch(OTHER, WatchLowMarks(urgent=True))
+    told: dict[int, list[int]] = {OTHER.key: [], other.key: []}
+    for eighth in range(1, 17):
+        watched.at(CUT + eighth / CALM_CUTS)
+        assert watched.marks.deadline == watched.exchange.now
+        watched.marks.wake()
+        for effect in watched.exchange.effects:
+            if isinstance(effect, Send) and isinstance(effect.parcel.message, LowMark):
+                told[effect.to.key].append(effect.parcel.message.cut)
+        watched.exchange.effects = []
+    first = CUT * CALM_CUTS
+    assert told == {OTHER.key: list(range(first + 1, first + 17)), other.key: [first + 8, first + 16]}
+
+
+def test_others_are_told_at_once_that_somebody_is_in_a_hurry(wanting):
+    wanting.at(START)
+    wanting.marks.wake()
+    assert wanting.sent(WatchLowMarks) == [WatchLowMarks()]
+    wanting.marks.urgent = True
+    wanting.at(START + 0.1)
+    wanting.marks.wake()
+    assert wanting.sent(WatchLowMarks) == [WatchLowMarks(urgent=True)]
+    wanting.at(CUT + 0.125)
+    wanting.marks.wake()
+    wanting.tell(hlc.from_seconds(950.0), CUT + 0.125)
+    assert wanting.learned == [hlc.from_seconds(950.0) - 1]
