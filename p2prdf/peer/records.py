@@ -12,6 +12,11 @@ tells the subscriber.  If not, nobody has been told, and it opens the subscripti
 that they are *settled* when all current replicas have them.  A replica that does not know the subscription
 yet does not take them: they are repeated until its record has come.
 
+*Where it is delivered* may have been changed by two peers that did not see each other and both took themselves for the
+primary.  The later stamp counts when they meet; it need not be that of the attachment that lives, for one that was
+given up may be carried out late.  Neither of the two homes has told the peer that lost.  So whoever learns from a record
+that a subscription is delivered elsewhere says so to the peer that it knew of before: a subscriber there attaches again.
+
 *Ends* are told to all, and remembered (:mod:`p2prdf.continuous.ends`).
 
 Repair (:mod:`p2prdf.peer.repair`) and restarts use the same messages.
@@ -34,6 +39,7 @@ from p2prdf.wire.messages import (
     KeepAnswers,
     KeepSubscription,
     Message,
+    SubscriptionClosed,
 )
 
 __all__ = ["Records"]
@@ -144,6 +150,8 @@ class Records:
     def take_subscription(self, sender: Contact, record: KeepSubscription) -> None:
         """Take in a record."""
         late = self._home.comes_late(record)
+        held = self._home.subscriptions.get(record.subscription)
+        before = None if held is None else (held.subscriber, held.request)
         subscription, news = self._home.keep(record, self._exchange.now)
         if subscription is None:
             if sender.key != self._exchange.own.key:
@@ -152,11 +160,22 @@ class Records:
             return
         if news:
             self._exchange.persist(record)
+            if before is not None:
+                self._tell_left(subscription, *before)
             self._kept(subscription)
             if late:
                 self._late(subscription, None)
         self._learned(record.group, False)
         self._learned(record.subscription, True)
+
+    def _tell_left(self, subscription: Subscription, subscriber: Contact, request: int) -> None:
+        """Tell the peer that got a subscription's answers that another does; if it is not there, nobody waits at it."""
+        exchange = self._exchange
+        own = subscriber.key == exchange.own.key
+        if exchange.restoring or subscriber.key == subscription.subscriber.key:
+            return
+        if own or exchange.cache.number(subscriber) >= 0:
+            self._by_key.reply(subscriber, SubscriptionClosed(request, subscription.number, elsewhere=True))
 
     def take_end(self, message: EndSubscription) -> None:
         """Take in that subscriptions and groups are ended."""

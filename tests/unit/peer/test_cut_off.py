@@ -7,7 +7,16 @@ from peer_pair import HIGH, LOW, Pair
 
 from p2prdf.columns import ARRAYS, LISTS
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
-from p2prdf.wire.contract import ContactLost, ContactSeen, Published, Subscribe, Subscribed
+from p2prdf.wire.contract import (
+    Attach,
+    Attached,
+    ContactLost,
+    ContactSeen,
+    Detach,
+    Published,
+    Subscribe,
+    Subscribed,
+)
 
 JOIN = ConjunctiveQuery(((0, ~0, 1), (1, ~1, 2)), ("<p>", "<q>"), (0, 2), ("s", "o"))
 TRIPLES = (("<a>", "<p>", "<b>"), ("<b>", "<q>", "<c>"))
@@ -102,3 +111,29 @@ def test_a_peer_that_said_goodbye_is_not_missed(pair: Pair):
     assert low.roles != 0
     pair.pass_time(601.0)
     assert low.roles == 0, "whoever is missing for long is taken to be gone"
+
+
+@pytest.mark.parametrize("last", [LOW, HIGH], ids=["low", "high"])
+def test_who_has_a_subscription_in_one_part_hears_that_it_was_attached_later_in_the_other(pair: Pair, last):
+    """There nobody knew of it; and an attempt to attach that was given up may be carried out late (seed 69130)."""
+    other, nothing = HIGH if last is LOW else LOW, pair.columns.column([])
+    _cut(pair)
+    number = pair.subscribe(last, JOIN, lease_seconds=86_400.0).subscription
+    pair.publish(other, ("<x>", "<y>", "<z>"))  # it looks up the ring when it needs it
+    _mend(pair)
+    _cut(pair)
+    pair.pass_time(25.0)
+    for request, at in ((50, other), (51, last)):
+        pair.submit(at, Attach(request, number, nothing))
+        pair.pass_time(1.0)
+        assert isinstance(pair.completed[request], Attached)
+    pair.submit(last, Detach(number))
+    assert not pair.ended
+    _mend(pair)
+    assert [(each.subscription, each.code) for each in pair.ended] == [(number, "unavailable")]
+    pair.submit(other, Attach(52, number, nothing))
+    pair.publish(last, *TRIPLES)
+    pair.pass_time(60.0)
+    assert isinstance(pair.completed[52], Attached)
+    assert len(set(pair.identities())) == 1
+    assert len(pair.ended) == 1
