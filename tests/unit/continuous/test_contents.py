@@ -1,0 +1,123 @@
+"""What a subscriber holds, at each replica: the same whatever comes first, answers, withdrawals, acknowledgements."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from p2prdf.columns import ARRAYS, LISTS
+from p2prdf.continuous.contents import Contents
+from p2prdf.hlc import GONE
+from p2prdf.store.result_log import ResultLog
+from p2prdf.wire.messages import WITHDRAWN
+
+MATERIALS = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])
+
+
+class Told:
+    """A log with the contents of what it is about, used as a home does."""
+
+    def __init__(self, columns, early_max: int = 1000):
+        self.columns = columns
+        self.log = ResultLog(columns, 1000, early_max=early_max)
+        self.contents = Contents()
+
+    def take(self, identity: int, row: tuple[int, ...], *, over: bool = False) -> int:
+        """Take in an answer, or its withdrawal."""
+        make, time = self.columns.column, 9 | GONE if over else 9
+        name = identity ^ WITHDRAWN if over else identity
+        bindings = tuple(make([term], "uint32") for term in row)
+        into = self.log.withdraw if over else self.log.append
+        into(make([name]), make([time]), bindings)
+        return self.contents.take(self.log, make([name]), [time], bindings)
+
+    def acknowledge(self, *names: int) -> None:
+        column = self.columns.column(names)
+        self.contents.acknowledged(self.log, column)
+        self.log.acknowledge(column)
+
+
+@MATERIALS
+def test_what_is_told_is_held_until_it_is_withdrawn(columns):
+    told = Told(columns)
+    assert told.take(1, (5, 6)) == 1
+    assert told.take(1, (5, 6)) == 0
+    told.acknowledge(1)
+    assert (told.contents.rows, told.contents.bare) == ({1: (5, 6)}, [])
+    assert told.take(1, (5, 6), over=True) == 1
+    assert told.take(1, (5, 6)) == 0
+    told.acknowledge(1 ^ WITHDRAWN)
+    assert (told.contents.rows, told.contents.bare) == ({}, [])
+
+
+@MATERIALS
+def test_what_is_acknowledged_before_it_came_is_bare_until_it_comes(columns):
+    told = Told(columns)
+    told.acknowledge(1)
+    assert told.contents.bare == [1]
+    before = told.contents.version
+    assert told.take(1, (5, 6)) == 1
+    assert (told.contents.rows, told.contents.bare) == ({1: (5, 6)}, [])
+    assert told.contents.version != before
+
+
+@MATERIALS
+@pytest.mark.parametrize("names", [(1, 1 ^ WITHDRAWN), (1 ^ WITHDRAWN, 1)])
+def test_what_is_acknowledged_as_told_and_as_withdrawn_is_over(columns, names):
+    told = Told(columns)
+    for name in names:
+        told.acknowledge(name)
+    assert (told.contents.rows, told.contents.bare) == ({}, [])
+    assert told.take(1, (5, 6)) == 0
+    told = Told(columns)
+    told.take(1, (5, 6))
+    told.acknowledge(*names)
+    assert (told.contents.rows, told.contents.bare) == ({}, [])
+
+
+@MATERIALS
+def test_what_is_acknowledged_and_withdrawn_before_it_came_is_over(columns):
+    told = Told(columns)
+    told.acknowledge(1)
+    told.take(1, (5, 6), over=True)
+    assert (told.contents.rows, told.contents.bare) == ({}, [])
+
+
+@MATERIALS
+def test_rows_without_columns_are_held_too(columns):
+    told = Told(columns)
+    told.take(1, ())
+    assert told.contents.rows == {1: ()}
+
+
+@MATERIALS
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_the_order_it_comes_to_the_same(columns, seed):
+    """Of some answers one replica hears by what was told alone, another by acknowledgements as well."""
+    rng = Random(f"contents {seed}")
+    story = []
+    for identity in range(1, 13):
+        row = (rng.randrange(3), rng.randrange(3))
+        story.append((identity, row, "told"))
+        if rng.random() < 0.6:
+            story.append((identity, row, "acknowledged"))
+        if rng.random() < 0.5:
+            story.append((identity, row, "withdrawn"))
+            if story[-2][2] == "acknowledged" and rng.random() < 0.6:
+                story.append((identity, row, "withdrawal acknowledged"))
+    held = []
+    for _ in range(4):
+        told = Told(columns)
+        for identity, row, what in rng.sample(story, len(story)):
+            match what:
+                case "told" | "withdrawn":
+                    told.take(identity, row, over=what == "withdrawn")
+                case "acknowledged":
+                    told.acknowledge(identity)
+                case _:
+                    told.acknowledge(identity ^ WITHDRAWN)
+        assert told.contents.bare == []
+        held.append(told.contents.rows)
+    assert all(rows == held[0] for rows in held)
+    assert len(held[0]) == 12 - sum(what == "withdrawn" for _, _, what in story)

@@ -1,0 +1,98 @@
+"""Answers of a leaf: whatever the order in which they and their withdrawals come, it comes to the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from p2prdf.continuous.leaf import Change, LeafAnswers
+from p2prdf.hlc import GONE
+
+Told = tuple[int, int, int, tuple[int, ...]]
+"""Identity, oldest, born and row."""
+
+
+def take(answers: LeafAnswers, *told: Told) -> list[Change]:
+    identity, oldest, born, rows = zip(*told, strict=True)
+    return answers.take(identity, oldest, born, list(zip(*rows, strict=True)))
+
+
+def test_an_answer_counts_for_those_who_were_there_before_its_oldest_triple():
+    answers = LeafAnswers()
+    [change] = take(answers, (7, 20, 25, (1, 2)))
+    assert [change.weight(since) for since in (10, 20, 21)] == [1, 1, 0]
+    assert answers.since(20) == [((1, 2), 1)]
+    assert answers.since(21) == []
+
+
+def test_an_answer_that_comes_again_younger_counts_for_those_in_between_alone():
+    answers = LeafAnswers()
+    take(answers, (7, 20, 25, (1, 2)))
+    assert take(answers, (7, 20, 25, (1, 2)), (7, 15, 25, (1, 2))) == []
+    [change] = take(answers, (7, 30, 35, (1, 2)))
+    assert [change.weight(since) for since in (10, 25, 31)] == [0, 1, 0]
+    assert answers.since(25) == [((1, 2), 1)]
+
+
+def test_a_withdrawal_takes_back_from_all_and_for_good():
+    answers = LeafAnswers()
+    take(answers, (7, 20, 25, (1, 2)))
+    [change] = take(answers, (7, GONE, 40, (1, 2)))
+    assert [change.weight(since) for since in (10, 20, 21)] == [-1, -1, 0]
+    assert (answers.true, answers.youngest) == (0, 40)
+    assert take(answers, (7, 50, 50, (1, 2)), (7, GONE, 60, (1, 2))) == []
+    assert answers.withdraw([7]) == []
+    assert answers.since(0) == []
+
+
+def test_an_answer_whose_withdrawal_came_first_never_counts():
+    answers = LeafAnswers()
+    assert answers.withdraw([7]) == []
+    assert take(answers, (8, GONE, 40, (1, 2)), (7, 20, 25, (1, 2)), (8, 20, 25, (1, 2))) == []
+    assert (answers.since(0), answers.true, len(answers)) == ([], 0, 2)
+
+
+def test_answers_without_columns_are_a_bag_all_the_same():
+    answers = LeafAnswers()
+    assert len(answers.take([1, 2], [20, 20], [20, 20], [])) == 2
+    assert answers.since(10) == [((), 1), ((), 1)]
+
+
+def test_the_version_changes_with_what_others_should_know_and_with_nothing_else():
+    answers = LeafAnswers()
+    seen = [answers.version]
+    for told in [(7, 20, 25, (1,)), (7, 30, 35, (1,)), (7, GONE, 40, (1,)), (8, GONE, 40, (1,))]:
+        take(answers, told)
+        seen.append(answers.version)
+        take(answers, told)
+        assert answers.version == seen[-1]
+    assert len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_the_order_it_comes_to_the_same(seed):
+    """And the changes told on the way add up to what there is, for a subscription of whatever age."""
+    rng = Random(f"leaf {seed}")
+    story: list[Told] = []
+    for identity in range(12):
+        row = (rng.randrange(3), rng.randrange(3))
+        story += [(identity, rng.randrange(10, 40), 40, row) for _ in range(rng.randint(1, 3))]
+        if rng.random() < 0.4:
+            story.append((identity, GONE, 50 + identity, row))
+    states = []
+    for _ in range(4):
+        answers, sums = LeafAnswers(), {since: Counter() for since in (5, 20, 30)}
+        for told in rng.sample(story, len(story)):
+            bare = told[1] == GONE and rng.random() < 0.5
+            for change in answers.withdraw([told[0]]) if bare else take(answers, told):
+                for since, rows in sums.items():
+                    rows[change.row] += change.weight(since)
+        for since, rows in sums.items():
+            assert +rows == Counter(row for row, _ in answers.since(since))
+        ordinals = range(len(answers))
+        held = sorted((identity, oldest, row) for identity, oldest, _, row in answers.held(ordinals))
+        assert len(held) == answers.true
+        states.append((held, sorted(answers.withdrawn(ordinals))))
+    assert all(state == states[0] for state in states)
