@@ -6,7 +6,7 @@ with what the subscriber was told (:mod:`p2prdf.continuous.told`); the differenc
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -15,6 +15,7 @@ from p2prdf.continuous.operators.zset import UNBOUND, Row
 from p2prdf.continuous.told import Told
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import UNBOUND_TEXT
+from p2prdf.wire.messages import WITHDRAWN
 
 if TYPE_CHECKING:
     from p2prdf.continuous.contents import Contents
@@ -107,20 +108,37 @@ class Evaluation:
 
     def _compare(self, contents: Contents, log: ResultLog) -> list[News]:
         """Compare all that is true with all that was told."""
-        self.stale = False
         counts = {self._as_told(row): count for row, count in self._flow.output().items()}
-        counts |= {row: 0 for row in contents.rows.values() if row not in counts}
+        held = Counter(contents.rows.values())
+        counts |= {row: 0 for row in held if row not in counts}
         self._told.forget()
+        self._told.recall(counts, log.knows)
+        strays = self._strays(contents, held)
+        if strays:  # compared again when they are over
+            return strays
+        self.stale = False
         return self._tell(counts, log)
 
-    def _tell(self, counts: dict[Row, int], log: ResultLog) -> list[News]:
-        """Return what is to be told for some rows to be told so often."""
-        self._told.recall((row for row in counts if row not in self._told), log.knows)
+    def _strays(self, contents: Contents, held: Counter[Row]) -> list[News]:
+        """Take back what was told under names that nobody would think of.
+
+        Such are left if who told it was lost with the only record of what it had told before: of another copy of the
+        row, or of a withdrawal.
+        """
+        odd = {row: self._told.names(row) for row, count in held.items() if count > self._told.count(row)}
+        if not odd:
+            return []
         return [
-            News(identity, over, row)
-            for row, count in counts.items()
-            for identity, over in self._told.change(row, max(0, count))
+            News(name ^ WITHDRAWN, True, row)
+            for name, row in contents.rows.items()
+            if row in odd and name not in odd[row]
         ]
+
+    def _tell(self, counts: dict[Row, int], log: ResultLog) -> list[News]:
+        """Return what is to be told for some rows to be told so often, what is over first."""
+        wanted = {row: max(0, count) for row, count in counts.items()}
+        news = [News(identity, over, row) for row, identity, over in self._told.changes(wanted, log.knows)]
+        return sorted(news, key=lambda each: not each.over)
 
     def _as_told(self, row: Row) -> Row:
         return tuple(self._unbound if term == UNBOUND else term for term in row)

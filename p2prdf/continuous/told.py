@@ -6,12 +6,14 @@ So its identity follows from the row, a number that tells its copies apart, and 
 before.  Of each copy at most one such *incarnation* is true; the next one comes after its withdrawal.
 
 Which incarnation is next follows from the identities in the result log, which all replicas keep.  So a new primary
-knows what was told: it looks up incarnation after incarnation of each row that is true now, or was told.
+knows what was told: it looks up incarnation after incarnation of each row that is true now, or was told.  Of all other
+rows it knows nothing, and what came and went of them must not be told again: so whatever is to be told next is
+looked up first, and if it is over already, the one after it is taken (:meth:`Told.changes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from p2prdf import keys
@@ -33,14 +35,6 @@ class Told:
         self._hash_of = hash_of
         self._turns: dict[Row, list[int]] = {}
         """Per copy how often it came and went: odd while it is told."""
-
-    def __contains__(self, row: Row) -> bool:
-        """Return whether it is known what was told of a row."""
-        return row in self._turns
-
-    def forget(self) -> None:
-        """Forget all, to look it up again."""
-        self._turns.clear()
 
     def identity(self, row: Row, copy: int, turn: int) -> int:
         """Return the identity of an incarnation."""
@@ -74,6 +68,43 @@ class Told:
                 turns[copy] += 1
                 missing += 1
         return found
+
+    def changes(
+        self, wanted: Mapping[Row, int], knows: Callable[[list[int]], list[bool]]
+    ) -> list[tuple[Row, int, bool]]:
+        """Note how many copies of some rows are told from now on.
+
+        Return what is to be told, with the row as in :meth:`change`: nothing that is known already.
+        """
+        found: list[tuple[Row, int, bool]] = []
+        while wanted:
+            news = [(row, *each) for row, count in wanted.items() for each in self.change(row, count)]
+            coming = [identity for _, identity, over in news if not over]
+            known = {identity for identity, told in zip(coming, knows(coming), strict=True) if told}
+            found += [each for each in news if each[1] not in known]
+            met = [(row, identity) for row, identity, _ in news if identity in known]
+            over = knows([identity ^ WITHDRAWN for _, identity in met])
+            again: dict[Row, int] = {}
+            for (row, identity), went in zip(met, over, strict=True):
+                if went:
+                    self._note_over(row, identity)
+                    again[row] = wanted[row]
+            wanted = again
+        return found
+
+    def _note_over(self, row: Row, identity: int) -> None:
+        turns = self._turns[row]
+        copy = next(at for at, each in enumerate(turns) if each and self.identity(row, at, each - 1 >> 1) == identity)
+        turns[copy] += 1
+
+    def names(self, row: Row) -> list[int]:
+        """Return the identities of the copies that are told."""
+        turns = enumerate(self._turns.get(row, ()))
+        return [self.identity(row, copy, each >> 1) for copy, each in turns if each & 1]
+
+    def forget(self) -> None:
+        """Know nothing of any row."""
+        self._turns.clear()
 
     def recall(self, rows: Iterable[Row], knows: Callable[[list[int]], list[bool]]) -> None:
         """Look up what was told of some rows; ``knows`` tells which identities are known."""

@@ -1,0 +1,427 @@
+"""A standing query is evaluated now here, now there: its subscriber is told what is true, and each change once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+from standing_homes import Replica, equal
+
+from p2prdf.columns import ARRAYS, LISTS, as_list
+from p2prdf.continuous.dataflow import Dataflow
+from p2prdf.continuous.operators.zset import UNBOUND
+from p2prdf.hlc import GONE
+from p2prdf.rdf.dictionary import UNBOUND_TEXT, TermDictionary
+from p2prdf.wire.messages import WITHDRAWN, Answers, KeepAcknowledged, KeepAnswers, Rows
+
+SINCE = 20
+OPTIONAL = "SELECT ?a ?b ?n { ?a <urn:p> ?b OPTIONAL { ?b <urn:q> ?n } }"
+COUNT = "SELECT (COUNT(*) AS ?n) { ?a <urn:p> ?b }"
+QUERIES = [
+    OPTIONAL,
+    COUNT,
+    "SELECT ?a { ?a <urn:p> ?b }",  # a bag: one copy per ?b
+    "SELECT DISTINCT ?a { { ?a <urn:p> ?b } UNION { ?b <urn:q> ?a } }",
+    "ASK { ?a <urn:p> ?b FILTER NOT EXISTS { ?b <urn:q> ?n } }",
+    "SELECT ?a (COUNT(*) AS ?n) { ?a <urn:p> ?b MINUS { ?b <urn:q> ?n } } GROUP BY ?a",
+]
+
+
+class Place:
+    """A replica with the subscription under test."""
+
+    def __init__(self, dictionary, columns, record=None, text=None):
+        self.replica = Replica(dictionary, columns)
+        if record is None:
+            self.subscription = self.replica.open(text, SINCE)
+        else:
+            self.subscription, _ = self.replica.home.keep(record, 0.0)
+        self.evaluation = None
+
+    @property
+    def record(self):
+        return self.replica.home.record_of(self.subscription)
+
+    def begin(self):
+        self.evaluation = self.replica.evaluation(self.subscription)
+        self.subscription.log.restart()
+
+    def take(self, message):
+        """Take in a message as a peer does."""
+        before = self.replica.home.version
+        changed = self.replica.take(message)
+        if self.evaluation is not None and changed is not None:
+            leaf, changes = changed
+            self.evaluation.changed(leaf.identity - leaf.group.identity, changes)
+        elif self.evaluation is not None and isinstance(message, KeepAnswers) and self.replica.home.version != before:
+            self.evaluation.stale = True
+
+    def work(self):
+        """Work until nothing waits; return what is to be told."""
+        while self.evaluation.waits:
+            news = self.evaluation.work(self.subscription.contents, self.subscription.log)
+            if news:
+                yield self.replica.message(self.subscription, self.evaluation, news)
+
+    def settle(self):
+        """Work off everything, with nobody else to tell."""
+        for message in self.work():
+            self.take_own(message)
+
+    def take_own(self, message):
+        self.replica.take(message)
+
+    @property
+    def held(self):
+        """The rows that the subscriber has been told and are not taken back, as far as is known here."""
+        return Counter(self.subscription.contents.rows.values())
+
+    def true(self):
+        """Return what is true by the leaves' answers held here, worked out anew."""
+        group, dictionary = self.subscription.group, self.replica.dictionary
+        flow = Dataflow(group.query, dictionary)
+        flow.apply_all({at: leaf.answers.since(SINCE) for at, leaf in enumerate(group.leaves)})
+        unbound = dictionary.intern(UNBOUND_TEXT)
+        return Counter({
+            tuple(unbound if term == UNBOUND else term for term in row): count for row, count in flow.output().items()
+        })  # fmt: skip
+
+
+def answer(place, leaf, identity, oldest, row, born=30):
+    """Return an answer of a leaf as links send it."""
+    group, make = place.subscription.group, place.replica.columns.column
+    terms = place.replica.dictionary.intern_all(row)[: len(group.leaves[leaf].query.answer)]
+    bindings = tuple(make([term], "uint32") for term in terms)
+    rows = Rows(make([0], "uint32"), make([identity]), make([oldest]), make([born]), bindings)
+    return Answers(make([group.leaves[leaf].identity]), rows)
+
+
+def evaluated(text, columns=LISTS):
+    place = Place(TermDictionary(), columns, text=text)
+    place.begin()
+    place.settle()
+    return place
+
+
+def test_what_counts_is_what_is_as_young_as_the_subscription():
+    place = evaluated("SELECT ?a { ?a <urn:p> ?b }")
+    for identity, oldest in [(1, SINCE - 1), (2, SINCE)]:
+        place.take(answer(place, 0, identity, oldest, ["<urn:a>", "<urn:b>"]))
+    place.settle()
+    assert place.held.total() == 1
+    place.take(answer(place, 0, 1, SINCE + 1, ["<urn:a>", "<urn:b>"]))
+    place.settle()
+    assert place.held.total() == 2
+    place.take(answer(place, 0, 1, GONE, ["<urn:a>", "<urn:b>"]))
+    place.settle()
+    assert place.held.total() == 1
+
+
+def test_what_is_told_says_when_the_youngest_was_published_that_it_follows_from():
+    place = evaluated(COUNT)
+    place.take(answer(place, 0, 1, 25, ["<urn:a>", "<urn:b>"], born=77))
+    assert place.evaluation.born == 77
+    place.take(answer(place, 0, 1, GONE, ["<urn:a>", "<urn:b>"], born=99))
+    assert place.evaluation.born == 99
+
+
+def test_nothing_is_told_of_a_row_that_came_and_went_meanwhile():
+    place = evaluated("SELECT ?a { ?a <urn:p> ?b }")
+    for oldest in (25, GONE):
+        place.take(answer(place, 0, 1, oldest, ["<urn:a>", "<urn:b>"]))
+    assert list(place.work()) == []
+
+
+def test_a_query_without_leaves_is_told_once():
+    place = evaluated("ASK {}")
+    assert place.held == {(): 1}
+    place.begin()
+    assert list(place.work()) == []
+
+
+def test_changes_are_compared_when_what_was_told_has_come_to_enough_others():
+    """Between two looks at the log nothing may be under way, or it would be told under another name."""
+    place = evaluated(COUNT)
+    place.take(answer(place, 0, 1, 25, ["<urn:a>", "<urn:b>"]))
+    [message] = place.work()
+    place.evaluation.staged += len(message)
+    place.evaluation.stale = True
+    assert not place.evaluation.waits
+    place.take(answer(place, 0, 2, 25, ["<urn:c>", "<urn:b>"]))
+    assert list(place.work()) == []
+    place.take_own(message)
+    place.evaluation.staged -= len(message)
+    assert len(next(iter(place.work()))) == 2  # one count goes, another comes
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_what_came_and_went_before_the_evaluation_began_is_told_when_it_comes_again(text):
+    place = evaluated(text)
+    for identity in range(1, 6):
+        place.take(answer(place, 0, identity, 25, ["<urn:a>", "<urn:b>"]))
+        place.settle()
+        assert place.held == place.true()
+        place.take(answer(place, 0, identity, GONE, ["<urn:a>", "<urn:b>"]))
+        if identity % 2:
+            place.settle()
+        place.begin()
+        place.settle()
+        assert place.held == place.true()
+
+
+def test_what_another_told_and_took_back_is_told_when_it_becomes_true():
+    """The incarnations that another replica told and took back are over, though none of them was true here."""
+    place = evaluated(OPTIONAL)
+    other = Place(place.replica.dictionary, LISTS, place.record)
+    other.begin()
+    for oldest in (25, GONE):
+        other.take(answer(other, 0, 1, oldest, ["<urn:a>", "<urn:b>"]))
+        for message in other.work():
+            other.take_own(message)
+            place.take(message)
+    place.settle()
+    place.take(answer(place, 0, 2, 25, ["<urn:a>", "<urn:b>"]))
+    place.settle()
+    assert place.held == place.true()
+    assert place.held.total() == 1
+
+
+def test_what_another_took_back_while_it_ceased_to_be_true_here_is_told_when_it_is_true_again():
+    place = evaluated(OPTIONAL)
+    other = Place(place.replica.dictionary, LISTS, place.record)
+    other.begin()
+    for each in (place, other):
+        each.take(answer(each, 0, 1, 25, ["<urn:a>", "<urn:b>"]))
+        each.settle()
+    other.take(answer(other, 0, 1, GONE, ["<urn:a>", "<urn:b>"]))
+    [message] = other.work()
+    place.take(message)
+    place.take(answer(place, 0, 1, GONE, ["<urn:a>", "<urn:b>"]))
+    place.settle()
+    place.take(answer(place, 0, 2, 25, ["<urn:a>", "<urn:b>"]))
+    place.settle()
+    assert place.held == place.true()
+    assert place.held.total() == 1
+
+
+def test_nothing_is_taken_back_before_all_that_is_true_has_been_worked_off(monkeypatch):
+    place = evaluated(OPTIONAL)
+    for identity in range(1, 8):
+        place.take(answer(place, 0, identity, 25, ["<urn:a>", f"<urn:b{identity}>"]))
+    place.settle()
+    assert place.held.total() == 7
+    monkeypatch.setattr("p2prdf.continuous.evaluation.PIECE", 3)
+    place.begin()
+    assert list(place.work()) == []
+    assert place.evaluation.settled
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_what_was_told_after_something_that_nobody_has_is_taken_back_or_counted(missing):
+    """Who told two copies of a row, one after the other, is lost with the only record of one of them."""
+    place = evaluated("SELECT ?a { ?a <urn:p> ?b }")
+    messages = []
+    for identity in (1, 2):
+        place.take(answer(place, 0, identity, 25, ["<urn:a>", f"<urn:b{identity}>"]))
+        for message in place.work():
+            place.take_own(message)
+            messages.append(message)
+    other = Place(place.replica.dictionary, LISTS, place.record)
+    other.take(answer(other, 0, 1, 25, ["<urn:a>", "<urn:b1>"]))
+    other.take(messages[1 - missing])
+    other.begin()
+    other.settle()
+    assert other.held == other.true()
+    other.take(answer(other, 0, 1, GONE, ["<urn:a>", "<urn:b1>"]))
+    other.settle()
+    assert not other.held
+
+
+def test_a_copy_that_was_told_after_a_withdrawal_that_nobody_has_is_taken_back():
+    place = evaluated("SELECT ?a { ?a <urn:p> ?b }")
+    messages = []
+    for identity, oldest in [(1, 25), (1, GONE), (2, 25)]:
+        place.take(answer(place, 0, identity, oldest, ["<urn:a>", "<urn:b>"]))
+        for message in place.work():
+            place.take_own(message)
+            messages.append(message)
+    other = Place(place.replica.dictionary, LISTS, place.record)
+    other.take(answer(other, 0, 2, 25, ["<urn:a>", "<urn:b>"]))
+    other.take(messages[0])
+    other.take(messages[2])
+    other.begin()
+    other.settle()
+    assert other.held == other.true()
+
+
+@dataclass
+class Subscriber:
+    """What a subscriber holds, and what it sees that must not be."""
+
+    held: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    unsettled: dict[int, None] = field(default_factory=dict)
+    """What it knows if it comes again."""
+    complaints: list[str] = field(default_factory=list)
+
+    def take(self, chunk):
+        """Take in a delivery; return what is dealt with."""
+        done = []
+        columns = [as_list(column) for column in chunk.bindings]
+        for at, (name, time) in enumerate(zip(as_list(chunk.identity), as_list(chunk.born), strict=True)):
+            done.append(name)
+            if name in self.unsettled:
+                continue
+            self.unsettled[name] = None
+            if time < GONE:
+                if name in self.held:
+                    self.complaints.append(f"{name:x} was told twice")
+                self.held[name] = tuple(column[at] for column in columns)
+            elif self.held.pop(name ^ WITHDRAWN, None) is None:  # it never had it
+                self.unsettled[name ^ WITHDRAWN] = None
+                done.append(name ^ WITHDRAWN)
+        if chunk.lost:
+            self.complaints.append(f"{chunk.lost} were lost")
+        return done
+
+    def settled(self, names):
+        """Forget what never comes again."""
+        for name in names:
+            self.unsettled.pop(name, None)
+
+
+class Story:
+    """Three replicas, one of which evaluates, and a subscriber; what they tell each other comes in any order."""
+
+    def __init__(self, rng, text, columns):
+        self.rng = rng
+        first = Place(TermDictionary(), columns, text=text)
+        self.places = [first, *(Place(first.replica.dictionary, columns, first.record) for _ in range(2))]
+        self.active = first
+        first.begin()
+        self.links = [[] for _ in self.places]
+        """Answers of leaves on their way to each."""
+        self.told = []
+        """What replicas were told under way: evaluation, message, and the places that do not have it."""
+        self.acknowledged = []
+        self.subscriber = Subscriber()
+        self.answers = {}
+        self.stamp = SINCE
+
+    def leaf_changes(self):
+        rng, self.stamp = self.rng, self.stamp + 1
+        if self.answers and rng.random() < 0.45:
+            identity = rng.choice(list(self.answers))
+            leaf, row = self.answers[identity]
+            oldest = rng.choice((GONE, GONE, self.stamp))
+            if oldest == GONE:
+                del self.answers[identity]
+        else:
+            identity, oldest = rng.getrandbits(60), rng.choice((SINCE - 5, self.stamp, self.stamp))
+            leaf = rng.randrange(len(self.active.subscription.group.leaves))
+            row = [f"<urn:{rng.choice('ab')}>", f"<urn:{rng.choice('abc')}>"]
+            self.answers[identity] = (leaf, row)
+        for place, link in zip(self.places, self.links, strict=True):
+            link.append(answer(place, leaf, identity, oldest, row, self.stamp))
+
+    def leaf_answer_comes(self):
+        at = self.rng.randrange(len(self.places))
+        if self.links[at]:
+            self.places[at].take(self.links[at].pop(self.rng.randrange(len(self.links[at]))))
+
+    def work(self):
+        active = self.active
+        if active.evaluation.waits:
+            news = active.evaluation.work(active.subscription.contents, active.subscription.log)
+            if news:
+                message = active.replica.message(active.subscription, active.evaluation, news)
+                active.evaluation.staged += len(message)
+                others = [place for place in self.places if place is not active]
+                self.told.append((active, active.evaluation, message, others))
+
+    def told_comes(self):
+        """Let one replica hear what another tells; the subscriber is told when two have it."""
+        if self.told:
+            place, evaluation, message, others = one = self.rng.choice(self.told)
+            other = others.pop(self.rng.randrange(len(others)))
+            other.take(message)
+            if len(others) == 1:
+                self._staged(place, evaluation, message)
+            if not others:
+                self.told = [each for each in self.told if each is not one]
+
+    def _staged(self, place, evaluation, message):
+        evaluation.staged -= len(message)
+        place.take_own(message)
+        if place.evaluation is not None and place.evaluation is not evaluation:
+            place.evaluation.stale = True
+
+    def deliver(self):
+        """Tell the subscriber; all replicas hear in the end what it has dealt with."""
+        for chunk in self.active.subscription.log.take(100, self.rng.choice((1, 5, 100))):
+            if names := self.subscriber.take(chunk):
+                self.acknowledged.append((names, list(self.places)))
+
+    def acknowledgement_comes(self):
+        if self.acknowledged:
+            names, left = one = self.rng.choice(self.acknowledged)
+            place = left.pop(self.rng.randrange(len(left)))
+            place.take(KeepAcknowledged(place.subscription.number, place.replica.columns.column(names)))
+            if not left:
+                self.acknowledged = [each for each in self.acknowledged if each is not one]
+                self.subscriber.settled(names)
+
+    def move(self):
+        """Begin to evaluate anew, perhaps elsewhere, once it is known there what is known elsewhere."""
+        before = self.active
+        for _, evaluation, message, others in list(self.told):
+            if len(others) == 2 and self.rng.random() < 0.7:  # it was on no disk but that of who fell
+                self.told = [each for each in self.told if each[2] is not message]
+                if self.rng.random() < 0.5:
+                    self._staged(before, evaluation, message)
+        before.evaluation = None
+        self.active = self.rng.choice(self.places)
+        for other in self.places:
+            if other is not self.active:
+                other.replica.tell(self.active.replica)
+                if self.rng.random() < 0.5:
+                    self.active.replica.tell(other.replica)
+        self.active.begin()
+
+    def heal(self):
+        """Let everything arrive that is under way."""
+        while any((self.told, self.acknowledged, *self.links)) or self.active.evaluation.waits:
+            for step in (self.leaf_answer_comes, self.work, self.told_comes, self.deliver, self.acknowledgement_comes):
+                step()
+        for one in self.places:
+            for other in self.places:
+                for message in list(one.replica.items.everything()) if one is not other else ():
+                    other.take(message)
+        self.active.settle()
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_wherever_it_is_evaluated_the_subscriber_holds_what_is_true_and_is_told_each_change_once(seed):
+    """Also where some hear of it that others never do, and where names were given that nobody took over."""
+    rng = Random(f"evaluation {seed}")
+    story = Story(rng, QUERIES[seed % len(QUERIES)], ARRAYS if seed % 4 == 0 else LISTS)
+    steps = [
+        story.leaf_changes, story.leaf_answer_comes, story.leaf_answer_comes, story.leaf_answer_comes, story.work,
+        story.work, story.told_comes, story.told_comes, story.deliver, story.acknowledgement_comes,
+    ]  # fmt: skip
+    for _ in range(rng.choice((20, 100, 300))):
+        rng.choice(steps)()
+        if rng.random() < 0.04:
+            story.move()
+    story.heal()
+    story.deliver()
+    while story.acknowledged:
+        story.acknowledgement_comes()
+    assert story.subscriber.complaints == []
+    assert Counter(story.subscriber.held.values()) == story.active.true()
+    for place in story.places:
+        if place is not story.active:
+            story.active.replica.tell(place.replica)
+            place.replica.tell(story.active.replica)
+    assert equal(*(place.replica for place in story.places))
