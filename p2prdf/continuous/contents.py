@@ -44,18 +44,28 @@ class Contents:
                 news += 1
         return news
 
-    def acknowledged(self, log: ResultLog, identity: Column) -> None:
-        """Note what is acknowledged before it came, before the log does."""
+    def acknowledge(self, log: ResultLog, identity: Column) -> Column:
+        """Have the log note what is acknowledged; return the identities of those of which that is news.
+
+        What came and went may be acknowledged at once, before any of it came: it is over, and not bare.
+        """
         names = as_list(identity)
-        others = [name ^ WITHDRAWN for name in names]
-        for name, known, other, both in zip(names, log.knows(names), others, log.knows(others), strict=True):
-            if both:  # whichever of the two is the withdrawal: both are known, so it is over
-                self._clear(other)
-                self.rows.pop(other, None)
-                self.rows.pop(name, None)
-            elif not known:
+        early = [name for name, known in zip(names, log.knows(names), strict=True) if not known]
+        done = log.acknowledge(identity)
+        for name, over in zip(names, self._are_over(log, names), strict=True):
+            if over:
+                for each in (name, name ^ WITHDRAWN):
+                    self._clear(each)
+                    self.rows.pop(each, None)
+        for name, over, taken in zip(early, self._are_over(log, early), log.knows(early), strict=True):
+            if taken and not over:
                 self._bare[name] = None
                 self.version += 1
+        return done
+
+    def _are_over(self, log: ResultLog, names: list[int]) -> list[bool]:
+        """Return of answers, or withdrawals, that are known whether the other of the two is known as well."""
+        return log.knows([name ^ WITHDRAWN for name in names])
 
     def _clear(self, name: int) -> None:
         if name in self._bare:

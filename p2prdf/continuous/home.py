@@ -602,9 +602,8 @@ class Home:
 
     def acknowledge(self, subscription: Subscription, identity: Column) -> Column:
         """Note that a subscriber is done with answers; return the identities of those of which that is news."""
-        if subscription.contents is not None:
-            subscription.contents.acknowledged(subscription.log, identity)
-        done = subscription.log.acknowledge(identity)
+        log, contents = subscription.log, subscription.contents
+        done = log.acknowledge(identity) if contents is None else contents.acknowledge(log, identity)
         if len(done):
             self.version += 1
         return done

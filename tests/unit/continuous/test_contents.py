@@ -33,9 +33,7 @@ class Told:
         return self.contents.take(self.log, make([name]), [time], bindings)
 
     def acknowledge(self, *names: int) -> None:
-        column = self.columns.column(names)
-        self.contents.acknowledged(self.log, column)
-        self.log.acknowledge(column)
+        self.contents.acknowledge(self.log, self.columns.column(names))
 
 
 @MATERIALS
@@ -82,6 +80,23 @@ def test_what_is_acknowledged_and_withdrawn_before_it_came_is_over(columns):
     told.acknowledge(1)
     told.take(1, (5, 6), over=True)
     assert (told.contents.rows, told.contents.bare) == ({}, [])
+
+
+@MATERIALS
+def test_what_came_and_went_and_is_acknowledged_at_once_is_over(columns):
+    """As a replica hears of it that was not there."""
+    told = Told(columns)
+    told.acknowledge(1, 1 ^ WITHDRAWN)
+    assert told.contents.bare == []
+
+
+@MATERIALS
+def test_what_the_log_has_no_room_to_remember_is_not_bare(columns):
+    """Whoever acknowledges what was never told does not fill the memory."""
+    told = Told(columns, early_max=2)
+    for identity in range(1, 10):
+        told.acknowledge(identity)
+    assert told.contents.bare == [1, 2]
 
 
 @MATERIALS

@@ -1,0 +1,151 @@
+"""What replicas of a home give each other makes them equal: in what leaves answered, and in what subscribers hold."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from standing_homes import Replica, equal
+
+from p2prdf.columns import ARRAYS, LISTS, as_list
+from p2prdf.hlc import GONE
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.wire.messages import (
+    WITHDRAWN,
+    Answers,
+    KeepAcknowledged,
+    KeepAnswers,
+    KeepSubscription,
+    KeepWithdrawn,
+    Rows,
+)
+
+TEXT = "SELECT ?a ?n { ?a <urn:p> ?b OPTIONAL { ?b <urn:q> ?n } }"
+MATERIALS = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])
+
+
+class Pair:
+    """Two replicas of a home with one subscription."""
+
+    def __init__(self, columns):
+        self.columns = columns
+        self.one, self.other = (Replica(TermDictionary(), columns) for _ in range(2))
+        self.subscription = self.one.open(TEXT, 20)
+        self.other.take(self.one.home.record_of(self.subscription))
+        self.leaf = self.subscription.group.leaves[0].identity
+        self.width = len(self.subscription.group.leaves[0].query.answer)
+
+    def answer(self, identity, oldest, row=(1, 2, 3)):
+        make = self.columns.column
+        bindings = tuple(make([term], "uint32") for term in row[: self.width])
+        group, names = make([0], "uint32"), make([identity])
+        return Answers(make([self.leaf]), Rows(group, names, make([oldest]), make([30]), bindings))
+
+    def told(self, identity, row=(1, 2), *, over=False):
+        make = self.columns.column
+        name, born = (identity ^ WITHDRAWN, 30 | GONE) if over else (identity, 30)
+        bindings = tuple(make([term], "uint32") for term in row)
+        return KeepAnswers(self.subscription.number, make([name]), make([born]), bindings)
+
+    def acknowledged(self, *identities):
+        return KeepAcknowledged(self.subscription.number, self.columns.column(identities))
+
+    def exchange(self):
+        """Let each tell the other everything, as repair does: what both send has left before either is taken in."""
+        here, there = list(self.one.items.everything()), list(self.other.items.everything())
+        for message in here:
+            self.other.take(message)
+        for message in there:
+            self.one.take(message)
+
+
+@MATERIALS
+def test_answers_of_leaves_are_given_as_links_send_them_and_withdrawals_by_name(columns):
+    pair = Pair(columns)
+    for message in (pair.answer(5, 25), pair.answer(6, 26, (4, 5, 6)), pair.answer(6, GONE), pair.answer(7, GONE)):
+        pair.one.take(message)
+    [record, withdrawn, answers] = pair.one.items.everything()
+    assert isinstance(record, KeepSubscription)
+    assert isinstance(withdrawn, KeepWithdrawn)
+    assert isinstance(answers, Answers)
+    assert (withdrawn.leaf, as_list(withdrawn.identity)) == (pair.leaf, [6, 7])
+    assert (as_list(answers.rows.identity), as_list(answers.rows.oldest)) == ([5], [25])
+    pair.exchange()
+    assert equal(pair.one, pair.other)
+
+
+@MATERIALS
+def test_an_answer_that_is_younger_elsewhere_differs_and_the_younger_is_taken(columns):
+    pair = Pair(columns)
+    pair.one.take(pair.answer(5, 25))
+    pair.other.take(pair.answer(5, 35))
+    assert not equal(pair.one, pair.other)
+    pair.exchange()
+    assert equal(pair.one, pair.other)
+    assert pair.one.home.leaf(pair.leaf).answers.oldest == [35]
+
+
+@MATERIALS
+def test_what_was_acknowledged_before_its_contents_came_differs_until_they_come(columns):
+    """Sums are kept by version: bareness must change it, or nobody would look."""
+    pair = Pair(columns)
+    for message in (pair.told(5), pair.acknowledged(5)):
+        pair.one.take(message)
+    pair.other.take(pair.acknowledged(5))
+    assert not equal(pair.one, pair.other)
+    before = pair.other.items.items().identities.tolist()
+    pair.other.take(pair.told(5))
+    assert pair.other.items.items().identities.tolist() != before
+    assert equal(pair.one, pair.other)
+
+
+@MATERIALS
+def test_what_ended_is_no_item_any_more_but_its_end(columns):
+    pair = Pair(columns)
+    for message in (pair.answer(5, 25), pair.told(5)):
+        pair.one.take(message)
+    assert len(pair.one.items.items()) == 3
+    group = pair.one.home.close(pair.subscription.number, 99)
+    assert group is pair.subscription.group
+    assert len(pair.one.items.items()) == 2  # that of the subscription and that of its group
+    assert pair.one.home.by_slot == pair.one.items._answers_of == {}
+
+
+@MATERIALS
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_came_to_either_they_become_equal(columns, seed):
+    """A third one that is told everything, as from a snapshot, is equal to both."""
+    rng = Random(f"home items {seed}")
+    pair = Pair(columns)
+    story = []
+    for identity in range(1, 25):
+        row = tuple(rng.randrange(5) for _ in range(3))
+        story += [pair.answer(identity, rng.randrange(20, 30), row) for _ in range(rng.randint(1, 2))]
+        if rng.random() < 0.4:
+            story.append(pair.answer(identity, GONE, row))
+    for identity in range(101, 125):
+        row = (rng.randrange(5), rng.randrange(5))
+        story.append(pair.told(identity, row))
+        if withdrawn := rng.random() < 0.4:
+            story.append(pair.told(identity, row, over=True))
+        if rng.random() < 0.6:
+            story.append(pair.acknowledged(identity))
+            if withdrawn and rng.random() < 0.6:
+                story.append(pair.acknowledged(identity ^ WITHDRAWN))
+    shares = [[], []]
+    for message in story:
+        for share in rng.choice(([0], [1], [0, 1])):
+            shares[share].append(message)
+    for replica, share in zip((pair.one, pair.other), shares, strict=True):
+        for message in rng.sample(share, len(share)):
+            replica.take(message)
+            if rng.random() < 0.1:
+                replica.items.items()
+    pair.exchange()
+    pair.exchange()
+    third = Replica(TermDictionary(), columns)
+    pair.one.tell(third)
+    assert equal(pair.one, pair.other, third)
+    assert not pair.one.home.subscriptions[pair.subscription.number].contents.bare
+    held = [sorted(each.home.leaf(pair.leaf).answers.since(25)) for each in (pair.one, pair.other, third)]
+    assert held[0] == held[1] == held[2]
