@@ -141,12 +141,17 @@ class HomeItems:
         )
 
     def _answers(self, subscription: Subscription, ordinals: I64) -> Iterator[Message]:
+        """Return what is known of answers: those acknowledged first, lest who takes their contents in tells them.
+
+        What is lost comes after its contents: nobody looks for these once it is known.
+        """
         done, lost, chunks = subscription.log.export(ordinals.tolist())
+        for part in _slices(done):
+            yield KeepAcknowledged(subscription.number, part)
         if subscription.contents is not None:
             yield from self._contents(subscription, [*as_list(done), *as_list(lost)])
-        for identities, is_lost in ((done, False), (lost, True)):
-            for part in _slices(identities):
-                yield KeepAcknowledged(subscription.number, part, is_lost)
+        for part in _slices(lost):
+            yield KeepAcknowledged(subscription.number, part, lost=True)
         for chunk in chunks:
             for start, stop in self._cutter.slices(len(chunk), chunk.bindings):
                 piece = chunk.part(start, stop)

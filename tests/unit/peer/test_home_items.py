@@ -100,6 +100,19 @@ def test_what_was_acknowledged_before_its_contents_came_differs_until_they_come(
 
 
 @MATERIALS
+def test_what_was_acknowledged_is_given_as_such_before_its_contents(columns):
+    """Else who takes them in would tell the subscriber once more, who may have forgotten that it knows them."""
+    pair = Pair(columns)
+    for message in (pair.told(5), pair.acknowledged(5)):
+        pair.one.take(message)
+    told = pair.other.home.subscriptions[pair.subscription.number]
+    for message in list(pair.one.items.everything()):
+        pair.other.take(message)
+        assert list(told.log.take(10, 10)) == []
+    assert told.contents.rows == {5: (1, 2)}
+
+
+@MATERIALS
 def test_what_ended_is_no_item_any_more_but_its_end(columns):
     pair = Pair(columns)
     for message in (pair.answer(5, 25), pair.told(5)):
