@@ -44,14 +44,14 @@ class Contents:
                 news += 1
         return news
 
-    def acknowledge(self, log: ResultLog, identity: Column) -> Column:
+    def acknowledge(self, log: ResultLog, identity: Column, *, surely: bool = False) -> Column:
         """Have the log note what is acknowledged; return the identities of those of which that is news.
 
         What came and went may be acknowledged at once, before any of it came: it is over, and not bare.
         """
         names = as_list(identity)
         early = [name for name, known in zip(names, log.knows(names), strict=True) if not known]
-        done = log.acknowledge(identity)
+        done = log.acknowledge(identity, surely=surely)
         for name, over in zip(names, self._are_over(log, names), strict=True):
             if over:
                 for each in (name, name ^ WITHDRAWN):

@@ -600,10 +600,16 @@ class Home:
                     found.append((other, some))
         return found
 
-    def acknowledge(self, subscription: Subscription, identity: Column) -> Column:
-        """Note that a subscriber is done with answers; return the identities of those of which that is news."""
+    def acknowledge(self, subscription: Subscription, identity: Column, *, surely: bool = False) -> Column:
+        """Note that a subscriber is done with answers; return the identities of those of which that is news.
+
+        ``surely``: another replica knows of it.
+        """
         log, contents = subscription.log, subscription.contents
-        done = log.acknowledge(identity) if contents is None else contents.acknowledge(log, identity)
+        if contents is None:
+            done = log.acknowledge(identity, surely=surely)
+        else:
+            done = contents.acknowledge(log, identity, surely=surely)
         if len(done):
             self.version += 1
         return done

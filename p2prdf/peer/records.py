@@ -111,14 +111,20 @@ class Records:
 
     def acknowledge(self, subscription: Subscription, identity: Column, tokens: tuple[int, ...] = ()) -> None:
         """Note that a subscriber is done with answers, and tell the others: they may not know what is no news here."""
+        log = subscription.log
+        early = log.lacks(identity)
         news = self._home.acknowledge(subscription, identity)
         known = dict.fromkeys(as_list(identity))
+        if early:  # what there was no room to remember stays between the subscriber and this peer
+            names = list(known)
+            known = dict.fromkeys(name for name, taken in zip(names, log.knows(names), strict=True) if taken)
         gaps = [each for each in as_list(news) if each not in known]  # what was told to be lost with them
-        every = self._columns.column([*known, *gaps]) if gaps else identity
+        every = self._columns.column([*known, *gaps]) if gaps or early else identity
         message = KeepAcknowledged(subscription.number, every)
         if len(news):
             self._exchange.persist(message)
-        self._send(subscription_home(subscription.number), message, tokens)
+        if len(every):
+            self._send(subscription_home(subscription.number), message, tokens)
 
     def tell_one(self, to: Contact, name: int, subscription: bool) -> None:
         """Tell one replica what is known of a name."""
@@ -201,7 +207,7 @@ class Records:
             subscription.log.lose(message.identity)
             self._home.version += 1
             self._exchange.persist(message)
-        elif len(self._home.acknowledge(subscription, message.identity)):
+        elif len(self._home.acknowledge(subscription, message.identity, surely=True)):
             self._exchange.persist(message)
         self._changed(subscription)
 

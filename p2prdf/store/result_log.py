@@ -54,7 +54,7 @@ from p2prdf.wire.messages import SURE, WITHDRAWN
 __all__ = ["EARLY_MAX", "Chunk", "ResultLog", "withdrawals"]
 
 EARLY_MAX: Final = 65_536
-"""Acknowledgements that a log takes before their answers."""
+"""Acknowledgements of a subscriber that a log takes before their answers."""
 _WAITING: Final = (Mark.PENDING, Mark.SENT)
 _SLACK_ROWS: Final = 4096
 """Rows that need not be held any more and are not worth copying the others."""
@@ -212,19 +212,21 @@ class ResultLog:
         self._drop_surplus()
         return fresh
 
-    def acknowledge(self, identity: Column) -> Column:
+    def acknowledge(self, identity: Column, *, surely: bool = False) -> Column:
         """Note that the subscriber is done with some; return the identities of which that is news.
 
         With an answer the loss is acknowledged that was told with it.  Those that are not known yet will not
-        be handed out when they come; of these some ``early_max`` are remembered.
+        be handed out when they come; of these some ``early_max`` are remembered, and all that another replica
+        remembers (``surely``).
         """
         marks = self._marks
         known = marks.find(identity)
         done: list[int] = []
-        if len(known) < len(identity) and self._early < self.early_max:
+        if len(known) < len(identity) and (surely or self._early < self.early_max):
             first = len(marks)
-            self._early += len(marks.insert(identity, Mark.DONE))
+            marks.insert(identity, Mark.DONE)
             done += range(first, len(marks))
+            self._early += 0 if surely else len(done)
         sent = marks.move(known, (Mark.SENT,), Mark.DONE)
         dropped = marks.move(known, (Mark.DROPPED,), Mark.DONE)
         self._under_way -= len(sent) + len(dropped)

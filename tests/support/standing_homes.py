@@ -63,7 +63,7 @@ class Replica:
                 if lost:
                     subscription.log.lose(identity)
                 else:
-                    home.acknowledge(subscription, identity)
+                    home.acknowledge(subscription, identity, surely=True)
             case KeepAnswers():
                 home.owe(home.subscriptions[message.subscription], message.identity, message.born, message.bindings)
             case KeepWithdrawn():

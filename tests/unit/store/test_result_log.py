@@ -104,6 +104,15 @@ def test_what_is_remembered_of_acknowledgements_without_answers_is_bounded(colum
 
 
 @BOTH
+def test_all_that_another_replica_remembers_is_remembered(columns):
+    log = Log(columns, early_max=10)
+    log.acknowledge(columns.column(range(100)), surely=True)
+    assert log.known == 100
+    assert len(log.done(*range(200, 210))) == 10
+    assert log.add(99, 100) == 1
+
+
+@BOTH
 def test_a_full_log_drops_the_oldest_and_tells_how_many(columns):
     log = Log(columns, rows_max=3)
     log.add(1, 2)

@@ -1,0 +1,64 @@
+"""What replicas of a home tell each other of one subscription, and what is made of it where it is evaluated."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from standing_homes import Replica
+
+from p2prdf.columns import ARRAYS, LISTS, as_list
+from p2prdf.peer.records import Records
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.store.result_log import EARLY_MAX
+from p2prdf.wire.messages import Contact, KeepAcknowledged, KeepAnswers
+
+OWN, FELLOW = Contact(1, "own", 1), Contact(2, "fellow", 2)
+MATERIALS = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])
+
+
+class Setting:
+    """The records of a home with one subscription, and what they lead to."""
+
+    def __init__(self, columns=LISTS, text="ASK { ?a <urn:p> ?b }"):
+        self.replica = Replica(TermDictionary(), columns)
+        self.subscription = self.replica.open(text, 20)
+        self.sent, self.persisted, self.told_elsewhere = [], [], []
+        exchange = SimpleNamespace(
+            own=OWN, columns=columns, now=0.0, replicated=True, short_of_peers=False, persist=self.persisted.append,
+            fellows=lambda _: [FELLOW], send=lambda _, message, __=(): self.sent.append(message), rank=lambda _: 0,
+        )  # fmt: skip
+        self.records = Records(
+            exchange, None, self.replica.home, kept=print, changed=lambda _: None, learned=print, orphan=print,
+            late=print, told_elsewhere=self.told_elsewhere.append,
+        )  # fmt: skip
+
+    def acknowledged(self, identities, *, lost=False):
+        return KeepAcknowledged(self.subscription.number, self.replica.columns.column(identities), lost)
+
+    def told(self, identity):
+        make = self.replica.columns.column
+        return KeepAnswers(self.subscription.number, make([identity]), make([30]), ())
+
+
+@MATERIALS
+def test_whatever_another_replica_knows_to_be_acknowledged_is_taken(columns):
+    """A subscription may have had any number of answers before this replica came, or before its snapshot."""
+    setting = Setting(columns)
+    for start in range(0, EARLY_MAX + 10_000, 10_000):
+        setting.records.take_acknowledged(setting.acknowledged(range(start, start + 10_000)))
+    assert setting.subscription.log.known == start + 10_000
+
+
+@MATERIALS
+def test_others_are_told_of_no_more_than_what_is_remembered_here(columns):
+    """Else a client that acknowledges what it never got would fill their memories."""
+    setting = Setting(columns)
+    log = setting.subscription.log
+    log.early_max = 3
+    setting.records.take_answers(setting.told(50))
+    for start in (0, 10, 20):
+        setting.records.acknowledge(setting.subscription, columns.column([start + 1, start + 2]))
+    setting.records.acknowledge(setting.subscription, columns.column([99, 50]))
+    assert [as_list(message.identity) for message in setting.sent] == [[1, 2], [11, 12], [50]]
+    assert [as_list(message.identity) for message in setting.persisted[1:]] == [[1, 2], [11, 12], [50]]
