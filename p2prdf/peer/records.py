@@ -112,19 +112,21 @@ class Records:
     def acknowledge(self, subscription: Subscription, identity: Column, tokens: tuple[int, ...] = ()) -> None:
         """Note that a subscriber is done with answers, and tell the others: they may not know what is no news here."""
         log = subscription.log
-        early = log.lacks(identity)
+        elsewhere = log.lacks(identity)
         news = self._home.acknowledge(subscription, identity)
         known = dict.fromkeys(as_list(identity))
-        if early:  # what there was no room to remember stays between the subscriber and this peer
+        if elsewhere:  # what there was no room to remember stays between the subscriber and this peer
             names = list(known)
             known = dict.fromkeys(name for name, taken in zip(names, log.knows(names), strict=True) if taken)
         gaps = [each for each in as_list(news) if each not in known]  # what was told to be lost with them
-        every = self._columns.column([*known, *gaps]) if gaps or early else identity
+        every = self._columns.column([*known, *gaps]) if gaps or elsewhere else identity
         message = KeepAcknowledged(subscription.number, every)
         if len(news):
             self._exchange.persist(message)
         if len(every):
             self._send(subscription_home(subscription.number), message, tokens)
+        if elsewhere:
+            self._told_elsewhere(subscription)
 
     def tell_one(self, to: Contact, name: int, subscription: bool) -> None:
         """Tell one replica what is known of a name."""
@@ -203,12 +205,15 @@ class Records:
         subscription = self._known(message.subscription)
         if subscription is None:
             return
+        elsewhere = subscription.log.lacks(message.identity)
         if message.lost:
             subscription.log.lose(message.identity)
             self._home.version += 1
             self._exchange.persist(message)
         elif len(self._home.acknowledge(subscription, message.identity, surely=True)):
             self._exchange.persist(message)
+        if elsewhere:
+            self._told_elsewhere(subscription)
         self._changed(subscription)
 
     def take_answers(self, message: KeepAnswers) -> None:

@@ -11,7 +11,7 @@ from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.peer.records import Records
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.store.result_log import EARLY_MAX
-from p2prdf.wire.messages import Contact, KeepAcknowledged, KeepAnswers
+from p2prdf.wire.messages import WITHDRAWN, Contact, KeepAcknowledged, KeepAnswers
 
 OWN, FELLOW = Contact(1, "own", 1), Contact(2, "fellow", 2)
 MATERIALS = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])
@@ -39,6 +39,28 @@ class Setting:
     def told(self, identity):
         make = self.replica.columns.column
         return KeepAnswers(self.subscription.number, make([identity]), make([30]), ())
+
+
+@MATERIALS
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_is_acknowledged_or_lost_and_was_not_told_here_was_told_elsewhere(columns, lost):
+    """The answer itself may come later, and is no news then: whoever evaluates has to look at once."""
+    setting = Setting(columns)
+    setting.records.take_answers(setting.told(5))
+    setting.told_elsewhere.clear()
+    setting.records.take_acknowledged(setting.acknowledged([5], lost=lost))
+    assert setting.told_elsewhere == []
+    setting.records.take_acknowledged(setting.acknowledged([5 ^ WITHDRAWN], lost=lost))
+    assert setting.told_elsewhere == [setting.subscription]
+    setting.records.take_acknowledged(setting.acknowledged([5 ^ WITHDRAWN], lost=lost))
+    assert setting.told_elsewhere == [setting.subscription]
+
+
+@MATERIALS
+def test_a_subscriber_that_acknowledges_what_was_not_told_here_was_told_elsewhere(columns):
+    setting = Setting(columns)
+    setting.records.acknowledge(setting.subscription, columns.column([5]))
+    assert setting.told_elsewhere == [setting.subscription]
 
 
 @MATERIALS
