@@ -303,11 +303,13 @@ class Peer:
 
         The peer may go on between two messages; what it keeps meanwhile belongs after the snapshot.
         """
+        under_way = self._host.evaluations.messages()  # before all else: it may be in a log when that has been read
         yield messages.MembersKnown(self._exchange.members_max)
         yield from self._roles.messages()
         for kind in self._kinds:
             if kind.number not in TRIPLES:
                 yield from kind.everything()
+        yield from under_way
         yield from all_triples(self._tables, self._engine)
         ended = self._tables.ended_groups()
         if ended:

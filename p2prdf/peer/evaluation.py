@@ -50,6 +50,9 @@ class Evaluations:
         self._too_large = too_large
         self._rows_max = exchange.config.query_rows_max
         self._dirty: dict[int, Subscription] = {}
+        self._number = 0
+        self._under_way: dict[int, KeepAnswers] = {}
+        """What was kept here before others were told, and is in no log yet, numbered."""
 
     def begin(self, subscription: Subscription) -> None:
         """Evaluate a subscription's query from now on, if it is more than conjunctive."""
@@ -82,6 +85,10 @@ class Evaluations:
         if subscription.evaluation is not None:
             subscription.evaluation.stale = True
             self._dirty[subscription.number] = subscription
+
+    def messages(self) -> list[KeepAnswers]:
+        """Return what is kept here, for a snapshot, and is in no log yet: others are still being told."""
+        return list(self._under_way.values())
 
     @property
     def restless(self) -> bool:
@@ -134,12 +141,16 @@ class Evaluations:
             part = tuple(column[start:stop] for column in bindings)
             message = KeepAnswers(subscription.number, identity[start:stop], times[start:stop], part, told=True)
             evaluation.staged += len(message)
-            token = self._exchange.token(partial(self._staged, subscription, evaluation, message), sparing=True)
+            self._number += 1
+            self._under_way[self._number] = message
+            done = partial(self._staged, subscription, evaluation, self._number)
+            token = self._exchange.token(done, sparing=True)
             self._records.tell(subscription_home(subscription.number), message, (token,))
             self._exchange.release((token,))
 
-    def _staged(self, subscription: Subscription, evaluation: Evaluation, message: KeepAnswers) -> None:
+    def _staged(self, subscription: Subscription, evaluation: Evaluation, number: int) -> None:
         """Let the subscriber have what enough replicas have."""
+        message = self._under_way.pop(number)
         evaluation.staged -= len(message)
         if self._home.subscriptions.get(subscription.number) is not subscription:
             return

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from p2prdf.columns import as_list
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
@@ -15,9 +16,11 @@ from p2prdf.sim.failures.scenario import draw_bad_day, run_bad_day, with_removal
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import WorldOptions
+from p2prdf.wire.messages import KeepAnswers
 
 SEEDS = range(100_040, 100_055)
 A_B, A_C = ("<urn:a>", "<urn:p>", "<urn:b>"), ("<urn:a>", "<urn:p>", "<urn:c>")
+COUNT = "SELECT (COUNT(*) AS ?n) WHERE { ?a <urn:p> ?b }"
 NAMED = ("<urn:b>", "<urn:q>", '"B"')
 
 
@@ -95,6 +98,51 @@ def test_each_step_is_told(tables):
     holds([], [(_integer(0),)], [], [], [])
     publisher.publish(0.0, [A_B])
     holds([b], [(_integer(1),)], [()], a, of("<urn:b>"))
+
+
+def test_a_snapshot_holds_what_others_are_still_being_told():
+    """It is kept before they are told, and in no log before they have it; a snapshot replaces what was kept."""
+    world = _small_world()
+    record = _subscribed(world, COUNT)
+    world.run_for(5.0)
+    publisher = Publisher(world, "publisher", Random(2))
+    taken = []
+
+    def tap(_, parcel):
+        if isinstance(parcel.message, KeepAnswers) and parcel.message.told:
+            taken.append(parcel.message)
+            return None
+        return parcel
+
+    world.tap = tap
+    publisher.publish(0.0, [A_B])
+    world.run_for(5.0)
+    assert record.bag == {(_integer(0),): 1}
+    told = {identity for message in taken for identity in as_list(message.identity)}
+    assert len(told) == 2
+    snapshots = [list(node.peer.snapshot()) for node in world.living()]
+    kept = [
+        {identity for message in snapshot if isinstance(message, KeepAnswers) for identity in message.identity}
+        for snapshot in snapshots
+    ]
+    assert [told & each for each in kept].count(told) == 1
+    primary = world.living()[[told <= each for each in kept].index(True)]
+    world.compact(primary)
+    world.run_for(1.0)
+    world.tap = None
+    world.crash(primary)
+    world.restart(primary)
+    world.run_for(1.0)
+    assert record.bag == {(_integer(1),): 1}
+    assert not record.complaints
+
+
+def _small_world(**failures):
+    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    options = WorldOptions(peers=3, seed=3, config=config, tables="lists")
+    world = FailingWorld(options, Failures(publisher_crash_probability=0.0, **failures))
+    world.run_for(5.0)
+    return world
 
 
 def _subscribed(world: FailingWorld, text: str) -> ResumingSubscriber:
