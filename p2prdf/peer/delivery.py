@@ -403,7 +403,7 @@ class Delivery:
             and subscription.delivered
             and not (subscription.opening or subscription.cut_off)
             and subscription.log.handed_out
-            and (subscription.evaluation is None or subscription.evaluation.settled)
+            and self.evaluations.settled(subscription)
         ]
         if found:
             make = self._columns.column

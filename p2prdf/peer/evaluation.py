@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Final
 
 from p2prdf.continuous.evaluation import Evaluation, News
 from p2prdf.continuous.home import Home, Subscription, subscription_home
@@ -29,6 +30,9 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.messages import KeepAnswers
 
 __all__ = ["Evaluations"]
+
+RETRY_SECONDS: Final = 60.0
+"""How soon what there was no room for is tried again."""
 
 
 class Evaluations:
@@ -50,6 +54,8 @@ class Evaluations:
         self._too_large = too_large
         self._rows_max = exchange.config.query_rows_max
         self._dirty: dict[int, Subscription] = {}
+        self._failed_at: dict[int, float] = {}
+        """When subscriptions whose query could not be evaluated are tried again."""
         self._number = 0
         self._under_way: dict[int, KeepAnswers] = {}
         """What was kept here before others were told, and is in no log yet, numbered."""
@@ -70,6 +76,7 @@ class Evaluations:
     def stop(self, subscription: Subscription) -> None:
         """Leave it to others."""
         subscription.evaluation = None
+        self._failed_at.pop(subscription.number, None)
 
     def changed(self, leaf: Leaf, changes: Iterable[Change]) -> None:
         """Take note of changes of a leaf."""
@@ -85,6 +92,12 @@ class Evaluations:
         if subscription.evaluation is not None:
             subscription.evaluation.stale = True
             self._dirty[subscription.number] = subscription
+
+    @staticmethod
+    def settled(subscription: Subscription) -> bool:
+        """Return whether all is in its log that follows: not if there was no room to evaluate its query."""
+        evaluation = subscription.evaluation
+        return subscription.contents is None or (evaluation is not None and evaluation.settled)
 
     def messages(self) -> list[KeepAnswers]:
         """Return what is kept here, for a snapshot, and is in no log yet: others are still being told."""
@@ -118,11 +131,25 @@ class Evaluations:
                 self._dirty[number] = subscription
 
     def _failed(self, subscription: Subscription, error: P2PRDFError) -> None:
-        """Give up an evaluation that this peer has no room for; it begins anew with the next delivery."""
+        """Give up an evaluation that this peer has no room for; it is begun anew in a while."""
         subscription.evaluation = None
+        self._failed_at[subscription.number] = self._exchange.now + RETRY_SECONDS
         self._exchange.trace(
             "evaluation-failed", subscription=subscription.number, code=error.code, reason=str(error)
         )
+
+    def wake(self) -> None:
+        """Begin anew what could not be evaluated, if it is still delivered from here."""
+        for number in [number for number, at in self._failed_at.items() if at <= self._exchange.now]:
+            del self._failed_at[number]
+            subscription = self._home.subscriptions.get(number)
+            if subscription is not None and subscription.delivered:
+                self.begin(subscription)
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is to be tried again."""
+        return min(self._failed_at.values(), default=None)
 
     def _stage(self, subscription: Subscription, evaluation: Evaluation, news: list[News]) -> None:
         """Tell the other replicas what the subscriber is to be told, and it when enough of them have it."""

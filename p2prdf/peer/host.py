@@ -256,6 +256,7 @@ class Host:
         exchange = self._exchange
         self._opening.wake()
         self.unknown.wake()
+        self.evaluations.wake()
         for number in self.home.expired(exchange.now):
             subscription = self.home.subscriptions[number]
             if exchange.speaks_for(subscription_home(number)):
@@ -275,6 +276,9 @@ class Host:
     @property
     def deadline(self) -> float | None:
         """When something is due."""
-        every = (self._opening.deadline, self.unknown.deadline, self.home.deadline, self._retention_at)
+        every = (
+            self._opening.deadline, self.unknown.deadline, self.evaluations.deadline, self.home.deadline,
+            self._retention_at,
+        )  # fmt: skip
         due = [at for at in every if at is not None]
         return min(due, default=None)

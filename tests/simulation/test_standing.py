@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from p2prdf import hlc
 from p2prdf.columns import as_list
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm
@@ -134,6 +135,30 @@ def test_a_snapshot_holds_what_others_are_still_being_told():
     world.restart(primary)
     world.run_for(1.0)
     assert record.bag == {(_integer(1),): 1}
+    assert not record.complaints
+
+
+def test_no_bookmark_is_told_while_a_query_is_not_evaluated():
+    """Its home has no room for what it computes; what was published before the bookmark would be missing."""
+    world = _small_world(bookmarks=True)
+    record = _subscribed(world, COUNT)
+    publisher = Publisher(world, "publisher", Random(2))
+    world.run_for(5.0)
+    publisher.publish(0.0, [A_B, NAMED, ("<urn:c>", "<urn:q>", '"C"')])
+    world.run_for(5.0)
+    assert record.bag == {(_integer(1),): 1}
+    for node in world.living():
+        node.dictionary.terms_max = len(node.dictionary)
+    publisher.publish(0.0, [A_C])
+    full_at = world.now
+    world.run_for(10.0)
+    assert record.bag == {(_integer(1),): 1}
+    assert hlc.seconds(record.bookmarks[-1][0]) < full_at + 1.0
+    for node in world.living():
+        node.dictionary.terms_max = 1000
+    world.run_for(90.0)
+    assert record.bag == {(_integer(2),): 1}
+    assert hlc.seconds(record.bookmarks[-1][0]) > full_at + 80.0
     assert not record.complaints
 
 
