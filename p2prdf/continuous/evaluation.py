@@ -85,7 +85,7 @@ class Evaluation:
         weighed = ((leaf, change.row, change.weight(self._since)) for change in changes)
         self._waiting.extend(each for each in weighed if each[2])
 
-    def work(self, contents: Contents, log: ResultLog, rows_max: int) -> list[News]:
+    def work(self, contents: Contents, log: ResultLog, rows_max: int = 1 << 62) -> list[News]:
         """Work off a piece, no more than makes it hold ``rows_max`` rows, about; return what is to be told."""
         touched: dict[Row, None] = {}
         done = 0

@@ -14,8 +14,9 @@ yet does not take them: they are repeated until its record has come.
 
 *Where it is delivered* may have been changed by two peers that did not see each other and both took themselves for the
 primary.  The later stamp counts when they meet; it need not be that of the attachment that lives, for one that was
-given up may be carried out late.  Neither of the two homes has told the peer that lost.  So whoever learns from a record
-that a subscription is delivered elsewhere says so to the peer that it knew of before: a subscriber there attaches again.
+given up may be carried out late.  Neither of the two homes has told the peer that lost.  So whoever learns from a
+record that a subscription is delivered elsewhere says so to the peer that it knew of before: a subscriber there
+attaches again.
 
 *Ends* are told to all, and remembered (:mod:`p2prdf.continuous.ends`).
 

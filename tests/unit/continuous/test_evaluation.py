@@ -61,7 +61,7 @@ class Place:
     def work(self):
         """Work until nothing waits; return what is to be told."""
         while self.evaluation.waits:
-            news = self.evaluation.work(self.subscription.contents, self.subscription.log)
+            news = self.evaluation.work(self.subscription.contents, self.subscription.log, 1_000_000)
             if news:
                 yield self.replica.message(self.subscription, self.evaluation, news)
 
