@@ -33,6 +33,8 @@ __all__ = [
 
 PLAIN_WIDTH: Final = 110
 """Columns of text where there is no terminal."""
+TRUE: Final = "true"
+"""The cell of a solution without columns: ASK has one while it is true."""
 
 _XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 _QUANTITY: Final = re.compile(r"[\d.,]+(%| ?[a-zA-Z/]+)?( / [\d.,]+( ms)?)?")
@@ -162,7 +164,8 @@ class _SolutionsAlone:
 class JsonLines:
     """One JSON object a line: sequence, identity, born, and bindings as in SPARQL JSON results; or a gap or bookmark.
 
-    A solution that is not true any more has ``"removed": true``, and the time of that as ``born``.
+    A solution that is not true any more has ``"removed": true``, and the time of that as ``born``.  Unbound variables
+    are left out; of ASK there are no bindings.
 
     ``stream``: where to; None is standard output, which gets each line at once.
     """
@@ -196,20 +199,20 @@ class JsonLines:
 class TabSeparated(_SolutionsAlone):
     """SPARQL 1.1 tab-separated values; the header comes first, before there is any solution.
 
-    A solution that is not true any more is a line that begins with a cell ``-``, which no term is.
+    A solution that is not true any more is a line that begins with a cell ``-``, which no term is.  The cell of an
+    unbound variable is empty.  Without columns (ASK) there is no header, and a solution is a cell ``true``.
 
     ``stream``: as in :class:`JsonLines`.  ``header``: whether it is still to be written.
     """
 
     def __init__(self, names: Sequence[str], stream: TextIO | None = None, *, header: bool = True):
-        self._names = names
         self._stream = stream
-        if header:
+        if header and names:
             self._line(f"?{name}" for name in names)
 
     def solution(self, solution: Solution) -> None:
         """Write one solution, after a cell ``-`` if it is removed.  Canonical terms hold no raw tab or line feed."""
-        cells = [solution[name] for name in self._names]
+        cells = [term or "" for term in solution.terms] or [TRUE]
         self._line(["-", *cells] if solution.removed else cells)
 
     def _line(self, cells: Iterable[str]) -> None:
@@ -217,19 +220,18 @@ class TabSeparated(_SolutionsAlone):
 
 
 class TerminalColumns(_SolutionsAlone):
-    """Columns as wide as the terminal allows, terms shortened."""
+    """Columns as wide as the terminal allows, terms shortened; unbound is blank, and ASK has one column, ``true``."""
 
     def __init__(self, names: Sequence[str], prefixes: Mapping[str, str]):
         self._console = output()
-        self._names = names
         self._prefixes = prefixes
         self._width = max(8, (self._console.width - 7) // max(1, len(names)) - 2)
         self._line("#", names, style="bold")
 
     def solution(self, solution: Solution) -> None:
         """Write one solution."""
-        terms = [printable(short_term(solution[name], self._prefixes)) for name in self._names]
-        self._line(("-" if solution.removed else "") + str(solution.sequence), terms)
+        cells = [printable(short_term(term or "", self._prefixes)) for term in solution.terms] or [TRUE]
+        self._line(("-" if solution.removed else "") + str(solution.sequence), cells)
 
     def _line(self, number: str, cells: Sequence[str], style: str = "") -> None:
         text = "  ".join(fit(cell, self._width).ljust(self._width) for cell in cells)

@@ -202,10 +202,9 @@ async def _write(
     output: OutputFile | None,
 ) -> None:
     left = wanted.count
-    writer = make_writer(subscription.names) if subscription.names else None
+    writer = make_writer(subscription.names)
     async for batch in subscription.batches():
         _tell_lost(batch)
-        writer = writer or make_writer(batch.names)
         if batch.gap is not None:
             writer.gap(batch.gap)
         for solution in batch:

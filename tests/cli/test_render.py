@@ -86,6 +86,53 @@ def test_a_terminal_gets_columns_that_fit(monkeypatch: pytest.MonkeyPatch) -> No
     assert all(len(line) <= 40 for line in lines)
 
 
+PARTLY_BOUND = Solution(("s", "n", "m"), ("<urn:a>", None, '"2"'), sequence=1, identity=1, born=0.0, lost=0)
+TRUE = Solution((), (), sequence=1, identity=2, born=0.0, lost=0)
+TRUE_NO_MORE = Solution((), (), sequence=2, identity=2, born=0.0, lost=0, removed=True)
+
+
+def test_an_unbound_variable_is_an_empty_cell_and_no_binding(capsys: pytest.CaptureFixture[str]) -> None:
+    render.TabSeparated(("s", "n", "m"), header=False).solution(PARTLY_BOUND)
+    assert capsys.readouterr().out == '<urn:a>\t\t"2"\n'
+    nothing = Solution(("s",), (None,), sequence=1, identity=1, born=0.0, lost=0, removed=True)
+    render.TabSeparated(("s",), header=False).solution(nothing)
+    assert capsys.readouterr().out == "-\t\n"
+    render.JsonLines().solution(PARTLY_BOUND)
+    assert json.loads(capsys.readouterr().out)["bindings"] == {
+        "s": {"type": "uri", "value": "urn:a"}, "m": {"type": "literal", "value": "2"},
+    }  # fmt: skip
+
+
+def test_what_is_asked_for_has_no_columns_and_is_true_or_not(capsys: pytest.CaptureFixture[str]) -> None:
+    writer = render.solution_writer((), {}, as_json=False)
+    writer.solution(TRUE)
+    writer.solution(TRUE_NO_MORE)
+    assert capsys.readouterr().out == "true\n-\ttrue\n"
+    lines = render.JsonLines()
+    lines.solution(TRUE)
+    lines.solution(TRUE_NO_MORE)
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["bindings"], line.get("removed", False)) for line in told] == [({}, False), ({}, True)]
+
+
+def test_a_terminal_leaves_unbound_variables_blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(render, "output", lambda: Console(file=screen, width=40, highlight=False))
+    render.TerminalColumns(("s", "n", "m"), {"": "urn:"}).solution(PARTLY_BOUND)
+    head, row = screen.getvalue().splitlines()
+    assert (row.index(":a"), row.index("2")) == (head.index("s"), head.index("m"))
+    assert row.split() == ["1", ":a", "2"]
+
+
+def test_a_terminal_shows_that_something_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(render, "output", lambda: Console(file=screen, width=40, highlight=False))
+    writer = render.TerminalColumns((), {})
+    writer.solution(TRUE)
+    writer.solution(TRUE_NO_MORE)
+    assert [line.split() for line in screen.getvalue().splitlines()] == [["#"], ["1", "true"], ["-2", "true"]]
+
+
 def test_sizes_and_counts_are_spelled_for_people() -> None:
     assert [render.human_bytes(value) for value in (0, 1023, 1536, 5 << 20, 3 << 30)] == [
         "0 B", "1023 B", "1.5 KiB", "5.0 MiB", "3.0 GiB",
