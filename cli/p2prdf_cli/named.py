@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from p2prdf.errors import LocalProtocolError, P2PRDFError, SubscriptionGone
-from p2prdf_cli.subscribe_state import NamedState, OutputFile, Record, Wish
+from p2prdf_cli.subscribe_state import NOW, NamedState, OutputFile, Record, Wish
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -36,7 +36,7 @@ MakeWriter = Callable[[Sequence[str], "TextIO | None", bool], "SolutionWriter"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the command was called.  ``query``: None to go on with what the name stands for."""
+    """How the command was called.  ``query``, ``since``: None to go on with what the name stands for."""
 
     query: str | None
     algorithm: str
@@ -46,6 +46,7 @@ class Options:
     lease_seconds: float
     renew: bool
     count: int | None
+    since: float | str | None
 
 
 class Named:
@@ -106,11 +107,13 @@ class Named:
         options, record = self._options, self._record
         output = None if options.output is None else options.output.absolute()
         if options.query is not None:
-            return Wish(options.query, options.algorithm, options.per_event, output, options.as_json)
+            since = NOW if options.since is None else options.since
+            return Wish(options.query, options.algorithm, options.per_event, output, options.as_json, since)
         if record is None:
             raise LocalProtocolError(f"there is no subscription {self._state.name} yet: give it a query")
         was = record.wish
-        return replace(was, output=output or was.output, as_json=options.as_json or was.as_json)
+        since = was.since if options.since is None else options.since
+        return replace(was, output=output or was.output, as_json=options.as_json or was.as_json, since=since)
 
     async def _begin(self, client: Client) -> Subscription:
         record, output = self._record, self._output
@@ -125,7 +128,7 @@ class Named:
                 output.cut_torn(record.length)
         return await client.subscribe(
             self.wish.query, algorithm=self.wish.algorithm, per_event=self.wish.per_event,
-            lease_seconds=self._options.lease_seconds, auto_acknowledge=False,
+            lease_seconds=self._options.lease_seconds, auto_acknowledge=False, since=self.wish.since,
         )  # fmt: skip
 
     async def _write(self, subscription: Subscription, writer: SolutionWriter) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import enum
 import re
+import time
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 __all__ = [
-    "PEER_DEFAULT", "RECONNECT_DEFAULT", "AlgorithmName", "Json", "Peer", "Reconnect", "StateFolder",
-    "address", "subscription_name", "subscription_number",
+    "PEER_DEFAULT", "RECONNECT_DEFAULT", "AlgorithmName", "Json", "Peer", "Reconnect", "Since", "StateFolder",
+    "address", "point_in_time", "subscription_name", "subscription_number",
 ]  # fmt: skip
 
 PEER_DEFAULT: Final = "127.0.0.1:7400"
@@ -53,6 +55,42 @@ def subscription_number(text: str | None) -> str | None:
     return text
 
 
+def point_in_time(text: str) -> float | str:
+    """Return ``now`` or ``beginning`` as it is, and any other time in seconds since the epoch.
+
+    Times are ISO 8601 with their offset from UTC, or seconds.  Raises ValueError for what is none, and for what is not
+    past by this machine's clock.
+    """
+    if text in ("now", "beginning"):
+        return text
+    seconds = float(text) if re.fullmatch(r"[0-9]+(\.[0-9]*)?", text) else _moment(text).timestamp()
+    if seconds <= 0:
+        raise ValueError(f"{text!r} is before all times that count here; all that was ever published is: beginning")
+    if seconds > time.time():
+        raise ValueError(f"{text!r} is still to come")
+    return seconds
+
+
+def _moment(text: str) -> datetime:
+    example = "2026-11-22T10:00:00Z"
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither now, nor beginning, nor a time as {example}, nor seconds") from None
+    if moment.tzinfo is None:  # this machine's zone may not be that of whoever runs the same command elsewhere
+        raise ValueError(f"{text!r} does not say its offset from UTC, as {example} does")
+    return moment
+
+
+def _checked_time(text: str | None) -> str | None:
+    try:
+        if text is not None:
+            point_in_time(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return text
+
+
 Peer = Annotated[
     str,
     typer.Option(
@@ -69,6 +107,14 @@ Reconnect = Annotated[
     ),
 ]
 RECONNECT_DEFAULT: Final = 60.0
+
+Since = Annotated[
+    str | None,
+    typer.Option(
+        metavar="now|beginning|TIME", callback=_checked_time,
+        help="From when on publications count: TIME is ISO 8601 with Z or an offset, or seconds since 1970. [now]",
+    ),
+]
 
 StateFolder = Annotated[
     Path | None,

@@ -23,7 +23,9 @@ from p2prdf_cli.options import (
     Json,
     Peer,
     Reconnect,
+    Since,
     StateFolder,
+    point_in_time,
     subscription_name,
     subscription_number,
 )
@@ -47,7 +49,9 @@ def register(app: typer.Typer) -> None:
 
 
 def subscribe(
-    query: Annotated[str | None, typer.Argument(metavar="QUERY", help="A SPARQL SELECT query.")] = None,
+    query: Annotated[
+        str | None, typer.Argument(metavar="QUERY", help="A SPARQL query: SELECT, ASK or CONSTRUCT.")
+    ] = None,
     peer: Peer = PEER_DEFAULT,
     file: Annotated[
         Path | None,
@@ -62,6 +66,7 @@ def subscribe(
     per_event: Annotated[
         bool, typer.Option("--per-event", help="Answer publication events: a triple published again counts again.")
     ] = False,
+    since: Since = None,
     count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N answers.")] = None,
     name: Annotated[
         str | None,
@@ -99,9 +104,10 @@ def subscribe(
 ) -> None:
     """Leave a standing query; its answers are written as they become true.
 
-    What is published from now on counts. On a terminal answers come as
-    columns, in a pipe as SPARQL's tab-separated values, with --json as one
-    object a line. An answer is acknowledged when it has been written. Ctrl-C
+    What is published from now on counts; with --since also what was published
+    before, as far as nodes keep it (`node --roles all`). On a terminal answers
+    come as columns, in a pipe as SPARQL's tab-separated values, with --json as
+    one object a line. An answer is acknowledged when it has been written. Ctrl-C
     ends the command and its subscription (not with --keep). When the node
     goes away, another one is asked for the rest.
 
@@ -116,6 +122,7 @@ def subscribe(
       p2prdf subscribe 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
       p2prdf subscribe -f query.rq --prefix-file prefixes.ttl --algorithm cqc
       p2prdf subscribe 'SELECT * WHERE { ?s ?p ?o }' --json | jq .bindings
+      p2prdf subscribe --since beginning 'SELECT (COUNT(*) AS ?n) { ?s a ?c }'
       p2prdf subscribe --name athletes --output athletes.tsv -f query.rq
       p2prdf subscribe --attach 00c0ffee00c0ffee
     """
@@ -125,11 +132,12 @@ def subscribe(
         raise typer.BadParameter("a subscription with a --name is kept, and taken up by it: give no --attach or --keep")
     if bookmarks and (name is not None or not as_json):
         raise typer.BadParameter("--bookmarks are lines of --json, and do not go with --name")
-    if attach is not None and (query is not None or file is not None):
-        raise typer.BadParameter("--attach takes up a subscription with the query it has: give no other")
+    if attach is not None and (query is not None or file is not None or since is not None):
+        raise typer.BadParameter("--attach takes up a subscription with the query and --since it has: give no other")
     wanted = _Wanted(
         query, file, prefix_file, algorithm.value, per_event, count, lease, keep,
         None if attach is None else int(attach, 16), as_json, name, output, state, renew, reconnect, bookmarks,
+        None if since is None else point_in_time(since),
     )  # fmt: skip
     run(_subscribe(wanted, peer) if name is None else _subscribe_named(name, wanted, peer))
 
@@ -152,6 +160,8 @@ class _Wanted:
     renew: bool
     reconnect_seconds: float
     bookmarks: bool
+    since: float | str | None
+    """None: nothing is said."""
 
 
 async def _subscribe(wanted: _Wanted, peer: str) -> None:
@@ -184,6 +194,7 @@ async def _subscribe(wanted: _Wanted, peer: str) -> None:
                     lease_seconds=wanted.lease or LEASE_SECONDS,
                     auto_acknowledge=False,
                     bookmarks=wanted.bookmarks,
+                    since="now" if wanted.since is None else wanted.since,
                 )
             remark(f"subscription {subscription.id:016x} at {peer}")
             try:
@@ -237,7 +248,7 @@ async def _subscribe_named(name: str, wanted: _Wanted, peer: str) -> None:
         query = with_prefixes(read_query(wanted.query, wanted.file), given)
     options = named.Options(
         query, wanted.algorithm, wanted.per_event, wanted.output, wanted.as_json,
-        wanted.lease or named.LEASE_SECONDS, wanted.renew, wanted.count,
+        wanted.lease or named.LEASE_SECONDS, wanted.renew, wanted.count, wanted.since,
     )  # fmt: skip
     with NamedState(wanted.state or default_folder(), name) as state, contextlib.closing(
         named.Named(state, options)

@@ -31,9 +31,11 @@ from typing import Any, Final, Self
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf_cli.publish_state import state_folder, write_whole
+from p2prdf_cli.render import time_text
 
-__all__ = ["NamedState", "OutputFile", "Record", "Wish", "check_name", "default_folder"]
+__all__ = ["NOW", "NamedState", "OutputFile", "Record", "Wish", "check_name", "default_folder"]
 
+NOW: Final = "now"
 _VERSION: Final = 1
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -52,19 +54,25 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a named subscription is: none of it may change under a name.  ``output``: None is standard output."""
+    """What a named subscription is: none of it may change under a name.
+
+    ``output``: None is standard output.  ``since``: from when on publications count: ``now`` (that is, when the name
+    was first subscribed or renewed), ``beginning``, or seconds since the epoch.
+    """
 
     query: str
     algorithm: str
     per_event: bool
     output: Path | None
     as_json: bool
+    since: float | str = NOW
 
     def difference(self, name: str, other: Wish) -> str | None:
         """Return in words, for people, how what is wanted now differs from what the name stands for."""
         for now, was, what in (
             (other.query, self.query, "the query"),
             (_mode(other), _mode(self), ""),
+            (_since(other), _since(self), "publications since"),
             (_place(other), _place(self), "output to"),
             (_format(other), _format(self), "answers as"),
         ):
@@ -75,6 +83,12 @@ class Wish:
 
 def _mode(wish: Wish) -> str:
     return f"{wish.algorithm} {'per event' if wish.per_event else 'per triple'}"
+
+
+def _since(wish: Wish) -> str:
+    if isinstance(wish.since, str):
+        return "it was subscribed" if wish.since == NOW else f"the {wish.since}"
+    return time_text(wish.since)
 
 
 def _place(wish: Wish) -> str:
@@ -107,6 +121,7 @@ class Record:
             "per_event": wish.per_event,
             "output": None if wish.output is None else str(wish.output),
             "json": wish.as_json,
+            "since": wish.since,
             "subscription": f"{self.subscription:016x}",
             "token": self.token.hex(),
             "length": self.length,
@@ -120,10 +135,15 @@ class Record:
         output = value["output"]
         wish = Wish(
             str(value["query"]), str(value["algorithm"]), bool(value["per_event"]),
-            None if output is None else Path(output), bool(value["json"]),
+            None if output is None else Path(output), bool(value["json"]), _time(value.get("since", NOW)),
         )  # fmt: skip
         number = int(value["subscription"], 16)
         return cls(wish, number, bytes.fromhex(value["token"]), int(value["length"]))
+
+
+def _time(value: Any) -> float | str:
+    """Return a point in time as it was kept; raises ValueError or TypeError for else."""
+    return value if value in (NOW, "beginning") else float(value)
 
 
 class NamedState:

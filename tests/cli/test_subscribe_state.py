@@ -19,7 +19,8 @@ RECORD = Record(WISH, 2**64 - 1, bytes(range(61)), 12_345)
 def test_a_record_is_found_again_as_it_was(tmp_path: Path) -> None:
     with NamedState(tmp_path / "deep", "name") as state:
         assert state.read() is None
-        for record in (RECORD, replace(RECORD, wish=replace(WISH, output=None, as_json=True), length=0)):
+        other = replace(WISH, output=None, as_json=True, since="beginning")
+        for record in (RECORD, replace(RECORD, wish=other, length=0), replace(RECORD, wish=replace(WISH, since=1.5))):
             state.save(record)
             assert state.read() == record
         state.forget()
@@ -36,6 +37,12 @@ def test_a_name_is_one_processs_at_a_time(tmp_path: Path) -> None:
             pass
     with NamedState(tmp_path, "name"):
         pass
+
+
+def test_a_state_from_before_there_was_a_choice_counts_from_when_it_was_subscribed() -> None:
+    value = RECORD.as_json()
+    del value["since"]
+    assert Record.from_json(value) == RECORD
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "{}", '{"version": 2}', "[1]"])
@@ -63,6 +70,14 @@ def test_a_state_that_cannot_be_replaced_stays(tmp_path: Path) -> None:
         (replace(WISH, query="ASK {}"), "the query SELECT ?s { ?s <urn:p> ?o }, not the query ASK {}"),
         (replace(WISH, algorithm="cqc"), "csbv per triple, not cqc per triple"),
         (replace(WISH, per_event=True), "csbv per triple, not csbv per event"),
+        (
+            replace(WISH, since="beginning"),
+            "publications since it was subscribed, not publications since the beginning",
+        ),
+        (
+            replace(WISH, since=1.5),
+            "publications since it was subscribed, not publications since 1970-01-01T00:00:01.500Z",
+        ),
         (replace(WISH, output=None), "output to /out.tsv, not output to standard output"),
         (replace(WISH, as_json=True), "answers as tab-separated values, not answers as JSON (--json)"),
         (WISH, None),

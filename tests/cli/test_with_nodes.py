@@ -282,6 +282,8 @@ def test_nobody_there_is_exit_code_3() -> None:
         ("subscribe", "SELECT * { ?s ?p ?o }", "--file", "q.rq"),
         ("subscribe", "SELECT * { ?s ?p ?o }", "--attach", "1"),
         ("subscribe", "--attach", "nonsense"),
+        ("subscribe", "--attach", "1", "--since", "now"),
+        ("subscribe", "SELECT * { ?s ?p ?o }", "--since", "2026-11-22T10:00:00"),
         ("subscribe", "SELECT * { ?s ?p ?o }", "--bookmarks"),
         ("subscribe", "SELECT * { ?s ?p ?o }", "--bookmarks", "--json", "--name", "n"),
         ("status", "--peer", "nonsense"),
