@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from p2prdf_cli import node, publish, simulate, subscribe, subscriptions
+from p2prdf_cli import node, publish, query, simulate, subscribe, subscriptions
 from p2prdf_cli.demo import command as demo
 from p2prdf_cli.exits import EXIT_CODES_HELP
 from p2prdf_cli.experiment import command as experiment
@@ -53,12 +53,15 @@ def main(
       p2prdf subscribe 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
                                    answers appear here...
       p2prdf publish data.nt.gz    ...when data is published, at any node
+      p2prdf query 'ASK { ?s <urn:p> ?o }'
+                                   answer once (nodes with --roles all)
     """
 
 
 node.register(app)
 publish.register(app)
 subscribe.register(app)
+query.register(app)
 subscriptions.register(app)
 simulate.register(app)
 demo.register(app)

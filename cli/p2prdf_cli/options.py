@@ -12,8 +12,9 @@ from typing import Annotated, Final
 import typer
 
 __all__ = [
-    "PEER_DEFAULT", "RECONNECT_DEFAULT", "AlgorithmName", "Json", "Peer", "Reconnect", "Since", "StateFolder",
-    "address", "point_in_time", "subscription_name", "subscription_number",
+    "PEER_DEFAULT", "RECONNECT_DEFAULT", "TIMEOUT_DEFAULT", "Algorithm", "AlgorithmName", "Json", "Peer", "PrefixFile",
+    "Reconnect", "Since", "StateFolder", "Timeout", "address", "point_in_time", "subscription_name",
+    "subscription_number",
 ]  # fmt: skip
 
 PEER_DEFAULT: Final = "127.0.0.1:7400"
@@ -100,6 +101,17 @@ Peer = Annotated[
     ),
 ]
 
+Algorithm = Annotated[
+    AlgorithmName, typer.Option(help="Join along a tree of values (csbv) or a fixed chain of nodes (cqc).")
+]
+
+PrefixFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Turtle or SPARQL file whose prefixes the text may use.")
+]
+
+Timeout = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long to wait for the answer of a query.")]
+TIMEOUT_DEFAULT: Final = 60.0
+
 Reconnect = Annotated[
     float,
     typer.Option(
@@ -112,7 +124,7 @@ Since = Annotated[
     str | None,
     typer.Option(
         metavar="now|beginning|TIME", callback=_checked_time,
-        help="From when on publications count: TIME is ISO 8601 with Z or an offset, or seconds since 1970. [now]",
+        help="From when on publications count (default: now). TIME: ISO 8601 with Z or an offset, or epoch seconds.",
     ),
 ]
 

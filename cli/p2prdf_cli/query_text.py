@@ -16,7 +16,7 @@ import typer
 
 from p2prdf.errors import QueryRefused
 
-__all__ = ["declared_prefixes", "read_query", "with_prefixes"]
+__all__ = ["declared_prefixes", "prefixes_of", "read_query", "with_prefixes"]
 
 _DECLARATION: Final = re.compile(r"(?i)(?<![\w:])@?prefix\s+([^\s:<>\"]*):\s*<([^<>\"{}|^`\\\s]*)>")
 _SKIPPED: Final = re.compile(r"<[^<>\s]*>|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|#[^\n]*")
@@ -49,6 +49,11 @@ def _decoded(raw: bytes, name: str) -> str:
 def declared_prefixes(text: str) -> dict[str, str]:
     """Return the prefixes declared in a query or a Turtle document."""
     return dict(_DECLARATION.findall(text))
+
+
+def prefixes_of(file: Path | None) -> dict[str, str]:
+    """Return the prefixes declared in a file (``-``: standard input), of no file none."""
+    return {} if file is None else declared_prefixes(read_query(None, file))
 
 
 def with_prefixes(query: str, prefixes: dict[str, str]) -> str:

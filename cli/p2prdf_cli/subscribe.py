@@ -19,9 +19,11 @@ from p2prdf_cli.exits import EXIT_CODES_HELP, run
 from p2prdf_cli.options import (
     PEER_DEFAULT,
     RECONNECT_DEFAULT,
+    Algorithm,
     AlgorithmName,
     Json,
     Peer,
+    PrefixFile,
     Reconnect,
     Since,
     StateFolder,
@@ -57,12 +59,8 @@ def subscribe(
         Path | None,
         typer.Option("--file", "-f", metavar="Q.rq", help="Read the query from a file; - is standard input."),
     ] = None,
-    prefix_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Turtle or SPARQL file whose prefixes the query may use.")
-    ] = None,
-    algorithm: Annotated[
-        AlgorithmName, typer.Option(help="Join along a tree of values (csbv) or a fixed chain of nodes (cqc).")
-    ] = AlgorithmName.csbv,
+    prefix_file: PrefixFile = None,
+    algorithm: Algorithm = AlgorithmName.csbv,
     per_event: Annotated[
         bool, typer.Option("--per-event", help="Answer publication events: a triple published again counts again.")
     ] = False,
@@ -166,12 +164,12 @@ class _Wanted:
 
 async def _subscribe(wanted: _Wanted, peer: str) -> None:
     import p2prdf
-    from p2prdf_cli.query_text import declared_prefixes, read_query, with_prefixes
+    from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_told, remark, solution_writer
     from p2prdf_cli.subscribe_state import OutputFile
 
     query = "" if wanted.attach is not None else read_query(wanted.query, wanted.file)
-    given = _given_prefixes(wanted)
+    given = prefixes_of(wanted.prefix_file)
     prefixes = given | declared_prefixes(query)
     output = None if wanted.output is None else OutputFile(wanted.output)
 
@@ -238,11 +236,11 @@ async def _write(
 async def _subscribe_named(name: str, wanted: _Wanted, peer: str) -> None:
     import p2prdf
     from p2prdf_cli import named
-    from p2prdf_cli.query_text import declared_prefixes, read_query, with_prefixes
+    from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_told, remark, solution_writer
     from p2prdf_cli.subscribe_state import NamedState, default_folder
 
-    given = _given_prefixes(wanted)
+    given = prefixes_of(wanted.prefix_file)
     query = None
     if wanted.query is not None or wanted.file is not None:
         query = with_prefixes(read_query(wanted.query, wanted.file), given)
@@ -268,12 +266,6 @@ async def _subscribe_named(name: str, wanted: _Wanted, peer: str) -> None:
             except Unavailable:
                 remark(f"go on with: p2prdf subscribe --name {name}")
                 raise
-
-
-def _given_prefixes(wanted: _Wanted) -> dict[str, str]:
-    from p2prdf_cli.query_text import declared_prefixes, read_query
-
-    return {} if wanted.prefix_file is None else declared_prefixes(read_query(None, wanted.prefix_file))
 
 
 async def _end(client: Client, subscription: Subscription, *, keep: bool) -> None:

@@ -1,4 +1,4 @@
-"""Asynchronous client of a node: publish, subscribe, resume.
+"""Asynchronous client of a node: publish, subscribe, resume, ask.
 
 ::
 
@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from p2prdf.client.client import Client, connect
 from p2prdf.client.publishing import Progress
+from p2prdf.client.query import Result
 from p2prdf.client.solutions import Batch, Gap, Solution
 from p2prdf.client.subscription import Subscription
 
-__all__ = ["Batch", "Client", "Gap", "Progress", "Solution", "Subscription", "connect"]
+__all__ = ["Batch", "Client", "Gap", "Progress", "Result", "Solution", "Subscription", "connect"]

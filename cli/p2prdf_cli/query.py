@@ -1,0 +1,155 @@
+"""``p2prdf query``: answer a query once, and write the result in the form that others read."""
+
+from __future__ import annotations
+
+import enum
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from p2prdf_cli.exits import EXIT_CODES_HELP, run
+from p2prdf_cli.options import (
+    PEER_DEFAULT,
+    TIMEOUT_DEFAULT,
+    Algorithm,
+    AlgorithmName,
+    Json,
+    Peer,
+    PrefixFile,
+    Timeout,
+)
+
+if TYPE_CHECKING:
+    from p2prdf.client import Result
+    from p2prdf.rdf.algebra import Form
+    from p2prdf.rdf.result_formats import Format
+
+__all__ = ["register", "write_result"]
+
+
+class FormatName(enum.StrEnum):
+    """Forms of results, as :class:`p2prdf.rdf.result_formats.Format` names them."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    tsv = "tsv"
+    xml = "xml"
+    nt = "nt"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EXIT_CODES_HELP)(query)
+
+
+def query(
+    query: Annotated[
+        str | None, typer.Argument(metavar="QUERY", help="A SPARQL query: SELECT, ASK or CONSTRUCT.")
+    ] = None,
+    peer: Peer = PEER_DEFAULT,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", metavar="Q.rq", help="Read the query from a file; - is standard input."),
+    ] = None,
+    prefix_file: PrefixFile = None,
+    wanted: Annotated[
+        FormatName | None,
+        typer.Option("--format", help="What to write (default: table on a terminal; in a pipe tsv, of CONSTRUCT nt)."),
+    ] = None,
+    algorithm: Algorithm = AlgorithmName.csbv,
+    timeout: Timeout = TIMEOUT_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Answer a query once, over all that is published and not removed.
+
+    Counts what was acknowledged before, wherever it was published. Nodes must
+    be run with --roles all: else they keep only what somebody waited for, and
+    the query is refused. Rows come in no order: ORDER BY says which of them a
+    LIMIT keeps. ASK writes true or false, with exit code 0 for both.
+
+    \b
+    Examples:
+      p2prdf query 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
+      p2prdf query -f query.rq --prefix-file prefixes.ttl --format csv > result.csv
+      p2prdf query 'CONSTRUCT { ?a <urn:near> ?b } WHERE { ?a <urn:next>+ ?b }' > near.nt
+    """
+    if as_json and wanted not in (None, FormatName.json):
+        raise typer.BadParameter(f"--json is --format json, not {wanted}")
+    named = "json" if as_json else None if wanted is None else wanted.value
+    run(_query(_Wanted(query, file, prefix_file, named, algorithm.value, timeout), peer))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    query: str | None
+    file: Path | None
+    prefix_file: Path | None
+    format: str | None
+    algorithm: str
+    timeout: float
+
+
+async def _query(wanted: _Wanted, peer: str) -> None:
+    import p2prdf
+    from p2prdf.errors import QueryRefused
+    from p2prdf.rdf.algebra import Form
+    from p2prdf.rdf.result_formats import Format
+    from p2prdf.rdf.standing.query import parse_query
+    from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
+    from p2prdf_cli.render import reconnections_told
+
+    given = prefixes_of(wanted.prefix_file)
+    text = with_prefixes(read_query(wanted.query, wanted.file), given)
+    form = parse_query(text).form
+    chosen = _default_format(form) if wanted.format is None else Format(wanted.format)
+    if chosen is Format.N_TRIPLES and form is not Form.CONSTRUCT:
+        raise QueryRefused("nt is what CONSTRUCT gives; choose another --format", construct=form.name)
+    with reconnections_told():
+        async with p2prdf.connect(peer) as client:
+            result = await client.query(text, algorithm=wanted.algorithm, timeout_seconds=wanted.timeout)
+    write_result(result, form, chosen, _prepared(chosen), given | declared_prefixes(text))
+
+
+def _default_format(form: Form) -> Format:
+    from p2prdf.rdf.algebra import Form
+    from p2prdf.rdf.result_formats import Format
+
+    if sys.stdout.isatty():
+        return Format.TABLE
+    return Format.N_TRIPLES if form is Form.CONSTRUCT else Format.TSV
+
+
+def _prepared(chosen: Format) -> Callable[[str], object]:
+    """Return what writes to standard output: the line ends as they are, UTF-8 for machines, what can be for people."""
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        if chosen.value == "table":
+            stream.reconfigure(newline="", errors="backslashreplace")
+        else:
+            stream.reconfigure(newline="", encoding="utf-8")
+    return stream.write
+
+
+def write_result(
+    result: Result, form: Form, chosen: Format, write: Callable[[str], object], prefixes: dict[str, str]
+) -> None:
+    """Write a whole result; ``prefixes`` shorten IRIs for people.
+
+    Raises LocalProtocolError for a form that the format does not have, DataRefused for a term that it cannot hold.
+    """
+    from p2prdf.rdf.algebra import Form
+    from p2prdf.rdf.result_formats import boolean, writer
+    from p2prdf_cli.render import short_term
+
+    if form is Form.ASK:
+        write(boolean(chosen, bool(result)))
+        return
+    out = writer(chosen, result.names, write, show=lambda term: short_term(term, prefixes))
+    out.rows(result.rows)
+    out.end()
