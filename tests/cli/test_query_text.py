@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from p2prdf.errors import QueryRefused
-from p2prdf_cli.query_text import declared_prefixes, read_query, with_prefixes
+from p2prdf_cli.query_text import QUERY_FILE_BYTES_MAX, declared_prefixes, prefixes_of, read_query, with_prefixes
 
 TURTLE = """# prefixes of the test
 @prefix dbo: <http://dbpedia.org/ontology/> .
@@ -64,3 +64,21 @@ def test_a_query_file_that_is_not_utf8_is_refused_by_name(tmp_path: Path) -> Non
     file.write_bytes(b"SELECT ?x { ?x ?p 'caf\xe9' }")
     with pytest.raises(QueryRefused, match=r"latin\.rq is not UTF-8 \(byte 23"):
         read_query(None, file)
+
+
+def test_a_file_that_is_too_long_is_refused_and_not_cut(tmp_path: Path) -> None:
+    """What stands before the cut may be well-formed, and mean something else."""
+    file = tmp_path / "long.ru"
+    beginning = b"INSERT DATA { <urn:a> <urn:b> <urn:c> } ; "
+    file.write_bytes(beginning.ljust(QUERY_FILE_BYTES_MAX))
+    assert len(read_query(None, file)) == QUERY_FILE_BYTES_MAX
+    file.write_bytes(beginning.ljust(QUERY_FILE_BYTES_MAX) + b"DELETE DATA { <urn:a> <urn:b> <urn:c> }")
+    with pytest.raises(QueryRefused, match=r"long\.ru has more than 1048576 bytes"):
+        read_query(None, file)
+
+
+def test_prefixes_are_taken_from_the_beginning_of_any_data(tmp_path: Path) -> None:
+    file = tmp_path / "data.ttl"
+    file.write_bytes(b"@prefix e: <urn:e:> .\n" + "é".encode() * QUERY_FILE_BYTES_MAX)
+    assert prefixes_of(file) == {"e": "urn:e:"}
+    assert prefixes_of(None) == {}
