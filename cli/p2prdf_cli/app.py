@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from p2prdf_cli import node, publish, query, simulate, subscribe, subscriptions
+from p2prdf_cli import node, publish, query, simulate, subscribe, subscriptions, update
 from p2prdf_cli.demo import command as demo
 from p2prdf_cli.exits import EXIT_CODES_HELP
 from p2prdf_cli.experiment import command as experiment
@@ -62,6 +62,7 @@ node.register(app)
 publish.register(app)
 subscribe.register(app)
 query.register(app)
+update.register(app)
 subscriptions.register(app)
 simulate.register(app)
 demo.register(app)

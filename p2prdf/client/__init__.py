@@ -17,5 +17,6 @@ from p2prdf.client.publishing import Progress
 from p2prdf.client.query import Result
 from p2prdf.client.solutions import Batch, Gap, Solution
 from p2prdf.client.subscription import Subscription
+from p2prdf.client.update import Updated
 
-__all__ = ["Batch", "Client", "Gap", "Progress", "Result", "Solution", "Subscription", "connect"]
+__all__ = ["Batch", "Client", "Gap", "Progress", "Result", "Solution", "Subscription", "Updated", "connect"]

@@ -15,6 +15,7 @@ from p2prdf.client.query import Result, answer_once
 from p2prdf.client.sessions import Address, Sessions
 from p2prdf.client.subscription import Subscription
 from p2prdf.client.token import Token, query_mark
+from p2prdf.client.update import Updated, carry_out
 from p2prdf.errors import LocalProtocolError
 from p2prdf.wire import messages
 
@@ -287,6 +288,19 @@ class Client:
         Raises QueryRefused, Busy, Unavailable (also if it takes more than ``timeout_seconds``).
         """
         return await answer_once(self, query, algorithm=algorithm, timeout_seconds=timeout_seconds)
+
+    async def update(self, update: str, *, timeout_seconds: float = 60.0) -> Updated:
+        """Carry a SPARQL UPDATE out: INSERT DATA, DELETE DATA and DELETE WHERE; return when all is acknowledged.
+
+        Operations are carried out in order, each after the one before it was acknowledged.  Nothing is atomic: others
+        may see, and publish, what they like in between; if this raises, some may have been carried out.  DELETE WHERE
+        removes what its patterns find when it is begun, and needs what :meth:`query` needs; ``timeout_seconds``: how
+        long each of its queries may take.  Blank nodes of INSERT DATA are new ones, each time.
+
+        Raises QueryRefused for what is malformed or not supported (nothing has been done then, unless nodes refuse a
+        DELETE WHERE as they keep no history), DataRefused, Busy, Unavailable.
+        """
+        return await carry_out(self, update, timeout_seconds=timeout_seconds)
 
     async def unsubscribe(self, subscription: int) -> None:
         """End a subscription; to end one that has ended is no error.  Raises Unavailable."""

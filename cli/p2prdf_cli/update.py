@@ -1,0 +1,77 @@
+"""``p2prdf update``: SPARQL UPDATE text, carried out as publications and removals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from p2prdf_cli.exits import EXIT_CODES_HELP, run
+from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, PrefixFile, Timeout
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EXIT_CODES_HELP)(update)
+
+
+def update(
+    update: Annotated[
+        str | None,
+        typer.Argument(metavar="UPDATE", help="SPARQL UPDATE: INSERT DATA, DELETE DATA, DELETE WHERE; several with ;"),
+    ] = None,
+    peer: Peer = PEER_DEFAULT,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", metavar="U.ru", help="Read the update from a file; - is standard input."),
+    ] = None,
+    prefix_file: PrefixFile = None,
+    timeout: Timeout = TIMEOUT_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Publish and remove triples by SPARQL UPDATE; done when all is acknowledged.
+
+    Operations are carried out in order, each after the one before it was
+    acknowledged, and not atomically: others may read and publish in between.
+    DELETE WHERE removes what its patterns find when its turn comes, and needs
+    nodes that are run with --roles all.
+
+    \b
+    Examples:
+      p2prdf update 'INSERT DATA { <urn:a> <urn:p> "1", "2" }'
+      p2prdf update 'DELETE WHERE { ?s <urn:p> ?o }'
+      p2prdf update -f changes.ru --prefix-file prefixes.ttl
+    """
+    run(_update(_Wanted(update, file, prefix_file, timeout, as_json), peer))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    update: str | None
+    file: Path | None
+    prefix_file: Path | None
+    timeout: float
+    as_json: bool
+
+
+async def _update(wanted: _Wanted, peer: str) -> None:
+    import p2prdf
+    from p2prdf_cli.query_text import prefixes_of, read_query, with_prefixes
+    from p2prdf_cli.render import reconnections_told, write_json
+
+    text = with_prefixes(read_query(wanted.update, wanted.file, "update"), prefixes_of(wanted.prefix_file))
+    with reconnections_told():
+        async with p2prdf.connect(peer) as client:
+            done = await client.update(text, timeout_seconds=wanted.timeout)
+    if wanted.as_json:
+        write_json({"inserted": done.inserted, "deleted": done.deleted}, line=True)
+    else:
+        print(f"{_triples(done.inserted)} published, {_triples(done.deleted)} removed")
+
+
+def _triples(count: int) -> str:
+    return f"{count:,} triple{'' if count == 1 else 's'}"
