@@ -141,6 +141,18 @@ def overlays(tmp_path_factory):
             launcher.close()
 
 
+@pytest.fixture(scope="session")
+def keeping_all(tmp_path_factory):
+    """Five nodes that index under all roles, so that what was published before can be asked for; not to be hurt."""
+    launcher = Launcher(tmp_path_factory.mktemp("all"))
+    try:
+        nodes = launcher.overlay(5, hello_seconds=1, roles="all")
+        asyncio.run(until(lambda: all_know_each_other(nodes), seconds=15))
+        yield nodes
+    finally:
+        launcher.close()
+
+
 @pytest.fixture
 def overlay(request, overlays):
     """Five nodes that know each other; shared by all tests that do not hurt them.

@@ -1,0 +1,372 @@
+"""Queries of all forms, asked once or left standing, over what was published before: real nodes against pyoxigraph."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import itertools
+import json
+import os
+import signal
+import threading
+from collections import Counter
+
+import pyoxigraph as ox
+import pytest
+from algebra.compare import same_values
+from typer.testing import CliRunner
+
+import p2prdf
+from p2prdf.rdf import terms
+from p2prdf.rdf.algebra import Form
+from p2prdf.rdf.result_formats import Format
+from p2prdf_cli.app import app
+from p2prdf_cli.query import write_result
+
+SECONDS = 60.0
+XSD_INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
+_names = itertools.count()
+
+
+@pytest.fixture
+def ns():
+    """A namespace of this test's own, as the overlay is shared."""
+    return f"urn:query{next(_names)}:"
+
+
+def university(ns):
+    """Return some hundred triples: departments, people with and without mail, advisers, courses, ages, a chain."""
+    found = []
+
+    def say(s, p, o):
+        found.append((f"<{ns}{s}>", f"<{ns}{p}>", o if o.startswith('"') else f"<{ns}{o}>"))
+
+    for d in range(4):
+        say(f"d{d}", "a", "Department")
+        say(f"d{d}", "partOf", f"d{d - 1}" if d else "university")
+    for n in range(40):
+        who = f"person{n}"
+        say(who, "a", "Professor" if n % 8 == 0 else "Student")
+        say(who, "worksFor", f"d{n % 4}")
+        say(who, "age", f'"{20 + n * 7 % 23}"^^<{XSD_INTEGER}>')
+        say(who, "name", f'"Person {n}"@en')
+        if n % 3:
+            say(who, "mail", f'"p{n}@example.org"')
+        if n % 8:
+            say(who, "adviser", f"person{n // 8 * 8}")
+        for course in {n % 5, n % 7}:
+            say(who, "takes", f"course{course}")
+    return found
+
+
+def queries(ns):
+    """Return queries of all forms and with all parts, in the namespace."""
+    return [
+        f"PREFIX : <{ns}> {query}"
+        for query in (
+            "SELECT ?who ?mail { ?who :worksFor :d1 OPTIONAL { ?who :mail ?mail } }",
+            "SELECT ?x { { ?x :a :Professor } UNION { ?x :takes :course6 } }",
+            "SELECT ?who { ?who :a :Student MINUS { ?who :mail ?mail } }",
+            "SELECT ?who ?age { ?who :age ?age FILTER(?age > 30 && NOT EXISTS { ?who :takes :course2 }) }",
+            "SELECT ?d (COUNT(*) AS ?n) (AVG(?age) AS ?mean) { ?who :worksFor ?d ; :age ?age } GROUP BY ?d",
+            "SELECT ?adviser (COUNT(?who) AS ?n) { ?who :adviser ?adviser } GROUP BY ?adviser HAVING(COUNT(?who) > 6)",
+            "SELECT (COUNT(DISTINCT ?course) AS ?n) { ?who :takes ?course }",
+            "SELECT DISTINCT ?course { ?who :adviser/:worksFor :d0 ; :takes ?course }",
+            "SELECT ?who ?age { ?who :age ?age } ORDER BY DESC(?age) ?who LIMIT 7",
+            "SELECT ?d ?top { ?d :partOf+ ?top }",
+            "SELECT ?who (CONCAT(?name, '!') AS ?loud) { ?who :name ?name FILTER(LANGMATCHES(LANG(?name), 'en')) }",
+            "SELECT ?who ?kind { VALUES ?kind { :Professor :None } ?who :a ?kind }",
+            "SELECT ?d ?n { ?d :a :Department { SELECT ?d (COUNT(*) AS ?n) { ?who :worksFor ?d } GROUP BY ?d } }",
+            "SELECT * { :person1 :adviser :person0 }",
+            "SELECT ?none { ?none :a :Nothing }",
+            "SELECT (COUNT(*) AS ?n) { ?none :a :Nothing }",
+            "ASK { ?who :takes :course1 ; :takes :course3 }",
+            "ASK { :d0 :partOf+ :d3 }",
+            "CONSTRUCT { ?a :fellow ?b . ?b :at ?m } { ?a :adviser/^:adviser ?b OPTIONAL { ?b :mail ?m } }",
+        )
+    ]
+
+
+def expected(triples, query):
+    """Return pyoxigraph's bag of rows, laid out as ours are."""
+    store = ox.Store()
+    store.bulk_load("".join(f"{s} {p} {o} .\n" for s, p, o in triples).encode(), format=ox.RdfFormat.N_TRIPLES)
+    found = store.query(query)
+    if isinstance(found, ox.QueryBoolean):
+        return Counter({(): 1} if found else {})
+    if isinstance(found, ox.QueryTriples):
+        return Counter({(str(each.subject), str(each.predicate), str(each.object)) for each in found})
+    return same_values(Counter(tuple(None if term is None else str(term) for term in row) for row in found))
+
+
+async def until_true(subscription, wanted, true=None):
+    """Take changes until what is true (so far: ``true``) is the wanted bag; each comes once and leaves at most once."""
+    true = {} if true is None else true
+    async with asyncio.timeout(SECONDS):
+        while same_values(Counter(true.values())) != wanted:
+            solution = await anext(subscription)
+            if solution.removed:
+                assert true.pop(solution.identity) == solution.terms
+            else:
+                assert solution.identity not in true
+                true[solution.identity] = solution.terms
+
+
+def command(*arguments, given=None):
+    """Run ``p2prdf`` in this process, to its end or the deadline; return its exit code, output and errors."""
+    environment = {key: None for key in os.environ if key.startswith("P2PRDF_")} | {"COLUMNS": "200"}
+    deadline = threading.Timer(SECONDS, os.kill, (os.getpid(), signal.SIGTERM))  # the command ends itself then
+    deadline.start()
+    try:
+        done = CliRunner().invoke(app, [*map(str, arguments)], input=given, env=environment)
+    finally:
+        deadline.cancel()
+        deadline.join()
+    return done.exit_code, done.stdout_bytes.decode(), done.stderr
+
+
+# --- one-time queries ----------------------------------------------------------------------------
+
+
+async def test_answers_are_those_of_a_store_with_the_same_data_at_whichever_node(keeping_all, ns):
+    data = university(ns)
+    clients = [await p2prdf.connect(node.address) for node in keeping_all]
+    try:
+        parts = [data[at::5] for at in range(5)]
+        await asyncio.gather(*(client.publish(part) for client, part in zip(clients, parts, strict=True)))
+        asked = queries(ns)
+        algorithms = itertools.cycle(("csbv", "cqc"))
+        results = await asyncio.gather(
+            *(clients[at % 5].query(query, algorithm=next(algorithms)) for at, query in enumerate(asked))
+        )
+        for query, result in zip(asked, results, strict=True):
+            assert same_values(Counter(result.rows)) == expected(data, query), query
+        assert any(None in row for row in results[0].rows)
+    finally:
+        for client in clients:
+            await client.close()
+
+
+async def test_what_is_acknowledged_counts_and_what_is_removed_does_not(keeping_all, ns):
+    query = f"SELECT ?s {{ ?s <{ns}p> <{ns}o> }}"
+    triples = [(f"<{ns}{n}>", f"<{ns}p>", f"<{ns}o>") for n in range(20)]
+    async with p2prdf.connect(keeping_all[1].address) as one, p2prdf.connect(keeping_all[3].address) as other:
+        await one.publish(triples)
+        assert len((await other.query(query)).rows) == 20
+        await other.retract(triples[5:])
+        result, none = await asyncio.gather(one.query(query), other.query(f"ASK {{ <{ns}19> <{ns}p> ?o }}"))
+        assert sorted(result.rows) == sorted((s,) for s, _, _ in triples[:5])
+        assert (result.names, bool(result), bool(none)) == (("s",), True, False)
+
+
+def test_history_is_refused_where_it_is_not_kept(overlay):
+    code, out, err = command("query", "ASK { ?s <urn:history> ?o }", "--peer", overlay[0].address)
+    assert (code, out) == (4, "")
+    assert err.startswith("p2prdf: error [query-refused]: what was published before")
+    assert "roles = all" in err
+    assert err.count("\n") == 1
+
+
+async def test_a_query_that_takes_too_long_is_told(keeping_all, ns):
+    async with p2prdf.connect(keeping_all[0].address) as client:
+        with pytest.raises(p2prdf.Unavailable, match=r"not answered within 0\.01 s"):
+            await client.query(f"ASK {{ ?s <{ns}p> ?o }}", timeout_seconds=0.01)
+
+
+# --- standing queries ----------------------------------------------------------------------------
+
+
+async def test_standing_answers_follow_what_is_published_and_removed(keeping_all, ns):
+    data = university(ns)
+    optional, count = (
+        f"PREFIX : <{ns}> SELECT ?who ?mail {{ ?who :worksFor :d1 OPTIONAL {{ ?who :mail ?mail }} }}",
+        f"PREFIX : <{ns}> SELECT ?d (COUNT(?mail) AS ?n) {{ ?who :worksFor ?d ; :mail ?mail }} GROUP BY ?d",
+    )
+    async with p2prdf.connect(keeping_all[0].address) as subscriber, p2prdf.connect(keeping_all[4].address) as other:
+        standing = {query: (await subscriber.subscribe(query), {}) for query in (optional, count)}
+        there = set()
+        for removed, changed in ((False, data), (True, data[10:60:2]), (False, data[20:40]), (True, data)):
+            await (other.retract if removed else other.publish)(changed)
+            there = there.difference(changed) if removed else there.union(changed)
+            for query, (subscription, true) in standing.items():
+                await until_true(subscription, expected(there, query), true)
+
+
+@pytest.mark.parametrize("algorithm", ["csbv", "cqc"])
+async def test_since_the_beginning_each_answer_comes_once_while_publishing_goes_on(keeping_all, ns, algorithm):
+    query = f"SELECT ?a ?c {{ ?a <{ns}p> ?b . ?b <{ns}q> ?c }}"
+
+    def pair(n):
+        return [(f"<{ns}a{n}>", f"<{ns}p>", f"<{ns}b{n}>"), (f"<{ns}b{n}>", f"<{ns}q>", f"<{ns}c{n}>")]
+
+    async with p2prdf.connect(keeping_all[1].address) as publisher, p2prdf.connect(keeping_all[2].address) as client:
+        before, during = range(200), range(200, 500)
+        await publisher.publish(triple for n in before for triple in pair(n))
+        begun = asyncio.Event()
+
+        async def publish_on():
+            for start in range(during.start, during.stop, 20):
+                await publisher.publish(triple for n in range(start, start + 20) for triple in pair(n))
+                begun.set()
+
+        publishing = asyncio.create_task(publish_on())
+        await begun.wait()
+        subscription = await client.subscribe(query, algorithm=algorithm, since="beginning")
+        found = []
+        async with asyncio.timeout(SECONDS):
+            async for solution in subscription:
+                found.append(solution)
+                if len(found) == during.stop:
+                    break
+        await publishing
+        assert Counter(solution.terms for solution in found) == Counter(
+            (f"<{ns}a{n}>", f"<{ns}c{n}>") for n in range(during.stop)
+        )
+        assert len({solution.identity for solution in found}) == during.stop
+        late = await client.subscribe(query, algorithm=algorithm, since=found[-1].born)
+        await publisher.publish(pair("last"))
+        for each in (subscription, late):
+            async with asyncio.timeout(SECONDS):
+                while (await anext(each)).terms != (f"<{ns}alast>", f"<{ns}clast>"):
+                    assert each is late
+
+
+async def test_who_asks_since_a_time_gets_what_was_published_from_then_on(keeping_all, ns):
+    query = f"SELECT ?s {{ ?s <{ns}p> <{ns}o> }}"
+    async with p2prdf.connect(keeping_all[1].address) as client, asyncio.timeout(SECONDS):
+        standing = await client.subscribe(query)
+        for name in ("early", "middle", "late"):  # each later by a round trip, and that by more than a millisecond
+            await client.publish([(f"<{ns}{name}>", f"<{ns}p>", f"<{ns}o>")])
+            await client.subscribe(query)
+        born = {(solution := await anext(standing))["s"]: solution.born for _ in range(3)}
+        since = await client.subscribe(query, since=born[f"<{ns}middle>"])
+        assert {(await anext(since))["s"] for _ in range(2)} == {f"<{ns}middle>", f"<{ns}late>"}
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+
+def bindings(document):
+    """Return the bag of rows in a document of JSON results."""
+    names = document["head"]["vars"]
+    return Counter(
+        tuple(terms.from_json(row[name]) if name in row else None for name in names)
+        for row in document["results"]["bindings"]
+    )
+
+
+def test_results_are_read_back_from_each_format(keeping_all, ns, tmp_path):
+    data = university(ns)
+    (tmp_path / "p.ttl").write_text(f"@prefix : <{ns}> .\n")
+    select = "SELECT ?who ?mail { ?who :worksFor :d1 OPTIONAL { ?who :mail ?mail } }"
+
+    async def ask():
+        async with p2prdf.connect(keeping_all[1].address) as client:
+            await client.publish(data)
+            return await client.query(f"PREFIX : <{ns}> {select}")
+
+    result = asyncio.run(ask())
+
+    def asked(query, *options):
+        more = ("--prefix-file", tmp_path / "p.ttl", "--peer", keeping_all[2].address)
+        code, out, err = command("query", "-f", "-", *more, *options, given=query)
+        assert (code, err) == (0, "")
+        return out
+
+    def written(chosen):
+        out = io.StringIO(newline="")
+        write_result(result, Form.SELECT, chosen, out.write, {"": ns})
+        return out.getvalue()
+
+    wanted = expected(data, f"PREFIX : <{ns}> {select}")
+    assert bindings(json.loads(asked(select, "--json"))) == wanted
+    as_csv = asked(select, "--format", "csv")
+    assert Counter(map(tuple, csv.reader(io.StringIO(as_csv, newline="")))) == Counter(
+        [("who", "mail"), *(tuple(map(plain, row)) for row in wanted.elements())]
+    )
+    assert as_csv.count("\r\n") == as_csv.count("\n") == 11
+    for chosen, form in ((Format.XML, ox.QueryResultsFormat.XML), (Format.TSV, ox.QueryResultsFormat.TSV)):
+        assert read_back(written(chosen), form) == wanted
+    table = written(Format.TABLE).splitlines()
+    assert [table[0].split(), table[-1]] == [["who", "mail"], "(10 rows)"]
+    assert {tuple(line.split()) for line in table[2:-1]} == {
+        tuple(plain(term).replace(ns, ":") for term in row if term) for row in wanted
+    }
+    construct = "CONSTRUCT { ?who :has ?mail } { ?who :mail ?mail }"
+    triples = ox.parse(asked(construct), format=ox.RdfFormat.N_TRIPLES)
+    found = Counter((str(each.subject), str(each.predicate), str(each.object)) for each in triples)
+    assert found == expected(data, f"PREFIX : <{ns}> {construct}")
+    assert asked("ASK { ?who :a :Nobody }") == "false\n"
+
+
+def read_back(text, form):
+    """Return the bag of rows that another reader finds; its own objects must end in the thread they began in."""
+    found = ox.parse_query_results(text.encode(), format=form)
+    return Counter(tuple(None if term is None else str(term) for term in row) for row in found)
+
+
+def plain(term):
+    """Return a term as CSV has it."""
+    return "" if term is None else terms.lexical(term)
+
+
+async def test_updates_are_carried_out_in_order(keeping_all, ns):
+    a, b, d, z, p, q = (f"<{ns}{name}>" for name in "abdzpq")
+    prefix = f"PREFIX : <{ns}>"
+    async with p2prdf.connect(keeping_all[0].address) as one, p2prdf.connect(keeping_all[3].address) as other:
+        standing = await other.subscribe(f"{prefix} SELECT * {{ {{ ?s :p ?o }} UNION {{ ?s :q ?x }} }}")
+        done = await one.update(
+            f"{prefix} INSERT DATA {{ :a :p :b, :c . :b :q :d . :c :q :e . :x :p :y . _:n :name 'N', 'M' }} ;"
+            " DELETE DATA { :x :p :y } ; DELETE WHERE { ?s :p ?o . ?o :q :e } ; INSERT DATA { :z :p :b }"
+        )
+        assert (done.inserted, done.deleted) == (8, 3)
+        true = {}
+        await until_true(standing, Counter([(a, b, None), (b, None, d), (z, b, None)]), true)
+        rows = (await other.query(f"{prefix} SELECT ?n ?name {{ ?n :name ?name }}")).rows
+        (node,) = {node for node, _ in rows}
+        assert {name for _, name in rows} == {'"N"', '"M"'}
+        # What was found can be removed, also by the IRI that stands for a blank node; the rest by a pattern.
+        done = await other.update(f"{prefix} DELETE WHERE {{ {node} :name 'N' }} ; DELETE WHERE {{ ?s :name ?n }}")
+        assert (done.inserted, done.deleted) == (0, 2)
+        done = await one.update(f"DELETE WHERE {{ {a} {p} {b} . {b} {q} {a} }} ; DELETE WHERE {{ {z} {p} {b} }}")
+        assert done.deleted == 1, "of the first two one is not there"
+        await until_true(standing, Counter([(a, b, None), (b, None, d)]), true)
+        with pytest.raises(p2prdf.QueryRefused, match="with a constant"):
+            await one.update("DELETE WHERE { ?s ?p ?o }")
+
+
+def test_updates_from_a_file_are_told_in_numbers(keeping_all, ns, tmp_path):
+    (tmp_path / "p.ttl").write_text(f"@prefix : <{ns}> .\n")
+    (tmp_path / "u.ru").write_text("INSERT DATA { :a :p 1, 2 . :b :p 1 } ;\nDELETE WHERE { :a :p ?n }")
+    given = ("-f", tmp_path / "u.ru", "--prefix-file", tmp_path / "p.ttl", "--peer", keeping_all[4].address)
+    assert command("update", *given) == (0, "3 triples published, 2 triples removed\n", "")
+    code, out, _ = command("update", f"INSERT DATA {{ <{ns}a> <{ns}p> 3 }}", "--json", "--peer", keeping_all[0].address)
+    assert (code, json.loads(out)) == (0, {"inserted": 1, "deleted": 0})
+
+
+def test_a_name_that_begins_with_what_is_stored_goes_on_after_it(keeping_all, ns, tmp_path):
+    """The stored answers are written once, whatever restarts; another --since is another subscription."""
+    output = tmp_path / "out.tsv"
+    where = ("--state", tmp_path / "names", "--output", output, "--peer", keeping_all[1].address)
+    arguments = ("subscribe", "--name", "n", *where)
+    query = f"SELECT ?s ?m {{ ?s <{ns}p> <{ns}o> OPTIONAL {{ ?s <{ns}m> ?m }} }}"
+
+    async def publish(triples):
+        async with p2prdf.connect(keeping_all[0].address) as client:
+            await client.publish(triples)
+
+    asyncio.run(publish([(f"<{ns}s{n}>", f"<{ns}p>", f"<{ns}o>") for n in range(3)]))
+    code, _, err = command(*arguments, query, "--since", "beginning", "--count", 3)
+    assert code == 0, err
+    code, _, err = command(*arguments, query)
+    assert code == 4
+    assert "stands for publications since the beginning, not publications since it was subscribed" in err
+    asyncio.run(publish([(f"<{ns}s1>", f"<{ns}m>", '"mail"')]))
+    code, _, err = command(*arguments, "--count", 2)
+    assert code == 0, err
+    header, *lines = output.read_text().splitlines()
+    assert header == "?s\t?m"
+    assert sorted(lines[:3]) == [f"<{ns}s{n}>\t" for n in range(3)]
+    assert sorted(lines[3:]) == [f"-\t<{ns}s1>\t", f'<{ns}s1>\t"mail"']
+    assert command("unsubscribe", "--name", "n", *where[:2], *where[4:])[0] == 0
