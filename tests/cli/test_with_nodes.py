@@ -256,7 +256,7 @@ def test_bookmarks_are_lines_among_the_answers(node: str, tmp_path: Path) -> Non
     ("query", "named"),
     [
         ("SELECT ?s WHERE { ?s <urn:p> ?o", "line 1"),
-        ("SELECT ?s WHERE { OPTIONAL { ?s <urn:p> ?o } }", "OPTIONAL"),
+        ("SELECT ?s WHERE { SERVICE <urn:x> { ?s <urn:p> ?o } }", "SERVICE"),
         ("SELECT ?s WHERE { ?s <urn:p> '" + "x" * 20_000 + "' }", "bytes"),
     ],
 )

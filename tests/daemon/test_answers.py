@@ -149,10 +149,10 @@ async def test_bad_terms_are_refused_by_name_and_the_connection_or_the_node_live
     [
         ("SELECT ?s WHERE { ?s <urn:p> }", "line 1"),
         ("SELECT ?s\nWHERE {\n  ?s <urn:p> ?o ;;; ] }", "line 3"),
-        ("", "query"),
-        ("ASK { ?s ?p ?o }", "ASK"),
+        ("", "ends too early"),
+        ("DESCRIBE <urn:x>", "DESCRIBE"),
         ("SELECT * { SERVICE <http://127.0.0.1:1/> { ?s ?p ?o } }", "SERVICE"),
-        ("SELECT * { ?s ?p ?o " + "{" * 5000, "16384"),
+        ("SELECT * { ?s ?p ?o " + "{" * 5000, "nest deeper than 64"),
         ("SELECT * { ?s ?p ?o } #" + "x" * 20_000, "16384"),
     ],
 )
@@ -160,7 +160,7 @@ async def test_bad_queries_are_refused_with_their_place_and_the_session_lives_on
     async with p2prdf.connect(overlay[1].address) as client:
         with pytest.raises(p2prdf.QueryRefused) as caught:
             await client.subscribe(query)
-        print(caught.value)
+        assert complaint in str(caught.value)
         assert (await client.status())["key"] == overlay[1].key
 
 
