@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from p2prdf.errors import QueryRefused
-from p2prdf.rdf.standing.query import parse_query
-from p2prdf.rdf.update import DeleteData, DeleteWhere, InsertData, Operation, Triple, parse_update
 
 if TYPE_CHECKING:
     from p2prdf.client.client import Client
+    from p2prdf.rdf.update import DeleteWhere, Operation, Triple
 
 __all__ = ["Updated", "carry_out"]
 
@@ -38,6 +37,8 @@ class Updated:
 
 async def carry_out(client: Client, text: str, *, timeout_seconds: float) -> Updated:
     """Carry an update out; as :meth:`p2prdf.client.Client.update`."""
+    from p2prdf.rdf.update import DeleteData, DeleteWhere, InsertData  # only who updates pays for SPARQL's grammar
+
     # A text of a megabyte takes seconds, in which other coroutines are to go on.
     operations = await asyncio.to_thread(_parsed, text)
     inserted = deleted = 0
@@ -56,6 +57,9 @@ async def carry_out(client: Client, text: str, *, timeout_seconds: float) -> Upd
 
 def _parsed(text: str) -> tuple[Operation, ...]:
     """Return the operations of a text, none of which will be refused for its form when its turn has come."""
+    from p2prdf.rdf.standing.query import parse_query
+    from p2prdf.rdf.update import DeleteWhere, parse_update
+
     operations = parse_update(text, scope=secrets.token_hex(8))
     for operation in operations:
         if isinstance(operation, DeleteWhere) and operation.patterns:
