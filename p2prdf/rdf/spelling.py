@@ -1,0 +1,182 @@
+"""Plans of queries as people read them: patterns as SPARQL, operators in a few words.
+
+A query that travels has numbers for its variables; of the names only those of what it answers are left.  From there
+they are followed down to the leaves.  What has none on the way, such as a variable that only joins two patterns, is
+given one (``?v0``, ``?v1``, ...), the same in all leaves where it is joined.  Everything spelled here is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Final
+
+from p2prdf.rdf.algebra import (
+    Closure,
+    Construct,
+    Distinct,
+    Exists,
+    Extend,
+    Filter,
+    Fix,
+    Group,
+    Join,
+    Leaf,
+    LeftJoin,
+    Minus,
+    Operator,
+    Project,
+    Slice,
+    StandingQuery,
+    Table,
+    Union,
+)
+from p2prdf.rdf.layouts import inputs_of, layouts
+from p2prdf.rdf.query import ConjunctiveQuery, Pattern
+
+__all__ = ["TEXT_CHARACTERS_MAX", "Names", "spell_expression", "spell_pattern"]
+
+TEXT_CHARACTERS_MAX: Final = 240
+"""Of one operator or filter."""
+_TERM_CHARACTERS_MAX: Final = 120
+_LISTED_MAX: Final = 12
+
+_VARIABLE: Final = re.compile(r"\?v(\d+)\b")
+
+
+class Names:
+    """Names for the variables and columns of a query.
+
+    ``leaves``: for each leaf the names of its variables, by number.
+    """
+
+    def __init__(self, query: ConjunctiveQuery | StandingQuery):
+        taken = dict.fromkeys(query.names)
+        self._fresh: Iterator[str] = (name for number in count() if (name := f"v{number}") not in taken)
+        self._columns: list[dict[int, str]] = []
+        if isinstance(query, ConjunctiveQuery):
+            self.leaves = [self._of_leaf(query, dict(enumerate(query.names)))]
+        else:
+            self._operators = query.operators
+            self._follow(query)
+            pairs = zip(query.operators, self._columns, strict=True)
+            self.leaves = [
+                self._of_leaf(operator.query, known) for operator, known in pairs if isinstance(operator, Leaf)
+            ]
+
+    def _of_leaf(self, leaf: ConjunctiveQuery, columns: dict[int, str]) -> tuple[str, ...]:
+        known = {variable: columns[at] for at, variable in enumerate(leaf.answer) if at in columns}
+        return tuple(known.get(each) or next(self._fresh) for each in range(leaf.variable_count))
+
+    # --- down from the root ----------------------------------------------------------------------
+
+    def _follow(self, query: StandingQuery) -> None:
+        self._widths = [len(layout) for layout in layouts(query.operators)]
+        self._columns = [{} for _ in query.operators]
+        self._columns[-1].update(enumerate(query.names))
+        for number in reversed(range(len(query.operators))):
+            operator, own = query.operators[number], self._columns[number]
+            for column in range(self._widths[number]):
+                if column not in own:
+                    own[column] = next(self._fresh)
+            for left, right in _shared(operator):
+                self._columns[inputs_of(operator)[1]].setdefault(right, own[left])
+            for source, column, at in self._sources(operator):
+                self._columns[source].setdefault(column, own[at])
+
+    def _sources(self, operator: Operator) -> Iterator[tuple[int, int, int]]:
+        """Yield which columns of which inputs an operator hands on: input, its column, the operator's column."""
+        match operator:
+            case Project(source, columns):
+                yield from ((source, column, at) for at, column in enumerate(columns) if column >= 0)
+            case Group(source, keys):
+                yield from ((source, column, at) for at, column in enumerate(keys))
+            case Join(left, right, shared) | LeftJoin(left, right, shared):
+                yield from ((left, column, column) for column in range(self._widths[left]))
+                joined = {column for _, column in shared}
+                others = [column for column in range(self._widths[right]) if column not in joined]
+                yield from ((right, column, self._widths[left] + at) for at, column in enumerate(others))
+            case Filter() | Extend() | Fix() | Union() | Distinct() | Slice() | Minus() | Exists():
+                sources = inputs_of(operator)
+                for source in sources if isinstance(operator, Union) else sources[:1]:
+                    yield from ((source, column, column) for column in range(self._widths[source]))
+
+    # --- operators -------------------------------------------------------------------------------
+
+    def spell_operator(self, number: int) -> str:
+        """Say in a few words what an operator of a standing query does; "" if its name says it."""
+        operator = self._operators[number]
+        match operator:
+            case Leaf():
+                before = sum(isinstance(each, Leaf) for each in self._operators[:number])
+                text = f"part {before + 1}"
+            case Table(_, rows):
+                text = _counted(len(rows), "fixed row")
+            case Filter(source, condition):
+                text = spell_expression(condition.text, self._names_of(source))
+            case Extend(source, expression):
+                text = f"{spell_expression(expression.text, self._names_of(source))} AS {self._names_of(number)[-1]}"
+            case Project():
+                text = _listed(self._names_of(number))
+            case Group(source, keys, aggregates):
+                names = self._names_of(source)
+                made = [each.function.value + (" DISTINCT" if each.distinct else "") for each in aggregates]
+                text = f"by {_listed([names[at] for at in keys])}: {', '.join(made[:_LISTED_MAX])}".rstrip(": ")
+            case Slice(source, order, offset, limit):
+                names = self._names_of(source)
+                by = [f"{names[at]}{' descending' if down else ''}" for at, down in order]
+                text = f"{'' if limit is None else f'at most {limit} '}after {offset}"
+                text += f" by {_listed(by)}" if by else ""
+            case Closure(_, seeds, backward, reflexive):
+                text = f"{'zero' if reflexive else 'one'} or more steps{' backward' if backward else ''}"
+                text += "" if seeds is None else " from given nodes"
+            case Construct(_, template):
+                text = _counted(len(template), "triple")
+            case _:
+                text = self._spell_joined(operator, self._names_of(number))
+        return _cut(text, TEXT_CHARACTERS_MAX)
+
+    @staticmethod
+    def _spell_joined(operator: Operator, names: Sequence[str]) -> str:
+        kind = f"{operator.existence.value} " if isinstance(operator, Exists) else ""
+        shared = [names[left] for left, _ in _shared(operator)]
+        return (kind + (f"on {_listed(shared)}" if shared else "")).strip()
+
+    def _names_of(self, number: int) -> list[str]:
+        return [f"?{self._columns[number][at]}" for at in range(self._widths[number])]
+
+
+def spell_pattern(pattern: Pattern, constants: Sequence[str], names: Sequence[str]) -> str:
+    """Return a pattern as SPARQL; long terms are cut."""
+    return " ".join(
+        f"?{names[slot]}" if slot >= 0 else _cut(constants[~slot], _TERM_CHARACTERS_MAX) for slot in pattern
+    )
+
+
+def spell_expression(text: str, names: Sequence[str]) -> str:
+    """Return an expression over ``?v0``, ``?v1``, ... with names (such as ``?name``) in their place."""
+    spelled = _VARIABLE.sub(lambda found: names[int(found[1])] if int(found[1]) < len(names) else found[0], text)
+    return _cut(" ".join(spelled.split()), TEXT_CHARACTERS_MAX)
+
+
+def _shared(operator: Operator) -> tuple[tuple[int, int], ...]:
+    match operator:
+        case Join(shared=shared) | LeftJoin(shared=shared) | Exists(shared=shared):
+            return shared
+        case Minus(keys=keys, shared=shared):
+            return keys + shared
+    return ()
+
+
+def _listed(names: Sequence[str]) -> str:
+    left_out = f" and {len(names) - _LISTED_MAX} more" if len(names) > _LISTED_MAX else ""
+    return " ".join(names[:_LISTED_MAX]) + left_out if names else "nothing"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 2] + "…" + text[-1]
