@@ -12,12 +12,13 @@ import numpy.typing as npt
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, Column, as_array
 from p2prdf.grow import GrowingColumn
+from p2prdf.hlc import GONE
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
 from p2prdf.store.compiled import GROUP, CompiledStep, Source, compile_step
 from p2prdf.store.group_table import GroupTable
 from p2prdf.store.lanes import Lane, PlanTable, StepRows
-from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes
+from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes, stride
 from p2prdf.store.triple_table import TripleTable
 from p2prdf.wire.messages import Groups
 
@@ -238,6 +239,41 @@ class ColumnarState:
             if role & bit:
                 chosen &= column.values == term
         return int(np.count_nonzero(chosen))
+
+    def some_waiting(self, group: int, step: int, most: int) -> tuple[Derived | None, int]:
+        """Return rows of a group that wait at a step, at most ``most`` and evenly chosen; how many there are."""
+        wanted = np.array([group], np.uint64)
+        for table in self._plans.values():
+            number = int(table.groups.index.find(wanted)[0])
+            if number >= 0 and step < len(table.steps) and table.groups.since_min.values[number] != _NEVER:
+                held = table.steps[step]
+                rows = np.flatnonzero(held.group.values == number)
+                return (self._rows_at(held, rows[:: stride(len(rows), most)]) if len(rows) else None), len(rows)
+        return None, 0
+
+    def some_triples(
+        self, role: int, mask: int, parts: tuple[int, int, int], most: int, *, per_event: bool
+    ) -> tuple[tuple[Column, Column, Column, Column], float]:
+        """Return triples (or events) held under a role that have the parts a mask names, and what each stands for."""
+        table = self._events if per_event else self._triples
+        lane = next((each for each in self._lanes.get((per_event, role), ()) if each.mask == mask), None)
+        if lane is not None and mask != keys.SPO:  # the key of a whole triple is made by storing it
+            ordinal = lane.index.find(lane.keys_of(*(np.array([part], np.uint32) for part in parts)))
+            rows = lane.triples.expand(ordinal)[1].astype(np.int64)
+            step = stride(len(rows), most)
+            rows = rows[::step]
+        else:
+            step = stride(len(table), most)
+            rows = np.arange(0, len(table), step)
+            rows = rows[table.roles.values[rows] >> np.uint16(role) & np.uint16(1) != 0]
+            for at, bit in enumerate((keys.S, keys.P, keys.O)):
+                if mask & bit:
+                    rows = rows[table.terms(rows, at) == parts[at]]
+        time = table.time.values[rows]
+        living = (time > 0) & (time < np.uint64(GONE))
+        rows = rows[living]
+        s, p, o = (table.terms(rows, at) for at in range(3))
+        return (s, p, o, time[living]), float(step)
 
     def sizes(self) -> Sizes:
         """Return what is held and has been done."""

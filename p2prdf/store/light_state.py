@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
 from p2prdf import keys
 from p2prdf.columns import LISTS, Column, as_list
+from p2prdf.hlc import GONE
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
 from p2prdf.store.compiled import GROUP, CompiledStep, compile_step
 from p2prdf.store.stays import Stays
-from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes
+from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes, stride
 from p2prdf.wire.messages import Groups
 
 __all__ = [
@@ -332,6 +334,34 @@ class LightState:
         """Return how many triples the peer holds under a role and constant parts."""
         lane = self._lanes[0][role][0]
         return len(lane.triples.get(lane.key_of((s, p, o)), ()))
+
+    def some_waiting(self, group: int, step: int, most: int) -> tuple[Derived | None, int]:
+        """Return rows of a group that wait at a step, at most ``most`` and evenly chosen; how many there are."""
+        table = self._owners.get(group)
+        if table is None or step >= len(table.steps):
+            return None, 0
+        held, wanted = table.steps[step], table.by_id[group]
+        rows = [row for row in held.rows.values() if row.group is wanted]
+        return (self._rows_at(held, rows[:: stride(len(rows), most)]) if rows else None), len(rows)
+
+    def some_triples(
+        self, role: int, mask: int, parts: tuple[int, int, int], most: int, *, per_event: bool
+    ) -> tuple[tuple[Column, Column, Column, Column], float]:
+        """Return triples (or events) held under a role that have the parts a mask names, and what each stands for."""
+        lane = next((each for each in self._lanes[per_event][role] if each.mask == mask), None)
+        if lane is not None:
+            found = lane.triples.get(lane.key_of(parts), [])
+            step = stride(len(found), most)
+            looked: Sequence[Triple] = found[::step]
+        else:
+            held = self._events if per_event else self._triples
+            step, key_of = stride(len(held), most), _KEY_OF[mask]
+            key = key_of(parts)
+            some = islice(held.values(), 0, None, step)
+            looked = [each for each in some if each[ROLES] >> role & 1 and key_of(each[TERMS]) == key]
+        living = [each for each in looked if 0 < each[TIME] < GONE]
+        s, p, o = ([each[TERMS][at] for each in living] for at in range(3))
+        return (s, p, o, [each[TIME] for each in living]), float(step)
 
     @property
     def held(self) -> int:

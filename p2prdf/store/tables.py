@@ -61,6 +61,7 @@ __all__ = [
     "Sizes",
     "Tables",
     "identity_of_group",
+    "stride",
 ]
 
 NEVER = (1 << 64) - 1
@@ -216,6 +217,23 @@ class Tables(Protocol):
         """Return how many triples the peer holds under a role and constant parts."""
         ...
 
+    def some_waiting(self, group: int, step: int, most: int) -> tuple[Derived | None, int]:
+        """Return rows of a group that wait at a step, at most ``most`` and evenly chosen; how many there are.
+
+        ``group``: its identity.  Those that are over are among them.  None if there are none.
+        A pass over what waits at that step of its plan.
+        """
+        ...
+
+    def some_triples(
+        self, role: int, mask: int, parts: tuple[int, int, int], most: int, *, per_event: bool
+    ) -> tuple[tuple[Column, Column, Column, Column], float]:
+        """Return triples (or events) held under a role that have the parts a mask names: s, p, o, time.
+
+        Not what is over.  Beside them how many each stands for: at most ``most`` are looked at, evenly chosen.
+        """
+        ...
+
     def end_groups(self, ids: Sequence[int]) -> None:
         """Forget groups and what waits for them, for good: also of a group that comes only later.
 
@@ -324,3 +342,8 @@ class PlanFilters:
 def identity_of_group(group_id: int) -> int:
     """Return the identity of the empty row of a group: results of different groups never coincide."""
     return keys.fmix(group_id)
+
+
+def stride(count: int, most: int) -> int:
+    """Return of how many one is to be looked at, so that of ``count`` no more than ``most`` are."""
+    return max(1, -(-count // most))
