@@ -109,6 +109,10 @@ class Dataflow:
         """Number of rows in the states of all operators, and in the output."""
         return len(self._output) + sum(rows for _, rows in self.sizes())
 
+    def rows_by_operator(self) -> dict[int, int]:
+        """Return the rows held in the state of each operator that holds any, by its number in the query."""
+        return {at: each.rows_held for at, each in enumerate(self._operators) if each is not None and each.rows_held}
+
     def sizes(self) -> list[tuple[str, int]]:
         """Return for each operator that holds rows its kind and their number, in order."""
         named = zip(self._query.operators, self._operators, strict=True)

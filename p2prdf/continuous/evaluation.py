@@ -75,6 +75,11 @@ class Evaluation:
         return not (self._waiting or self.stale or self.staged)
 
     @property
+    def rows_by_operator(self) -> dict[int, int]:
+        """Rows in the state of each operator that holds any, by its number in the query."""
+        return self._flow.rows_by_operator()
+
+    @property
     def rows_held(self) -> int:
         """Rows in the states of all operators, or answers of the largest leaf if these are more."""
         answers = (len(leaf.answers) for leaf in self._leaves if leaf.answers is not None)

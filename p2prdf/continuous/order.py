@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from p2prdf import keys
 from p2prdf.rdf.query import ConjunctiveQuery, Pattern, constant_mask
 
-__all__ = ["evaluation_order"]
+__all__ = ["evaluation_order", "expected_triples"]
 
 _ASSUMED: dict[int, float] = {
     keys.SPO: 1.0,
@@ -39,7 +39,7 @@ _DOUBT = 1e-3
 _TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 
 
-def _expected(pattern: Pattern, constants: tuple[str, ...], counted: int | None) -> float:
+def expected_triples(pattern: Pattern, constants: tuple[str, ...], counted: int | None) -> float:
     """Return the expected number of triples that match the constants of a pattern."""
     mask = constant_mask(pattern)
     assumed = _ASSUMED[mask]
@@ -55,7 +55,7 @@ def evaluation_order(query: ConjunctiveQuery, counts: Mapping[int, int]) -> tupl
     Ties go to the pattern written first, so the order is deterministic.
     """
     expected = {
-        at: _expected(pattern, query.constants, counts.get(at)) for at, pattern in enumerate(query.patterns)
+        at: expected_triples(pattern, query.constants, counts.get(at)) for at, pattern in enumerate(query.patterns)
     }
     order: list[int] = []
     bound: set[int] = set()
