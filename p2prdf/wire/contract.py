@@ -14,9 +14,9 @@ from p2prdf.wire.messages import INDEXED, Contact, Message, Parcel, Query
 
 __all__ = [
     "AcknowledgeAnswers", "Attach", "Attached", "Bookmark", "Completed", "ContactLost", "ContactSeen", "Detach",
-    "Effect", "Ended", "Failed", "FindOwner", "Leave", "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish",
-    "Published", "Request", "Send", "Settled", "Subscribe", "Subscribed", "Trace", "Unsubscribe",
-    "Unsubscribed", "WantBookmarks",
+    "Effect", "Ended", "Explain", "Explained", "Failed", "FindOwner", "Leave", "Left", "Notify", "Outcome",
+    "OwnersFound", "Persist", "Publish", "Published", "Request", "Send", "Settled", "Subscribe", "Subscribed",
+    "Trace", "Unsubscribe", "Unsubscribed", "WantBookmarks",
 ]  # fmt: skip
 
 
@@ -115,6 +115,20 @@ class WantBookmarks:
 
 
 @dataclass(frozen=True, slots=True)
+class Explain:
+    """Tell how a subscription is evaluated or, if that is 0, how a query would be; completed with Explained.
+
+    Of a query that would be ``per_event``, as in Subscribe.  Nothing is left standing for it.
+    """
+
+    request: int
+    subscription: int = 0
+    query: Query | None = None
+    algorithm: Algorithm = Algorithm.CSBV
+    per_event: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class OwnersFound:
     """Outcome of a FindOwner: live peers closest to ``key``, closest first, this peer included.
 
@@ -156,8 +170,8 @@ class Leave:
 
 
 Request = (
-    Leave | Publish | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers | WantBookmarks | OwnersFound
-    | ContactSeen | ContactLost
+    Leave | Publish | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers | WantBookmarks | Explain
+    | OwnersFound | ContactSeen | ContactLost
 )  # fmt: skip
 
 
@@ -227,7 +241,14 @@ class Settled:
     subscription: int
 
 
-Outcome = Left | Published | Subscribed | Attached | Unsubscribed | Settled | Failed
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """How a query is evaluated, as JSON text of moderate size (docs/cli.md lists the keys)."""
+
+    json: str
+
+
+Outcome = Left | Published | Subscribed | Attached | Unsubscribed | Settled | Explained | Failed
 
 
 # --- effects: from the peer to its driver, in the order to be carried out ------------------------

@@ -142,7 +142,7 @@ _ZERO_IS_THE_RULE: Final = frozenset(
     {"began", "complete", "epoch", "hops", "lost", "opened", "origin", "published", "refresh", "salt", "since", "view"}
 )
 _IDENTIFIERS: Final = (
-    "epoch", "group", "groups", "have", "identities", "identity", "key", "keys", "leaf", "opener", "origin",
+    "epoch", "group", "groups", "have", "identities", "identity", "key", "keys", "leaf", "leaves", "opener", "origin",
     "publisher", "receiver_key", "subscription", "subscriptions", "sums",
 )  # fmt: skip
 _STAMPS: Final = (

@@ -22,19 +22,21 @@ from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 __all__ = [
-    "ACCEPTED", "INDEXED", "LEVELS", "SURE", "WITHDRAWN",
-    "Acknowledge", "Advertise", "Answers", "AskBookmarks", "AskKnown", "AskLoad", "AskRoles", "AttachSubscription",
+    "ACCEPTED", "INDEXED", "LEVELS", "NOT_COUNTED", "SURE", "WITHDRAWN",
+    "Acknowledge", "Advertise", "Answers", "AskBookmarks", "AskCounts", "AskKnown", "AskLoad", "AskRoles",
+    "AttachSubscription",
     "ClientAcknowledge", "ClientAttach", "ClientBookmark", "ClientEnded", "ClientError", "ClientHello", "ClientMessage",
     "ClientPing", "ClientPong", "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus",
     "ClientStatusReply", "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed",
-    "ClientWantBookmarks", "ClientWelcome",
-    "CloseSubscription", "Contact", "Deliver", "Delivered", "Differing", "EndSubscription", "FindNode", "Forward",
+    "ClientExplain", "ClientExplained", "ClientWantBookmarks", "ClientWelcome",
+    "CloseSubscription", "Contact", "Deliver", "Delivered", "Differing", "EndSubscription", "ExplainSubscription",
+    "Explanation", "FindNode", "Forward",
     "GetRates", "Given", "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples",
     "KeepAcknowledged", "KeepAnswers", "KeepGroups", "KeepSubscription", "KeepWithdrawn", "KeyDepth", "Leaving",
     "LowMark", "MembersKnown", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello",
     "PublicationsComplete", "Query", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers", "SubscriptionClosed",
-    "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellBookmarks", "TellKnown", "TellLoad", "TellRoles",
-    "Totals", "Want", "WatchLowMarks",
+    "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellBookmarks", "TellCounts", "TellKnown",
+    "TellLoad", "TellRoles", "Totals", "Want", "WatchLowMarks",
 ]  # fmt: skip
 
 
@@ -42,6 +44,9 @@ INDEXED: Final = "indexed"
 ACCEPTED: Final = "accepted"
 LEVELS: Final = (INDEXED, ACCEPTED)
 """When a publication is acknowledged (:class:`ClientPublish`)."""
+
+NOT_COUNTED: Final = 8
+"""In place of a role (:class:`AskCounts`): triples are not asked for."""
 
 Query: TypeAlias = "ConjunctiveQuery | StandingQuery"
 """What a subscription asks: a conjunctive query, or a standing query made of several (or of one, and more)."""
@@ -278,6 +283,50 @@ class Rates:
     request: int
     position: Column = _u32()
     counts: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class AskCounts:
+    """Who explains a query to every other peer: how many rows wait at these steps, how many triples match?
+
+    One row per step: the identity of its leaf (0: nobody waits), its number, and under which role triples are to be
+    counted (``NOT_COUNTED``: none) that have the parts of ``masks``; parts that it does not name are filled with any
+    term.  ``since``: rows and triples from this stamp on count for the subscription.
+    """
+
+    request: int
+    since: int
+    per_event: bool
+    leaves: Column = _u64()
+    steps: Column = _u32()
+    under: Column = _u32()
+    masks: Column = _u32()
+    s: Column = _terms()
+    p: Column = _terms()
+    o: Column = _terms()
+
+    def __len__(self) -> int:
+        return len(self.leaves)
+
+
+@dataclass(frozen=True, slots=True)
+class TellCounts:
+    """Answer to AskCounts, a row for each of its rows: what this peer is the first of the peers to keep.
+
+    ``waiting``: rows that wait and count; ``over``: rows that waited and are not true any more; ``triples``: those
+    that match; ``young``: those of them that count.  ``estimated``: 1 if of the rows, 2 if of the triples
+    (3: of both) only a part was looked at.
+    """
+
+    request: int
+    waiting: Column = _u64()
+    over: Column = _u64()
+    triples: Column = _u64()
+    young: Column = _u64()
+    estimated: Column = _u32()
+
+    def __len__(self) -> int:
+        return len(self.waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -568,6 +617,26 @@ class RenewSubscriptions:
 
 
 @dataclass(frozen=True, slots=True)
+class ExplainSubscription:
+    """Entry peer to home: how is this subscription evaluated, and what waits where?"""
+
+    request: int
+    asker: Contact
+    subscription: int
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Home to entry peer: the explanation as JSON text or, with a ``code``, why there is none."""
+
+    request: int
+    json: str
+    code: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Deliver:
     """Home to entry peer: solutions of one subscription, numbered from ``first`` on.
 
@@ -773,6 +842,7 @@ Message = (
     | KeepAcknowledged | KeepWithdrawn | AskKnown | TellKnown | Acknowledge | NotOwner | FindNode | Nodes
     | MembersKnown | PublicationsComplete | Leaving | Totals | Differing | Summary | Offer | Want | Given
     | WatchLowMarks | LowMark | AskBookmarks | TellBookmarks
+    | ExplainSubscription | Explanation | AskCounts | TellCounts
 )  # fmt: skip
 
 
@@ -984,6 +1054,25 @@ class ClientStatusReply:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientExplain:
+    """Explain a subscription or, if that is 0, how a query would be evaluated; nothing is left standing for it."""
+
+    request: int
+    subscription: int
+    query: str
+    algorithm: str
+    per_event: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClientExplained:
+    """An explanation: JSON text, keys as in docs/cli.md."""
+
+    request: int
+    json: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClientError:
     """A request failed, or (request 0) the connection is about to be closed.
 
@@ -1000,5 +1089,5 @@ ClientMessage = (
     ClientHello | ClientWelcome | ClientPublish | ClientPublished | ClientSubscribe | ClientSubscribed
     | ClientAttach | ClientRows | ClientWantBookmarks | ClientBookmark | ClientAcknowledge | ClientSettled
     | ClientEnded | ClientUnsubscribe | ClientUnsubscribed | ClientPing | ClientPong | ClientStatus
-    | ClientStatusReply | ClientError
+    | ClientStatusReply | ClientExplain | ClientExplained | ClientError
 )  # fmt: skip

@@ -22,15 +22,17 @@ from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Pattern, Plan
 from p2prdf.wire import messages as m
 
 __all__ = [
-    "CONTACTS_MAX", "KINDS_MAX", "KNOWN_MAX", "ORDER_MAX", "PATTERNS_MAX", "U32_MAX", "U64_MAX", "check_lengths",
-    "check_message", "check_term", "check_terms", "contact_of", "contacts_of", "exactly", "flag", "integer",
-    "permutation", "plan_of", "query_of", "seconds", "shown", "strings", "text", "tuple_of",
+    "CONTACTS_MAX", "COUNTS_MAX", "KINDS_MAX", "KNOWN_MAX", "ORDER_MAX", "PATTERNS_MAX", "U32_MAX", "U64_MAX",
+    "check_lengths", "check_message", "check_term", "check_terms", "contact_of", "contacts_of", "exactly", "flag",
+    "integer", "permutation", "plan_of", "query_of", "seconds", "shown", "strings", "text", "tuple_of",
 ]  # fmt: skip
 
 U32_MAX: Final = (1 << 32) - 1
 U64_MAX: Final = (1 << 64) - 1
 CONTACTS_MAX: Final = 1024
 """Contacts of one message."""
+COUNTS_MAX: Final = 256
+"""Steps that one peer counts for another at a time."""
 KINDS_MAX: Final = 32
 """Kinds of items that replicas compare."""
 KNOWN_MAX: Final = 3
@@ -351,7 +353,16 @@ def _check_ask_known(message: m.AskKnown, dictionary: TermDictionary | TermNames
     _below(message.kinds, 2, "a kind of name")
 
 
-def _check_algorithm(message: m.OpenSubscription | m.ClientSubscribe, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+def _check_ask_counts(message: m.AskCounts, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    _below(message.under, m.NOT_COUNTED + 1, "a role")
+    _below(message.masks, keys.SPO + 1, "a mask")
+    if len(message) > COUNTS_MAX:
+        raise RemoteProtocolError(f"counts of {len(message)} steps; {COUNTS_MAX} are told at a time")
+
+
+def _check_algorithm(
+    message: m.OpenSubscription | m.ClientSubscribe | m.ClientExplain, dictionary: TermDictionary | TermNames  # noqa: ARG001
+) -> None:
     _algorithm(message.algorithm)
 
 
@@ -364,5 +375,5 @@ _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = 
     m.Totals: _check_kinds, m.Differing: _check_kinds,
     m.OpenSubscription: _check_algorithm, m.ClientSubscribe: _check_algorithm,
     m.KeepSubscription: _check_keep_subscription, m.TellKnown: _check_tell_known,
-    m.AskKnown: _check_ask_known,
+    m.AskKnown: _check_ask_known, m.AskCounts: _check_ask_counts, m.ClientExplain: _check_algorithm,
 }  # fmt: skip

@@ -165,14 +165,16 @@ class Maker:
         }
         match field.metadata.get("kind", "object"):
             case "terms":
-                return self.terms(IRIS if field.name in "sp" and kind is not m.GetRates else IRIS + LITERALS)
+                resources = field.name in "sp" and kind not in (m.GetRates, m.AskCounts)
+                return self.terms(IRIS if resources else IRIS + LITERALS)
             case "term_columns":
                 return self.term_columns(self.draw(st.integers(0, 3)))
             case "u64":
                 return self.numbers(TOP, np.uint64)
             case "u32":
                 roles = (1 << 32) - 1 if kind is m.IndexTriples else 65_535
-                top = {"roles": roles, "position": 200, "known": 3, "kinds": 1}.get(field.name, (1 << 32) - 1)
+                tops = {"roles": roles, "position": 200, "known": 3, "kinds": 1, "under": m.NOT_COUNTED, "masks": 7}
+                top = tops.get(field.name, (1 << 32) - 1)
                 return self.numbers(top, np.uint32)
         if field.type == "Contact":
             return self.contact()

@@ -67,6 +67,15 @@ LINES = {
     "EndSubscription subscriptions=0000000000000003 groups=00000000000000ff times=43200.000": m.EndSubscription(
         [3], [255], [NOON]
     ),
+    f"ExplainSubscription request=1 asker={PEER_LINE} subscription=00000000000000ff": m.ExplainSubscription(
+        1, PEER, 255
+    ),
+    "AskCounts 2 rows request=7 since=43200.000 leaves=00000000000000ff,00000000000000ff steps=0,1 under=2,8"
+    " masks=2,2": m.AskCounts(7, NOON, False, [255, 255], [0, 1], [2, 8], [2, 2], [1, 1], [1, 1], [1, 1]),
+    "TellCounts 1 row request=7 waiting=12 over=0 triples=3 young=1 estimated=0": m.TellCounts(
+        7, [12], [0], [3], [1], [0]
+    ),
+    "ClientExplained request=4 json='{}'": m.ClientExplained(4, "{}"),
     "ClientHello version=2 agent='" + "x" * 57 + "...'": m.ClientHello(2, "x" * 99),
     "ClientSubscribed request=1 subscription=0000000000000002 since=43200.000 names=a,b order=1,0": (
         m.ClientSubscribed(1, 2, NOON, ("a", "b"), (1, 0))
