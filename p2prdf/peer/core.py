@@ -33,6 +33,7 @@ from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
 from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.explain import Explanations
 from p2prdf.peer.home_items import HomeItems
 from p2prdf.peer.host import Host
 from p2prdf.peer.items import HOME, TRIPLES, all_triples, table_kinds
@@ -100,6 +101,9 @@ class Peer:
             self._exchange, self._engine, self._tables, dictionary, self._to_self, self._roles.add, draw
         )
         self._entry = Entry(self._exchange, self._engine, self._host, lambda: self._roles.used)
+        self._explanations = Explanations(
+            self._exchange, self._tables, dictionary, self._host, lambda: self._roles.counted, draw
+        )
         self._engine.roles = self._roles
         home_items = HomeItems(HOME, self._host.home, columns, self._engine.cutter)
         self._kinds: list[Kind] = [home_items, *table_kinds(self._tables, self._engine)]
@@ -134,7 +138,7 @@ class Peer:
         """
         self._begin(now)
         match request:
-            case contract.Publish() | contract.Subscribe() if self._repair.closing:
+            case contract.Publish() | contract.Subscribe() | contract.Explain() if self._repair.closing:
                 failed = contract.Failed(NodeLeaving.code, "this peer is leaving")
                 self._exchange.effects.append(contract.Completed(request.request, failed))
             case contract.Publish():
@@ -151,6 +155,8 @@ class Peer:
                 self._entry.acknowledge(request)
             case contract.WantBookmarks():
                 self._entry.want_bookmarks(request)
+            case contract.Explain():
+                self._explanations.submit(request)
             case contract.OwnersFound():
                 self._ring_changed = True
                 self._exchange.owners_found(request)
@@ -186,6 +192,7 @@ class Peer:
             self._contact_lost(contact)
         self._host.wake()
         self._entry.wake()
+        self._explanations.wake()
         self._repair.wake()
         self._engine.roll_forward.wake()
         self._check_leases()
@@ -219,7 +226,7 @@ class Peer:
             for at in (
                 exchange.deadline, self._host.deadline, self._entry.deadline, self._roles.deadline,
                 self._check_leases_at, self._repair.deadline, self._engine.roll_forward.deadline,
-                self._low_marks.deadline,
+                self._low_marks.deadline, self._explanations.deadline,
             )
             if at is not None
         ]  # fmt: skip
@@ -403,6 +410,7 @@ class Peer:
 
     def _handler_table(self) -> dict[type, Callable[[Contact, Any], None]]:
         exchange, engine, host, entry = self._exchange, self._engine, self._host, self._entry
+        explanations = self._explanations
         return {
             messages.IndexTriples: engine.take_triples,
             messages.Forward: engine.take_rows,
@@ -425,7 +433,11 @@ class Peer:
             messages.CloseSubscription: host.close,
             messages.RenewSubscriptions: host.renew,
             messages.GetRates: self._get_rates,
-            messages.Rates: lambda _, message: host.rates(message),
+            messages.Rates: self._rates,
+            messages.ExplainSubscription: explanations.asked,
+            messages.Explanation: lambda _, message: explanations.explained(message),
+            messages.AskCounts: explanations.count,
+            messages.TellCounts: explanations.counted,
             messages.Advertise: lambda _, message: self._roles.add(message.roles, message.since),
             messages.AskRoles: self._ask_roles,
             messages.TellRoles: lambda _, message: self._roles.told(message),
@@ -526,6 +538,10 @@ class Peer:
         if self._host.at_owner(key, message, sender):
             self._host.count_rates(message, self._roles.counted, sub_keys=1 << self._engine.hot.depth(role, key))
 
+    def _rates(self, _: Contact, message: messages.Rates) -> None:
+        if not self._explanations.rates(message):
+            self._host.rates(message)
+
     # --- leases ----------------------------------------------------------------------------------
 
     def _check_leases(self) -> None:
@@ -623,6 +639,8 @@ def _keys_of(message: Message, hashes: list[int]) -> list[int]:
         case messages.OpenSubscription():
             return [message.key]
         case messages.AttachSubscription() | messages.CloseSubscription() | messages.Delivered():
+            return [subscription_home(message.subscription)]
+        case messages.ExplainSubscription():
             return [subscription_home(message.subscription)]
         case messages.RenewSubscriptions():
             return [subscription_home(each) for each in as_list(message.subscriptions)[:1]]

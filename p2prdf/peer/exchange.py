@@ -29,6 +29,7 @@ from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Persist, Send, 
 from p2prdf.wire.messages import (
     Acknowledge,
     AskBookmarks,
+    AskCounts,
     AskLoad,
     Contact,
     Differing,
@@ -39,6 +40,7 @@ from p2prdf.wire.messages import (
     NotOwner,
     Parcel,
     TellBookmarks,
+    TellCounts,
     TellLoad,
     Totals,
     WatchLowMarks,
@@ -53,7 +55,7 @@ _MISSING_SECONDS = 20.0
 _CUT_OFF_SECONDS = 600.0
 _UNRELIABLE = (
     Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth, Totals, Differing, WatchLowMarks, LowMark, AskBookmarks,
-    TellBookmarks,
+    TellBookmarks, AskCounts, TellCounts,
 )  # fmt: skip
 
 

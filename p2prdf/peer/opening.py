@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from p2prdf import hlc, keys
-from p2prdf.columns import as_list
+from p2prdf.columns import Columns, as_list
 from p2prdf.continuous.home import Group, Home, Subscription
 from p2prdf.continuous.leaf import Leaf
 from p2prdf.continuous.order import evaluation_order
@@ -27,7 +27,7 @@ from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.records import Records
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.rdf.query import Algorithm, Plan, constant_mask, make_plan
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, constant_mask, make_plan
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import (
     Advertise,
@@ -47,7 +47,7 @@ _NO_HISTORY: Final = (
     " patterns with a constant"
 )
 
-__all__ = ["Opening", "opened_message", "steps_that_wait"]
+__all__ = ["Opening", "opened_message", "rates_wanted", "steps_that_wait"]
 
 
 class Opening:
@@ -124,22 +124,13 @@ class Opening:
 
     def _ask_rates(self, leaf: Leaf) -> None:
         """Ask the owners of the patterns' keys how many triples came under them."""
-        query = leaf.query
-        wanted = [
-            (at, constant_mask(pattern)) for at, pattern in enumerate(query.patterns) if constant_mask(pattern)
-        ]
-        if len(query.patterns) == 1 or not wanted:
+        questions = rates_wanted(leaf.query, self._dictionary, self._columns, leaf.identity, self._exchange.own)
+        if not questions:
             self._plan(leaf)
             return
         self._planning[leaf.identity] = (leaf, self._exchange.now + self._exchange.config.rates_seconds)
-        leaf.unanswered = len(wanted)
-        terms = self._dictionary.intern_all(query.constants)
-        hashes = self._dictionary.hashes
-        for at, role in wanted:
-            triple = [terms[~slot] if slot < 0 else terms[0] for slot in query.patterns[at]]
-            key = keys.role_key(role, *(hashes[term] for term in triple))
-            position, roles, s, p, o = (self._columns.column([each], "uint32") for each in (at, role, *triple))
-            message = GetRates(leaf.identity, self._exchange.own, position, roles, s, p, o)
+        leaf.unanswered = len(questions)
+        for key, message in questions:
             self._by_key.to_owner(key, message)
 
     def _refuse(self, group: Group, error: Busy) -> None:
@@ -323,6 +314,27 @@ class Opening:
         if self._settling:
             due.append(self._settling[0][0])
         return min(due, default=None)
+
+
+def rates_wanted(
+    query: ConjunctiveQuery, dictionary: TermDictionary, columns: Columns, request: int, asker: Contact
+) -> list[tuple[int, GetRates]]:
+    """Return what is to be asked before the patterns of a query are ordered, each with the key whose owner knows.
+
+    Nothing if there is one pattern, or no constant.  Raises Busy if the dictionary has no room for the constants.
+    """
+    wanted = [(at, mask) for at, pattern in enumerate(query.patterns) if (mask := constant_mask(pattern))]
+    if len(query.patterns) == 1 or not wanted:
+        return []
+    terms = dictionary.intern_all(query.constants)
+    hashes = dictionary.hashes
+    questions = []
+    for at, role in wanted:
+        triple = [terms[~slot] if slot < 0 else terms[0] for slot in query.patterns[at]]
+        key = int(keys.role_key(role, *(hashes[term] for term in triple)))
+        position, roles, s, p, o = (columns.column([each], "uint32") for each in (at, role, *triple))
+        questions.append((key, GetRates(request, asker, position, roles, s, p, o)))
+    return questions
 
 
 def opened_message(subscription: Subscription, request: int) -> SubscriptionOpened:
