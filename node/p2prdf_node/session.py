@@ -340,6 +340,8 @@ class ClientSession:
                         [messages.ClientSubscribed(request, subscription, since, names, order)]
                     )
                     self._pump(delivery)
+            case contract.Explained(json):
+                self.connection.send([messages.ClientExplained(request, json)])
             case contract.Settled(subscription):
                 self.connection.send([messages.ClientSettled(request, subscription)])
             case contract.Unsubscribed(subscription):
@@ -382,6 +384,29 @@ class ClientSession:
         if (refusal := self._clients.refusal()) is not None:
             raise Unavailable(refusal)
 
+    def _explain(self, message: messages.ClientExplain) -> None:
+        self._refuse_new_work()
+        if message.subscription:
+            self._clients.ask(
+                Pending(self, message.request, "explain"),
+                lambda number: contract.Explain(number, message.subscription),
+            )
+        else:
+            self._clients.spawn(self._parse_and_explain(message), "explain")
+
+    async def _parse_and_explain(self, message: messages.ClientExplain) -> None:
+        pending = Pending(self, message.request, "explain")
+        try:
+            query = _as_asked(await self._clients.parser.parse(message.query), per_event=message.per_event)
+        except P2PRDFError as error:
+            self.failed(pending, error.code, str(error))
+            return
+        if self in self._clients.sessions:
+            algorithm = Algorithm(message.algorithm)
+            self._clients.ask(
+                pending, lambda number: contract.Explain(number, 0, query, algorithm, message.per_event)
+            )
+
     def _ping(self, message: messages.ClientPing) -> None:
         self.connection.send([messages.ClientPong(message.request)])
 
@@ -399,9 +424,14 @@ def client_error(error: P2PRDFError, request: int = 0) -> messages.ClientError:
 def _subscribe_request(
     number: int, query: messages.Query, m: messages.ClientSubscribe
 ) -> contract.Subscribe:
-    if m.per_event and isinstance(query, StandingQuery) and query.conjunctive is not None:
-        query = query.conjunctive  # SELECT DISTINCT: of events nothing is withdrawn
+    query = _as_asked(query, per_event=m.per_event)
     return contract.Subscribe(number, query, Algorithm(m.algorithm), m.per_event, m.lease_seconds, m.since, m.salt)
+
+
+def _as_asked(query: messages.Query, *, per_event: bool) -> messages.Query:
+    if per_event and isinstance(query, StandingQuery) and query.conjunctive is not None:
+        return query.conjunctive  # SELECT DISTINCT: of events nothing is withdrawn
+    return query
 
 
 def _rows_of(effect: contract.Notify, count: int) -> messages.ClientRows:
@@ -429,4 +459,5 @@ _ACTIONS: Final[dict[type, Callable[[ClientSession, Any], None]]] = {
     messages.ClientWantBookmarks: ClientSession._want_bookmarks,
     messages.ClientPing: ClientSession._ping,
     messages.ClientStatus: ClientSession._status,
+    messages.ClientExplain: ClientSession._explain,
 }
