@@ -287,6 +287,9 @@ def test_nobody_there_is_exit_code_3() -> None:
         ("subscribe", "SELECT * { ?s ?p ?o }", "--bookmarks"),
         ("subscribe", "SELECT * { ?s ?p ?o }", "--bookmarks", "--json", "--name", "n"),
         ("status", "--peer", "nonsense"),
+        ("explain",),
+        ("explain", "ASK {}", "--subscription", "1"),
+        ("explain", "--subscription", "nonsense"),
         ("publish",),
         ("simulate", "--query", "q.rq"),
         ("node", "--listen", "nonsense"),
@@ -310,6 +313,34 @@ def test_status_tells_peers_and_shares_of_keys(node: str) -> None:
     assert len(reports) == 2
     assert reports[0]["address"] == node
     assert {report["key"] for report in reports} == {reports[0]["key"], reports[0]["peers"][0]["key"]}
+
+
+def test_explanations_name_the_pattern_that_stops_everything(node: str, tmp_path: Path) -> None:
+    query = "SELECT ?s ?o WHERE { ?s <urn:explained> ?m . ?m <urn:never-matched> ?o FILTER(?o != <urn:x>) }"
+    subscriber = _Subscriber(query, "--peer", node)
+    _publish(node, tmp_path, "".join(f"<urn:a{n}> <urn:explained> <urn:b{n}> .\n" for n in range(3)))
+    waiting: list[int] = []
+    for _ in range(100):  # what follows from a publication is still on its way when that is acknowledged
+        document = json.loads(_run("explain", "--subscription", subscriber.id, "--peer", node, "--json").stdout)
+        waiting = [step["waiting"] for step in document["parts"][0]["steps"]]
+        if waiting == [1, 3]:
+            break
+    assert waiting == [1, 3]
+    shown = _run("explain", "--subscription", subscriber.id, "--peer", node)
+    assert shown.returncode == 0, shown.stderr
+    assert f"Subscription {subscriber.id} (SELECT, csbv): ?s ?o" in shown.stdout
+    told = " ".join(shown.stdout.split())
+    assert "no triple matches pattern 2 (?v0 <urn:never-matched> ?o) yet; there are 3 partial results waiting" in told
+    subscriber.end(signal.SIGINT)
+    (tmp_path / "q.rq").write_text("PREFIX u: <urn:> ASK { ?s u:explained ?m OPTIONAL { ?s u:p ?\u006f } }")
+    shown = _run("explain", "--file", tmp_path / "q.rq", "--algorithm", "cqc", "--peer", node)
+    assert shown.returncode == 0, shown.stderr
+    assert "u:explained" in shown.stdout
+    assert "LeftJoin" in shown.stdout
+    assert _run("explain", "ASK {}", "--prefix-file", tmp_path / "none.ttl", "--peer", node).returncode == 1
+    refused = _run("explain", "SELECT nonsense", "--peer", node)
+    assert (refused.returncode, refused.stdout) == (4, "")
+    assert refused.stderr.startswith("p2prdf: error [query-refused]: ")
 
 
 def test_a_file_that_is_not_there_is_named(node: str, tmp_path: Path) -> None:
