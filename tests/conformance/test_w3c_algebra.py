@@ -7,52 +7,27 @@ recommendation fixes no lexical form for computed ones), or the query is refused
 
 from __future__ import annotations
 
-import gzip
-import io
-import json
 import random
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 from algebra.compare import same_values
-from algebra.leaves import Home, Triple
+from algebra.leaves import Home
+from w3c import CASES, REFUSED, cases, triples
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf.algebra import Form
-from p2prdf.rdf.ntriples import read_triples
 from p2prdf.rdf.results import rows_of, same_bag
 from p2prdf.rdf.sparql import parse_select
 from p2prdf.rdf.standing import form
 from p2prdf.rdf.standing.query import parse_query
 
-CASES = Path(__file__).parents[2] / "../shared/data/w3c/sparql-cases.json.gz"
-
-REFUSED = {
-    "sparql11/functions/uuid01": "UUID",
-    "sparql11/property-path/values_and_path": "property path ?",
-}
-"""Cases that are refused at registration: name to the construct that the refusal names.  The table is exact."""
-
-
-def _cases() -> list[dict[str, Any]]:
-    if not CASES.exists():
-        return []
-    with gzip.open(CASES, "rt", encoding="utf-8") as stream:
-        return json.load(stream)
-
-
-def _triples(text: str) -> list[Triple]:
-    batches = read_triples(io.BytesIO(text.encode()), publication_id="d", strict=True)
-    return sorted({triple for batch in batches for triple in zip(batch.s, batch.p, batch.o, strict=True)})
-
-
 needs_cases = pytest.mark.skipif(not CASES.exists(), reason=f"the shared W3C cases are not at {CASES}")
 
 
 @needs_cases
-@pytest.mark.parametrize("case", _cases(), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case["name"])
 def test_the_published_result_comes_out_triple_by_triple_and_when_others_are_taken_back(case: dict[str, Any]) -> None:
     if case["name"] in REFUSED:
         with pytest.raises(QueryRefused) as refusal:
@@ -64,23 +39,23 @@ def test_the_published_result_comes_out_triple_by_triple_and_when_others_are_tak
     assert set(query.names) == set(case["vars"])
     assert form.decode(form.encode(query)) == query
     rng = random.Random(case["name"])
-    triples = _triples(case["data"])
+    data = triples(case["data"])
     expected = same_values(Counter(rows_of(query.names, case["results"])))
 
     home = Home(query, rng)
-    rng.shuffle(triples)
-    for count in range(len(triples) + 1):
-        home.change(triples[:count])
+    rng.shuffle(data)
+    for count in range(len(data) + 1):
+        home.change(data[:count])
     home.check_output()
     assert same_bag(same_values(home.rows).elements(), expected.elements())
 
-    terms = sorted({term for triple in triples for term in triple}) or ["<urn:x>"]
+    terms = sorted({term for triple in data for term in triple}) or ["<urn:x>"]
     others = [tuple(rng.choice(terms) for _ in range(3)) for _ in range(6)]
-    extra = [(s, p, o) for s, p, o in others if s[0] == p[0] == "<" and (s, p, o) not in triples]
-    home.change([*triples, *extra])
+    extra = [(s, p, o) for s, p, o in others if s[0] == p[0] == "<" and (s, p, o) not in data]
+    home.change([*data, *extra])
     while extra:
         extra.pop(rng.randrange(len(extra)))
-        home.change([*triples, *extra])
+        home.change([*data, *extra])
     home.check_output()
     assert same_bag(same_values(home.rows).elements(), expected.elements())
     assert min(home.rows.values(), default=1) > 0
@@ -88,9 +63,9 @@ def test_the_published_result_comes_out_triple_by_triple_and_when_others_are_tak
 
 @needs_cases
 def test_nearly_all_cases_are_answered_and_conjunctive_ones_are_one_leaf_as_before() -> None:
-    cases = _cases()
+    found = cases()
     alike = 0
-    for case in cases:
+    for case in found:
         if case["name"] in REFUSED:
             continue
         try:
@@ -99,4 +74,4 @@ def test_nearly_all_cases_are_answered_and_conjunctive_ones_are_one_leaf_as_befo
             continue
         assert parse_query(case["query"]).conjunctive == conjunctive
         alike += 1
-    assert (len(cases), len(REFUSED), alike) == (192, 2, 79)
+    assert (len(found), len(REFUSED), alike) == (192, 2, 79)
