@@ -65,6 +65,10 @@ QUERIES ?= 1000
 algebra: $(STAMP) ## random standing queries over random histories, each step against pyoxigraph; QUERIES=5000
 	@PYTHONPATH=tests/support $(BIN)/python -m algebra --queries $(QUERIES) $(ARGS)
 
+.PHONY: reads
+reads: $(STAMP) ## W3C cases and ten universities asked once, and left standing, through seven simulated peers
+	@PYTHONPATH=tests/support $(BIN)/python -m reads $(ARGS)
+
 MINUTES ?= 1
 .PHONY: chaos
 chaos: $(STAMP) ## real nodes killed while clients publish and subscribe; MINUTES=10 ARGS='--network'

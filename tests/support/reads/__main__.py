@@ -1,0 +1,70 @@
+"""``python -m reads``: the command behind ``make reads``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+import real_data
+from w3c import CASES
+
+from p2prdf.errors import QueryRefused
+from reads import lubm
+from reads.cases import answered_cases, ask_once, play
+from reads.peers import Peers
+
+OVERLAYS = ("kademlia", "chord")
+
+
+def main() -> int:
+    """Ask everything in both overlays; return 1 if anything was wrong."""
+    parser = argparse.ArgumentParser("reads", description="One-time and standing queries through seven peers.")
+    parser.add_argument("--universities", type=int, choices=(1, 10), default=10)
+    universities = parser.parse_args().universities
+    if not (CASES.exists() and lubm.DATA.exists()):
+        print(f"the shared data is not at {CASES.parents[1]}")
+        return 1
+    wrong = [each for overlay in OVERLAYS for each in (*_cases(overlay), *_universities(overlay, universities))]
+    for each in wrong:
+        print(each)
+    return 1 if wrong else 0
+
+
+def _cases(overlay: str) -> list[str]:
+    start, wrong, refused = time.process_time(), [], []
+    plain, with_history = Peers(overlay), Peers(overlay, wildcards=True)
+    cases = answered_cases()
+    for case in cases:
+        try:
+            wrong += ask_once(plain, case)
+        except QueryRefused:
+            refused.append(case)
+        wrong += play(plain, case)
+    wrong += [each for case in refused for each in ask_once(with_history, case)]
+    print(
+        f"{overlay}: {len(cases)} W3C cases asked once as SELECT, ASK and CONSTRUCT, {len(refused)} of them only where "
+        f"wildcards are indexed, and left as standing queries; wrong {len(wrong)}; "
+        f"CPU seconds {time.process_time() - start:.0f}"
+    )
+    return wrong
+
+
+def _universities(overlay: str, universities: int) -> list[str]:
+    start = time.process_time()
+    triples = [*lubm.data(universities), *lubm.ontology()]
+    store = real_data.store_of(triples)
+    peers = Peers(overlay, tables="arrays")
+    peers.publish(triples)
+    texts = list(lubm.queries().values())
+    queries = [*texts, *lubm.MORE, *map(lubm.by_path, texts)]
+    solutions, wrong = lubm.compare(peers, store, queries)
+    print(
+        f"{overlay}: {len(queries)} queries to {len(triples):,} triples of LUBM({universities}), {solutions:,} "
+        f"solutions; wrong {len(wrong)}; CPU seconds {time.process_time() - start:.0f}"
+    )
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())
