@@ -3,8 +3,7 @@
 Queries come from strangers.  A general parser given 16 KiB of brackets can run for minutes or out
 of stack, so the text is first cut into tokens here, in one pass whose work is proportional to its
 length, and what is too long, too deep or no token at all is refused with its position.  (The
-possessive quantifiers and the bounded prefix keep each regular expression linear, and free of places
-to go back to, which a long string would have by the million.)
+possessive quantifiers and the bounded prefix keep each regular expression linear.)
 
 Then :func:`symbols` resolves what depends on the prologue: BASE and PREFIX are consumed, prefixed
 names and relative IRIs become absolute, a literal with its datatype or language becomes one
@@ -72,10 +71,10 @@ _NAME_CHARS: Final = _VAR_CHARS + "\\-"
 _ESCAPED: Final = r"%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*+,;=/?#@%]"
 _CODE: Final = r"\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8}"
 _IN_STRING: Final = rf"\\[tbnrf\\\"']|{_CODE}"
-_DOTTED: Final = f"[{_NAME_CHARS}]*+(?:\\.++[{_NAME_CHARS}]++)*+"
+_DOTTED: Final = f"[{_NAME_CHARS}]*+(?:\\.++[{_NAME_CHARS}]++)*"
 _LOCAL: Final = (
     rf"(?:[{_BASE_CHARS}_:0-9]|{_ESCAPED})"
-    rf"(?:[{_NAME_CHARS}:]++|{_ESCAPED}|\.++(?=[{_NAME_CHARS}:%\\]))*+"
+    rf"(?:[{_NAME_CHARS}:]|{_ESCAPED}|\.++(?=[{_NAME_CHARS}:%\\]))*"
 )
 
 _TOKEN: Final = re.compile(
@@ -83,11 +82,11 @@ _TOKEN: Final = re.compile(
         f"(?P<{kind}>{pattern})"
         for kind, pattern in [
             ("space", r"[ \t\r\n]++|\#[^\n\r]*+"),
-            ("iri", rf'<(?:[^<>"{{}}|^`\\\x00-\x20]++|{_CODE})*+>'),
-            ("long1", rf"'''(?:'{{0,2}}+(?:[^'\\]++|{_IN_STRING}))*+'''"),
-            ("long2", rf'"""(?:"{{0,2}}+(?:[^"\\]++|{_IN_STRING}))*+"""'),
-            ("string1", rf"'(?:[^'\\\n\r]++|{_IN_STRING})*+'(?!')"),
-            ("string2", rf'"(?:[^"\\\n\r]++|{_IN_STRING})*+"(?!")'),
+            ("iri", rf'<(?:[^<>"{{}}|^`\\\x00-\x20]|{_CODE})*>'),
+            ("long1", rf"'''(?:'{{0,2}}+(?:[^'\\]|{_IN_STRING}))*'''"),
+            ("long2", rf'"""(?:"{{0,2}}+(?:[^"\\]|{_IN_STRING}))*"""'),
+            ("string1", rf"'(?:[^'\\\n\r]|{_IN_STRING})*'(?!')"),
+            ("string2", rf'"(?:[^"\\\n\r]|{_IN_STRING})*"(?!")'),
             ("var", rf"[?$][{_BASE_CHARS}_0-9][{_VAR_CHARS}]*+"),
             ("language", r"@[A-Za-z]++(?:-[A-Za-z0-9]++)*"),
             ("double", r"(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)[eE][+-]?[0-9]++"),
