@@ -2,12 +2,17 @@
 
 Changes of the leaves wait in order, and go through the operators a piece at a time.  What comes out is compared
 with what the subscriber was told (:mod:`p2prdf.continuous.told`); the difference is what it is to be told next.
+
+When it begins, and when another replica has told the subscriber something, all that is true is compared with all that
+was told, once nothing is under way that the log does not know.  That goes row by row, so it is done in pieces, too: a
+row that changes before its turn has come is compared as it is then.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from p2prdf.continuous.dataflow import Dataflow
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["PIECE", "Evaluation", "News"]
 
 PIECE: Final = 2048
-"""Changes of leaves that are worked off at a time, so that nothing else waits for long."""
+"""Changes of leaves, or rows to be compared, that are worked off at a time, so that nothing else waits for long."""
 PAIRS: Final = 4_000_000
 """Of so many pairs of changes and rows held all may match: no more are tried before it is seen how many there are."""
 
@@ -53,6 +58,8 @@ class Evaluation:
             assert leaf.answers is not None
             self._waiting.extend((number, row, weight) for row, weight in leaf.answers.since(since))
         self._loading = len(self._waiting)
+        self._to_compare: dict[Row, int] = {}
+        """Rows that are compared with what was told, as they are told, and how many copies are held by the contents."""
         self.stale = True
         """Whether what the subscriber was told must be looked up."""
         self.staged = 0
@@ -67,12 +74,12 @@ class Evaluation:
     @property
     def waits(self) -> bool:
         """Whether there is anything to do now."""
-        return bool(self._waiting) or (self.stale and not self.staged)
+        return bool(self._waiting) or (not self.staged if self.stale else bool(self._to_compare))
 
     @property
     def settled(self) -> bool:
         """Whether the subscriber was handed all that follows from what the leaves answered."""
-        return not (self._waiting or self.stale or self.staged)
+        return not (self._waiting or self._to_compare or self.stale or self.staged)
 
     @property
     def rows_by_operator(self) -> dict[int, int]:
@@ -99,9 +106,12 @@ class Evaluation:
             touched.update(dict.fromkeys(self._apply(count)))
             done += count
         self._loading = max(0, self._loading - done)
-        if self.stale:  # all is compared then, when all is there
-            return [] if self._loading or self.staged else self._compare(contents, log)
-        return self._tell({self._as_told(row): self._flow.count(row) for row in touched}, log)
+        if self.stale:
+            if self._loading or self.staged:  # all is compared when all is there
+                return []
+            self._begin_to_compare(contents)
+        changed = [row for row in map(self._as_told, touched) if row not in self._to_compare]
+        return [*self._tell(changed, log), *self._compare(contents, log)]
 
     def _apply(self, count: int) -> Iterable[Row]:
         """Apply some changes; return the rows of the output that changed."""
@@ -111,20 +121,24 @@ class Evaluation:
             piece.setdefault(leaf, []).append((row, weight))
         return self._flow.apply_all(piece)
 
-    def _compare(self, contents: Contents, log: ResultLog) -> list[News]:
+    def _begin_to_compare(self, contents: Contents) -> None:
         """Compare all that is true with all that was told."""
-        counts = {self._as_told(row): count for row, count in self._flow.output().items()}
-        held = Counter(contents.rows.values())
-        counts |= {row: 0 for row in held if row not in counts}
-        self._told.forget()
-        self._told.recall(counts, log.knows)
-        strays = self._strays(contents, held)
-        if strays:  # compared again when they are over
-            return strays
         self.stale = False
-        return self._tell(counts, log)
+        self._told.forget()
+        self._to_compare = dict.fromkeys(map(self._as_told, self._flow.output()), 0)
+        self._to_compare |= Counter(contents.rows.values())
 
-    def _strays(self, contents: Contents, held: Counter[Row]) -> list[News]:
+    def _compare(self, contents: Contents, log: ResultLog) -> list[News]:
+        """Compare some of the rows that are to be compared."""
+        held = {row: self._to_compare.pop(row) for row in list(islice(self._to_compare, PIECE))}
+        self._told.recall(held, log.knows)
+        strays = self._strays(contents, held)
+        for stray in strays:
+            held.pop(stray.row, None)
+            self.stale = True  # it is compared again when they are over
+        return [*strays, *self._tell(held, log)]
+
+    def _strays(self, contents: Contents, held: dict[Row, int]) -> list[News]:
         """Take back what was told under names that nobody would think of.
 
         Such are left if who told it was lost with the only record of what it had told before: of another copy of the
@@ -139,11 +153,14 @@ class Evaluation:
             if row in odd and name not in odd[row]
         ]
 
-    def _tell(self, counts: dict[Row, int], log: ResultLog) -> list[News]:
-        """Return what is to be told for some rows to be told so often, what is over first."""
-        wanted = {row: max(0, count) for row, count in counts.items()}
+    def _tell(self, rows: Iterable[Row], log: ResultLog) -> list[News]:
+        """Return what is to be told of some rows, what is over first."""
+        wanted = {row: max(0, self._flow.count(self._as_computed(row))) for row in rows}
         news = [News(identity, over, row) for row, identity, over in self._told.changes(wanted, log.knows)]
         return sorted(news, key=lambda each: not each.over)
 
     def _as_told(self, row: Row) -> Row:
         return tuple(self._unbound if term == UNBOUND else term for term in row)
+
+    def _as_computed(self, row: Row) -> Row:
+        return tuple(UNBOUND if term == self._unbound else term for term in row)

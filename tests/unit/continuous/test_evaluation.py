@@ -218,6 +218,28 @@ def test_nothing_is_taken_back_before_all_that_is_true_has_been_worked_off(monke
     assert place.evaluation.settled
 
 
+def test_what_is_true_is_compared_a_piece_at_a_time_with_what_changes_meanwhile(monkeypatch):
+    """A query may have more solutions than can be looked up while nothing else is done."""
+    place = evaluated(OPTIONAL)
+    for identity in range(1, 8):
+        place.take(answer(place, 0, identity, 25, ["<urn:a>", f"<urn:b{identity}>"]))
+    monkeypatch.setattr("p2prdf.continuous.evaluation.PIECE", 3)
+    other = Place(place.replica.dictionary, LISTS, place.record)
+    place.replica.tell(other.replica)
+    other.begin()
+    pieces = [len(message) for message in other.work() if other.take_own(message) is None]
+    assert pieces == [3, 3, 1]
+    other.begin()
+    while other.evaluation.stale:
+        other.evaluation.work(other.subscription.contents, other.subscription.log)
+    for identity in range(1, 8):
+        other.take(answer(other, 0, identity, GONE, ["<urn:a>", f"<urn:b{identity}>"]))
+    assert not other.evaluation.settled
+    other.settle()
+    assert other.evaluation.settled
+    assert not other.held
+
+
 @pytest.mark.parametrize("missing", [0, 1])
 def test_what_was_told_after_something_that_nobody_has_is_taken_back_or_counted(missing):
     """Who told two copies of a row, one after the other, is lost with the only record of one of them."""
@@ -402,9 +424,10 @@ class Story:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_wherever_it_is_evaluated_the_subscriber_holds_what_is_true_and_is_told_each_change_once(seed):
+def test_wherever_it_is_evaluated_the_subscriber_holds_what_is_true_and_is_told_each_change_once(seed, monkeypatch):
     """Also where some hear of it that others never do, and where names were given that nobody took over."""
     rng = Random(f"evaluation {seed}")
+    monkeypatch.setattr("p2prdf.continuous.evaluation.PIECE", rng.choice((1, 2, 2048)))
     story = Story(rng, QUERIES[seed % len(QUERIES)], ARRAYS if seed % 4 == 0 else LISTS)
     steps = [
         story.leaf_changes, story.leaf_answer_comes, story.leaf_answer_comes, story.leaf_answer_comes, story.work,
