@@ -232,6 +232,7 @@ def test_what_is_true_is_compared_a_piece_at_a_time_with_what_changes_meanwhile(
     other.begin()
     while other.evaluation.stale:
         other.evaluation.work(other.subscription.contents, other.subscription.log)
+    assert not other.evaluation.settled
     for identity in range(1, 8):
         other.take(answer(other, 0, identity, GONE, ["<urn:a>", f"<urn:b{identity}>"]))
     assert not other.evaluation.settled
