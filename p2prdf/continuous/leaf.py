@@ -82,9 +82,9 @@ class LeafAnswers:
         self.version += bool(changes)
         return changes
 
-    def withdraw(self, identity: Sequence[int]) -> list[Change]:
-        """Take withdrawals in; return what that changes."""
-        return [change for each in identity for change in self._withdraw(each, 0)]
+    def withdraw(self, identity: Sequence[int], youngest: int) -> list[Change]:
+        """Take withdrawals in, all of them by ``youngest``; return what that changes."""
+        return [change for each in identity for change in self._withdraw(each, youngest)]
 
     def _add(self, identity: int, oldest: int, born: int, row: Row | None) -> None:
         self._ordinals[identity] = len(self.identity)

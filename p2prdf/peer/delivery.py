@@ -158,7 +158,7 @@ class Delivery:
         leaf = self._home.leaf(message.leaf)
         if leaf is not None and leaf.answers is not None:
             before = leaf.answers.version
-            self.evaluations.changed(leaf, leaf.answers.withdraw(as_list(message.identity)))
+            self.evaluations.changed(leaf, leaf.answers.withdraw(as_list(message.identity), message.youngest))
             if leaf.answers.version != before:
                 self._home.version += 1
                 self._exchange.persist(message)

@@ -175,7 +175,7 @@ class HomeItems:
         assert leaf.answers is not None
         make = self._columns.column
         for part in _slices(make(leaf.answers.withdrawn(ordinals.tolist()))):
-            yield KeepWithdrawn(leaf.identity, part)
+            yield KeepWithdrawn(leaf.identity, leaf.answers.youngest, part)
         held = leaf.answers.held(ordinals.tolist())
         if not held:
             return

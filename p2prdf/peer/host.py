@@ -133,6 +133,7 @@ class Host:
             return True
         if isinstance(message, KeepWithdrawn):
             self._delivery.withdrawn(message)
+            self._exchange.clock = max(self._exchange.clock, message.youngest)
             return True
         return self.records.restore(message)
 

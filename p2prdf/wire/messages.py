@@ -746,9 +746,13 @@ class KeepAnswers:
 
 @dataclass(frozen=True, slots=True)
 class KeepWithdrawn:
-    """A replica of a home to another: these answers of a leaf of a standing query are not true any more."""
+    """A replica of a home to another: these answers of a leaf of a standing query are not true any more.
+
+    ``youngest``: the latest stamp that anything follows from which the leaf answered.
+    """
 
     leaf: int
+    youngest: int
     identity: Column = _u64()
 
     def __len__(self) -> int:

@@ -68,7 +68,7 @@ class Replica:
                 home.owe(home.subscriptions[message.subscription], message.identity, message.born, message.bindings)
             case KeepWithdrawn():
                 leaf = home.leaf(message.leaf)
-                return leaf, leaf.answers.withdraw(as_list(message.identity))
+                return leaf, leaf.answers.withdraw(as_list(message.identity), message.youngest)
             case Answers(groups, rows):
                 leaf = home.leaf(as_list(groups)[0])
                 return leaf, home.record_leaf(leaf, rows.identity, rows.oldest, rows.born, rows.bindings)

@@ -43,15 +43,15 @@ def test_a_withdrawal_takes_back_from_all_and_for_good():
     assert [change.weight(since) for since in (10, 20, 21)] == [-1, -1, 0]
     assert (answers.true, answers.youngest) == (0, 40)
     assert take(answers, (7, 50, 50, (1, 2)), (7, GONE, 60, (1, 2))) == []
-    assert answers.withdraw([7]) == []
+    assert answers.withdraw([7], 50) == []
     assert answers.since(0) == []
 
 
 def test_an_answer_whose_withdrawal_came_first_never_counts():
     answers = LeafAnswers()
-    assert answers.withdraw([7]) == []
+    assert answers.withdraw([7], 50) == []
     assert take(answers, (8, GONE, 40, (1, 2)), (7, 20, 25, (1, 2)), (8, 20, 25, (1, 2))) == []
-    assert (answers.since(0), answers.true, len(answers)) == ([], 0, 2)
+    assert (answers.since(0), answers.true, len(answers), answers.youngest) == ([], 0, 2, 50)
 
 
 def test_answers_without_columns_are_a_bag_all_the_same():
@@ -86,7 +86,7 @@ def test_whatever_the_order_it_comes_to_the_same(seed):
         answers, sums = LeafAnswers(), {since: Counter() for since in (5, 20, 30)}
         for told in rng.sample(story, len(story)):
             bare = told[1] == GONE and rng.random() < 0.5
-            for change in answers.withdraw([told[0]]) if bare else take(answers, told):
+            for change in answers.withdraw([told[0]], 99) if bare else take(answers, told):
                 for since, rows in sums.items():
                     rows[change.row] += change.weight(since)
         for since, rows in sums.items():

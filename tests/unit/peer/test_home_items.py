@@ -35,11 +35,11 @@ class Pair:
         self.leaf = self.subscription.group.leaves[0].identity
         self.width = len(self.subscription.group.leaves[0].query.answer)
 
-    def answer(self, identity, oldest, row=(1, 2, 3)):
+    def answer(self, identity, oldest, row=(1, 2, 3), born=30):
         make = self.columns.column
         bindings = tuple(make([term], "uint32") for term in row[: self.width])
         group, names = make([0], "uint32"), make([identity])
-        return Answers(make([self.leaf]), Rows(group, names, make([oldest]), make([30]), bindings))
+        return Answers(make([self.leaf]), Rows(group, names, make([oldest]), make([born]), bindings))
 
     def told(self, identity, row=(1, 2), *, over=False):
         make = self.columns.column
@@ -62,7 +62,8 @@ class Pair:
 @MATERIALS
 def test_answers_of_leaves_are_given_as_links_send_them_and_withdrawals_by_name(columns):
     pair = Pair(columns)
-    for message in (pair.answer(5, 25), pair.answer(6, 26, (4, 5, 6)), pair.answer(6, GONE), pair.answer(7, GONE)):
+    pair.one.take(pair.answer(6, 26, (4, 5, 6)))
+    for message in (pair.answer(6, GONE, born=40), pair.answer(7, GONE), pair.answer(5, 25)):
         pair.one.take(message)
     [record, withdrawn, answers] = pair.one.items.everything()
     assert isinstance(record, KeepSubscription)
@@ -72,6 +73,7 @@ def test_answers_of_leaves_are_given_as_links_send_them_and_withdrawals_by_name(
     assert (as_list(answers.rows.identity), as_list(answers.rows.oldest)) == ([5], [25])
     pair.exchange()
     assert equal(pair.one, pair.other)
+    assert pair.other.home.leaf(pair.leaf).answers.youngest == 40  # when the latest was removed, too
 
 
 @MATERIALS
