@@ -17,7 +17,11 @@ from typing import Any, Final
 
 from p2prdf import keys
 from p2prdf.columns import as_list
+from p2prdf.continuous.contents import Contents
+from p2prdf.continuous.evaluation import Evaluation
 from p2prdf.continuous.home import Home, Subscription
+from p2prdf.continuous.leaf import LeafAnswers
+from p2prdf.continuous.told import Told
 from p2prdf.hlc import GONE
 from p2prdf.overlay.outbox import Transfer
 from p2prdf.peer import Peer
@@ -26,6 +30,7 @@ from p2prdf.peer.batches import TripleBatch, unmarked
 from p2prdf.peer.delivery import Delivery
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
+from p2prdf.peer.evaluation import Evaluations
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.low_mark import LowMarks
 from p2prdf.peer.opening import Opening
@@ -419,6 +424,74 @@ def _tell_at_once(self: Entry, local: Any) -> None:
         self._exchange.effects.append(Bookmark(local.number, local.bookmark))
 
 
+def _told_before_copies() -> list[Change]:
+    """What a standing query answers is told its subscriber and the other replicas at the same time."""
+    original = Evaluations._stage
+
+    def stage(self: Evaluations, *arguments: Any) -> None:
+        tell = self._records.tell
+        self._records.tell = lambda key, message, tokens=(): tell(key, message)  # type: ignore[method-assign]  # noqa: ARG005
+        try:
+            original(self, *arguments)
+        finally:
+            self._records.tell = tell  # type: ignore[method-assign]
+
+    return [(Evaluations, "_stage", stage)]
+
+
+def _no_compare_after_takeover() -> list[Change]:
+    """Who begins to evaluate a standing query tells what is true, and takes nothing back."""
+
+    def begin(self: Evaluation, _: Any) -> None:
+        original(self, Contents())
+
+    original = Evaluation._begin_to_compare
+    return [(Evaluation, "_begin_to_compare", begin)]
+
+
+def _names_taken_for_new() -> list[Change]:
+    """What was told is looked up of what is true, or held, alone: other rows have their first name again."""
+    original = Told.changes
+
+    def changes(self: Told, wanted: Any, _: Any) -> Any:
+        return original(self, wanted, lambda names: [False] * len(names))
+
+    return [(Told, "changes", changes)]
+
+
+def _told_elsewhere_ignored() -> list[Change]:
+    return [(Evaluations, "told_elsewhere", lambda *_: None)]
+
+
+def _withdrawn_leaf_comes_back() -> list[Change]:
+    """A withdrawal that comes before the answer of a leaf is forgotten."""
+    original = LeafAnswers._withdraw
+
+    def withdraw(self: LeafAnswers, identity: int, born: int) -> Any:
+        return original(self, identity, born) if identity in self._ordinals else []
+
+    return [(LeafAnswers, "_withdraw", withdraw)]
+
+
+def _leaf_answers_not_kept() -> list[Change]:
+    """What leaves answer is held, and on no disk."""
+    original = Delivery._record_leaf
+
+    def record_leaf(self: Delivery, *arguments: Any) -> bool:
+        original(self, *arguments)
+        return False
+
+    return [(Delivery, "_record_leaf", record_leaf)]
+
+
+def _bare_contents_not_repaired() -> list[Change]:
+    return [(Contents, "bare", property(lambda _: []))]
+
+
+def _staged_not_in_snapshots() -> list[Change]:
+    return [(Evaluations, "messages", lambda _: [])]
+
+
 MUTANTS: Final[dict[str, Mutant]] = {
     mutant.name: mutant
     for mutant in (
@@ -462,6 +535,14 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("own-clock-only", "a message stamped after a cut is handled after it", _own_clock_only),
         Mutant("unsteady-marks", "no low mark while copies may lack something", _unsteady_marks),
         Mutant("bookmark-before-answers", "a bookmark follows the answers before it", _bookmark_before_answers),
+        Mutant("told-before-copies", "what a standing query answers is told when others have it", _told_before_copies),
+        Mutant("no-compare-after-takeover", "what is true no more is taken back", _no_compare_after_takeover),
+        Mutant("names-taken-for-new", "a row that comes again has a name of its own", _names_taken_for_new),
+        Mutant("told-elsewhere-ignored", "what another replica told is compared with", _told_elsewhere_ignored),
+        Mutant("withdrawn-leaf-comes-back", "what a leaf took back stays so", _withdrawn_leaf_comes_back),
+        Mutant("leaf-answers-not-kept", "what leaves answered survives a restart", _leaf_answers_not_kept),
+        Mutant("bare-contents-not-repaired", "all replicas know what subscribers hold", _bare_contents_not_repaired),
+        Mutant("staged-not-in-snapshots", "a snapshot holds what others are being told", _staged_not_in_snapshots),
     )
 }
 

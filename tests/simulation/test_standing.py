@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -16,12 +17,14 @@ from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.scenario import draw_bad_day, run_bad_day, with_removals, with_standing
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
+from p2prdf.sim.mutants import MUTANTS, _changed
 from p2prdf.sim.world import WorldOptions
 from p2prdf.wire.messages import KeepAnswers
 
 SEEDS = range(100_040, 100_055)
 A_B, A_C = ("<urn:a>", "<urn:p>", "<urn:b>"), ("<urn:a>", "<urn:p>", "<urn:c>")
 COUNT = "SELECT (COUNT(*) AS ?n) WHERE { ?a <urn:p> ?b }"
+OPTIONAL = "SELECT ?a ?b ?n WHERE { ?a <urn:p> ?b OPTIONAL { ?b <urn:q> ?n } }"
 NAMED = ("<urn:b>", "<urn:q>", '"B"')
 
 
@@ -99,6 +102,82 @@ def test_each_step_is_told(tables):
     holds([], [(_integer(0),)], [], [], [])
     publisher.publish(0.0, [A_B])
     holds([b], [(_integer(1),)], [()], a, of("<urn:b>"))
+
+
+def test_subscriptions_of_one_query_count_from_different_times():
+    """One of them from the beginning: what is older than the other is joined again, and counts for it alone."""
+    world = _small_world()
+    publisher = Publisher(world, "publisher", Random(2))
+    publisher.publish(0.0, [A_B, NAMED])
+    world.run_for(5.0)
+    late = _subscribed(world, OPTIONAL)
+    world.run_for(5.0)
+    publisher.publish(0.0, [A_C])
+    world.run_for(5.0)
+    whole = _Whole("whole", parse_query(OPTIONAL), Algorithm.CSBV, False, 86_400.0, OPTIONAL)
+    SubscriberClient(world, whole, Random(4)).connect()
+
+    def hold(*expected):
+        world.run_for(5.0)
+        assert [set(record.bag.elements()) for record in (late, whole)] == [*map(set, expected)]
+        assert not late.complaints + whole.complaints
+
+    b_named, b, c = ("<urn:a>", "<urn:b>", '"B"'), ("<urn:a>", "<urn:b>", ""), ("<urn:a>", "<urn:c>", "")
+    hold([c], [b_named, c])
+    publisher.publish(0.0, [NAMED], removed=True)
+    hold([c], [b, c])
+    publisher.publish(0.0, [A_B])
+    hold([c, b], [b, c])
+
+
+class _Whole(ResumingSubscriber):
+    """A subscriber that counts triples from the beginning."""
+
+    def opening(self):
+        make = super().opening()
+        return lambda request: replace(make(request), since=1)
+
+
+def _taken_over() -> list[ResumingSubscriber]:
+    """Let each peer fail while what is true changes, and return who was told; what each held was right at any time."""
+    world = _small_world()
+    publisher = Publisher(world, "publisher", Random(2))
+    count, optional = _subscribed(world, COUNT), _subscribed(world, OPTIONAL)
+    world.run_for(5.0)
+    right = True
+    for node in [*world.nodes, *world.nodes]:
+        for removed in (False, True):
+            publisher.publish(0.0, [A_B, NAMED], removed=removed)
+            if removed:
+                world.crash(node)
+            world.run_for(8.0)
+            right &= count.bag == {(_integer(0 if removed else 1),): 1}
+            right &= optional.bag == ({} if removed else {("<urn:a>", "<urn:b>", '"B"'): 1})
+        world.restart(node)
+        world.run_for(8.0)
+    return [count, optional] if right else []
+
+
+def test_whoever_takes_over_goes_on_where_another_ended():
+    """What came and went under another is told when it comes again, and what is no more is taken back."""
+    records = _taken_over()
+    assert records
+    assert not any(record.complaints for record in records)
+
+
+@pytest.mark.parametrize("name", ["names-taken-for-new", "no-compare-after-takeover"])
+def test_a_rule_of_taking_over_that_is_not_kept_is_found(name):
+    with _changed(MUTANTS[name].changes()):
+        records = _taken_over()
+    assert not records or any(record.complaints for record in records)
+
+
+@pytest.mark.parametrize(("name", "seed"), [("withdrawn-leaf-comes-back", 4)])
+def test_a_rule_of_standing_queries_that_is_not_kept_is_found(name, seed):
+    """The rarer mutants are left to ``make faults MUTANTS=1``."""
+    with _changed(MUTANTS[name].changes()):
+        verdict = run_bad_day(with_standing(with_removals(draw_bad_day(seed))))
+    assert not verdict.good
 
 
 def test_a_snapshot_holds_what_others_are_still_being_told():
