@@ -172,7 +172,7 @@ def test_a_rule_of_taking_over_that_is_not_kept_is_found(name):
     assert not records or any(record.complaints for record in records)
 
 
-@pytest.mark.parametrize(("name", "seed"), [("withdrawn-leaf-comes-back", 4)])
+@pytest.mark.parametrize(("name", "seed"), [("withdrawn-leaf-comes-back", 4), ("told-elsewhere-ignored", 29)])
 def test_a_rule_of_standing_queries_that_is_not_kept_is_found(name, seed):
     """The rarer mutants are left to ``make faults MUTANTS=1``."""
     with _changed(MUTANTS[name].changes()):
