@@ -92,7 +92,8 @@ def _extra(rng: Random, data: Sequence[Triple]) -> list[Triple]:
 def play(peers: Peers, case: dict[str, Any]) -> list[str]:
     """Leave a case's query, and publish its data one triple at a time in random order, others among it.
 
-    These are removed again, one at a time.  Return what was wrong with what the subscriber held then, or had been told.
+    These are removed again, one at a time, and in the end all.  Return what was wrong with what the subscriber held
+    when the case's data was there, or with what it had been told.
     """
     rng, data = Random(case["name"]), triples(case["data"])
     client = peers.subscribe(case["query"])
@@ -109,4 +110,5 @@ def play(peers: Peers, case: dict[str, Any]) -> list[str]:
     held = Counter(tuple(term or None for term in row) for row in record.bag.elements())
     client.unsubscribe()
     peers.world.run_until(lambda: record.closed_at is not None)
+    peers.publish(data, removed=True)
     return _difference("as a standing query", case, same_values(held), _expected(case)) + record.complaints
