@@ -15,6 +15,7 @@ import comparing
 import daemons
 import durability
 import hops
+import maintenance
 import matching
 import reexecution
 import skew
@@ -25,6 +26,7 @@ from rich.console import Console
 SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "matching": matching.run,
     "reexecution": reexecution.run,
+    "maintenance": maintenance.run,
     "hops": hops.run,
     "skew": skew.run,
     "storage": storage.run,

@@ -61,8 +61,11 @@ class Walker:
             self._out[triple[0]].append(triple)
             self._in[triple[2]].append(triple)
 
-    def draw(self) -> str:
-        """Return a SELECT query of 1 to 4 connected patterns with at least one constant that is no predicate."""
+    def patterns(self) -> tuple[list[tuple[str, str, str]], list[str]]:
+        """Return 1 to 4 connected patterns with at least one constant that is no predicate, and their variables.
+
+        Each pattern shares a term with one before it.
+        """
         rng = self._rng
         walk = [rng.choice(self._triples)]
         for _ in range(rng.choice((0, 1, 1, 2, 2, 3))):
@@ -75,10 +78,15 @@ class Walker:
         names = {node: f"?v{at}" for at, node in enumerate(nodes) if node not in kept}
         if not names:
             names = {nodes[0]: "?v0"}
-        patterns = " . ".join(f"{names.get(s, s)} {p} {names.get(o, o)}" for s, p, o in walk)
-        answer = rng.sample(sorted(names.values()), rng.randint(1, len(names)))
-        distinct = "DISTINCT " if rng.random() < 0.2 else ""
-        return f"SELECT {distinct}{' '.join(answer)} WHERE {{ {patterns} }}"
+        return [(names.get(s, s), p, names.get(o, o)) for s, p, o in walk], sorted(names.values())
+
+    def draw(self) -> str:
+        """Return a SELECT query of such patterns, one in five DISTINCT."""
+        patterns, names = self.patterns()
+        answer = self._rng.sample(names, self._rng.randint(1, len(names)))
+        distinct = "DISTINCT " if self._rng.random() < 0.2 else ""
+        text = " . ".join(map(" ".join, patterns))
+        return f"SELECT {distinct}{' '.join(answer)} WHERE {{ {text} }}"
 
 
 def store_of(triples: list[Triple]) -> ox.Store:
