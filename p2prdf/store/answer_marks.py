@@ -178,19 +178,28 @@ class ArrayMarks:
 
     def insert(self, identity: Column, mark: Mark) -> list[int]:
         """Take in what is not known."""
-        _, fresh = self._index.insert(as_array(identity))
-        places: list[int] = np.flatnonzero(fresh).tolist()
+        if len(identity) <= _FEW:
+            insert_one = self._index.insert_one
+            places = [place for place, each in enumerate(as_list(identity)) if insert_one(each)[1]]
+        else:
+            places = np.flatnonzero(self._index.insert(as_array(identity))[1]).tolist()
         self._marks.extend(len(places), mark)
         return places
 
     def find(self, identity: Column) -> list[int]:
         """Return the ordinals of those that are known."""
+        if len(identity) <= _FEW:
+            find_one = self._index.find_one
+            return [ordinal for each in as_list(identity) if (ordinal := find_one(each)) >= 0]
         found = self._index.find(as_array(identity))
         ordinals: list[int] = found[found >= 0].tolist()
         return ordinals
 
     def knows(self, identity: Column) -> list[bool]:
         """Return of each whether it is known."""
+        if len(identity) <= _FEW:
+            find_one = self._index.find_one
+            return [find_one(each) >= 0 for each in as_list(identity)]
         flags: list[bool] = (self._index.find(as_array(identity)) >= 0).tolist()
         return flags
 
@@ -233,6 +242,8 @@ class ArrayMarks:
             found = values[ordinals.start : ordinals.stop]
         else:
             found = values[np.array(ordinals, np.int64)]
+        if len(found) <= _FEW:
+            return [place for place, mark in enumerate(found.tolist()) if mark in marks]
         places: list[int] = np.flatnonzero(_among(found, marks)).tolist()
         return places
 
