@@ -37,12 +37,12 @@ import enum
 import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_list
 from p2prdf.continuous.contents import Contents
 from p2prdf.continuous.ends import Ends
-from p2prdf.continuous.evaluation import Evaluation
 from p2prdf.continuous.leaf import Change, Leaf, LeafAnswers
 from p2prdf.errors import Busy, RemoteProtocolError
 from p2prdf.hlc import GONE
@@ -50,6 +50,9 @@ from p2prdf.rdf.algebra import LEAVES_MAX, StandingQuery
 from p2prdf.rdf.query import Algorithm, make_plan
 from p2prdf.store.result_log import Chunk, ResultLog, withdrawals
 from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription, Query
+
+if TYPE_CHECKING:
+    from p2prdf.continuous.evaluation import Evaluation
 
 __all__ = [
     "GROUP_BITS", "SUBSCRIPTION_BITS", "Group", "Home", "Known", "Subscription", "group_home", "group_of", "home_key",

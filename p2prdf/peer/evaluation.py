@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from p2prdf.continuous.evaluation import Evaluation, News
 from p2prdf.continuous.home import Home, Subscription, subscription_home
 from p2prdf.continuous.leaf import Change, Leaf
 from p2prdf.errors import P2PRDFError
@@ -28,6 +27,9 @@ from p2prdf.peer.records import Records
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.messages import KeepAnswers
+
+if TYPE_CHECKING:
+    from p2prdf.continuous.evaluation import Evaluation, News
 
 __all__ = ["Evaluations"]
 
@@ -65,6 +67,8 @@ class Evaluations:
         query = subscription.group.query
         if not isinstance(query, StandingQuery) or subscription.evaluation is not None:
             return
+        from p2prdf.continuous.evaluation import Evaluation  # it takes SPARQL's grammar along: only when it is needed
+
         try:
             subscription.evaluation = Evaluation(
                 query, subscription.group.leaves, subscription.since, self._dictionary
