@@ -3,7 +3,7 @@
 The idea.  A standing query that counts triples from the beginning on first gets the answers over what is stored, and a
 bookmark (:attr:`p2prdf.client.Batch.bookmark`) tells when they are all there.  So a one-time query is one that is left,
 read up to the first bookmark after it was left, and ended.  It is as exact as a standing query, also while nodes
-come, go and fail, and takes as long as a bookmark that is asked for in a hurry: a quarter of a second or half of one.
+come, go and fail, and takes as long as a bookmark that is asked for in a hurry.
 """
 
 from __future__ import annotations
