@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import hashlib
 import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -81,6 +82,15 @@ class Known(enum.IntEnum):
 
 def home_key(query: Query, algorithm: Algorithm, *, per_event: bool = False, salt: int = 0) -> keys.Key:
     """Return the ring key of a query's home; equal for equal queries of equal salt, whatever their variable names."""
+    return _home_key(_canonical(query, algorithm, salt, per_event=per_event))
+
+
+def _home_key(canonical: str) -> keys.Key:
+    return keys.Key(keys.text_key(canonical) >> SUBSCRIPTION_BITS << SUBSCRIPTION_BITS)
+
+
+def _canonical(query: Query, algorithm: Algorithm, salt: int, *, per_event: bool) -> str:
+    """Spell what is the same for queries that are evaluated together, and for no others."""
     if isinstance(query, StandingQuery):
         from p2prdf.rdf.standing.form import canonical_bytes  # it takes SPARQL's grammar along: only when it is needed
 
@@ -90,9 +100,11 @@ def home_key(query: Query, algorithm: Algorithm, *, per_event: bool = False, sal
             query.patterns, query.constants, query.answer, query.distinct,
             [(f.text, f.variables) for f in query.filters], algorithm.value, per_event,
         ))  # fmt: skip
-    if salt:
-        canonical += f" {salt}"
-    return keys.Key(keys.text_key(canonical) >> SUBSCRIPTION_BITS << SUBSCRIPTION_BITS)
+    return f"{canonical} {salt}" if salt else canonical
+
+
+def _digest(canonical: str) -> bytes:
+    return hashlib.blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def group_home(group_id: int) -> int:
@@ -162,6 +174,8 @@ class Group:
     algorithm: Algorithm
     per_event: bool
     salt: int = 0
+    digest: bytes = b""
+    """Of the canonical query, long enough to be no other's: two queries may share the few bits of their home's key."""
     leaves: list[Leaf] = field(default_factory=list)
     planned: bool = False
     waiting: list[OpenSubscription] = field(default_factory=list)
@@ -204,8 +218,8 @@ class Home:
         self._log_rows_max = log_rows_max
         self._log_characters_max = log_characters_max
         self._characters_of = characters_of
-        self.groups: dict[int, Group] = {}
-        """By home key: the group that new subscriptions of the query join."""
+        self._joined: dict[bytes, Group] = {}
+        """By digest of the query: the group that new subscriptions of it join."""
         self._by_identity: dict[int, Group] = {}
         self.subscriptions: dict[int, Subscription] = {}
         self.by_slot: dict[int, Subscription | Leaf] = {}
@@ -263,21 +277,22 @@ class Home:
 
     def open_group(self, opening: OpenSubscription, stamp: int) -> tuple[Group, bool]:
         """Return the group of an equal query, or a new one (True), made at ``stamp``."""
-        group = self.groups.get(opening.key)
+        algorithm = Algorithm(opening.algorithm)
+        canonical = _canonical(opening.query, algorithm, opening.salt, per_event=opening.per_event)
+        group = self._joined.get(_digest(canonical))
         if group is not None:
             return group, False
         identity = self._name(group_home(opening.key), stamp, GROUP_BITS - LEAF_BITS, subscription=False)
         group = self._new_group(
-            opening.key, identity, opening.query, Algorithm(opening.algorithm), opening.salt,
-            per_event=opening.per_event,
-        )  # fmt: skip
-        self.groups[opening.key] = group
+            canonical, identity, opening.query, algorithm, opening.salt, per_event=opening.per_event
+        )
+        self._joined[group.digest] = group
         return group, True
 
     def _new_group(
-        self, key: int, identity: int, query: Query, algorithm: Algorithm, salt: int, *, per_event: bool
+        self, canonical: str, identity: int, query: Query, algorithm: Algorithm, salt: int, *, per_event: bool
     ) -> Group:  # fmt: skip
-        group = Group(key, identity, query, algorithm, per_event, salt)
+        group = Group(group_home(identity), identity, query, algorithm, per_event, salt, _digest(canonical))
         if isinstance(query, StandingQuery):
             for number, each in enumerate(query.leaves):
                 leaf = Leaf(group, identity + number, each, answers=LeafAnswers(), slot=self._slot())
@@ -377,12 +392,14 @@ class Home:
     def _group_of(self, record: KeepSubscription) -> Group:
         """Return a new group as a record tells it."""
         algorithm = Algorithm(record.algorithm)
-        key = home_key(record.query, algorithm, per_event=record.per_event, salt=record.salt)
-        if not key == subscription_home(record.subscription) == subscription_home(record.group):
+        canonical = _canonical(record.query, algorithm, record.salt, per_event=record.per_event)
+        if not _home_key(canonical) == subscription_home(record.subscription) == subscription_home(record.group):
             raise RemoteProtocolError(f"subscription {record.subscription:016x} is recorded for another query")
         if record.group != group_of(record.group):
             raise RemoteProtocolError(f"{record.group:016x} is no group's identity")
-        group = self._new_group(key, record.group, record.query, algorithm, record.salt, per_event=record.per_event)
+        group = self._new_group(
+            canonical, record.group, record.query, algorithm, record.salt, per_event=record.per_event
+        )
         first = 0
         for leaf in group.leaves:
             count = len(leaf.query.patterns)
@@ -390,7 +407,7 @@ class Home:
             leaf.plan = make_plan(leaf.query, order, algorithm, per_event=record.per_event)
             first += count
         group.planned = True
-        self.groups.setdefault(key, group)
+        self._joined.setdefault(group.digest, group)
         return group
 
     def deliver_to(self, subscription: Subscription, subscriber: Contact, request: int, stamp: int) -> None:
@@ -448,8 +465,8 @@ class Home:
 
     def drop(self, group: Group) -> None:
         """Forget a group."""
-        if self.groups.get(group.key) is group:
-            del self.groups[group.key]
+        if self._joined.get(group.digest) is group:
+            del self._joined[group.digest]
         if self._by_identity.pop(group.identity, None) is not None:
             for leaf in group.leaves:
                 self.by_slot.pop(leaf.slot, None)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from p2prdf import keys
 from p2prdf.columns import LISTS
 from p2prdf.continuous.home import Home, group_home, home_key, subscription_home
-from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, make_plan
 from p2prdf.wire.messages import Contact, OpenSubscription
 
 WHO = Contact(5, "h", 5)
@@ -49,6 +50,27 @@ def test_equal_queries_share_a_group_and_names_do_not_matter():
         home_key(base, Algorithm.CQC), home_key(base, Algorithm.CSBV, per_event=True), opening(1, "<q>").key,
     }  # fmt: skip
     assert len(others | {opening(1).key}) == 4
+
+
+def test_queries_that_share_the_key_of_their_home_stay_apart(monkeypatch):
+    """Of many queries some two have equal keys: neither gets the other's answers, here or at another replica."""
+    monkeypatch.setattr(keys, "text_key", lambda _: keys.Key(1 << 63))
+    home, replica = Home(LISTS, log_rows_max=100), Home(LISTS, log_rows_max=100)
+    kept = []
+    for request, constant in enumerate(("<p>", "<q>", "<p>")):
+        message = opening(request, constant)
+        group, _ = home.open_group(message, stamp=7)
+        for leaf in group.leaves:
+            leaf.plan = make_plan(leaf.query, (0,), Algorithm.CSBV)
+        group.planned = True
+        subscription = home.subscribe(group, message, 10 + request, now=0.0)
+        assert group.query.constants == (constant,)
+        kept.append(replica.keep(home.record_of(subscription), 0.0)[0])
+    assert len(home.live_groups()) == len(replica.live_groups()) == 2
+    assert kept[0].group is kept[2].group is not kept[1].group
+    home.close(kept[1].number, 20)
+    assert home.open_group(opening(4), 21) == (home.subscriptions[kept[0].number].group, False)
+    assert home.open_group(opening(5, "<q>"), 22)[1]
 
 
 def test_groups_and_subscriptions_name_their_home():
