@@ -124,7 +124,10 @@ class Delivery:
         if large:  # it could never be delivered, and everything after it would wait
             self._exchange.trace("answer-too-large", answers=len(large))
             rows = self._engine.cutter.without(rows, large)
-        for place, index in self._columns.split(rows.group):
+        parts = list(self._columns.split(rows.group))
+        for place, _ in parts:  # before any is taken in: all are, or none
+            self._check(ids[place], len(rows.bindings))
+        for place, index in parts:
             group = self._home.find(ids[place])
             part = self._part(rows, index)
             if group is not None and isinstance(group.query, StandingQuery):
@@ -144,10 +147,15 @@ class Delivery:
             self.pump(subscription)
         return gone
 
+    def _check(self, identity: int, width: int) -> None:
+        """Raise RemoteProtocolError if answers are to a query that is known, and cannot be."""
+        group, leaf = self._home.find(identity), self._home.leaf(identity)
+        if group is not None and (leaf is None or width != len(leaf.query.answer)):
+            raise RemoteProtocolError(f"answers of {width} columns to {identity:016x}, which has no such")
+
     def _record_leaf(self, leaf: Leaf | None, rows: Rows) -> bool:
         """Record answers of a leaf of a standing query; return whether anything is news."""
-        if leaf is None or len(rows.bindings) != len(leaf.query.answer):
-            raise RemoteProtocolError("answers to a standing query that are none of its leaves'")
+        assert leaf is not None, "it was checked"
         before = self._home.version
         changes = self._home.record_leaf(leaf, rows.identity, rows.oldest, rows.born, rows.bindings)
         self.evaluations.changed(leaf, changes)
