@@ -4,6 +4,10 @@ After a reconnection every subscription is attached at the new node, with what i
 not given out yet is forgotten and comes again; what was given out is known by identity and dropped
 (:mod:`p2prdf.client.ledger`): so the application gets each answer once, and misses none.  A subscription that is
 gone ends at once; one whose home does not answer ends when the client's ``reconnect_seconds`` are over.
+
+An attempt to attach that was given up, because its node was lost, may be carried out late, and then takes the
+subscription from the node where it is by now.  To this client that looks as if another had attached it.  So as often as
+it has given attempts up lately it takes the subscription back, and ends it only then.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from p2prdf.client.session import Silent
 from p2prdf.client.sessions import Retry, Sessions
 from p2prdf.errors import Busy, P2PRDFError, Unavailable, error_from_code
 from p2prdf.wire import messages
@@ -32,6 +37,8 @@ ACKNOWLEDGE_AGAIN_SECONDS: Final = 1.0
 """After an acknowledgement that the home did not confirm it is sent again."""
 EARLY_ROWS_MAX: Final = 100_000
 """Solutions kept for subscriptions whose confirmation is still on its way."""
+GIVEN_UP_SECONDS: Final = 120.0
+"""An attempt that was given up is not carried out later than this."""
 AT_ONCE_MAX: Final = 1024
 """Subscriptions that are being attached again at the same time."""
 
@@ -46,6 +53,8 @@ class Attachments:
         self._early_rows = 0
         self._retries: dict[int, Retry] = {}
         """Of subscriptions that are not attached now."""
+        self._given_up: dict[int, list[float]] = {}
+        """When attempts to attach were given up."""
         self._work: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(AT_ONCE_MAX)
 
@@ -93,6 +102,7 @@ class Attachments:
         if self._held.get(subscription.id) is subscription:
             del self._held[subscription.id]
             self._retries.pop(subscription.id, None)
+            self._given_up.pop(subscription.id, None)
         subscription.end(error)
 
     # --- sessions come and go --------------------------------------------------------------------
@@ -137,7 +147,12 @@ class Attachments:
             self._retries[subscription.id] = retry
 
         async def ask(make: Callable[[int], Any]) -> Any:
-            return await session.ask(make, timeout_seconds=seconds)
+            try:
+                return await session.ask(make, timeout_seconds=seconds)
+            except (P2PRDFError, asyncio.CancelledError) as error:
+                if session.lost is not None or isinstance(error, Silent):
+                    self._given_up.setdefault(subscription.id, []).append(time.monotonic())
+                raise
 
         while session.lost is None and self._held.get(subscription.id) is subscription:
             try:
@@ -178,10 +193,23 @@ class Attachments:
             held.take_bookmark(message.time)
 
     def _sub_ended(self, message: messages.ClientEnded) -> None:
-        held = self._held.get(message.subscription)
-        if held is not None:
-            reason = f"subscription {message.subscription:016x}: {message.text}"
-            self._end(held, error_from_code(message.code, reason))
+        held, session = self._held.get(message.subscription), self._sessions.live
+        if held is None:
+            return
+        if message.code == Unavailable.code and session is not None and self._was_given_up(held):
+            held.start_over()
+            self._spawn(self._attach_again(session, held))
+            return
+        reason = f"subscription {message.subscription:016x}: {message.text}"
+        self._end(held, error_from_code(message.code, reason))
+
+    def _was_given_up(self, subscription: Subscription) -> bool:
+        """Return whether it may be an attempt of this client that took a subscription; each is told of once."""
+        attempts = self._given_up.pop(subscription.id, [])
+        lately = [at for at in attempts if at > time.monotonic() - GIVEN_UP_SECONDS]
+        if lately:
+            self._given_up[subscription.id] = lately[1:]
+        return bool(lately)
 
     # --- acknowledgements ------------------------------------------------------------------------
 

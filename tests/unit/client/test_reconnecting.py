@@ -453,3 +453,32 @@ async def test_a_slow_home_is_waited_for_as_long_as_the_node_is_there():
         node.visits[0].abort()
         assert (await anext(subscription))["o"] == '"3"'
     assert [len(visit.of(messages.ClientAttach)) for visit in node.visits] == [0, 1]
+
+
+async def test_what_an_attempt_that_was_given_up_takes_is_taken_back_once():
+    """The node goes while it is to attach; carried out late, that takes the subscription from where it is by then."""
+
+    def begin(visit, message):
+        subscribed(visit, message)
+        visit.rows(NUMBER, 1, [11])
+
+    def attach(visit, message):
+        if len(second.visits) == 1:
+            visit.abort()
+            return
+        count = len(visit.of(messages.ClientAttach))
+        subscribed(visit, message)
+        visit.rows(NUMBER, 1, [11, 12, 13][: 1 + count], epoch=count)
+        visit.send(messages.ClientEnded(NUMBER, p2prdf.Unavailable.code, "it was attached by another client"))
+
+    first = ScriptedNode(on={messages.ClientSubscribe: begin})
+    second = ScriptedNode(on={messages.ClientAttach: attach})
+    async with asyncio.timeout(SECONDS), nodes(first, second), both(first, second) as client:
+        subscription = await client.subscribe(QUERY)
+        found = [(await anext(subscription)).identity]
+        await first.stop()
+        found += [(await anext(subscription)).identity, (await anext(subscription)).identity]
+        with pytest.raises(p2prdf.Unavailable, match="attached by another client"):
+            await anext(subscription)
+        assert [len(visit.of(messages.ClientAttach)) for visit in second.visits] == [1, 2]
+    assert found == [11, 12, 13]
