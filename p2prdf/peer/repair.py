@@ -232,13 +232,14 @@ class Repair:
 
     @property
     def comparing(self) -> bool:
-        """Whether comparisons are under way, or not all were begun since the view changed.
+        """Whether comparisons, or offers of strays, are under way or to come since the view changed.
 
         While this is false at all peers, and nothing new comes in, all copies are where they belong.
         """
         return self._exchange.replicated and bool(
             self._queue or self._open or self._to_look_at or self._compared is None or self._offer_due
-        )
+            or self._strays() != self._strays_offered
+        )  # fmt: skip
 
     @property
     def whole(self) -> bool:
@@ -277,14 +278,24 @@ class Repair:
         if self._looking:
             self._look()
         self._go_on()
-        if not self._queue and not self._open and not self._to_look_at and self._due is None:
-            self._completed |= self._compared is not None
-            if self._offer_due and self.in_step:
-                self._to_look_at = list(reversed(self._order))
-            elif self._strays() != self._strays_offered:
-                self._due = exchange.now + STRAYS_SECONDS
-            elif self._changed():
-                self._due = exchange.now + exchange.config.repair_seconds
+        if not self._queue and not self._open and not self._to_look_at:
+            self._plan_next()
+
+    def _plan_next(self) -> None:
+        """See when the next pass is due, all of this one being done."""
+        exchange = self._exchange
+        soon = exchange.now + STRAYS_SECONDS
+        if self._strays() != self._strays_offered and self._due is not None:
+            self._due = min(self._due, soon)  # others wait for what belongs to them
+        if self._due is not None:
+            return
+        self._completed |= self._compared is not None
+        if self._offer_due and self.in_step:
+            self._to_look_at = list(reversed(self._order))
+        elif self._strays() != self._strays_offered:
+            self._due = soon
+        elif self._changed():
+            self._due = exchange.now + exchange.config.repair_seconds
 
     def _changed(self) -> bool:
         return self._compared != {number: kind.version for number, kind in self._kinds.items()}

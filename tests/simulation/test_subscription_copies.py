@@ -129,3 +129,9 @@ def test_answers_recorded_where_a_subscription_was_not_known_reach_it_all_the_sa
     """One half of the network was home to a group and knew of its first subscription alone (seed 41135)."""
     verdict = run_seed(41135)
     assert verdict.good, verdict.report()
+
+
+def test_answers_that_waited_where_they_are_not_kept_are_offered_soon():
+    """A home of one's own view held answers until its group was known, and then belonged to others (seed 700663)."""
+    verdict = run_seed(700663)
+    assert verdict.good, verdict.report()
