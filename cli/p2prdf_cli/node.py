@@ -69,7 +69,7 @@ def node(
     ] = None,
     roles: Annotated[
         str | None,
-        typer.Option(metavar="advertised|all", help="Index triples where somebody waits, or under all keys."),
+        typer.Option(metavar="advertised|all|all+any", help="Index triples where somebody waits, or under all keys."),
     ] = None,
     config: Annotated[
         Path | None,

@@ -70,8 +70,9 @@ def query(
 
     Counts what was acknowledged before, wherever it was published. Nodes must
     be run with --roles all: else they keep only what somebody waited for, and
-    the query is refused. Rows come in no order: ORDER BY says which of them a
-    LIMIT keeps. ASK writes true or false, with exit code 0 for both.
+    the query is refused (with --roles all+any it may have patterns without a
+    constant, too). Rows come in the order that ORDER BY asks for, else in
+    none. ASK writes true or false, with exit code 0 for both.
 
     \b
     Examples:

@@ -67,7 +67,8 @@ class NodeConfig:
     zone: str = ""
     """Name of what this node shares with others that may fail together with it; it stands alone if empty."""
     roles: str = "advertised"
-    """``advertised``: index triples under the key roles somebody waits on; ``all``: under all seven."""
+    """``advertised``: index triples under the key roles somebody waits on; ``all``: under all seven; ``all+any``: under
+    no key as well, in one of eight places of the ring, so that patterns without a constant have a history, too."""
 
     log_format: str = "auto"
     """``json``, ``console``, or ``auto``: console if standard error is a terminal."""
@@ -182,7 +183,7 @@ class NodeConfig:
                 f"setting membership: 'overlay' goes with one replica (settings replicas and copies_min), not"
                 f" {self.replicas}: for copies all nodes must know all others"
             )
-        self._choice("roles", ("advertised", "all"))
+        self._choice("roles", ("advertised", "all", "all+any"))
         if not is_zone(self.zone):
             raise LocalProtocolError(
                 f"setting zone: {self.zone!r} is not a name of at most {ZONE_CHARACTERS_MAX} visible characters"

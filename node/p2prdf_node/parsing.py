@@ -38,6 +38,8 @@ MEMORY_BYTES_MAX: Final = 2 << 30
 START_SECONDS: Final = 30.0
 """The child may take so long to come up (it imports a SPARQL parser) on a loaded machine."""
 
+_HEADER: Final = struct.Struct(">I?")
+"""The length of a query's text, and whether it is to show its order."""
 _LENGTH: Final = struct.Struct(">I")
 _READY: Final = b"ready"
 
@@ -56,8 +58,8 @@ class QueryParser:
         self._child: asyncio.subprocess.Process | None = None
         self._stopped = False
 
-    async def parse(self, text: str) -> Query:
-        """Return the query a text stands for.
+    async def parse(self, text: str, *, ordered: bool = False) -> Query:
+        """Return the query a text stands for.  ``ordered`` as in :func:`p2prdf.rdf.standing.query.parse_query`.
 
         Raises QueryRefused (malformed, unsupported, too long, too slow), Busy, Unavailable.
         """
@@ -69,7 +71,7 @@ class QueryParser:
         self.pending += 1
         try:
             async with self._turn:
-                return _unpack(await self._exchange(raw))
+                return _unpack(await self._exchange(_HEADER.pack(len(raw), ordered) + raw))
         finally:
             self.pending -= 1
 
@@ -78,13 +80,13 @@ class QueryParser:
         self._stopped = True
         await self._kill()
 
-    async def _exchange(self, raw: bytes) -> bytes:
+    async def _exchange(self, request: bytes) -> bytes:
         child = await self._started()
         assert child.stdin is not None
         assert child.stdout is not None
         try:
             async with asyncio.timeout(self.parse_seconds):
-                child.stdin.write(_LENGTH.pack(len(raw)) + raw)
+                child.stdin.write(request)
                 (length,) = _LENGTH.unpack(await child.stdout.readexactly(_LENGTH.size))
                 return await child.stdout.readexactly(length)
         except TimeoutError:
@@ -138,12 +140,12 @@ def _unpack(body: bytes) -> Query:
 # --- the child -----------------------------------------------------------------------------------
 
 
-def _answer(text: str) -> bytes:
+def _answer(text: str, *, ordered: bool = False) -> bytes:
     from p2prdf.rdf.standing.query import parse_query  # only the child pays for the import
 
     answer: OpenSubscription | ClientError
     try:
-        standing = parse_query(text)
+        standing = parse_query(text, ordered=ordered)
         query = standing if standing.conjunctive is None or standing.conjunctive.distinct else standing.conjunctive
         answer = OpenSubscription(0, 0, query, "csbv", False, Contact(0, "", 0), 1.0)
     except P2PRDFError as error:
@@ -159,9 +161,9 @@ def serve(inbound: BinaryIO, outbound: BinaryIO) -> None:
     _answer("SELECT * WHERE { ?s ?p ?o }")  # the first parse builds the grammar; do it before saying ready
     outbound.write(_READY)
     outbound.flush()
-    while len(header := inbound.read(_LENGTH.size)) == _LENGTH.size:
-        raw = inbound.read(_LENGTH.unpack(header)[0])
-        outbound.write(_answer(raw.decode("utf-8", "surrogatepass")))
+    while len(header := inbound.read(_HEADER.size)) == _HEADER.size:
+        length, ordered = _HEADER.unpack(header)
+        outbound.write(_answer(inbound.read(length).decode("utf-8", "surrogatepass"), ordered=ordered))
         outbound.flush()
 
 

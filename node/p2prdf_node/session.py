@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientSession", "Pending", "client_error"]
 
-VERSION: Final = 3
 EVENTS_MAX: Final = (1 << 63) - 1
 """Largest number of a publication's first event."""
 FRAME_ANSWERS: Final = 4096
@@ -69,9 +68,9 @@ class ClientSession:
     """One client.  Handler of its connection after its ClientHello."""
 
     def __init__(self, clients: Clients, connection: Connection, hello: messages.ClientHello):
-        if hello.version != VERSION:
+        if hello.version != messages.CLIENT_VERSION:
             raise RemoteProtocolError(
-                f"version {hello.version} of the client protocol is not spoken here, {VERSION} is"
+                f"version {hello.version} of the client protocol is not spoken here, {messages.CLIENT_VERSION} is"
             )
         self.connection = connection
         self.held: deque[tuple[float, messages.ClientPublish]] = deque()
@@ -89,7 +88,8 @@ class ClientSession:
         self._dismissed = False
         clients.sessions[self] = None
         connection.handler = self
-        welcome = messages.ClientWelcome(clients.own, self._config.publications_max, VERSION, clients.others())
+        version = messages.CLIENT_VERSION
+        welcome = messages.ClientWelcome(clients.own, self._config.publications_max, version, clients.others())
         connection.send([welcome])
 
     @property
@@ -235,7 +235,7 @@ class ClientSession:
 
     async def _parse_and_subscribe(self, message: messages.ClientSubscribe) -> None:
         try:
-            query = await self._clients.parser.parse(message.query)
+            query = await self._clients.parser.parse(message.query, ordered=message.ordered)
         except P2PRDFError as error:
             self.failed(Pending(self, message.request, "subscribe"), error.code, str(error))
             return

@@ -223,6 +223,7 @@ class Client:
         since: float | str = NOW,
         alone: bool = False,
         hurry: bool = False,
+        ordered: bool = False,
     ) -> Subscription:
         """Leave a standing SPARQL query (SELECT, ASK, CONSTRUCT); when this returns, every later publication counts.
 
@@ -234,6 +235,8 @@ class Client:
         :meth:`Subscription.acknowledge`.  ``alone``: do not evaluate it together with equal queries.
         ``bookmarks``: about every second tell up to which time everything has come (:attr:`Batch.bookmark`);
         ``hurry``: in the first half minute eight times a second.
+        ``ordered``: solutions have what ORDER BY orders them by in columns of their own, behind the others
+        (:func:`p2prdf.rdf.ordering.in_order`).
         ``busy_seconds``: how long to go on trying at a node that is busy.
 
         If the node goes away before it has answered, the query is left again at the next one.  The subscription that
@@ -249,7 +252,7 @@ class Client:
         salt = secrets.randbits(32) + 1 if alone else 0
         session, answer = await self._sessions.ask(
             lambda request: messages.ClientSubscribe(
-                request, query, algorithm, per_event, float(lease_seconds), stamp, salt
+                request, query, algorithm, per_event, float(lease_seconds), stamp, salt, ordered
             ),
             busy_seconds=busy_seconds,
         )
@@ -283,8 +286,8 @@ class Client:
         """Answer a SPARQL query (SELECT, ASK, CONSTRUCT) once, over what is published and not removed.
 
         The answer counts all that was acknowledged before this was called; what is published meanwhile may count.
-        It is the query's bag of solutions in no order (ORDER BY says which of them a LIMIT keeps).  Nodes must be run
-        with ``roles = all``, else they keep only what somebody waited for: QueryRefused.
+        Solutions come in the order that ORDER BY asks for, else in none; one by what DISTINCT has thrown away is
+        refused.  Nodes must be run with ``roles = all``, else they keep only what somebody waited for: QueryRefused.
 
         Raises QueryRefused, Busy, Unavailable (also if it takes more than ``timeout_seconds``).
         """

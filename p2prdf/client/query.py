@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from p2prdf.errors import P2PRDFError, Unavailable
+from p2prdf.rdf.ordering import in_order
 
 if TYPE_CHECKING:
     from p2prdf.client.client import Client
@@ -49,7 +50,7 @@ async def answer_once(client: Client, query: str, *, algorithm: str, timeout_sec
         async with asyncio.timeout(timeout_seconds):
             subscription = await client.subscribe(
                 query, algorithm=algorithm, lease_seconds=_LEASE_SECONDS, bookmarks=True, since="beginning", alone=True,
-                hurry=True,
+                hurry=True, ordered=True,
             )  # fmt: skip
             try:
                 return await _read(subscription)
@@ -70,7 +71,7 @@ async def _read(subscription: Subscription) -> Result:
             else:
                 rows[solution.identity] = solution.terms
         if batch.bookmark is not None and batch.bookmark > subscription.opened:
-            return Result(subscription.names, list(rows.values()), batch.bookmark)
+            return Result(*in_order(subscription.names, rows.values()), batch.bookmark)
     raise Unavailable("the subscription of the query has ended")
 
 

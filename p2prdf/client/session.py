@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Session", "Silent", "open_session"]
 
-VERSION: Final = 3
 AGENT: Final = "p2prdf-python"
 LINGER_SECONDS: Final = 2.0
 KEEPALIVE: Final = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}
@@ -135,7 +134,7 @@ class Session(asyncio.Protocol):
         """Begin."""
         self._transport = cast("asyncio.Transport", transport)
         _keep_alive(transport.get_extra_info("socket"))
-        self._write(encode(messages.ClientHello(VERSION, AGENT)))
+        self._write(encode(messages.ClientHello(messages.CLIENT_VERSION, AGENT)))
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes."""

@@ -44,7 +44,7 @@ from p2prdf.wire.messages import (
 
 _NO_HISTORY: Final = (
     "what was published before is kept only as far as somebody waited for it; nodes with `roles = all` keep it for"
-    " patterns with a constant"
+    " patterns with a constant, nodes with `roles = all+any` for all"
 )
 
 __all__ = ["Opening", "opened_message", "rates_wanted", "steps_that_wait"]

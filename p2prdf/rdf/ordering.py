@@ -9,14 +9,17 @@ such as 1 and 1.0: then their canonical spelling decides, where something has to
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 from p2prdf.rdf.moments import Duration, Moment
 from p2prdf.rdf.values import Family, Value, decode
 
-__all__ = ["OrderKey", "order_key"]
+__all__ = ["OrderKey", "Terms", "in_order", "order_key", "order_name"]
 
 OrderKey: TypeAlias = tuple[object, ...]
+Terms: TypeAlias = tuple[str | None, ...]
+"""A row of canonical terms, None where unbound."""
 
 _LITERALS: Final = {
     family: rank
@@ -26,6 +29,8 @@ _LITERALS: Final = {
         Family.OPAQUE,
     ), 3)
 }  # fmt: skip
+_ASCENDING: Final = "asc"
+_DESCENDING: Final = "desc"
 _MONTH_SECONDS: Final = 2_629_746
 """A twelfth of the mean Gregorian year, so that the order of durations that have one is kept."""
 
@@ -57,3 +62,26 @@ def _within(value: Value) -> OrderKey:
     if isinstance(found, Duration):
         return (found.months * _MONTH_SECONDS + found.seconds,)
     return (value.datatype, value.lexical)
+
+
+# --- whole results -------------------------------------------------------------------------------
+
+
+def order_name(number: int, *, descending: bool) -> str:
+    """Return the name of the column that holds what a condition of ORDER BY orders by; no query can spell it."""
+    return f".{_DESCENDING if descending else _ASCENDING}{number}"
+
+
+def in_order(names: Sequence[str], rows: Iterable[Terms]) -> tuple[tuple[str, ...], list[Terms]]:
+    """Return a result in the order that its last columns tell (:func:`order_name`), without these.
+
+    What they leave equal is ordered by its terms, so that equal results are equal lists.
+    """
+    shown = next((at for at, name in enumerate(names) if name.startswith(".")), len(names))
+    found = list(rows)
+    if shown < len(names):
+        found.sort(key=lambda row: tuple((term is not None, term or "") for term in row[:shown]))
+        for at in reversed(range(shown, len(names))):
+            found.sort(key=lambda row: order_key(row[at]), reverse=names[at].startswith("." + _DESCENDING))
+        found = [row[:shown] for row in found]
+    return tuple(names[:shown]), found

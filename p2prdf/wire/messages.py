@@ -22,7 +22,7 @@ from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 __all__ = [
-    "ACCEPTED", "INDEXED", "LEVELS", "NOT_COUNTED", "SURE", "WITHDRAWN",
+    "ACCEPTED", "CLIENT_VERSION", "INDEXED", "LEVELS", "NOT_COUNTED", "SURE", "WITHDRAWN",
     "Acknowledge", "Advertise", "Answers", "AskBookmarks", "AskCounts", "AskKnown", "AskLoad", "AskRoles",
     "AttachSubscription",
     "ClientAcknowledge", "ClientAttach", "ClientBookmark", "ClientEnded", "ClientError", "ClientHello", "ClientMessage",
@@ -40,6 +40,8 @@ __all__ = [
 ]  # fmt: skip
 
 
+CLIENT_VERSION: Final = 4
+"""Of the protocol between a client and its node; another version is refused by name."""
 INDEXED: Final = "indexed"
 ACCEPTED: Final = "accepted"
 LEVELS: Final = (INDEXED, ACCEPTED)
@@ -916,7 +918,10 @@ class ClientPublished:
 
 @dataclass(frozen=True, slots=True)
 class ClientSubscribe:
-    """Leave a standing query, as SPARQL text.  ``since`` and ``salt`` as in OpenSubscription."""
+    """Leave a standing query, as SPARQL text.  ``since`` and ``salt`` as in OpenSubscription.
+
+    ``ordered``: solutions are to have what ORDER BY orders them by in columns of their own, behind the others.
+    """
 
     request: int
     query: str
@@ -925,6 +930,7 @@ class ClientSubscribe:
     lease_seconds: float
     since: int = 0
     salt: int = 0
+    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

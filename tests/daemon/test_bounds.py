@@ -11,6 +11,7 @@ from p2prdf.columns import LISTS
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire import messages
 from p2prdf.wire.codec import FrameCodec
+from p2prdf.wire.messages import CLIENT_VERSION
 
 
 def frame(*parts):
@@ -26,7 +27,7 @@ async def test_a_subscriber_that_stops_reading_costs_a_bounded_amount_and_others
     query = "SELECT ?s ?o { ?s <urn:slow> ?o }"
     _, writer = await asyncio.open_connection("127.0.0.1", nodes[0].port, limit=1024)
     try:
-        writer.write(frame(messages.ClientHello(3, "sleeper")))
+        writer.write(frame(messages.ClientHello(CLIENT_VERSION, "sleeper")))
         writer.write(frame(messages.ClientSubscribe(1, query, "csbv", False, 60.0)))
 
         async def asleep():

@@ -17,7 +17,7 @@ from p2prdf.columns import LISTS
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire import messages
 from p2prdf.wire.codec import FRAME_BYTES_MAX, FrameCodec, FrameReader
-from p2prdf.wire.messages import ClientHello, Contact, PeerHello
+from p2prdf.wire.messages import CLIENT_VERSION, ClientHello, Contact, PeerHello
 
 
 def frame(*parts):
@@ -97,7 +97,7 @@ async def test_what_is_no_frame_ends_the_connection_with_a_typed_reason(overlay,
     node = overlay[0]
     async with Stranger(node) as stranger:
         if after_hello:
-            stranger.writer.write(frame(ClientHello(3, "hostile")))
+            stranger.writer.write(frame(ClientHello(CLIENT_VERSION, "hostile")))
         stranger.writer.write(HOSTILE[name])
         said = await stranger.last_words()
     assert said
@@ -131,13 +131,13 @@ async def test_the_first_frame_must_be_a_hello(overlay, first, complaint):
         messages.ClientRows(1, 1, 0, [1], [1], ()),
         messages.Parcel(1, 0, messages.Acknowledge([1])),
         PeerHello(Contact(1, "127.0.0.1", 9), 0),
-        ClientHello(3, "again"),
+        ClientHello(CLIENT_VERSION, "again"),
     ],
     ids=lambda message: type(message).__name__,
 )
 async def test_what_only_nodes_say_ends_a_client(overlay, message):
     async with Stranger(overlay[0]) as stranger:
-        stranger.writer.write(frame(ClientHello(3, "")) + frame(message))
+        stranger.writer.write(frame(ClientHello(CLIENT_VERSION, "")) + frame(message))
         said = await stranger.last_words()
     assert said[-1].code == "remote-protocol"
     assert type(message).__name__ in said[-1].text
@@ -160,7 +160,7 @@ async def test_a_peer_nobody_can_confirm_gives_no_parcels(overlay, status):
 async def test_who_connects_and_says_nothing_is_closed(overlay):
     began = time.monotonic()
     async with Stranger(overlay[0]) as silent, Stranger(overlay[0]) as slow:
-        slow.writer.write(frame(ClientHello(3, ""))[:-1])
+        slow.writer.write(frame(ClientHello(CLIENT_VERSION, ""))[:-1])
         assert "said nothing valid" in (await silent.last_words())[-1].text
         assert "said nothing valid" in (await slow.last_words())[-1].text
     assert 0.9 < time.monotonic() - began < 5
@@ -169,14 +169,14 @@ async def test_who_connects_and_says_nothing_is_closed(overlay):
 async def test_frames_that_never_end_and_connections_beyond_the_bound_are_closed(launcher, status, until):
     node = launcher.start(frame_seconds=0.5, connections_max=5)
     async with Stranger(node) as stranger:
-        stranger.writer.write(frame(ClientHello(3, "")) + struct.pack(">I", 1000) + b"begun")
+        stranger.writer.write(frame(ClientHello(CLIENT_VERSION, "")) + struct.pack(">I", 1000) + b"begun")
         said = await stranger.last_words()
     assert isinstance(said[0], messages.ClientWelcome)
     assert "was not complete" in said[-1].text
     strangers = [Stranger(node) for _ in range(5)]
     for stranger in strangers:
         await stranger.__aenter__()
-        stranger.writer.write(frame(ClientHello(3, "")))
+        stranger.writer.write(frame(ClientHello(CLIENT_VERSION, "")))
         await stranger.reader.readexactly(4)
     async with Stranger(node) as one_too_many:
         (told,) = await one_too_many.last_words()

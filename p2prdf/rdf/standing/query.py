@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import algebra, tokens
 from p2prdf.rdf.algebra import Form, Function, StandingQuery
+from p2prdf.rdf.ordering import order_name
 from p2prdf.rdf.standing import laws, syntax
 from p2prdf.rdf.standing.assembly import canonical
 from p2prdf.rdf.standing.cursor import Cursor
@@ -30,15 +31,18 @@ from p2prdf.rdf.standing.translation import GroupTranslator, Renaming
 __all__ = ["parse_query"]
 
 
-def parse_query(text: str) -> StandingQuery:
+def parse_query(text: str, *, ordered: bool = False) -> StandingQuery:
     """Return the standing query that a SELECT, ASK or CONSTRUCT query is.
+
+    ``ordered``: solutions have what ORDER BY orders them by in columns of their own, behind the others
+    (:func:`p2prdf.rdf.ordering.in_order`).
 
     Raises QueryRefused for what is malformed or not supported, naming the construct and its place.
     """
     symbols, base = tokens.symbols(text, tokens.scan(text))
     cursor = Cursor(text, symbols, base)
     try:
-        standing = _Translator(cursor).query(QueryReader(cursor).query())
+        standing = _Translator(cursor, ordered=ordered).query(QueryReader(cursor).query())
     except RecursionError:  # whoever called may have left little room
         raise QueryRefused("the query nests too deeply to be parsed", construct="nesting") from None
     size = len(encode(standing))
@@ -49,8 +53,9 @@ def parse_query(text: str) -> StandingQuery:
 
 
 class _Translator:
-    def __init__(self, cursor: Cursor):
+    def __init__(self, cursor: Cursor, *, ordered: bool):
         self._cursor = cursor
+        self._shows_order = ordered
         self._groups = GroupTranslator(cursor.text, cursor.base, self._sub_select)
 
     def query(self, query: syntax.Query) -> StandingQuery:
@@ -59,7 +64,13 @@ class _Translator:
         names: Names = ()
         if query.form is Form.SELECT:
             names = self._projected(select)
-            root = lowering.exactly(self._select(select, names, lambda name: name), names)
+            keys = tuple(
+                order_name(number, descending=descending)
+                for number, (_, descending) in enumerate(select.order if self._shows_order else ())
+            )
+            relation = self._select(select, names, lambda name: name, keys)
+            names += keys
+            root = lowering.exactly(relation, names)
         elif query.form is Form.ASK:
             root = lowering.exactly(self._select(select, (), lambda name: name), ())
             root = lowering.add(algebra.Distinct(root))
@@ -90,8 +101,11 @@ class _Translator:
 
         return self._select(select, tuple(map(outer, projected)), renamed)
 
-    def _select(self, select: syntax.Select, projected: Names, names: Renaming) -> Relation:
-        """Return the solutions of a SELECT, projected (SPARQL 1.1, 18.2.4 and 18.2.5)."""
+    def _select(self, select: syntax.Select, projected: Names, names: Renaming, keys: Names = ()) -> Relation:
+        """Return the solutions of a SELECT, projected (SPARQL 1.1, 18.2.4 and 18.2.5).
+
+        ``keys``: columns for what they are ordered by, behind the others.
+        """
         relation = self._groups.group(select.group, names)
         aggregates = self._aggregates(select)
         if aggregates or select.having or select.keys is not None:
@@ -106,7 +120,8 @@ class _Translator:
                 relation = self._groups.extended(
                     relation, names(each.name), each.expression, names, each.at, "expression in SELECT"
                 )
-        if select.limit is None and not select.offset:
+        sliced = select.limit is not None or select.offset > 0
+        if not sliced and not keys:
             for expression, _ in select.order:
                 self._groups.extended(relation, self._cursor.hidden("o"), expression, names, expression.at)
             relation = Project(relation, projected)
@@ -114,9 +129,14 @@ class _Translator:
         if select.distinct:
             self._check_order(select, projected, names)
             relation = Distinct(Project(relation, projected))
+        for key, (expression, _) in zip(keys, select.order, strict=False):
+            relation = self._groups.extended(relation, key, expression, names, expression.at)
+        projected += keys
+        if not sliced:
+            return Project(relation, projected)
         relation, order = self._ordered(relation, select, names)
-        keys = tuple(name for name, _ in order if name not in projected)
-        relation = Project(relation, tuple(dict.fromkeys(projected + keys)))
+        by = tuple(name for name, _ in order if name not in projected)
+        relation = Project(relation, tuple(dict.fromkeys(projected + by)))
         return Project(Slice(relation, order, select.offset, select.limit, select.at), projected)
 
     # --- order -------------------------------------------------------------------------------
@@ -137,11 +157,11 @@ class _Translator:
         return relation, tuple(order)
 
     def _check_order(self, select: syntax.Select, projected: Names, names: Renaming) -> None:
-        """Refuse an order by what DISTINCT has thrown away: equal rows had several places in it."""
+        """Refuse an order by what DISTINCT has thrown away."""
         for expression, _ in select.order:
             for symbol in expression.symbols:
                 if symbol.kind == "var" and names(symbol.value) not in projected:
-                    reason = "what is not projected does not order distinct solutions, of which a slice is asked for"
+                    reason = "what is not projected does not order distinct solutions: equal ones had several places"
                     raise self._cursor.refusal(symbol.at, "ORDER BY", reason)
 
     # --- groups of solutions -----------------------------------------------------------------

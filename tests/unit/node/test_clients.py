@@ -12,7 +12,7 @@ from p2prdf.errors import Busy, LocalProtocolError, QueryRefused, RemoteProtocol
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.wire import contract, messages
-from p2prdf.wire.messages import Contact
+from p2prdf.wire.messages import CLIENT_VERSION, Contact
 from p2prdf_node.clients import Clients
 from p2prdf_node.config import NodeConfig
 from p2prdf_node.session import ClientSession
@@ -56,7 +56,7 @@ class Parser:
 
     pending = 0
 
-    async def parse(self, text):
+    async def parse(self, text, *, ordered=False):
         if text == "bad":
             raise QueryRefused("no good", line=1, column=2)
         return QUERY
@@ -93,7 +93,7 @@ class World:
 
     def client(self):
         wire = Wire()
-        ClientSession(self.clients, wire, messages.ClientHello(3, "test"))
+        ClientSession(self.clients, wire, messages.ClientHello(CLIENT_VERSION, "test"))
         return wire
 
     def publication(self, request, rows=1):
@@ -134,7 +134,7 @@ def rows(parts):
 
 def test_a_client_is_welcomed_with_its_credit_and_told_of_other_nodes():
     world = World(publications_max=5)
-    assert world.client().sent == [messages.ClientWelcome(OWN, 5, 3, OTHERS)]
+    assert world.client().sent == [messages.ClientWelcome(OWN, 5, CLIENT_VERSION, OTHERS)]
 
 
 def test_requests_of_clients_are_numbered_anew_and_answers_find_their_way_back():

@@ -33,7 +33,7 @@ def test_lists_are_written_as_lists_in_files_and_with_commas_elsewhere(tmp_path)
         ({"listen": "127.0.0.1:70000"}, "port 70000 is not between 0 and 65535"),
         ({"listen": "::1:7400"}, "in brackets"),
         ({"bootstrap": "host:0"}, "setting bootstrap: 'host:0'"),
-        ({"roles": "some"}, "setting roles: 'some' is none of advertised, all"),
+        ({"roles": "some"}, "setting roles: 'some' is none of advertised, all, all+any"),
         ({"overlay": "pastry"}, "setting overlay: 'pastry' is none of kademlia, chord"),
         ({"membership": "some"}, "setting membership: 'some' is none of view, overlay"),
         ({"membership": "overlay"}, "setting membership: 'overlay' goes with one replica (settings replicas"),

@@ -7,7 +7,7 @@ import itertools
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import values
 from p2prdf.rdf.moments import ExpressionError
-from p2prdf.rdf.ordering import order_key
+from p2prdf.rdf.ordering import in_order, order_key, order_name
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
@@ -57,3 +57,19 @@ def test_it_is_the_order_of_the_operator_where_that_has_one() -> None:
         if order == 0 and a[0] == '"' and values.decode(a).family is values.Family.NUMBER:
             assert keys[0] == keys[1], (a, b)
     assert compared > 200
+
+
+def test_a_result_is_brought_into_the_order_that_its_last_columns_tell():
+    names = ("a", order_name(0, descending=True), order_name(1, descending=False))
+    one, ten = typed("integer", "1", "10")
+    rows = [
+        ("<urn:1>", one, "<urn:x>"), ("<urn:2>", ten, "<urn:y>"), ("<urn:3>", ten, None), ("<urn:0>", one, "<urn:x>"),
+    ]  # fmt: skip
+    assert in_order(names, rows) == (("a",), [("<urn:3>",), ("<urn:2>",), ("<urn:0>",), ("<urn:1>",)])
+    assert in_order(names, rows[::-1]) == in_order(names, rows)
+
+
+def test_a_result_without_an_order_stays_as_it_is():
+    rows = [("<urn:b>",), ("<urn:a>",)]
+    assert in_order(("a",), rows) == (("a",), rows)
+    assert in_order((), [()]) == ((), [()])

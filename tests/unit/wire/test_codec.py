@@ -578,7 +578,7 @@ def query(**changes: Any) -> list[Any]:
         (frame_of([*query()[:-4], float("inf"), 0, 0, 0]), "inf is not a number of seconds"),
         (frame_of([*query()[:-4], -1, 0, 0, 0]), "-1 is not a number of seconds"),
         (frame_of([23, 1, 2, 3, ONE, ONE, [ONE] * 257, 0]), "257 columns"),
-        (frame_of([68, 1, "SELECT", "magic", False, 1.0, 0, 0]), "unknown algorithm"),
+        (frame_of([68, 1, "SELECT", "magic", False, 1.0, 0, 0, False]), "unknown algorithm"),
         (frame_of(*[[11]] * (codec.MESSAGES_MAX + 1)), "8193 messages"),
         (frame_of([7, [65_536, 1], [65_536, 1]]), "equal values than the frame has bytes"),
         (msgpack.packb([VERSION, [], [[[[]] * 70_000] * 8]]), "more than 524288 parts"),
