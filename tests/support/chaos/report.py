@@ -79,8 +79,6 @@ class Report:
     gaps: list[Gap] = field(default_factory=list)
     outages: list[Outage] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)
-    restarts: list[float] = field(default_factory=list)
-    """Seconds from a start to ready."""
     whole: list[float] = field(default_factory=list)
     """Seconds from the last node's being ready until all copies were restored."""
     proxy: dict[str, int] = field(default_factory=dict)
@@ -102,7 +100,10 @@ class Report:
             "all_nodes": _spread(gap.seconds for gap in self.gaps if gap.of_all),
         }
         figures["gaps"] = [{"kill": gap.kill, "seconds": _finite(gap.seconds)} for gap in self.gaps]
-        figures["restart_seconds"] = _spread(figures.pop("restarts"))
+        figures["restart_seconds"] = {
+            "one_node": _spread(each for kill in self.kills if len(kill.nodes) == 1 for each in kill.ready_seconds),
+            "several_nodes": _spread(each for kill in self.kills if len(kill.nodes) > 1 for each in kill.ready_seconds),
+        }
         figures["whole_seconds"] = _spread(figures.pop("whole"))
         return figures
 
@@ -139,7 +140,8 @@ class Report:
             ("answers, all probes", figures["delay_seconds"]),
             ("answer gap, one node killed", figures["gap_seconds"]["one_node"]),
             ("answer gap, all nodes killed", figures["gap_seconds"]["all_nodes"]),
-            ("start to ready", figures["restart_seconds"]),
+            ("start to ready, one node", figures["restart_seconds"]["one_node"]),
+            ("start to ready, all at once", figures["restart_seconds"]["several_nodes"]),
             ("ready to all copies restored", figures["whole_seconds"]),
         ):
             missing = "never" if spread["count"] else "-"

@@ -196,7 +196,6 @@ class _Story:
         begun = judge.started_at
         report.outages = self._probes.outages(begun)
         report.kills = [replace(kill, at=kill.at - begun, back_at=kill.back_at - begun) for kill in faults.kills]
-        report.restarts = [seconds for kill in faults.kills for seconds in kill.ready_seconds]
         report.whole = faults.whole_seconds
         report.proxy = dict(self._cluster.proxy.counts) if self._cluster.proxy is not None else {}
         report.problems += [f"publisher: {code}" for code in failures if code.startswith("refused")]
