@@ -36,8 +36,9 @@ $(STAMP): pyproject.toml
 demo: $(STAMP) ## five daemons, standing queries, the world's airports, answers checked; under a minute
 	@$(BIN)/p2prdf demo $(ARGS)
 
-test: $(STAMP) ## all tests; ARGS='-k word' narrows
-	@$(BIN)/python -m pytest -q $(ARGS)
+WORKERS ?= 2
+test: $(STAMP) ## all tests, in two processes; ARGS='-k word' narrows
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
 
 check: lint types floors ## ruff, mypy --strict and the import contracts
 

@@ -1,0 +1,21 @@
+"""The suite runs in two processes (``make test``): whatever runs nodes stays in one of them, one test at a time.
+
+Nodes are processes of their own, five at a time, and tests of them have deadlines.  The other process does what needs
+none, mostly the simulator.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+WITH_NODES: Final = ("tests/daemon/", "tests/cli/test_demo.py", "tests/cli/test_with_nodes.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have tests with nodes in one group."""
+    for item in items:
+        if item.nodeid.startswith(WITH_NODES):
+            item.add_marker(pytest.mark.xdist_group("nodes"))
