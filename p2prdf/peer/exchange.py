@@ -390,10 +390,18 @@ class Exchange:
         What subscribers have acknowledged is known to all who keep a home.  If fewer peers are missing than keep a
         key, one of them is here.  Whoever is missing for long is taken to be gone.
         """
+        return self._missing_until(self.config.replicas)
+
+    @property
+    def copies_missing(self) -> bool:
+        """Whether as many peers are missing, and not for long, as make something safe: they alone may know of it."""
+        return self._missing_until(self.copies_needed) is not None
+
+    def _missing_until(self, count: int) -> float | None:
         until = self._fewer_since + _MISSING_SECONDS
-        if self.members_max - self.cache.size >= self.config.replicas and self.now < until:
+        if self.members_max - self.cache.size >= count and self.now < until:
             return until
-        return self.lost_together_until
+        return self._lost_together_until(count)
 
     @property
     def lost_together_until(self) -> float | None:
@@ -401,9 +409,12 @@ class Exchange:
 
         They may be more than are missing of the most that were ever seen together.
         """
-        if len(self._lost_at) < self.config.replicas:
+        return self._lost_together_until(self.config.replicas)
+
+    def _lost_together_until(self, count: int) -> float | None:
+        if len(self._lost_at) < count:
             return None
-        until = sorted(self._lost_at.values())[-self.config.replicas] + _MISSING_SECONDS
+        until = sorted(self._lost_at.values())[-count] + _MISSING_SECONDS
         return until if self.now < until else None
 
     @property

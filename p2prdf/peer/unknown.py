@@ -13,7 +13,9 @@ The rule
 Whatever is asked about a name is held here until its record comes, or its end.  The other replicas are asked what
 they know, again and again.  A name is *gone* when all of them have said, and this peer too, that they have compared
 what they keep and do not know it, asked after the name was unknown for longer than views of the ring differ; and
-only the primary acts on it.  For groups there is no hurry, so it takes longer than for subscriptions, for which
+only the primary acts on it.  Nor is anything gone while as many peers are missing as copies make it safe, unless they
+are missing for long: of a network that was cut the one half may have known of it alone.  For groups there is no hurry,
+so it takes longer than for subscriptions, for which
 somebody waits.
 
 Answers of unknown groups are kept and acknowledged, for they may be the only copies.  What there is no room for
@@ -212,7 +214,7 @@ class Unknown:
     def _judge(self, name: Name, case: _Case) -> None:
         """See whether a name is gone."""
         exchange = self._exchange
-        if case.unheard or not case.asked or not exchange.in_step():
+        if case.unheard or not case.asked or not exchange.in_step() or exchange.copies_missing:
             return
         primary = exchange.rank(subscription_home(name[1])) == 0
         if primary:
