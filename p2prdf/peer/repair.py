@@ -150,6 +150,8 @@ class Repair:
         self._first_kinds = tuple(first_kinds)
         self._first_done: set[tuple[int, int]] = set()
         """Each of the first kinds with the key of each fellow that it was compared with since peers came."""
+        self._in_step_with: set[int] = set()
+        """Who was there when this peer was in step last, and has been since."""
         self._begun = False
         """Whether a pass was begun since peers came."""
         self._completed = False
@@ -204,15 +206,17 @@ class Repair:
 
         Whoever has come may know what this peer does not, above all if it was this peer that was cut off.  When
         peers only go, nobody knows more than before: whom this peer is in step with, it stays in step with.  But if as
-        many go at once as keep a key, nobody may be left who knows: they are waited for.
+        many go at once as keep a key, nobody may be left who knows: they are waited for.  And those who came since this
+        peer was in step last are compared with anew: they may keep keys now that others were to tell about, who went.
         """
         if not self._exchange.replicated:
             return
         if gained:
             self.in_step = self._begun = False
-            self._first_done.clear()
         elif self._exchange.lost_together_until is not None:
             self.in_step = False
+        if not self.in_step:
+            self._first_done = {each for each in self._first_done if not gained and each[1] in self._in_step_with}
         self._queue.clear()
         self._open.clear()
         self._to_look_at.clear()
@@ -374,6 +378,7 @@ class Repair:
         fellows = (self._exchange.contact(number).key for number in found.fellows(0))
         if all((kind, key) in self._first_done for key in fellows for kind in self._first_kinds):
             self.in_step = True
+            self._in_step_with = {contact.key for contact in self._others()}
             self.on_in_step()
 
     def _ask(self, comparison: _Comparison) -> None:
@@ -638,6 +643,7 @@ class Repair:
     def contact_lost(self, contact: Contact) -> None:
         """Forget a peer that is gone; it may come back to stay."""
         self._leaving.discard(contact.key)
+        self._in_step_with.discard(contact.key)
         self._offered = {request: each for request, each in self._offered.items() if each[0].key != contact.key}
         number = self._took.pop(contact.key, 0)
         for held in self._held.values() if number else ():

@@ -135,3 +135,15 @@ def test_answers_that_waited_where_they_are_not_kept_are_offered_soon():
     """A home of one's own view held answers until its group was known, and then belonged to others (seed 700663)."""
     verdict = run_seed(700663)
     assert verdict.good, verdict.report()
+
+
+def test_a_subscription_is_not_gone_while_those_who_alone_may_know_it_are_missing():
+    """One half of the network had made it, and both of it were lost, the disk of one of them for good (seed 701472)."""
+    verdict = run_seed(701472)
+    assert verdict.good, verdict.report()
+
+
+def test_who_compared_with_others_about_other_keys_compares_anew_when_the_one_who_knew_is_lost():
+    """An empty peer took itself for in step, and told what had been acknowledged long ago (seed 701470)."""
+    verdict = run_seed(701470)
+    assert verdict.good, verdict.report()
