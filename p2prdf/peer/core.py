@@ -108,8 +108,9 @@ class Peer:
         home_items = HomeItems(HOME, self._host.home, columns, self._engine.cutter)
         self._kinds: list[Kind] = [home_items, *table_kinds(self._tables, self._engine)]
         self._repair = Repair(
-            self._exchange, self._kinds, (HOME,), lambda: self._engine.strays, self._engine.roll_forward.with_origin
-        )
+            self._exchange, self._kinds, (HOME,), lambda: self._engine.strays, self._engine.roll_forward.with_origin,
+            first_transfer,
+        )  # fmt: skip
         self._repair.view_changed(gained=True)
         self._repair.on_in_step = self._host.view_changed
         self._exchange.in_step = lambda: self._repair.in_step

@@ -48,6 +48,7 @@ import numpy as np
 import numpy.typing as npt
 
 from p2prdf.columns import as_array, as_list
+from p2prdf.errors import RemoteProtocolError
 from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.holdings import Holdings, Items, Source, buckets_of
@@ -137,9 +138,12 @@ class Repair:
 
     def __init__(
         self, exchange: Exchange, kinds: Sequence[Kind], first_kinds: Sequence[int], strays: Callable[[], int],
-        with_origin: Callable[[IndexTriples], Iterator[IndexTriples]],
+        with_origin: Callable[[IndexTriples], Iterator[IndexTriples]], first_request: int,
     ):  # fmt: skip
         """``first_kinds`` are compared first; when they have been, this peer is in step.
+
+        Questions are numbered from ``first_request`` + 1 on: at random, so that answers to a former life's are not
+        taken for answers to these.
 
         ``strays`` counts what was kept here although it may belong elsewhere; ``with_origin`` says of triples where
         they were published if that may be unfinished.
@@ -175,7 +179,7 @@ class Repair:
         """What was last offered elsewhere: to whom, the kind and the identities."""
         self._took: dict[int, int] = {}
         """Key and number of each peer that has said to have some of that."""
-        self._request = 0
+        self._request = first_request
         self._due: float | None = None
         self._lost_seconds = LOST_SECONDS * (0.5 + exchange.own.key / (1 << 64))
         """Not the same for all, lest all be busy at once."""
@@ -518,6 +522,8 @@ class Repair:
         comparison = self._open.get(message.request)
         if comparison is None or not comparison.of(sender, message.kind) or found is None:
             return
+        if max(as_list(message.buckets), default=0) >= max(comparison.buckets, 1):
+            raise RemoteProtocolError(f"an offer of more buckets than the {comparison.buckets} that were asked about")
         mine = self._holdings(message.kind, found).shared(number, comparison.buckets, as_array(message.buckets))
         offered = offered[offered != _NOTHING]
         self._give(sender, message.kind, mine.only(~np.isin(mine.identities, offered)))

@@ -13,6 +13,7 @@ from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.links import around
 from p2prdf.sim.failures.options import Failures
+from p2prdf.sim.failures.scenario import run_seed
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import Node, WorldOptions
@@ -147,3 +148,9 @@ def test_a_former_primary_goes_on_telling_for_a_moment_when_a_newcomer_is_the_pr
     world.run_for(10.0)
     assert len(record.rows) == 2
     assert not record.complaints
+
+
+def test_what_a_former_life_was_answered_is_not_taken_for_an_answer_to_this_one():
+    """The first question of a peer that was started again had the number of another one (seed 710365)."""
+    verdict = run_seed(710365)
+    assert verdict.good, verdict.report()
