@@ -32,6 +32,7 @@ class SyntaxName(enum.StrEnum):
     nt = "nt"
     nq = "nq"
     ttl = "ttl"
+    trig = "trig"
 
 
 class Level(enum.StrEnum):
@@ -48,7 +49,7 @@ def register(app: typer.Typer) -> None:
 
 def publish(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="RDF: .nt, .nq, .ttl, each also .gz; - is standard input.")
+        list[str], typer.Argument(metavar="FILE...", help="RDF: .nt, .nq, .ttl, .trig, each also .gz; - is standard input.")
     ],
     peer: Peer = PEER_DEFAULT,
     strict: Annotated[
@@ -58,7 +59,7 @@ def publish(
         SyntaxName | None, typer.Option(help="Format, if the name does not tell; standard input is nt.")
     ] = None,
     base: Annotated[
-        str | None, typer.Option(metavar="IRI", help="Resolves relative IRIs of Turtle; there are none without.")
+        str | None, typer.Option(metavar="IRI", help="Resolves relative IRIs of Turtle and TriG; there are none without.")
     ] = None,
     state: Annotated[
         Path | None,
@@ -72,6 +73,9 @@ def publish(
     delete: Annotated[
         bool, typer.Option("--delete", help="Remove the triples instead; answers made of them are withdrawn.")
     ] = False,
+    graph: Annotated[
+        str | None, typer.Option(metavar="IRI", help="The graph of what the file puts into none. [the default graph]")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Publish RDF; done when every node that must index it holds it.
@@ -83,15 +87,19 @@ def publish(
     acknowledged, and nothing counts twice. Malformed lines are skipped and
     told; with --strict they end the command with exit code 4.
 
+    N-Quads and TriG name the graphs of their triples; with --graph whatever
+    else there is goes to that one.
+
     \b
     Examples:
       p2prdf publish airports.nt.gz
       p2prdf publish one.ttl two.nq --peer 127.0.0.1:7401
       zcat dump.nt.gz | p2prdf publish -
       p2prdf publish --delete outdated.nt
+      p2prdf publish --graph http://example.org/today news.ttl
     """
     named = syntax.value if syntax else None
-    settings = _Settings(strict, named, base, state, restart, reconnect, as_json, ack.value, delete)
+    settings = _Settings(strict, named, base, state, restart, reconnect, as_json, ack.value, delete, graph)
     run(_publish_all(files, peer, settings))
 
 
@@ -106,31 +114,37 @@ class _Settings:
     as_json: bool
     ack: str
     delete: bool
+    graph: str | None
 
 
 async def _publish_all(files: list[str], peer: str, settings: _Settings) -> None:
     import p2prdf
+    from p2prdf.rdf import terms
     from p2prdf_cli.progress import PublishBar
     from p2prdf_cli.publish_state import StateFile, default_state_file
     from p2prdf_cli.render import reconnections_told
     from p2prdf_cli.sources import choose_input
 
     inputs = [choose_input(name, settings.syntax) for name in files]
+    graph = None if settings.graph is None else terms.iri(settings.graph)
     store = StateFile(settings.state or default_state_file())
     async with p2prdf.connect(peer, reconnect_seconds=settings.reconnect_seconds) as client:
         with PublishBar() as bar, reconnections_told(bar.say):
             for source in inputs:
-                await _Publication(client, source, store, settings, bar).run()
+                await _Publication(client, source, store, settings, graph, bar).run()
 
 
 class _Publication:
     """One input on its way."""
 
-    def __init__(self, client: Client, source: Input, store: StateFile, settings: _Settings, bar: PublishBar):
+    def __init__(
+        self, client: Client, source: Input, store: StateFile, settings: _Settings, graph: str | None, bar: PublishBar
+    ):
         self._client = client
         self._source = source
         self._store = store
         self._settings = settings
+        self._graph = graph
         self._bar = bar
         self._triples = 0
         self._identity: FileIdentity | None = None
@@ -162,7 +176,7 @@ class _Publication:
         try:
             await (self._client.retract if self._settings.delete else self._client.publish)(
                 self._feeder, publisher=entry.publisher, first_event=entry.statements, on_progress=progress,
-                acknowledge=self._settings.ack,
+                acknowledge=self._settings.ack, graph=self._graph,
             )
         finally:
             self._note(latest, now=True)
@@ -179,7 +193,7 @@ class _Publication:
 
         if self._source.path is None:
             return Entry(FileIdentity(self._source.name, 0, 0), new_publisher(), 0)
-        self._identity = FileIdentity.of(self._source.path, removed=self._settings.delete)
+        self._identity = FileIdentity.of(self._source.path, removed=self._settings.delete, graph=self._graph or "")
         found = None if self._settings.restart else self._store.find(self._identity)
         if found is not None and found.statements:
             remark(f"{self._source.name}: going on after statement {found.statements:,}")

@@ -38,18 +38,21 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """Tells a file from another and from an edited self, and whether it is published or removed."""
+    """Tells a file from another and from an edited self, and what is done with it: whether it is published or removed,
+    and the graph of what names none.
+    """
 
     path: str
     size: int
     modified_ns: int
     removed: bool = False
+    graph: str = ""
 
     @classmethod
-    def of(cls, path: Path, *, removed: bool = False) -> FileIdentity:
+    def of(cls, path: Path, *, removed: bool = False, graph: str = "") -> FileIdentity:
         """Look at a file."""
         status = path.stat()
-        return cls(str(path.resolve()), status.st_size, status.st_mtime_ns, removed)
+        return cls(str(path.resolve()), status.st_size, status.st_mtime_ns, removed, graph)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +72,15 @@ class Entry:
             "publisher": f"{self.publisher:016x}",
             "statements": self.statements,
             **({"removed": True} if self.identity.removed else {}),
+            **({"graph": self.identity.graph} if self.identity.graph else {}),
         }
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Entry:
         """Read what :meth:`as_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
         removed = value.get("removed", False) is True
-        identity = FileIdentity(str(value["path"]), int(value["size"]), int(value["modified_ns"]), removed)
+        graph = str(value.get("graph", ""))
+        identity = FileIdentity(str(value["path"]), int(value["size"]), int(value["modified_ns"]), removed, graph)
         return cls(identity, int(value["publisher"], 16), int(value["statements"]))
 
 

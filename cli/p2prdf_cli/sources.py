@@ -14,6 +14,7 @@ for the caller to raise once that has been published.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import io
 import os
 import threading
@@ -46,7 +47,7 @@ class Input:
     @property
     def live(self) -> bool:
         """Whether lines are to be parsed as they come."""
-        return self.path is None and not self.compressed and self.syntax is not Syntax.TURTLE
+        return self.path is None and not self.compressed and self.syntax.by_lines
 
 
 def choose_input(name: str, syntax: str | None) -> Input:
@@ -155,7 +156,7 @@ class Feeder:
             before = done
             for batch in self._read(io.BytesIO(chunk), 0, line):
                 done = before + batch.statements_done
-                yield TripleBatch(batch.s, batch.p, batch.o, done, line + batch.line - 1)
+                yield dataclasses.replace(batch, statements_done=done, line=line + batch.line - 1)
             line += chunk.count(b"\n")
 
 

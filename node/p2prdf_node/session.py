@@ -163,7 +163,7 @@ class ClientSession:
         self._refuse_new_work()
         if self.under_way + len(self.held) >= 2 * self._config.publications_max:
             raise RemoteProtocolError(f"more publications than the credit of {self._config.publications_max}")
-        self._clients.terms.check(message.s, message.p, message.o)
+        self._clients.terms.check(message.s, message.p, message.o, *message.graph)
         if len(message) == 0:
             raise DataRefused("a publication without triples")
         if message.level not in messages.LEVELS:
@@ -192,7 +192,7 @@ class ClientSession:
         self._clients.ask(
             Pending(self, m.request, "publish"),
             lambda number: contract.Publish(
-                number, m.publisher, m.first_event, m.s, m.p, m.o, m.level, m.removed, m.after
+                number, m.publisher, m.first_event, m.s, m.p, m.o, m.level, m.removed, m.after, m.graph
             ),
         )
         return len(m)

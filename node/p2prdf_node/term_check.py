@@ -1,7 +1,8 @@
 """The check of what clients publish: are these columns of terms triples?
 
 A node looks at each term once, for the outer shape of canonical N-Triples, so that it never passes on
-what a reader of results would choke on.
+what a reader of results would choke on; and for literals that are no client's to publish, as they stand for statements
+of named graphs (:mod:`p2prdf.rdf.quads`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from p2prdf.errors import DataRefused
+from p2prdf.grow import GrowingColumn
+from p2prdf.rdf import quads
 
 if TYPE_CHECKING:
     from p2prdf.rdf.dictionary import TermDictionary
@@ -19,13 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["TermCheck"]
 
 _AT_ONCE = 4096
+_FINE, _MALFORMED, _RESERVED, _DEFAULT = range(4)
+"""What a term is: what clients may publish; no term; ours; what stands for the default graph, and for nothing else."""
 
 
 class TermCheck:
     """Tells whether columns of term identifiers can be triples.
 
     Identifiers are dense, so what was looked at is a number: everything below it.  New terms are looked
-    at together; the few that are bad are remembered.
+    at together, and what each is is remembered.
     """
 
     _IRI_TEXT = r'<[^\x00-\x20<>"{}|^`\\]+>'
@@ -38,38 +43,51 @@ class TermCheck:
 
     def __init__(self, dictionary: TermDictionary):
         self._dictionary = dictionary
-        self._seen = 0
-        self._bad: set[int] = set()
+        self._kinds = GrowingColumn(np.uint8)
 
-    def check(self, s: Any, p: Any, o: Any) -> None:
-        """Raise DataRefused, naming the term, unless the columns are triples."""
-        if not len(s) == len(p) == len(o):
-            raise DataRefused(f"columns of different length: {len(s)}, {len(p)}, {len(o)}")
+    def check(self, s: Any, p: Any, o: Any, *graph: Any) -> None:
+        """Raise DataRefused, naming the term, unless the columns are triples; ``graph``: perhaps one that names theirs."""
+        lengths = [len(column) for column in (s, p, o, *graph)]
+        if len(set(lengths)) > 1:
+            raise DataRefused(f"columns of different length: {', '.join(map(str, lengths))}")
         self._look_at_new()
         literal = self._dictionary.literal_array()
-        for column, place, literals in ((s, "subject", False), (p, "predicate", False), (o, "object", True)):
+        places = [(s, "subject", False), (p, "predicate", False), (o, "object", True)]
+        for column, place, literals in (*places, *((column, "graph", False) for column in graph)):
             terms = np.asarray(column)
-            wrong = np.isin(terms, list(self._bad)) if self._bad else np.zeros(len(terms), np.bool_)
+            kinds = self._kinds.values[terms]
+            wrong = kinds != _FINE
+            if place == "graph":
+                wrong &= kinds != _DEFAULT
             if not literals:
                 wrong |= literal[terms]
             if wrong.any():
                 self._complain(int(terms[wrong.argmax()]), place)
 
     def _look_at_new(self) -> None:
-        """Look at the terms taken in since: all at once, and one by one if one of them is bad."""
-        first, self._seen = self._seen, len(self._dictionary)
-        for start in range(first, self._seen, _AT_ONCE):
-            numbers = range(start, min(start + _AT_ONCE, self._seen))
-            texts = self._dictionary.texts(numbers)
+        """Look at the terms taken in since: all at once, and one by one if one of them is none that clients publish."""
+        for start in range(len(self._kinds), len(self._dictionary), _AT_ONCE):
+            texts = self._dictionary.texts(range(start, min(start + _AT_ONCE, len(self._dictionary))))
             joined = "\n".join(texts)
-            if joined.count("\n") != len(texts) - 1 or not self._LINES.fullmatch(joined + "\n"):
-                self._bad.update(
-                    number for number, text in zip(numbers, texts, strict=True) if not self._TERM.fullmatch(text)
-                )
+            fine = joined.count("\n") == len(texts) - 1 and self._LINES.fullmatch(joined + "\n")
+            if fine and quads.RESERVED not in joined:
+                self._kinds.extend(len(texts), _FINE)
+            else:
+                self._kinds.append(np.array([self._kind(text) for text in texts], np.uint8))
+
+    def _kind(self, text: str) -> int:
+        if text == quads.DEFAULT:
+            return _DEFAULT
+        if not self._TERM.fullmatch(text):
+            return _MALFORMED
+        return _RESERVED if quads.is_reserved(text) else _FINE
 
     def _complain(self, identifier: int, place: str) -> None:
         text = self._dictionary.text(identifier)
         shown = text if len(text) <= 100 else text[:100] + "..."
-        if identifier in self._bad:
-            raise DataRefused(f"{place} {shown!r} is not a term in canonical N-Triples form")
-        raise DataRefused(f"{place} {shown!r} is a literal")
+        kind = self._kinds.values[identifier]
+        if kind == _FINE:
+            raise DataRefused(f"{place} {shown!r} is a literal")
+        if kind == _RESERVED:
+            raise DataRefused(f"{place} {shown!r} has a datatype that is reserved: <{quads.RESERVED}...>")
+        raise DataRefused(f"{place} {shown!r} is not a term in canonical N-Triples form")

@@ -18,6 +18,7 @@ from p2prdf.client.subscription import Subscription
 from p2prdf.client.token import Token, query_mark
 from p2prdf.client.update import Updated, carry_out
 from p2prdf.errors import LocalProtocolError
+from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire import messages
 
 if TYPE_CHECKING:
@@ -148,11 +149,13 @@ class Client:
         acknowledge: str = messages.INDEXED,
         busy_seconds: float = 60.0,
         on_progress: Callable[[Progress], None] | None = None,
+        graph: str | None = None,
     ) -> int:
         """Publish triples; return their number when all of them are acknowledged.
 
-        ``triples``: (asynchronous) iterable of triples of canonical N-Triples terms, or of
-        :class:`p2prdf.rdf.ntriples.TripleBatch`.  ``publisher`` and ``first_event`` number the
+        ``triples``: (asynchronous) iterable of triples of canonical N-Triples terms, of triples with a fourth term, the
+        IRI of the graph they belong to (None: of none), or of :class:`p2prdf.rdf.ntriples.TripleBatch`.
+        ``graph``: the IRI of the graph that what names none belongs to, by default the default graph.  ``publisher`` and ``first_event`` number the
         publication events: to publish something again after a failure without it counting twice,
         give the same numbers again.  By default the publisher is a fresh random number.
         ``acknowledge``: ``indexed``, when all of them are where queries find them; ``accepted``, as soon as enough
@@ -164,7 +167,7 @@ class Client:
         Raises DataRefused, Busy, Unavailable.  One publication at a time: concurrent calls queue up.
         """
         return await self._publish(
-            triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, removed=False
+            triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, graph, removed=False
         )
 
     async def retract(
@@ -177,20 +180,21 @@ class Client:
         acknowledge: str = messages.INDEXED,
         busy_seconds: float = 60.0,
         on_progress: Callable[[Progress], None] | None = None,
+        graph: str | None = None,
     ) -> int:
         """Remove triples; return their number when all removals are acknowledged.
 
         What was published before is not true any more: answers made of it are withdrawn
         (:attr:`p2prdf.client.Solution.removed`).  What is published later counts as ever.  A triple that nobody has
-        published may be removed, too.  Arguments and errors are those of :meth:`publish`.
+        published may be removed, too.  What is removed from one graph stays in others.  Arguments and errors are those of :meth:`publish`.
         """
         return await self._publish(
-            triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, removed=True
+            triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, graph, removed=True
         )
 
     async def _publish(
         self, triples: Source, publisher: int | None, first_event: int, batch_triples: int, acknowledge: str,
-        busy_seconds: float, on_progress: Callable[[Progress], None] | None, *, removed: bool,
+        busy_seconds: float, on_progress: Callable[[Progress], None] | None, graph: str | None, *, removed: bool,
     ) -> int:  # fmt: skip
         if batch_triples < 1 or first_event < 0:
             raise LocalProtocolError("batch_triples must be positive, first_event must not be negative")
@@ -205,6 +209,7 @@ class Client:
                 on_progress=on_progress,
                 level=acknowledge,
                 removed=removed,
+                graph=graph or DEFAULT,
             )
             return await work.run(triples, batch_triples)
 

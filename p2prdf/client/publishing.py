@@ -19,16 +19,22 @@ from p2prdf.client.sessions import Retry, Sessions
 from p2prdf.errors import Busy, DataRefused, Unavailable
 from p2prdf.rdf.dictionary import TermNames
 from p2prdf.rdf.ntriples import TripleBatch
+from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire.messages import INDEXED, ClientPublish
 
 if TYPE_CHECKING:
     from p2prdf.client.session import Session
 
-__all__ = ["Progress", "Publisher", "Source", "Triple"]
+__all__ = ["Progress", "Publisher", "Quad", "Source", "Triple"]
 
 Triple = tuple[str, str, str]
 """Subject, predicate and object as canonical N-Triples terms."""
-Source = Iterable[Triple] | Iterable[TripleBatch] | AsyncIterable[Triple] | AsyncIterable[TripleBatch]
+Quad = tuple[str, str, str, str | None]
+"""A triple and its graph, a canonical IRI; None for the default graph, or for the one of the whole publication."""
+Source = (
+    Iterable[Triple] | Iterable[Quad] | Iterable[Triple | Quad] | Iterable[TripleBatch]
+    | AsyncIterable[Triple] | AsyncIterable[Quad] | AsyncIterable[Triple | Quad] | AsyncIterable[TripleBatch]
+)  # fmt: skip
 
 FRAME_CHARACTERS: Final = 1 << 20
 """A frame is cut at so much term text; a single larger triple travels alone."""
@@ -54,6 +60,8 @@ class _Piece:
     s: list[str]
     p: list[str]
     o: list[str]
+    g: list[str]
+    """The graph of each; none at all if it is the default graph of all."""
     statements: int
     """``statements_done`` of the batch that this piece completes, else 0."""
     answer: asyncio.Future[Any] | None = None
@@ -79,8 +87,9 @@ class Publisher:
         on_progress: Callable[[Progress], None] | None,
         level: str = INDEXED,
         removed: bool = False,
+        graph: str = DEFAULT,
     ):
-        """``removed``: remove the triples instead."""
+        """``removed``: remove the triples instead; ``graph``: where what names no graph belongs."""
         self._sessions = sessions
         self._publisher = publisher
         self._next_event = first_event
@@ -88,6 +97,7 @@ class Publisher:
         self._on_progress = on_progress
         self._level = level
         self._removed = removed
+        self._graph = graph
         self._under_way: deque[_Piece] = deque()
         """In order; the first ``credit`` of them have been sent, or are to be."""
         self._credit = 1
@@ -96,13 +106,13 @@ class Publisher:
 
     async def run(self, source: Source, batch_triples: int) -> int:
         """Publish everything; return the number of triples acknowledged."""
-        async for s, p, o, statements in _pieces(source, batch_triples):
+        async for s, p, o, g, statements in _pieces(source, batch_triples, self._graph):
             await self._current()
             while len(self._under_way) >= self._credit:
                 await self._take_first()
             while self._under_way and (first := self._under_way[0].answer) is not None and first.done():
                 await self._take_first()
-            piece = _Piece(self._next_event, s, p, o, statements)
+            piece = _Piece(self._next_event, s, p, o, g, statements)
             self._next_event += len(s)
             self._under_way.append(piece)
             session = await self._current()
@@ -132,12 +142,14 @@ class Publisher:
             return
         terms = TermNames()
         s, p, o = terms.intern_all(piece.s), terms.intern_all(piece.p), terms.intern_all(piece.o)
+        graph = (terms.intern_all(piece.g),) if piece.g else ()
         piece.answer = session.start(
             lambda request: ClientPublish(
-                request, self._publisher, piece.first_event, s, p, o, self._level, self._removed, self._sessions.latest
+                request, self._publisher, piece.first_event, s, p, o, self._level, self._removed, self._sessions.latest,
+                graph,
             ),
             terms,
-        )
+        )  # fmt: skip
 
     async def _take_first(self) -> None:
         """Wait until the oldest piece is acknowledged."""
@@ -183,57 +195,76 @@ class Publisher:
             raise Silent(f"no acknowledgement within {seconds:g} s") from None
 
 
-Columns = tuple[list[str], list[str], list[str], int]
+Columns = tuple[list[str], list[str], list[str], list[str], int]
 
 
-async def _pieces(source: Source, batch_triples: int) -> AsyncIterator[Columns]:
-    """Cut a source into pieces that fit a frame."""
+async def _pieces(source: Source, batch_triples: int, graph: str) -> AsyncIterator[Columns]:
+    """Cut a source into pieces that fit a frame; ``graph``: of what names none."""
     s: list[str] = []
     p: list[str] = []
     o: list[str] = []
+    g: list[str] = []
     characters = 0
     async for item in _items(source):
         if isinstance(item, TripleBatch):
-            for piece in _cut(item, batch_triples):
+            for piece in _cut(item, batch_triples, graph):
                 yield piece
             continue
         try:
-            subject, predicate, value = item
-            size = len(subject) + len(predicate) + len(value)
+            subject, predicate, value, *rest = item
+            named = _graph(rest, graph)
+            size = len(subject) + len(predicate) + len(value) + len(named)
         except (TypeError, ValueError):
-            raise DataRefused(f"{item!r} is neither a triple of terms nor a TripleBatch") from None
+            raise DataRefused(f"{item!r} is neither a triple of terms, nor one and a graph, nor a TripleBatch") from None
         if s and (len(s) >= batch_triples or characters + size > FRAME_CHARACTERS):
-            yield s, p, o, 0
-            s, p, o, characters = [], [], [], 0
+            yield s, p, o, _named(g), 0
+            s, p, o, g, characters = [], [], [], [], 0
         s.append(subject)
         p.append(predicate)
         o.append(value)
+        g.append(named)
         characters += size
     if s:
-        yield s, p, o, 0
+        yield s, p, o, _named(g), 0
 
 
-def _cut(batch: TripleBatch, batch_triples: int) -> list[Columns]:
+def _graph(rest: list[str | None], graph: str) -> str:
+    """Return the graph of a statement by what stands behind its object.  Raises ValueError for more than one thing."""
+    if not rest:
+        return graph
+    (named,) = rest
+    return named or graph
+
+
+def _named(g: list[str]) -> list[str]:
+    """Return the graphs of some statements, or nothing if they name none."""
+    return g if any(g) else []
+
+
+def _cut(batch: TripleBatch, batch_triples: int, graph: str) -> list[Columns]:
     pieces: list[Columns] = []
     start = characters = 0
-    for row, size in enumerate(map(_size, batch.s, batch.p, batch.o)):
+    g = batch.g or [DEFAULT] * len(batch.s)
+    if graph:
+        g = [named or graph for named in g]
+    for row, size in enumerate(map(_size, batch.s, batch.p, batch.o, g)):
         if row > start and (row - start >= batch_triples or characters + size > FRAME_CHARACTERS):
-            pieces.append((batch.s[start:row], batch.p[start:row], batch.o[start:row], 0))
+            pieces.append((batch.s[start:row], batch.p[start:row], batch.o[start:row], _named(g[start:row]), 0))
             start, characters = row, 0
         characters += size
     if start < len(batch.s):
-        pieces.append((batch.s[start:], batch.p[start:], batch.o[start:], batch.statements_done))
+        pieces.append((batch.s[start:], batch.p[start:], batch.o[start:], _named(g[start:]), batch.statements_done))
     return pieces
 
 
-def _size(s: str, p: str, o: str) -> int:
-    return len(s) + len(p) + len(o)
+def _size(s: str, p: str, o: str, g: str) -> int:
+    return len(s) + len(p) + len(o) + len(g)
 
 
-async def _items(source: Source) -> AsyncIterator[Triple | TripleBatch]:
+async def _items(source: Source) -> AsyncIterator[Triple | Quad | TripleBatch]:
     if isinstance(source, AsyncIterable):
         async for item in source:
             yield item
     else:
-        for item in cast("Iterable[Triple | TripleBatch]", source):
+        for item in cast("Iterable[Triple | Quad | TripleBatch]", source):
             yield item

@@ -22,7 +22,7 @@ from p2prdf.errors import QueryRefused
 
 if TYPE_CHECKING:
     from p2prdf.client.client import Client
-    from p2prdf.rdf.update import DeleteWhere, Operation, Triple
+    from p2prdf.rdf.update import DeleteWhere, Operation, Statement
 
 __all__ = ["Updated", "carry_out"]
 
@@ -70,9 +70,9 @@ def _parsed(text: str) -> tuple[Operation, ...]:
     return operations
 
 
-async def _found(client: Client, operation: DeleteWhere, timeout_seconds: float) -> Iterable[Triple]:
+async def _found(client: Client, operation: DeleteWhere, timeout_seconds: float) -> Iterable[Statement]:
     """Return what the patterns stand for now, each triple once."""
-    if not operation.patterns or any(s.startswith('"') for s, _, _ in operation.patterns):
+    if not operation.patterns or any(s.startswith('"') for s, *_ in operation.patterns):
         return ()  # no triple has a literal as its subject
     if len(operation.patterns) == 1 and not operation.variables:
         return operation.patterns  # if it is not there, removing it changes nothing
@@ -80,9 +80,9 @@ async def _found(client: Client, operation: DeleteWhere, timeout_seconds: float)
     return _each_once(operation, result.rows)
 
 
-def _each_once(operation: DeleteWhere, rows: Iterable[tuple[str | None, ...]]) -> Iterator[Triple]:
+def _each_once(operation: DeleteWhere, rows: Iterable[tuple[str | None, ...]]) -> Iterator[Statement]:
     """Yield the triples of the solutions; made as they are sent, so a large result keeps nobody waiting."""
-    seen: set[Triple] = set()
+    seen: set[Statement] = set()
     for row in rows:
         for triple in operation.triples_of(row):
             if triple not in seen:

@@ -100,7 +100,7 @@ class Peer:
         self._host = Host(
             self._exchange, self._engine, self._tables, dictionary, self._to_self, self._roles.add, draw
         )
-        self._entry = Entry(self._exchange, self._engine, self._host, lambda: self._roles.used)
+        self._entry = Entry(self._exchange, self._engine, self._host, dictionary, lambda: self._roles.used)
         self._explanations = Explanations(
             self._exchange, self._tables, dictionary, self._host, lambda: self._roles.counted, draw
         )

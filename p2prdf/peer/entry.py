@@ -23,15 +23,18 @@ from dataclasses import dataclass, field
 from p2prdf import keys
 from p2prdf.columns import Column, as_list
 from p2prdf.continuous.home import home_key, subscription_home
-from p2prdf.errors import QueryRefused, SubscriptionGone, Unavailable
+from p2prdf.errors import Busy, DataRefused, QueryRefused, SubscriptionGone, Unavailable
 from p2prdf.hlc import GONE
 from p2prdf.peer.accepted import accept
 from p2prdf.peer.batches import TripleBatch
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.graphs import index_quads
 from p2prdf.peer.host import Host
 from p2prdf.peer.settled import RecentlySettled
 from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.quads import is_directory
 from p2prdf.wire.contract import (
     AcknowledgeAnswers,
     Attach,
@@ -62,6 +65,7 @@ from p2prdf.wire.messages import (
     Delivered,
     Message,
     OpenSubscription,
+    Query,
     RenewSubscriptions,
     SettledAnswers,
     SubscriptionClosed,
@@ -142,8 +146,11 @@ class _Pending:
 class Entry:
     """Requests of the local application."""
 
-    def __init__(self, exchange: Exchange, engine: Engine, host: Host, roles: Callable[[], int]):
+    def __init__(
+        self, exchange: Exchange, engine: Engine, host: Host, dictionary: TermDictionary, roles: Callable[[], int]
+    ):
         self._exchange = exchange
+        self._dictionary = dictionary
         self._engine = engine
         self._host = host
         self._roles = roles
@@ -167,8 +174,13 @@ class Entry:
 
     def publish(self, message: Publish) -> None:
         """Stamp triples and index them."""
-        count = len(message.s)
-        if self._engine.cutter.too_large((message.s, message.p, message.o)):
+        try:
+            s, p, o, events = self._indexed(message)
+        except (Busy, DataRefused) as error:
+            self._complete(message.request, Failed(error.code, str(error)))
+            return
+        count = len(s)
+        if self._engine.cutter.too_large((s, p, o)):
             limit = self._exchange.config.message_bytes_max
             self._complete(message.request, Failed("data-refused", f"a triple of more than {limit} characters"))
             return
@@ -195,18 +207,12 @@ class Entry:
         roles = self._roles()
         if message.removed:  # what has happened stays so: events are not removed
             roles &= (1 << keys.EVENT_SHIFT) - 1
-        self.published += count
+        self.published += len(message.s)
         if count and (roles or self._exchange.replicated):
-            make = self._columns.column
-            events: Column
-            if isinstance(self._columns.full(0, 0), list):
-                events = [keys.event_id(message.publisher, message.first_event + at) for at in range(count)]
-            else:
-                events = keys.event_ids(message.publisher, message.first_event, count)
             adopt, time = self._columns.adopt, stamp | GONE if message.removed else stamp
             batch = TripleBatch(
-                adopt(message.s, "uint32"), adopt(message.p, "uint32"), adopt(message.o, "uint32"),
-                self._columns.full(count, time), make(events) if isinstance(events, list) else events,
+                adopt(s, "uint32"), adopt(p, "uint32"), adopt(o, "uint32"),
+                self._columns.full(count, time), adopt(events),
                 self._columns.full(count, roles, "uint32"), 0, (token,), None,
                 self._exchange.own.key, roles, self._engine.roll_forward.began,
             )  # fmt: skip
@@ -217,6 +223,21 @@ class Entry:
             elif self._engine.roles is not None:
                 self._engine.roles.remember(batch)  # if somebody waits after all, this peer has not heard of it
         self._exchange.release((token,))
+
+    def _indexed(self, message: Publish) -> tuple[Column, Column, Column, Column]:
+        """Return a publication's triples and the identities of their events; what its graphs take is behind them."""
+        count = len(message.s)
+        events: Column
+        if isinstance(self._columns.full(0, 0), list):
+            events = [keys.event_id(message.publisher, message.first_event + at) for at in range(count)]
+        else:
+            events = keys.event_ids(message.publisher, message.first_event, count)
+        if not message.graph:
+            return message.s, message.p, message.o, events
+        (graph,) = message.graph
+        return index_quads(
+            self._dictionary, message.s, message.p, message.o, graph, events, removed=message.removed
+        )
 
     def _complete(self, request: int, outcome: Outcome) -> None:
         self._exchange.effects.append(Completed(request, outcome))
@@ -264,8 +285,8 @@ class Entry:
 
     def subscribe(self, request: Subscribe) -> None:
         """Open a subscription at its home."""
-        if request.per_event and isinstance(request.query, StandingQuery):
-            why = "per event only conjunctive queries are answered: a basic graph pattern with filters"
+        why = _not_per_event(request.query) if request.per_event else ""
+        if why:
             self._complete(request.request, Failed(QueryRefused.code, why))
             return
         key = home_key(request.query, request.algorithm, per_event=request.per_event, salt=request.salt)
@@ -535,3 +556,15 @@ class Entry:
     def subscriptions(self) -> int:
         """Number of subscriptions whose subscriber is here."""
         return len(self._locals)
+
+
+def _not_per_event(query: Query) -> str:
+    """Say why a query is not answered per event; "" if it is."""
+    if isinstance(query, StandingQuery):
+        return "per event only conjunctive queries are answered: a basic graph pattern with filters"
+    if any(map(is_directory, query.constants)):
+        return (
+            "per event GRAPH takes an IRI, and patterns in it have predicates: that a graph has a predicate is published "
+            "along with each statement of it, so there would be an answer for each of those"
+        )
+    return ""

@@ -7,7 +7,7 @@ that a bad line costs that line alone and is reported with its number.  Chunks a
 same size whatever the stream's reads return, so equal files give equal batches.  (Larger chunks are
 slower: their statements fall out of the processor's caches before they are turned into strings.)
 
-Turtle cannot be cut at line ends: it streams through the parser, and a syntax error ends it after
+Turtle and TriG cannot be cut at line ends: they stream through the parser, and a syntax error ends it after
 everything before the error has been delivered.
 
 Statements are counted as delivered, from the start of the file, so ``statements_done`` of the last
@@ -31,6 +31,7 @@ import pyoxigraph as ox
 
 from p2prdf.errors import DataRefused
 from p2prdf.rdf import terms
+from p2prdf.rdf.quads import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,13 +62,20 @@ class Syntax(enum.Enum):
     N_TRIPLES = "nt"
     N_QUADS = "nq"
     TURTLE = "ttl"
+    TRIG = "trig"
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether each line is a statement."""
+        return self in (Syntax.N_TRIPLES, Syntax.N_QUADS)
 
 
-_BY_SUFFIX: Final = {".nt": Syntax.N_TRIPLES, ".nq": Syntax.N_QUADS, ".ttl": Syntax.TURTLE}
+_BY_SUFFIX: Final = {".nt": Syntax.N_TRIPLES, ".nq": Syntax.N_QUADS, ".ttl": Syntax.TURTLE, ".trig": Syntax.TRIG}
 _PARSERS: Final = {
     Syntax.N_TRIPLES: ox.RdfFormat.N_TRIPLES,
     Syntax.N_QUADS: ox.RdfFormat.N_QUADS,
     Syntax.TURTLE: ox.RdfFormat.TURTLE,
+    Syntax.TRIG: ox.RdfFormat.TRIG,
 }
 
 
@@ -76,7 +84,8 @@ class TripleBatch:
     """Consecutive triples of a file as three columns of canonical terms.
 
     ``statements_done``: statements of the file delivered or skipped, this batch included.
-    ``line``: the last line read (Turtle: 0, its parser does not tell).
+    ``line``: the last line read (Turtle and TriG: 0, their parser does not tell).
+    ``g``: the graph of each, ``DEFAULT`` for the default graph; none at all if that is the graph of all.
     """
 
     s: list[str]
@@ -84,6 +93,7 @@ class TripleBatch:
     o: list[str]
     statements_done: int
     line: int
+    g: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,29 +132,26 @@ def read_triples(
     base: str | None = None,
     batch_triples: int = BATCH_TRIPLES,
 ) -> Iterator[TripleBatch]:
-    """Yield the triples of a binary stream as batches; graph names of N-Quads are dropped.
+    """Yield the triples of a binary stream as batches, with their graphs if the format names any.
 
     ``publication_id`` goes into the IRIs that stand for the file's blank nodes.  ``skip``: leave out
     this many statements.  A bad line is told to ``on_bad_line`` and skipped, or, if ``strict``,
-    raises DataRefused; so does an error in Turtle or in the compression, each after everything
-    before it was delivered.  ``base`` resolves relative IRIs of Turtle.
+    raises DataRefused; so does an error in Turtle, TriG or in the compression, each after everything
+    before it was delivered.  ``base`` resolves relative IRIs of Turtle and TriG.
     """
     prefix = terms.skolem_prefix(publication_id)
     if skip < 0 or batch_triples < 1:
         raise ValueError("skip must not be negative, batch_triples must be positive")
     faults = _Faults(source, strict, on_bad_line)
     data = cast("IO[bytes]", gzip.GzipFile(fileobj=stream, mode="rb")) if compressed else stream
-    if syntax is Syntax.TURTLE:
-        pieces = _turtle_pieces(data, faults, base)
-        names = _Names(prefix, unnamed_max=UNNAMED_MAX)
-    else:
+    if syntax.by_lines:
         pieces = _line_pieces(data, _PARSERS[syntax], faults)
         names = _Names(prefix, unnamed_max=0)
-    return _batches(pieces, names, faults, skip, batch_triples)
-
-
-_Quads = list[ox.Quad] | list[ox.Triple]
-"""Statements without a graph name, so that ``str`` gives subject, predicate and object alone."""
+    else:
+        pieces = _turtle_pieces(data, _PARSERS[syntax], faults, base)
+        names = _Names(prefix, unnamed_max=UNNAMED_MAX)
+    graphs = syntax in (Syntax.N_QUADS, Syntax.TRIG)
+    return _batches(pieces, _Columns(names, faults, graphs=graphs), skip, batch_triples)
 
 
 class _Faults:
@@ -169,39 +176,62 @@ class _Faults:
 
 
 def _batches(
-    pieces: Iterator[tuple[_Quads, int]], names: _Names, faults: _Faults, skip: int, size: int
+    pieces: Iterator[tuple[list[ox.Quad], int]], columns: _Columns, skip: int, size: int
 ) -> Iterator[TripleBatch]:
     done = 0
     for quads, line in pieces:
         start = min(len(quads), max(0, skip - done))
-        if start and names.numbering:  # what is skipped still counts for the numbering
-            _columns(quads[:start], names, faults)
+        if start and columns.numbering:  # what is skipped still counts for the numbering
+            columns.of(quads[:start])
         done += start
         for part in _even_parts(quads[start:], size):
             done += len(part)
-            yield TripleBatch(*_columns(part, names, faults), done, line)
+            s, p, o, g = columns.of(part)
+            yield TripleBatch(s, p, o, done, line, g)
 
 
-def _even_parts(quads: _Quads, size: int) -> Iterator[_Quads]:
+def _even_parts(quads: list[ox.Quad], size: int) -> Iterator[list[ox.Quad]]:
     """Cut into parts of at most ``size``, all about as large: no crumbs."""
     count = -(-len(quads) // size)
     for number in range(count):
         yield quads[len(quads) * number // count : len(quads) * (number + 1) // count]
 
 
-def _columns(quads: _Quads, names: _Names, faults: _Faults) -> tuple[list[str], list[str], list[str]]:
-    # One string a statement and one cut is twice as fast as three strings: no space is in an IRI
-    # or a blank node, so the first two part subject, predicate and object.
-    rows = [str(quad).split(" ", 2) for quad in quads]
-    try:
-        for row in rows:
-            if row[0][0] == "_":
-                row[0] = names.name(row[0])
-            if row[2][0] == "_":
-                row[2] = names.name(row[2])
-    except DataRefused as error:
-        raise faults.refuse(error.reason) from None
-    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+class _Columns:
+    """Turns statements into columns of terms; ``graphs``: whether they may name graphs."""
+
+    def __init__(self, names: _Names, faults: _Faults, *, graphs: bool):
+        self.numbering = names.numbering
+        self._names = names
+        self._faults = faults
+        self._graphs = graphs
+
+    def of(self, quads: list[ox.Quad]) -> tuple[list[str], list[str], list[str], list[str]]:
+        """Return subjects, predicates, objects and, if there are any, graphs."""
+        # One string a statement and one cut is twice as fast as three strings: no space is in an IRI
+        # or a blank node, so the first two part subject, predicate and object.
+        rows = [str(quad).split(" ", 2) for quad in quads]
+        name = self._names.name
+        try:
+            g = self._take_graphs(quads, rows) if self._graphs else []
+            for row in rows:
+                if row[0][0] == "_":
+                    row[0] = name(row[0])
+                if row[2][0] == "_":
+                    row[2] = name(row[2])
+        except DataRefused as error:
+            raise self._faults.refuse(error.reason) from None
+        return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows], g
+
+    def _take_graphs(self, quads: list[ox.Quad], rows: list[list[str]]) -> list[str]:
+        """Return the graphs, which stand behind the objects, and leave the objects."""
+        found = [DEFAULT if isinstance(name := quad.graph_name, ox.DefaultGraph) else str(name) for quad in quads]
+        if not any(found):
+            return []
+        for row, graph in zip(rows, found, strict=True):
+            if graph:
+                row[2] = row[2][: -len(graph) - 1]
+        return [self._names.name(graph) if graph[:1] == "_" else graph for graph in found]
 
 
 class _Names:
@@ -236,7 +266,7 @@ class _Names:
 
 def _line_pieces(
     data: IO[bytes], parser: ox.RdfFormat, faults: _Faults
-) -> Iterator[tuple[_Quads, int]]:
+) -> Iterator[tuple[list[ox.Quad], int]]:
     line = 0
     for chunk in _chunks(data, faults):
         if isinstance(chunk, _Overlong):
@@ -252,7 +282,7 @@ def _line_pieces(
             yield from _each_line(chunk, parser, first, faults)
 
 
-def _whole(chunk: bytes, parser: ox.RdfFormat) -> _Quads | None:
+def _whole(chunk: bytes, parser: ox.RdfFormat) -> list[ox.Quad] | None:
     """Parse a chunk at once; None when a line of it needs a closer look."""
     if len(chunk) > terms.TERM_BYTES_MAX:
         return None
@@ -262,14 +292,14 @@ def _whole(chunk: bytes, parser: ox.RdfFormat) -> _Quads | None:
         return None
     if (b"<<(" in chunk or b"--" in chunk) and any(map(_beyond, quads)):
         return None
-    return [quad.triple for quad in quads] if parser == ox.RdfFormat.N_QUADS else quads
+    return quads
 
 
 def _each_line(
     chunk: bytes, parser: ox.RdfFormat, first: int, faults: _Faults
-) -> Iterator[tuple[_Quads, int]]:
+) -> Iterator[tuple[list[ox.Quad], int]]:
     """Parse line by line, deliver what is before a fault before the fault is told."""
-    good: list[ox.Triple] = []
+    good: list[ox.Quad] = []
     number = first
     for number, text in enumerate(chunk.split(b"\n"), first):
         try:
@@ -291,24 +321,24 @@ def _each_line(
         yield good, number
 
 
-def _line(text: bytes, parser: ox.RdfFormat) -> list[ox.Triple]:
-    triples = [quad.triple for quad in ox.parse(text, format=parser)]
-    for quad in triples:
+def _line(text: bytes, parser: ox.RdfFormat) -> list[ox.Quad]:
+    quads = list(ox.parse(text, format=parser))
+    for quad in quads:
         if _beyond(quad):
             raise DataRefused("terms of RDF 1.2 (triple terms, base directions) are not supported")
         if len(text) > terms.TERM_BYTES_MAX and _too_long(quad):
             raise DataRefused(f"a term exceeds {terms.TERM_BYTES_MAX} bytes")
-    return triples
+    return quads
 
 
-def _beyond(quad: ox.Quad | ox.Triple) -> bool:
+def _beyond(quad: ox.Quad) -> bool:
     """Tell whether a statement holds a term that only RDF 1.2 knows."""
     found = quad.object
     return isinstance(found, ox.Triple) or (isinstance(found, ox.Literal) and found.direction is not None)
 
 
-def _too_long(quad: ox.Quad | ox.Triple) -> bool:
-    texts = (str(quad.subject), str(quad.predicate), str(quad.object))
+def _too_long(quad: ox.Quad) -> bool:
+    texts = (str(quad.subject), str(quad.predicate), str(quad.object), str(quad.graph_name))
     return any(len(text.encode()) > terms.TERM_BYTES_MAX for text in texts)
 
 
@@ -360,13 +390,13 @@ def _fill(data: IO[bytes], size: int, faults: _Faults) -> bytes:
     return b"".join(parts)
 
 
-# --- Turtle: by statements -----------------------------------------------------------------------
+# --- Turtle and TriG: by statements --------------------------------------------------------------
 
 
 def _turtle_pieces(
-    data: IO[bytes], faults: _Faults, base: str | None
-) -> Iterator[tuple[_Quads, int]]:
-    statements = iter(ox.parse(data, format=ox.RdfFormat.TURTLE, base_iri=base))
+    data: IO[bytes], parser: ox.RdfFormat, faults: _Faults, base: str | None
+) -> Iterator[tuple[list[ox.Quad], int]]:
+    statements = iter(ox.parse(data, format=parser, base_iri=base))
     while True:
         quads, error = _take(statements, faults)
         if quads:

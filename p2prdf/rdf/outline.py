@@ -50,7 +50,7 @@ _GROUP_WORDS: Final = {
     "UNION": "subscribe to each side on its own",
     "MINUS": "negation is not supported",
     "BIND": "computed variables are not supported",
-    "GRAPH": "data has no named graphs here",
+    "GRAPH": "a basic graph pattern is about the default graph",
     "SERVICE": "federation is not supported",
     "SELECT": "sub-queries are not supported",
 }
@@ -63,7 +63,9 @@ _EXPRESSION_WORDS: Final = {
         ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"), "aggregates are not supported"
     ),
 }
-_ELSEWHERE: Final = {"FROM": "data has no named graphs here", "AS": "computed variables are not supported"}
+_ELSEWHERE: Final = {
+    "FROM": "a query chooses its graphs by GRAPH, pattern by pattern", "AS": "computed variables are not supported"
+}  # fmt: skip
 _REASONS: Final = {**_FORMS, **_MODIFIERS, **_GROUP_WORDS, **_EXPRESSION_WORDS, **_ELSEWHERE}
 _CONSTRUCTS: Final = {"GROUP": "GROUP BY", "ORDER": "ORDER BY"}
 _PATH_MARKS: Final = {

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Final
 
+from p2prdf.rdf import quads
 from p2prdf.rdf.algebra import (
     Closure,
     Construct,
@@ -148,10 +149,20 @@ class Names:
 
 
 def spell_pattern(pattern: Pattern, constants: Sequence[str], names: Sequence[str]) -> str:
-    """Return a pattern as SPARQL; long terms are cut."""
-    return " ".join(
-        f"?{names[slot]}" if slot >= 0 else _cut(constants[~slot], _TERM_CHARACTERS_MAX) for slot in pattern
-    )
+    """Return a pattern as SPARQL, or in words what it asks the directory of named graphs; long terms are cut."""
+    s, p, o = (f"?{names[slot]}" if slot >= 0 else _term(constants[~slot]) for slot in pattern)
+    predicate = constants[~pattern[1]] if pattern[1] < 0 else ""
+    if (parts := quads.parts_of(predicate)) is not None:
+        return f"GRAPH {_term(parts[1])} {{ {s} {_term(parts[0])} {o} }}"
+    if predicate == quads.OF:
+        return f"{s} stands for predicate {o}"
+    if (listed := quads.predicate_of(predicate)) is not None:
+        return f"{s} stands for {_term(listed)} in GRAPH {o}"
+    return f"{s} {p} {o}"
+
+
+def _term(text: str) -> str:
+    return _cut(text, _TERM_CHARACTERS_MAX)
 
 
 def spell_expression(text: str, names: Sequence[str]) -> str:

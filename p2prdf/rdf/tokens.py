@@ -16,7 +16,7 @@ import re
 from typing import Final, NamedTuple
 
 from p2prdf.errors import DataRefused, QueryRefused
-from p2prdf.rdf import terms
+from p2prdf.rdf import quads, terms
 
 __all__ = [
     "EXCLAMATIONS_MAX", "NESTING_MAX", "QUERY_BYTES_MAX", "SPELLED_MAX", "Symbol", "Token", "refusal", "resolve",
@@ -290,6 +290,8 @@ def _literal_suffix(
 
 
 def _string(text: str, token: Token, datatype: str | None, language: str | None) -> str:
+    if datatype is not None and datatype.startswith(quads.RESERVED):
+        raise refusal(text, token.at, "literal", f"datatypes <{quads.RESERVED}...> are reserved")
     quotes = _STRINGS[token.kind]
     lexical = _STRING_ESCAPE.sub(_from_code, token.text[quotes:-quotes])
     try:

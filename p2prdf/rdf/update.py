@@ -2,7 +2,8 @@
 
 ``INSERT DATA`` and ``DELETE DATA`` name their triples: they are a publication and its removal.  ``DELETE WHERE``
 names patterns: its SELECT is answered, and each solution put into the patterns gives triples to remove.  What
-needs a template beside its pattern, or graphs to manage, is refused by name and place.
+needs a template beside its pattern, or graphs to manage, is refused by name and place.  ``GRAPH`` in the braces says
+which graph the statements in its own belong to; where it is a variable, in DELETE WHERE, they are sought in all.
 
 A text is a sequence of operations with ``;`` between them, each behind a prologue of its own if it likes;
 declarations hold from where they stand to the end.  Terms are canonical (:mod:`p2prdf.rdf.terms`).
@@ -14,7 +15,7 @@ import bisect
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from p2prdf.errors import DataRefused, QueryRefused
 from p2prdf.rdf import terms, tokens
@@ -23,27 +24,28 @@ from p2prdf.rdf.standing.syntax import Link, is_variable
 from p2prdf.rdf.standing.triples import TriplesReader
 from p2prdf.rdf.tokens import QUERY_BYTES_MAX, Symbol
 
-__all__ = ["UPDATE_BYTES_MAX", "DeleteData", "DeleteWhere", "InsertData", "Operation", "Triple", "parse_update"]
+__all__ = ["UPDATE_BYTES_MAX", "DeleteData", "DeleteWhere", "InsertData", "Operation", "Statement", "parse_update"]
 
 UPDATE_BYTES_MAX: Final = 1 << 20
 """Longest text in UTF-8 bytes.  At worst (a token for each byte) parsing takes 400 times as much memory and some
 seconds, which is nothing for an event loop; prefixes add IRIs of at most ``tokens.SPELLED_MAX`` characters."""
 
-Triple: TypeAlias = tuple[str, str, str]
+Statement: TypeAlias = tuple[str, str, str] | tuple[str, str, str, str]
+"""A triple of the default graph; or one and the IRI of its graph, in a pattern perhaps a variable."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InsertData:
     """``INSERT DATA { }``: triples to publish, each once, in the order of the text."""
 
-    triples: tuple[Triple, ...]
+    triples: tuple[Statement, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeleteData:
     """``DELETE DATA { }``: triples to remove, each once, in the order of the text."""
 
-    triples: tuple[Triple, ...]
+    triples: tuple[Statement, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class DeleteWhere:
     ``patterns``: each term is canonical, or ``?`` and the name of a variable.
     """
 
-    patterns: tuple[Triple, ...]
+    patterns: tuple[Statement, ...]
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -67,9 +69,9 @@ class DeleteWhere:
         Without variables it has no columns, and one solution without values if all the triples are there.
         """
         columns = " ".join("?" + name for name in self.variables) or "*"
-        return f"SELECT {columns} WHERE {{ {' '.join(f'{s} {p} {o} .' for s, p, o in self.patterns)} }}"
+        return f"SELECT {columns} WHERE {{ {' '.join(map(_spelled, self.patterns))} }}"
 
-    def triples_of(self, row: Sequence[str | None]) -> tuple[Triple, ...]:
+    def triples_of(self, row: Sequence[str | None]) -> tuple[Statement, ...]:
         """Return the triples that one solution stands for, each once; values come in the order of ``variables``.
 
         Raises DataRefused for a row that is no solution: of another length, or with a value missing.
@@ -82,7 +84,13 @@ class DeleteWhere:
         def value(term: str) -> str:
             return values[term[1:]] or "" if is_variable(term) else term
 
-        return tuple(dict.fromkeys((value(s), value(p), value(o)) for s, p, o in self.patterns))
+        found = (tuple(map(value, pattern)) for pattern in self.patterns)
+        return tuple(dict.fromkeys(cast("Iterator[Statement]", found)))
+
+
+def _spelled(pattern: Statement) -> str:
+    s, p, o, *graph = pattern
+    return f"GRAPH {graph[0]} {{ {s} {p} {o} }}" if graph else f"{s} {p} {o} ."
 
 
 Operation: TypeAlias = InsertData | DeleteData | DeleteWhere
@@ -115,9 +123,13 @@ def parse_update(text: str, *, scope: str) -> tuple[Operation, ...]:
 _REFUSED: Final = {
     "INSERT": "of insertions only INSERT DATA { } is",
     "DELETE": "of removals only DELETE DATA { } and DELETE WHERE { } are",
-    **dict.fromkeys(("WITH", "USING", "GRAPH"), "data has no named graphs here"),
+    **dict.fromkeys(("WITH", "USING"), "GRAPH says in the braces which graph is meant"),
+    "GRAPH": "in the braces of an update it stands once around triples, and not in itself",
     "LOAD": "nodes fetch no files; publish it instead",
-    **dict.fromkeys(("CLEAR", "DROP", "CREATE", "COPY", "MOVE", "ADD"), "there are no graphs to manage"),
+    **dict.fromkeys(
+        ("CLEAR", "DROP", "CREATE", "COPY", "MOVE", "ADD"),
+        "graphs are not managed; one is there as long as it holds a triple",
+    ),
     **dict.fromkeys(("SELECT", "ASK", "CONSTRUCT", "DESCRIBE"), "queries are not updates"),
     **dict.fromkeys(
         ("FILTER", "OPTIONAL", "UNION", "MINUS", "BIND", "VALUES", "SERVICE", "EXISTS"),
@@ -173,7 +185,7 @@ class _UpdateReader:
     def _delete_where(self, first: Symbol) -> DeleteWhere:
         patterns = tuple(dict.fromkeys(self._block(data=False)))
         # Abbreviated terms are written out in the query: it is measured before it is made.
-        size = 32 + sum(len(term.encode()) + 2 for pattern in patterns for term in pattern)
+        size = 32 + sum(12 + sum(len(term.encode()) + 2 for term in pattern) for pattern in patterns)
         operation = DeleteWhere(patterns)
         if size + sum(len(name.encode()) + 2 for name in operation.variables) > QUERY_BYTES_MAX:
             reason = f"as a query the patterns would have more than {QUERY_BYTES_MAX} bytes"
@@ -188,7 +200,7 @@ class _UpdateReader:
         depth = 0
         for offset in itertools.count():
             symbol = cursor.peek(offset)
-            if symbol is None or (symbol.kind == "word" and not symbol.is_word("A", "TRUE", "FALSE")):
+            if symbol is None or (symbol.kind == "word" and not symbol.is_word("A", "TRUE", "FALSE", "GRAPH")):
                 return  # nothing that can be read stands behind it
             if symbol.kind == "mark":
                 depth += (symbol.value == "{") - (symbol.value == "}")
@@ -209,25 +221,41 @@ class _UpdateReader:
             return following is not None and not following.is_mark(")")
         return symbol.kind == "blank" or symbol.is_mark("[")
 
-    def _block(self, *, data: bool) -> list[Triple]:
-        """Read triples in braces; patterns may have a literal as their subject, and then match nothing."""
+    def _block(self, *, data: bool) -> list[Statement]:
+        """Read triples in braces, and those of graphs in theirs.
+
+        Patterns may have a literal as their subject, and then match nothing.
+        """
         cursor = self._cursor
         cursor.expect_mark("{")
+        found: list[Statement] = list(self._triples(data=data))
+        while cursor.take_word("GRAPH"):
+            symbol = cursor.next()
+            if symbol.kind not in ("iri", "var"):
+                raise cursor.misplaced(symbol)
+            graph = symbol.value if symbol.kind == "iri" else "?" + symbol.value
+            cursor.expect_mark("{")
+            found += [(*triple, graph) for triple in self._triples(data=data)]
+            cursor.expect_mark("}")
+            cursor.take_mark(".")
+            found += self._triples(data=data)
+        cursor.expect_mark("}")
+        return found
+
+    def _triples(self, *, data: bool) -> Iterator[tuple[str, str, str]]:
+        cursor = self._cursor
         reader = TriplesReader(cursor, paths=False)
-        found: list[Triple] = []
         for triple in reader.read() if reader.sees_term() else ():
             assert isinstance(triple.path, Link), "no paths are read"
             if data and triple.subject.startswith('"'):
                 raise cursor.refusal(self._before(triple.at), "literal", "a literal is the subject of no triple")
-            found.append((triple.subject, triple.path.predicate, triple.object))
-        cursor.expect_mark("}")
-        return found
+            yield triple.subject, triple.path.predicate, triple.object
 
     def _before(self, at: int) -> int:
         """Return where the symbol before a verb begins: a literal that is a subject is one symbol."""
         return self._symbols[bisect.bisect_left(self._symbols, at, key=lambda symbol: symbol.at) - 1].at
 
-    def _named(self, triples: list[Triple]) -> tuple[Triple, ...]:
+    def _named(self, triples: list[Statement]) -> tuple[Statement, ...]:
         """Return the triples with IRIs in the places of blank nodes, which the reader gave hidden names."""
         labels = self._cursor.labels
         names = {"?" + hidden: terms.skolem(self._scope, label) for label, (hidden, _) in labels.items()}
@@ -242,4 +270,4 @@ class _UpdateReader:
                 found = names[term] = f"{self._prefix}~{next(self._unnamed)}>"
             return found
 
-        return tuple(dict.fromkeys((name(s), p, name(o)) for s, p, o in triples))
+        return tuple(dict.fromkeys((name(s), p, name(o), *graph) for s, p, o, *graph in triples))

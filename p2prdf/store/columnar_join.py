@@ -95,8 +95,8 @@ class ColumnarJoin(ColumnarState):
                 good &= wanted
         for first, second in compiled.equal:
             good &= table.terms(triples, first) == table.terms(triples, second)
-        if compiled.never_literal:
-            good &= ~self._dictionary.literal_array()[table.terms(triples, 2)]
+        for at in compiled.never_literal:
+            good &= ~self._dictionary.literal_array()[table.terms(triples, at)]
         if not good.all():
             rows, triples, group, time = rows[good], triples[good], group[good], time[good]
         for number, sources in compiled.filters:

@@ -27,8 +27,7 @@ class CompiledStep:
     ``key``: per position of the mask (s, p, o order) where the waiting row's part comes from:
     ``(GROUP, c)``, its group's constant c, or ``(ROW, i)``.
     ``equal``: pairs of triple positions that must hold the same term (a repeated free variable).
-    ``never_literal``: the object is bound here and stands as subject or predicate elsewhere in
-    the query, so a literal there can never lead to an answer.
+    ``never_literal``: positions of variables bound here where a literal can never lead to an answer (see below).
     ``output``: sources of the next step's bindings, or of the answer.
     ``filters``: filter number and the sources of its variables.
     """
@@ -37,10 +36,32 @@ class CompiledStep:
     key: tuple[Source, ...]
     route: tuple[Source | None, ...]
     equal: tuple[tuple[int, int], ...]
-    never_literal: bool
+    never_literal: tuple[int, ...]
     output: tuple[Source, ...]
     filters: tuple[tuple[int, tuple[Source, ...]], ...]
     last: bool
+
+
+_P, _O = 1, 2
+
+
+def _never_literal(plan: Plan, at: int, variable: int) -> bool:
+    """Tell whether a literal in the place of a variable can never lead to an answer.
+
+    An object that stands as a subject or predicate elsewhere must be none.  Nor may a predicate be one, unless it
+    stands as a subject elsewhere: literals are the predicates of named graphs and of their directory
+    (:mod:`p2prdf.rdf.quads`), and a pattern whose predicate is a variable is about the default graph, if it is not one
+    of those made for ``GRAPH``.  Made for it are the patterns that also have the variable as their subject: it is a
+    predicate of what the directory lists, or of the directory.
+
+    A query that has, by itself, a variable both as predicate and as subject gains nothing by that.  If the variable
+    were such a literal, what it is the subject of would be the directory's, the predicate there a literal, too, and a
+    constant, which no query can spell, or a variable for which the same holds.  The directory is two levels deep, so
+    after two steps there is no literal left that could be a subject.
+    """
+    if at == _O:
+        return any(variable in pattern[:2] for pattern in plan.patterns)
+    return all(variable != pattern[0] for pattern in plan.patterns)
 
 
 @lru_cache(maxsize=65_536)
@@ -68,9 +89,7 @@ def compile_step(plan: Plan, number: int) -> CompiledStep:
         for second, other in free[n + 1 :]
         if slot == other
     )
-    never_literal = any(
-        at == 2 and any(slot in pattern[:2] for pattern in plan.patterns) for at, slot in free
-    )
+    never_literal = tuple(at for at, slot in free if at in (_P, _O) and _never_literal(plan, at, slot))
     return CompiledStep(
         step=step,
         key=tuple(waiting(slot) for bit, slot in zip(bits, step.pattern, strict=True) if step.mask & bit),

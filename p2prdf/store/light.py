@@ -273,8 +273,9 @@ class LightTables(LightItems):
         for first, second in compiled.equal:
             if terms[first] != terms[second]:
                 return
-        if compiled.never_literal and self._dictionary.literals[terms[2]]:
-            return
+        for at in compiled.never_literal:
+            if self._dictionary.literals[terms[at]]:
+                return
         bindings = row.bindings
         for number, sources in compiled.filters:
             if not table.plan.filters.passes(

@@ -31,7 +31,7 @@ class Publish:
     completed: ``indexed``, when all owners hold them; ``accepted``, when enough peers keep them, whichever, and will
     see to it that the owners get them; if that cannot be had it is completed when they are indexed.
     ``removed``: they are removed instead.  ``after``: a stamp that theirs is to be after, of what came before it for
-    the publisher, perhaps at another peer.
+    the publisher, perhaps at another peer.  ``graph``: as in ClientPublish.
     """
 
     request: int
@@ -43,6 +43,7 @@ class Publish:
     level: str = INDEXED
     removed: bool = False
     after: int = 0
+    graph: tuple[Column, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

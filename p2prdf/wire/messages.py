@@ -892,6 +892,8 @@ class ClientPublish:
 
     ``level``: when to answer with ClientPublished, ``indexed`` or ``accepted``.  ``removed``: remove them instead.
     ``after``: the latest stamp that the publisher has heard of; theirs will be after it.
+    ``graph``: a column that names the graph of each, the empty text for the default graph; without it that is all their
+    graph.
     """
 
     request: int
@@ -903,6 +905,7 @@ class ClientPublish:
     level: str = INDEXED
     removed: bool = False
     after: int = 0
+    graph: tuple[Column, ...] = field(default=(), metadata={"kind": "term_columns"})
 
     def __len__(self) -> int:
         return len(self.s)

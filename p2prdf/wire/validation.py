@@ -18,6 +18,7 @@ from p2prdf import keys
 from p2prdf.columns import Column, as_list
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.rdf.dictionary import UNBOUND_TEXT, TermDictionary, TermNames
+from p2prdf.rdf.quads import is_reserved
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Pattern, Plan
 from p2prdf.wire import messages as m
 
@@ -265,13 +266,28 @@ def _no_literals(column: Column, dictionary: TermDictionary | TermNames, what: s
         raise RemoteProtocolError(f"a literal as {what} of a triple")
 
 
-def _check_triples(message: m.IndexTriples | m.ClientPublish, dictionary: TermDictionary | TermNames) -> None:
+def _literals_of_ours(column: Column, dictionary: TermDictionary | TermNames, what: str) -> None:
+    """Take no literals but those by which named graphs are indexed (:mod:`p2prdf.rdf.quads`)."""
+    if isinstance(column, list) or len(column) <= _FEW or isinstance(dictionary, TermNames):
+        found = [term for term in set(as_list(column)) if dictionary.literals[term]]
+    else:
+        numbers = column.astype(np.intp)
+        literal = dictionary.literal_array().take(numbers)
+        found = np.unique(numbers[literal]).tolist() if literal.any() else []
+    if not all(map(is_reserved, dictionary.texts(found))):
+        raise RemoteProtocolError(f"a literal as {what} of a triple")
+
+
+def _check_publish(message: m.ClientPublish, dictionary: TermDictionary | TermNames) -> None:
     _no_literals(message.s, dictionary, "subject")
     _no_literals(message.p, dictionary, "predicate")
+    if len(message.graph) > 1:
+        raise RemoteProtocolError(f"{len(message.graph)} columns of graphs; a triple is in one")
 
 
 def _check_index_triples(message: m.IndexTriples, dictionary: TermDictionary | TermNames) -> None:
-    _check_triples(message, dictionary)
+    _literals_of_ours(message.s, dictionary, "subject")
+    _literals_of_ours(message.p, dictionary, "predicate")
     _below(message.roles, _MARKED_ROLES_MAX + 1, "a set of roles")
     integer(message.published, _ROLES_MAX)
 
@@ -367,7 +383,7 @@ def _check_algorithm(
 
 
 _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = {
-    m.IndexTriples: _check_index_triples, m.ClientPublish: _check_triples, m.IndexQuery: _check_step,
+    m.IndexTriples: _check_index_triples, m.ClientPublish: _check_publish, m.IndexQuery: _check_step,
     m.Forward: _check_forward, m.Answers: _check_answers, m.GetRates: _check_get_rates,
     m.Rates: _check_rates, m.NotOwner: _check_not_owner, m.Advertise: _check_roles, m.TellRoles: _check_roles,
     m.HoldSubKeys: _check_depth, m.KeyDepth: _check_depth,

@@ -13,7 +13,8 @@ _SHOWN_MAX: Final = 60
 """Most characters of a symbol that a refusal repeats."""
 
 _REASONS: Final = {
-    **dict.fromkeys(("GRAPH", "FROM"), "data has no named graphs here"),
+    "GRAPH": "it stands in a group, and a template has no graphs",
+    "FROM": "a query chooses its graphs by GRAPH, pattern by pattern",
     "SERVICE": "federation is not supported",
     "DESCRIBE": "what describes a resource is not defined; use CONSTRUCT",
     **dict.fromkeys(("RAND", "NOW", "UUID", "STRUUID", "BNODE"), "its value differs from peer to peer"),

@@ -12,6 +12,7 @@ from p2prdf.rdf.standing.syntax import (
     Bind,
     Element,
     FilterBy,
+    GraphGroup,
     Group,
     InlineData,
     MinusGroup,
@@ -97,6 +98,8 @@ class GroupReader:
                     return OptionalGroup(self.group(), word.at)
                 case "MINUS":
                     return MinusGroup(self.group())
+                case "GRAPH":
+                    return GraphGroup(self._graph(), self.group(), word.at)
                 case "FILTER":
                     self._filters += 1
                     if self._filters > FILTERS_MAX:
@@ -107,6 +110,13 @@ class GroupReader:
                 case "VALUES":
                     return self.inline_data()
         raise cursor.misplaced(word)
+
+    def _graph(self) -> str:
+        """Read what follows GRAPH: an IRI or a variable."""
+        symbol = self._cursor.next()
+        if symbol.kind not in ("iri", "var"):
+            raise self._cursor.misplaced(symbol)
+        return symbol.value if symbol.kind == "iri" else "?" + symbol.value
 
     def _bind(self, at: int) -> Bind:
         cursor = self._cursor

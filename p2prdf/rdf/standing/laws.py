@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 
 from p2prdf.rdf.outline import PATTERNS_MAX
+from p2prdf.rdf.standing import graphs
 from p2prdf.rdf.standing.relations import (
     Basic,
     Condition,
@@ -76,10 +77,11 @@ def _over(relation: LeftJoin | Minus | Exists | Extend | Filter, inner: Relation
 
 
 def _merged(first: Basic, second: Basic) -> Basic | None:
-    if len(first.patterns + second.patterns) > PATTERNS_MAX:
+    patterns = graphs.condensed(first.patterns + second.patterns)
+    if len(patterns) > PATTERNS_MAX:
         return None
     conditions = sorted(first.conditions + second.conditions, key=lambda condition: condition.at)
-    return Basic(first.patterns + second.patterns, tuple(conditions), min(first.at, second.at))
+    return Basic(patterns, tuple(conditions), min(first.at, second.at))
 
 
 def restrict(relation: Relation, condition: Condition) -> Relation:

@@ -189,11 +189,11 @@ class Lowering:
             raise refusal(self._text, path.at, f"property path {sign}", reason)
         starts: Relation = Basic() if seeds is None else self._seeded(seeds)
         if isinstance(path.path, Alternative):
-            ways = [self._between(path.subject, branch, path.object, path.at) for branch in path.path.paths]
+            ways = [self._between(path.subject, branch, path.object, path) for branch in path.path.paths]
             return Lowered(self.exactly(Union(tuple(laws.join(starts, way) for way in ways)), names), names)
         assert isinstance(path.path, Repeat), "all other paths are triple patterns"
         if path.path.sign == "?":
-            step = laws.join(starts, self._between(path.subject, path.path.path, path.object, path.at))
+            step = laws.join(starts, self._between(path.subject, path.path.path, path.object, path))
             if seeds is None:
                 none = self.exactly(paths.no_step(path.subject, path.object), names)
             else:
@@ -207,7 +207,7 @@ class Lowering:
         if paths.may_be_empty(repeat.path):
             reason = "a sequence of so many steps that may be left out is not supported behind * and +"
             raise refusal(self._text, path.at, f"property path {repeat.sign}", reason)
-        edges = self.exactly(self._between(first, repeat.path, last, path.at), (first[1:], last[1:]))
+        edges = self.exactly(self._between(first, repeat.path, last, path), (first[1:], last[1:]))
         ends = (path.subject, path.object)
         start: int | None = None
         backward = False
@@ -229,8 +229,8 @@ class Lowering:
     def _constant(self, term: str) -> int:
         return self._add(algebra.Table(1, ((term,),)))
 
-    def _between(self, s: str, path: Path, o: str, at: int) -> Relation:
-        return paths.between(s, path, o, at, self._hidden("w"))
+    def _between(self, s: str, path: Path, o: str, whole: PathPattern) -> Relation:
+        return paths.between(s, path, o, whole.at, self._hidden("w"), whole.graph)
 
     def _seeded(self, seeds: Lowered) -> Given:
         given = Given(seeds.names, frozenset(seeds.names), ())

@@ -15,12 +15,12 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from p2prdf.rdf.standing import laws
+from p2prdf.rdf.standing import graphs, laws
 from p2prdf.rdf.standing.relations import Basic, Condition, PathPattern, Relation, Table, Union, names_in
 from p2prdf.rdf.standing.syntax import Alternative, Inverse, Link, Negated, Path, Repeat, Sequence, is_variable
 from p2prdf.rdf.tokens import Symbol
 
-__all__ = ["between", "may_be_empty", "no_step", "normal", "renamed"]
+__all__ = ["between", "may_be_empty", "no_step", "normal", "renamed", "repeats"]
 
 
 def renamed(path: Path, names: Callable[[str], str]) -> Path:
@@ -96,20 +96,33 @@ def may_be_empty(path: Path) -> bool:
     return False
 
 
-def between(s: str, path: Path, o: str, at: int, name: str) -> Relation:
-    """Return the relation of a normal path between two terms; ``name``: for variables of its own."""
-    return _Between(at, f"?.p{name}").relation(s, path, o)
+def repeats(path: Path) -> bool:
+    """Tell whether a part of a path is repeated, or may be left out."""
+    match path:
+        case Repeat():
+            return True
+        case Inverse(inner):
+            return repeats(inner)
+        case Sequence(paths) | Alternative(paths):
+            return any(map(repeats, paths))
+    return False
+
+
+def between(s: str, path: Path, o: str, at: int, name: str, graph: str) -> Relation:
+    """Return the relation of a normal path between two terms of a graph; ``name``: for variables of its own."""
+    return _Between(at, f"?.p{name}", graph).relation(s, path, o)
 
 
 class _Between:
-    def __init__(self, at: int, prefix: str):
+    def __init__(self, at: int, prefix: str, graph: str):
         self._at = at
+        self._graph = graph
         self._steps: Iterator[str] = (f"{prefix}.{number}" for number in itertools.count())
 
     def relation(self, s: str, path: Path, o: str) -> Relation:
         match path:
             case Link(predicate):
-                return Basic(((s, predicate, o),), (), self._at)
+                return self._basic(s, predicate, o)
             case Inverse(inner):
                 return self.relation(o, inner, s)
             case Sequence(paths):
@@ -125,7 +138,10 @@ class _Between:
                 return ways[0] if len(ways) == 1 else Union(tuple(ways))
         if isinstance(path, Alternative) and not may_be_empty(path):
             return Union(tuple(self.relation(s, inner, o) for inner in path.paths))
-        return PathPattern(s, path, o, self._at)
+        return PathPattern(s, path, o, self._at, self._graph)
+
+    def _basic(self, s: str, p: str, o: str, *conditions: Condition) -> Basic:
+        return Basic(graphs.patterns_in(self._graph, s, p, o, self._steps), conditions, self._at)
 
     def _except(self, s: str, excluded: tuple[str, ...], o: str) -> Relation:
         """Return the triples with another predicate than these."""
@@ -136,7 +152,7 @@ class _Between:
             Symbol("var", predicate[1:], self._at), Symbol("word", "NOT", self._at), Symbol("word", "IN", self._at),
             marks[0], *members, marks[2],
         )  # fmt: skip
-        return Basic(((s, predicate, o),), (Condition(symbols, frozenset((predicate[1:],))),), self._at)
+        return self._basic(s, predicate, o, Condition(symbols, frozenset((predicate[1:],))))
 
 
 def no_step(s: str, o: str) -> Table:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
+from typing import Final
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import algebra, tokens
@@ -12,6 +14,7 @@ from p2prdf.rdf.standing import laws, syntax
 from p2prdf.rdf.standing.assembly import canonical
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.form import FORM_BYTES_MAX, encode
+from p2prdf.rdf.standing.graphs import Scope
 from p2prdf.rdf.standing.lowering import Lowering
 from p2prdf.rdf.standing.relations import (
     Aggregated,
@@ -26,7 +29,7 @@ from p2prdf.rdf.standing.relations import (
     variables,
 )
 from p2prdf.rdf.standing.selects import QueryReader
-from p2prdf.rdf.standing.translation import GroupTranslator, Renaming
+from p2prdf.rdf.standing.translation import GroupTranslator
 
 __all__ = ["parse_query"]
 
@@ -52,6 +55,9 @@ def parse_query(text: str, *, ordered: bool = False) -> StandingQuery:
     return standing
 
 
+_WHOLE: Final = Scope(lambda name: name)
+
+
 class _Translator:
     def __init__(self, cursor: Cursor, *, ordered: bool):
         self._cursor = cursor
@@ -68,16 +74,16 @@ class _Translator:
                 order_name(number, descending=descending)
                 for number, (_, descending) in enumerate(select.order if self._shows_order else ())
             )
-            relation = self._select(select, names, lambda name: name, keys)
+            relation = self._select(select, names, _WHOLE, keys)
             names += keys
             root = lowering.exactly(relation, names)
         elif query.form is Form.ASK:
-            root = lowering.exactly(self._select(select, (), lambda name: name), ())
+            root = lowering.exactly(self._select(select, (), _WHOLE), ())
             root = lowering.add(algebra.Distinct(root))
         else:
             terms = [term for triple in query.template for term in triple]
             solution = tuple(name for name in names_in(terms) if not name.startswith("."))
-            root = lowering.exactly(self._select(select, solution, lambda name: name), solution)
+            root = lowering.exactly(self._select(select, solution, _WHOLE), solution)
             root = lowering.add(algebra.Distinct(lowering.add(_construct(root, query.template, solution))))
             names = algebra.TRIPLE_NAMES
         return StandingQuery(query.form, names, canonical(lowering.operators, root))
@@ -90,7 +96,7 @@ class _Translator:
         data = () if select.data is None else select.data.names
         return tuple(dict.fromkeys((*syntax.visible(select.group), *data)))
 
-    def _sub_select(self, select: syntax.Select, outer: Renaming) -> Relation:
+    def _sub_select(self, select: syntax.Select, outer: Scope) -> Relation:
         projected = self._projected(select)
         prefix = self._cursor.hidden("s")
 
@@ -99,15 +105,19 @@ class _Translator:
                 return name
             return outer(name) if name in projected else f"{prefix}:{name}"
 
-        return self._select(select, tuple(map(outer, projected)), renamed)
+        return self._select(select, tuple(map(outer, projected)), dataclasses.replace(outer, rename=renamed))
 
-    def _select(self, select: syntax.Select, projected: Names, names: Renaming, keys: Names = ()) -> Relation:
+    def _select(self, select: syntax.Select, projected: Names, names: Scope, keys: Names = ()) -> Relation:
         """Return the solutions of a SELECT, projected (SPARQL 1.1, 18.2.4 and 18.2.5).
 
         ``keys``: columns for what they are ordered by, behind the others.
         """
         relation = self._groups.group(select.group, names)
         aggregates = self._aggregates(select)
+        key = names.key_of(relation)
+        if key:
+            self._check_in_each_graph(select, names, bool(aggregates))
+            projected += tuple(key)
         if aggregates or select.having or select.keys is not None:
             relation = self._grouped(relation, select, aggregates, names)
         for condition in select.having:
@@ -129,8 +139,8 @@ class _Translator:
         if select.distinct:
             self._check_order(select, projected, names)
             relation = Distinct(Project(relation, projected))
-        for key, (expression, _) in zip(keys, select.order, strict=False):
-            relation = self._groups.extended(relation, key, expression, names, expression.at)
+        for column, (expression, _) in zip(keys, select.order, strict=False):
+            relation = self._groups.extended(relation, column, expression, names, expression.at)
         projected += keys
         if not sliced:
             return Project(relation, projected)
@@ -139,10 +149,18 @@ class _Translator:
         relation = Project(relation, tuple(dict.fromkeys(projected + by)))
         return Project(Slice(relation, order, select.offset, select.limit, select.at), projected)
 
+    def _check_in_each_graph(self, select: syntax.Select, names: Scope, aggregates: bool) -> None:
+        """Refuse what would have to be done graph by graph."""
+        grouped = aggregates or select.having or select.keys is not None
+        if grouped or select.limit is not None or select.offset:
+            what = "aggregate" if grouped else "LIMIT or OFFSET"
+            reason = "it would have to be worked out graph by graph, and the graph is a variable; name the graph"
+            raise self._cursor.refusal(select.at, f"{what} in GRAPH", reason)
+
     # --- order -------------------------------------------------------------------------------
 
     def _ordered(
-        self, relation: Relation, select: syntax.Select, names: Renaming
+        self, relation: Relation, select: syntax.Select, names: Scope
     ) -> tuple[Relation, tuple[tuple[str, bool], ...]]:
         """Return a relation with what it is ordered by, and that by name."""
         order: list[tuple[str, bool]] = []
@@ -156,7 +174,7 @@ class _Translator:
             order.append((name, descending))
         return relation, tuple(order)
 
-    def _check_order(self, select: syntax.Select, projected: Names, names: Renaming) -> None:
+    def _check_order(self, select: syntax.Select, projected: Names, names: Scope) -> None:
         """Refuse an order by what DISTINCT has thrown away."""
         for expression, _ in select.order:
             for symbol in expression.symbols:
@@ -174,7 +192,7 @@ class _Translator:
         return {name: call for expression in expressions for name, call in expression.aggregates.items()}
 
     def _grouped(
-        self, relation: Relation, select: syntax.Select, calls: dict[str, syntax.AggregateCall], names: Renaming
+        self, relation: Relation, select: syntax.Select, calls: dict[str, syntax.AggregateCall], names: Scope
     ) -> Relation:
         keys: list[str] = []
         for key in select.keys or ():
@@ -196,7 +214,7 @@ class _Translator:
         return Group(relation, tuple(dict.fromkeys(keys)), tuple(found.values()), select.at)
 
     def _argument(
-        self, relation: Relation, expression: syntax.Expression, names: Renaming
+        self, relation: Relation, expression: syntax.Expression, names: Scope
     ) -> tuple[Relation, str]:
         """Return a relation with the argument of an aggregate, and its name there."""
         name = expression.variable
@@ -205,7 +223,7 @@ class _Translator:
         hidden = self._cursor.hidden("x")
         return self._groups.extended(relation, hidden, expression, names, expression.at), hidden
 
-    def _check_grouped(self, select: syntax.Select, keys: Iterable[str], names: Renaming) -> None:
+    def _check_grouped(self, select: syntax.Select, keys: Iterable[str], names: Scope) -> None:
         """Refuse what is neither a key nor in an aggregate: it has no one value in a group (18.2.4.1)."""
         known = set(keys)
         for each in select.projection or ():
@@ -218,7 +236,7 @@ class _Translator:
         for expression in (*select.having, *(expression for expression, _ in select.order)):
             self._check_expression(expression, known, names)
 
-    def _check_expression(self, expression: syntax.Expression, known: set[str], names: Renaming) -> None:
+    def _check_expression(self, expression: syntax.Expression, known: set[str], names: Scope) -> None:
         for symbol in expression.symbols:
             if symbol.kind == "var" and not symbol.value.startswith(".") and names(symbol.value) not in known:
                 reason = f"?{symbol.value} is neither a key of GROUP BY nor in an aggregate"

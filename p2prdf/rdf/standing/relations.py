@@ -60,12 +60,13 @@ class Basic:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PathPattern:
-    """Two terms between which a path leads that is no triple pattern."""
+    """Two terms between which a path leads that is no triple pattern; in one graph, named or the default one."""
 
     subject: str
     path: Path
     object: str
     at: int
+    graph: str
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

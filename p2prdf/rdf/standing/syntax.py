@@ -14,8 +14,8 @@ from p2prdf.rdf.algebra import Form, Function
 from p2prdf.rdf.tokens import Symbol
 
 __all__ = [
-    "AggregateCall", "Alternative", "Bind", "Element", "Expression", "FilterBy", "Group", "InlineData", "Inverse",
-    "Link", "MinusGroup", "Negated", "OptionalGroup", "Path", "Projection", "Query", "Repeat", "Select", "Sequence",
+    "AggregateCall", "Alternative", "Bind", "Element", "Expression", "FilterBy", "GraphGroup", "Group", "InlineData",
+    "Inverse", "Link", "MinusGroup", "Negated", "OptionalGroup", "Path", "Projection", "Query", "Repeat", "Select", "Sequence",
     "SubSelect", "Triple", "Triples", "UnionGroups", "is_variable", "visible",
 ]  # fmt: skip
 
@@ -151,6 +151,15 @@ class MinusGroup:
 
 
 @dataclasses.dataclass(slots=True)
+class GraphGroup:
+    """``GRAPH name { }``; the name is an IRI or a variable, as a term of a pattern."""
+
+    name: str
+    group: Group
+    at: int
+
+
+@dataclasses.dataclass(slots=True)
 class FilterBy:
     """``FILTER``."""
 
@@ -190,7 +199,7 @@ class Group:
 
 
 Element: TypeAlias = (
-    Triples | Group | OptionalGroup | UnionGroups | MinusGroup | FilterBy | Bind | InlineData | SubSelect
+    Triples | Group | OptionalGroup | UnionGroups | MinusGroup | GraphGroup | FilterBy | Bind | InlineData | SubSelect
 )
 
 
@@ -250,6 +259,9 @@ def visible(group: Group) -> Iterator[str]:
             case Group():
                 yield from visible(element)
             case OptionalGroup(inner):
+                yield from visible(inner)
+            case GraphGroup(name, inner):
+                yield from ([name[1:]] if is_variable(name) else ())
                 yield from visible(inner)
             case UnionGroups(groups):
                 for inner in groups:

@@ -8,6 +8,7 @@ and nothing later can mix them up.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -17,7 +18,8 @@ from p2prdf.rdf.algebra import Existence
 from p2prdf.rdf.outline import PATTERNS_MAX
 from p2prdf.rdf.query import Filter
 from p2prdf.rdf.sparql import compile_expression
-from p2prdf.rdf.standing import laws, paths, syntax
+from p2prdf.rdf.standing import graphs, laws, paths, syntax
+from p2prdf.rdf.standing.graphs import Scope
 from p2prdf.rdf.standing.relations import (
     Basic,
     Condition,
@@ -34,10 +36,7 @@ from p2prdf.rdf.standing.relations import (
 )
 from p2prdf.rdf.tokens import Symbol
 
-__all__ = ["GroupTranslator", "Renaming"]
-
-Renaming: TypeAlias = Callable[[str], str]
-"""What a variable of a sub-query is called in the whole."""
+__all__ = ["GroupTranslator"]
 
 _Part: TypeAlias = tuple[list[Symbol], syntax.Expression]
 """A conjunct of a filter, and the expression that knows what its hidden variables stand for."""
@@ -46,7 +45,7 @@ _Part: TypeAlias = tuple[list[Symbol], syntax.Expression]
 class GroupTranslator:
     """Translates groups; ``select`` translates a sub-query."""
 
-    def __init__(self, text: str, base: str | None, select: Callable[[syntax.Select, Renaming], Relation]):
+    def __init__(self, text: str, base: str | None, select: Callable[[syntax.Select, Scope], Relation]):
         self.text = text
         self._base = base
         self._select = select
@@ -54,14 +53,14 @@ class GroupTranslator:
         self.aliases: dict[str, str] = {}
         """Hidden names of aggregates that are the same as one before."""
 
-    def group(self, group: syntax.Group, names: Renaming) -> Relation:
+    def group(self, group: syntax.Group, names: Scope) -> Relation:
         """Return the solutions of a group."""
         relation, conditions = self._elements(group, names)
         for part in conditions:
             relation = self.restricted(relation, part, names)
         return relation
 
-    def _elements(self, group: syntax.Group, names: Renaming) -> tuple[Relation, list[_Part]]:
+    def _elements(self, group: syntax.Group, names: Scope) -> tuple[Relation, list[_Part]]:
         """Return a group without its filters, and those."""
         relation: Relation = Basic()
         conditions: list[_Part] = []
@@ -73,9 +72,11 @@ class GroupTranslator:
                     relation = self._optional(relation, inner, names)
                 case syntax.MinusGroup(inner):
                     right = self.group(inner, names)
-                    shared = frozenset(variables(relation)).intersection(variables(right))
+                    shared = frozenset(variables(relation)).intersection(variables(right)) - names.key
                     # Solutions without a common variable are kept (18.5), so without one MINUS takes nothing.
-                    relation = Minus(relation, right, shared) if shared else relation
+                    if shared:
+                        self._require_graph(relation, names, names.key_of(right))
+                        relation = Minus(relation, right, shared)
                 case syntax.Bind(expression, name, at):
                     relation = self.extended(relation, names(name), expression, names, at)
                 case syntax.Triples(triples):
@@ -85,40 +86,73 @@ class GroupTranslator:
         return relation, conditions
 
     def _operand(
-        self, element: syntax.Group | syntax.UnionGroups | syntax.InlineData | syntax.SubSelect, names: Renaming
+        self,
+        element: syntax.Group | syntax.UnionGroups | syntax.GraphGroup | syntax.InlineData | syntax.SubSelect,
+        names: Scope,
     ) -> Relation:
         match element:
             case syntax.Group():
                 return self.group(element, names)
+            case syntax.GraphGroup():
+                return self._graph(element, names)
             case syntax.UnionGroups(groups):
-                return Union(tuple(self.group(inner, names) for inner in groups))
+                union = Union(tuple(self.group(inner, names) for inner in groups))
+                self._require_graph(union, names, names.key_of(union))
+                return union
             case syntax.InlineData(variables_named, rows):
                 return Table(tuple(map(names, variables_named)), rows)
         return self._select(element.select, names)
 
-    def _triples(self, relation: Relation, triples: list[syntax.Triple], names: Renaming) -> Relation:
+    def _graph(self, element: syntax.GraphGroup, names: Scope) -> Relation:
+        """Return the solutions of a group in one graph, or in each of them."""
+        within = dataclasses.replace(names, graph=renamed(element.name, names), at=element.at)
+        if within.key and graphs.named_inside(element.group, element.name):
+            reason = (
+                f"{element.name} has no value yet where its own braces name it, but in a triple pattern that is not "
+                "optional, subtracted or asked for; what is to be said of the graph stands behind them"
+            )
+            raise tokens.refusal(self.text, element.at, f"GRAPH {element.name}", reason)
+        relation = self.group(element.group, within)
+        self._require_graph(relation, within, within.key)
+        return relation
+
+    def _require_graph(self, relation: Relation, names: Scope, key: frozenset[str]) -> None:
+        """Refuse what would be the same in all graphs there could be, where it meets what is told apart by them."""
+        if key and names.same_in_all(relation):
+            reason = (
+                "a part without a triple pattern of its own, as it stands before OPTIONAL, MINUS or EXISTS, as a branch "
+                "of UNION or alone, would hold in every graph there could be"
+            )
+            raise tokens.refusal(self.text, names.at, "GRAPH with a variable", reason)
+
+    def _triples(self, relation: Relation, triples: list[syntax.Triple], names: Scope) -> Relation:
         found: list[Relation] = []
         for number, each in enumerate(triples):
             s, o = renamed(each.subject, names), renamed(each.object, names)
             path = paths.normal(paths.renamed(each.path, names))
-            found.append(paths.between(s, path, o, each.at, f"{each.at}.{number}"))
+            if names.key and paths.repeats(path):
+                reason = "its ways would have to stay in one graph, and the graph is a variable; name the graph"
+                raise tokens.refusal(self.text, each.at, "repeated property path in GRAPH", reason)
+            found.append(paths.between(s, path, o, each.at, f"{each.at}.{number}", names.graph))
         # Triple patterns first: they are one leaf, and tell paths where to start.
         basic = [part for part in found if isinstance(part, Basic)]
-        count = sum(len(part.patterns) for part in basic)
+        count = len(graphs.condensed(pattern for part in basic for pattern in part.patterns))
         if count > PATTERNS_MAX:
             reason = f"{count} triple patterns in one group, more than {PATTERNS_MAX}"
+            if names.key:
+                reason += "; where the graph is a variable each predicate counts as one"
             raise tokens.refusal(self.text, triples[0].at, "triple patterns", reason)
         for part in (*basic, *(part for part in found if not isinstance(part, Basic))):
             relation = laws.join(relation, part)
         return relation
 
-    def _optional(self, left: Relation, group: syntax.Group, names: Renaming) -> Relation:
+    def _optional(self, left: Relation, group: syntax.Group, names: Scope) -> Relation:
         right, conditions = self._elements(group, names)
         kept: list[Condition] = []
         exists: list[tuple[str, Relation]] = []
         for part in conditions:
             symbols, expression = part
-            groups = self._groups(symbols, expression, names)
+            groups = self._groups(left, symbols, expression, names)
             hidden = frozenset(groups)
             scope = frozenset(variables(left) + variables(right))
             condition = self.condition(symbols, scope | hidden, names)
@@ -130,6 +164,7 @@ class GroupTranslator:
             else:
                 kept.append(condition)
                 exists += groups.items()
+        self._require_graph(left, names, names.key_of(right))
         return LeftJoin(left, right, tuple(kept), tuple(exists))
 
     # --- expressions -------------------------------------------------------------------------
@@ -143,10 +178,10 @@ class GroupTranslator:
             found.append((symbols, expression))
         return found
 
-    def restricted(self, relation: Relation, part: _Part, names: Renaming) -> Relation:
+    def restricted(self, relation: Relation, part: _Part, names: Scope) -> Relation:
         """Return the solutions for which a conjunct holds."""
         symbols, expression = part
-        groups = self._groups(symbols, expression, names)
+        groups = self._groups(relation, symbols, expression, names)
         condition = self.condition(symbols, frozenset(variables(relation)).union(groups), names)
         return self._restricted(relation, condition, groups)
 
@@ -161,18 +196,18 @@ class GroupTranslator:
         return laws.restrict(_marked(relation, groups), condition)
 
     def extended(
-        self, relation: Relation, name: str, expression: syntax.Expression, names: Renaming, at: int,
+        self, relation: Relation, name: str, expression: syntax.Expression, names: Scope, at: int,
         construct: str = "BIND",
     ) -> Relation:  # fmt: skip
         """Return solutions with the value of an expression under a name, which ``construct`` gives it."""
         if name in variables(relation):
             shown = name.rpartition(":")[2]
             raise tokens.refusal(self.text, at, construct, f"?{shown} is bound before, and cannot be bound again")
-        groups = self._groups(expression.symbols, expression, names)
+        groups = self._groups(relation, expression.symbols, expression, names)
         relation = _marked(relation, groups)
         return Extend(relation, name, self.condition(expression.symbols, frozenset(variables(relation)), names))
 
-    def condition(self, symbols: list[Symbol], scope: frozenset[str], names: Renaming) -> Condition:
+    def condition(self, symbols: list[Symbol], scope: frozenset[str], names: Scope) -> Condition:
         """Return an expression with the names it has in the whole.  Refuses what is no expression."""
         found = Condition(
             tuple(
@@ -195,14 +230,17 @@ class GroupTranslator:
         return found
 
     def _groups(
-        self, symbols: list[Symbol], expression: syntax.Expression, names: Renaming
+        self, asking: Relation, symbols: list[Symbol], expression: syntax.Expression, names: Scope
     ) -> dict[str, Relation]:
-        """Return what the hidden variables of EXISTS among symbols stand for."""
+        """Return what the hidden variables of EXISTS among symbols stand for; ``asking``: whose solutions ask it."""
         found = [symbol.value for symbol in symbols if symbol.kind == "var" and symbol.value in expression.groups]
-        return {name: self.group(expression.groups[name], names) for name in found}
+        groups = {name: self.group(expression.groups[name], names) for name in found}
+        for group in groups.values():
+            self._require_graph(asking, names, names.key_of(group))
+        return groups
 
 
-def renamed(term: str, names: Renaming) -> str:
+def renamed(term: str, names: Scope) -> str:
     """Return a term of a pattern under its name in the whole."""
     return "?" + names(term[1:]) if syntax.is_variable(term) else term
 

@@ -1,8 +1,8 @@
 """Where the ways of a repeated path start from.
 
 A path that may have no step is answered from *seeds*, the terms that one of its ends can be: a constant; or a
-variable that a triple pattern, or another path joined before, binds to subjects or objects, so to nodes of the
-graph; or one that EXISTS gives, which has the standing of a constant.  Seeds serve any repeated path: only
+variable that a triple pattern of the same graph, or another path joined before, binds to subjects or objects, so to
+nodes of the graph; or one that EXISTS gives, which has the standing of a constant.  Seeds serve any repeated path: only
 ways from there are kept.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from p2prdf.rdf.standing.graphs import nodes as nodes_of
 from p2prdf.rdf.standing.paths import may_be_empty
 from p2prdf.rdf.standing.relations import (
     Basic,
@@ -44,15 +45,18 @@ def joined_in_order(operands: Sequence[Relation]) -> list[tuple[Relation, str | 
         (operand, None) for operand in operands if not isinstance(operand, PathPattern)
     ]
     bound = frozenset[str]().union(*(certain(operand) for operand, _ in ordered))
-    nodes = frozenset[str]().union(*(_nodes(operand) for operand, _ in ordered))
     waiting = [operand for operand in operands if isinstance(operand, PathPattern)]
+    nodes = {
+        graph: frozenset[str]().union(*(_nodes(operand, graph) for operand, _ in ordered))
+        for graph in {path.graph for path in waiting}
+    }
     while waiting:
-        starts = [_start(path, nodes if may_be_empty(path.path) else bound) for path in waiting]
+        starts = [_start(path, nodes[path.graph] if may_be_empty(path.path) else bound) for path in waiting]
         at = next((at for at, start in enumerate(starts) if start is not None), 0)
         path, start = waiting.pop(at), starts[at]
         ordered.append((path, start or None))
         bound = bound.union(variables(path))
-        nodes = nodes.union(variables(path))
+        nodes[path.graph] = nodes[path.graph].union(variables(path))
     return ordered
 
 
@@ -63,21 +67,21 @@ def _start(path: PathPattern, known: frozenset[str]) -> str | None:
     return next((name for name in variables(path) if name in known), None)
 
 
-def _nodes(relation: Relation) -> frozenset[str]:
-    """Return the variables that every solution binds to nodes of the graph, or to what has the standing of that."""
+def _nodes(relation: Relation, graph: str) -> frozenset[str]:
+    """Return the variables that every solution binds to nodes of a graph, or to what has the standing of that."""
     match relation:
         case Basic(patterns):
-            return frozenset(term[1:] for s, _, o in patterns for term in (s, o) if is_variable(term))
+            return nodes_of(patterns, graph)
         case PathPattern():
-            return frozenset(variables(relation))
+            return frozenset(variables(relation)) if relation.graph == graph else frozenset()
         case Given():
             return certain(relation).difference(relation.fixed)
         case Join(left, right):
-            return _nodes(left) | _nodes(right)
+            return _nodes(left, graph) | _nodes(right, graph)
         case Union(branches):
-            return frozenset.intersection(*map(_nodes, branches))
+            return frozenset.intersection(*(_nodes(branch, graph) for branch in branches))
         case Project(input, names):
-            return _nodes(input).intersection(names)
+            return _nodes(input, graph).intersection(names)
         case LeftJoin() | Minus() | Exists() | Extend() | Filter() | Distinct() | Slice():
-            return _nodes(relation.input)
+            return _nodes(relation.input, graph)
     return frozenset()

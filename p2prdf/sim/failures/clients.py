@@ -134,12 +134,12 @@ class Publisher(_AtSomePeer):
         node = self._elsewhere()
         if node is not None:
             intern, make = node.dictionary.intern_all, node.columns.column
-            s, p, o = (make(intern(terms), "uint32") for terms in zip(*publishing.triples, strict=True))
+            s, p, o, *graph = (make(intern(terms), "uint32") for terms in zip(*publishing.triples, strict=True))
             number = world.request(
                 node,
                 lambda request: contract.Publish(
                     request, publishing.publisher, publishing.first_event, s, p, o,
-                    ACCEPTED if failures.accepted else INDEXED, publishing.removed,
+                    ACCEPTED if failures.accepted else INDEXED, publishing.removed, graph=tuple(graph),
                 ),
                 _Attempt(self, publishing, publishing.attempts),
             )

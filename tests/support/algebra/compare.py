@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import pyoxigraph as ox
 
-from algebra.leaves import Home, Terms, Triple
-from algebra.queries import NODES, QueryWriter, draw_triples, for_engine, for_us
+from algebra.leaves import Home, Statement, Terms
+from algebra.queries import EMPTY_GRAPH, GRAPHS, NODES, QueryWriter, draw_statements, for_engine, for_us
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import terms, values
 from p2prdf.rdf.standing import form
@@ -34,17 +34,18 @@ class Tally:
 
 
 class Engine:
-    """An independent engine with a set of triples."""
+    """An independent engine with a set of triples, in the default graph and named ones."""
 
     def __init__(self) -> None:
         self._store = ox.Store()
+        self._store.add_graph(ox.NamedNode(EMPTY_GRAPH[1:-1]))  # here any IRI names a graph, which may be empty
 
-    def change(self, gone: Iterable[Triple], come: Iterable[Triple]) -> None:
+    def change(self, gone: Iterable[Statement], come: Iterable[Statement]) -> None:
         """Take triples out and in."""
-        for triple in gone:
-            self._store.remove(_quad(triple))
-        for triple in come:
-            self._store.add(_quad(triple))
+        for each in gone:
+            self._store.remove(_quad(each))
+        for each in come:
+            self._store.add(_quad(each))
 
     def solutions(self, query: str) -> tuple[list[str], Counter[Terms]]:
         """Return the names and the bag of solutions; of ASK and CONSTRUCT, as a standing query has them."""
@@ -58,9 +59,9 @@ class Engine:
         return names, Counter(tuple(None if value is None else str(value) for value in row) for row in found)
 
 
-def _quad(triple: Triple) -> ox.Quad:
-    (quad,) = ox.parse(" ".join((*triple, ".")).encode(), format=ox.RdfFormat.N_TRIPLES)
-    return ox.Quad(quad.subject, quad.predicate, quad.object)
+def _quad(statement: Statement) -> ox.Quad:
+    (quad,) = ox.parse(" ".join((*filter(None, statement), ".")).encode(), format=ox.RdfFormat.N_QUADS)
+    return quad
 
 
 def same_values(rows: Counter[Terms]) -> Counter[Terms]:
@@ -84,7 +85,7 @@ def play(seed: int, tally: Tally, query: str | None = None) -> None:
     rng = random.Random(seed)
     drawn = QueryWriter(rng).query() if query is None else query
     text = for_us(drawn)
-    pool = draw_triples(rng, 28)
+    pool = draw_statements(rng, 28)
     try:
         standing = parse_query(text)
     except QueryRefused as refused:
@@ -93,7 +94,7 @@ def play(seed: int, tally: Tally, query: str | None = None) -> None:
     assert form.decode(form.encode(standing)) == standing
     tally.queries += 1
     engine, home = Engine(), Home(standing, rng)
-    always = {(node, "<urn:always>", node) for node in NODES}
+    always = {(node, "<urn:always>", node, graph) for node in NODES for graph in GRAPHS}
     present = set(always)
     engine.change((), sorted(always))
     home.change(sorted(always))

@@ -9,10 +9,13 @@ from collections.abc import Iterable
 from p2prdf.continuous.dataflow import Dataflow
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.quads import DEFAULT, as_triples
 from p2prdf.rdf.query import ConjunctiveQuery, Pattern
 from p2prdf.rdf.sparql import compile_filter
 
 Triple = tuple[str, str, str]
+Statement = Triple | tuple[str, str, str, str]
+"""A triple of the default graph, or one and its graph."""
 Terms = tuple[str | None, ...]
 
 
@@ -28,6 +31,8 @@ def answers(query: ConjunctiveQuery, triples: Iterable[Triple]) -> Counter[tuple
         for solution in solutions:
             known = query.constants[~p] if p < 0 else solution.get(p)
             lists = by_predicate.values() if known is None else [by_predicate.get(known, [])]
+            if known is None and all(p != each[0] for each in query.patterns):  # it is about the default graph
+                lists = [some for predicate, some in by_predicate.items() if predicate[0] != '"']
             for triple in (triple for some in lists for triple in some):
                 extended = _extended(query, pattern, triple, solution)
                 if extended is not None:
@@ -63,12 +68,16 @@ class Home:
         self.dataflow = Dataflow(query, self.dictionary)
         self.deltas = 0
         self._rng = rng
+        self._directory: dict[Triple, None] = {}
         self._held = [Counter[tuple[str, ...]]() for _ in query.leaves]
         self.rows: Counter[Terms] = Counter()
         self._take(self.dataflow.initial)
 
-    def change(self, triples: Iterable[Triple]) -> None:
-        """Let the leaves answer from these triples instead."""
+    def change(self, statements: Iterable[Statement]) -> None:
+        """Let the leaves answer from these statements instead; what was said of graphs stays, as in the network."""
+        triples, directory = as_triples((*each, DEFAULT) if len(each) == 3 else each for each in statements)
+        self._directory.update(dict.fromkeys(directory))
+        triples += self._directory
         pieces: list[tuple[int, tuple[int, ...], int]] = []
         known = list(triples)
         for leaf, query in enumerate(self.query.leaves):

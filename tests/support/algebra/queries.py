@@ -18,7 +18,9 @@ is what SPARQL leaves open, or where the engine compared with (pyoxigraph 0.5) d
 * REDUCED is not asked for: it may remove duplicates, the engine removes some, this does not.  Neither is COUNT of an
   expression with an error, which the engine takes for an error of COUNT, nor a variable under another name as a key of
   GROUP BY, which it does not take.
-* Every node is in the graph from the start: the engine knows no path of no steps from a constant that is not.
+* Every node is in each graph from the start: the engine knows no path of no steps from a constant that is not.
+* Where the graph is a variable, a sub-query projects it for the engine (:func:`for_engine`), which does not look
+  behind the braces, and a variable that names it is not used inside but in triples: the engine gives it its value there.
 * Data has integers and decimals that binary fractions can hold, so that the order of a sum does not matter.
 """
 
@@ -29,6 +31,8 @@ import re
 from collections.abc import Iterable
 
 Triple = tuple[str, str, str]
+Statement = tuple[str, str, str, str]
+"""A triple and its graph, the empty text for the default graph."""
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 NODES = tuple(f"<urn:{name}>" for name in "abc")
@@ -41,13 +45,19 @@ TEXT = "<urn:t>"
 """A predicate whose objects are strings."""
 
 
-def draw_triples(rng: random.Random, count: int) -> list[Triple]:
-    """Return some distinct triples."""
-    found: dict[Triple, None] = {}
-    while len(found) < count:
+GRAPHS = ("", "<urn:a>", "<urn:g>")
+"""Graphs; one has the name of a node."""
+EMPTY_GRAPH = "<urn:none>"
+"""One that never holds anything."""
+
+
+def draw_statements(rng: random.Random, count: int) -> list[Statement]:
+    """Return some distinct triples of the default graph, and half as many of each other one."""
+    found: dict[Statement, None] = {}
+    while len(found) < 2 * count:
         p = rng.choice((*PREDICATES, *PREDICATES, NUMBER, TEXT))
         objects = {NUMBER: NUMBERS, TEXT: STRINGS}.get(p, (*NODES, *NODES, *NODES, *NUMBERS[:2]))
-        found[rng.choice(NODES), p, rng.choice(objects)] = None
+        found[rng.choice(NODES), p, rng.choice(objects), rng.choice((*GRAPHS, ""))] = None
     return list(found)
 
 
@@ -79,10 +89,15 @@ class QueryWriter:
     def __init__(self, rng: random.Random):
         self._rng = rng
         self._fresh = 0
+        self._graphs = False
+        """Whether the query that is written asks for graphs."""
+        self._graph = ""
+        """The variable that names the graph where something is written, if there is one."""
 
     def query(self) -> str:
         """Return a query: mostly SELECT, some ASK and CONSTRUCT."""
         self._fresh = 0
+        self._graphs = self._one_in(2)
         kind = self._rng.random()
         if kind < 0.25:
             return self._grouped()
@@ -177,6 +192,8 @@ class QueryWriter:
 
     def _part(self, names: dict[str, bool], depth: int) -> str:
         rng = self._rng
+        if self._graphs and self._one_in(3):
+            return self._in_graph(names, depth)
         kind = rng.randrange(12)
         if kind < 3:
             if depth == DEPTH:
@@ -207,14 +224,30 @@ class QueryWriter:
                 return group
             chosen = rng.sample(inner, rng.randint(1, len(inner)))
             _note(names, chosen)
-            return f"{{ SELECT {rng.choice(('', 'DISTINCT '))}{' '.join(chosen)} WHERE {group} }}"
+            shown = " ".join(chosen)
+            if self._graph and self._graph not in chosen:
+                shown = f"<<{shown}||{shown} {self._graph}>>"
+            return f"{{ SELECT {rng.choice(('', 'DISTINCT '))}{shown} WHERE {group} }}"
         if kind == 10:
             return self._path(names)
         return self._nested("", names, depth)
 
+    def _in_graph(self, names: dict[str, bool], depth: int) -> str:
+        """Return the text of a group in one graph, or in each of them."""
+        rng, outer = self._rng, self._graph
+        graph = rng.choice((*GRAPHS[1:], EMPTY_GRAPH, "?g", "?g", "?g", "?x"))
+        self._graph = graph if graph[0] == "?" else ""
+        inner, text = self._group(depth - 1)
+        self._graph = outer
+        _note(names, inner)
+        if graph[0] == "?":
+            _note(names, [graph], certain=True)
+        return f"GRAPH {graph} {text}"
+
     def _apart(self, text: str, names: dict[str, bool]) -> str:
         """Return the text of a group with names of its own for what is not certainly bound before it."""
-        apart = {name: self._new() for name in dict.fromkeys(_VARIABLE.findall(text)) if not names.get(name)}
+        found = dict.fromkeys(_VARIABLE.findall(text))
+        apart = {name: self._new() for name in found if not names.get(name) and name != self._graph}
         return _VARIABLE.sub(lambda found: apart.get(found[0], found[0]), text)
 
     def _nested(self, word: str, names: dict[str, bool], depth: int) -> str:
@@ -255,7 +288,7 @@ class QueryWriter:
             anchor = f"{s} {r} {self._new()} . " if o[0] == "?" else ""
             _note(names, [anchor.split()[2]] if anchor else [])
         _note(names, [term for term in (s, o) if term[0] == "?"], certain=True)
-        shown = " ".join(dict.fromkeys(term for term in (s, o) if term[0] == "?"))
+        shown = " ".join(dict.fromkeys(term for term in (s, o, self._graph or s) if term[0] == "?"))
 
         def other(s: str, p: str, o: str) -> str:
             return f"{{ SELECT {shown} WHERE {{ {s} ?other {o} FILTER(?other != {p}) }} }}"
