@@ -166,9 +166,10 @@ class Maker:
         match field.metadata.get("kind", "object"):
             case "terms":
                 resources = field.name in "sp" and kind not in (m.GetRates, m.AskCounts)
-                return self.terms(IRIS if resources else IRIS + LITERALS)
+                ours = [QUALIFIED] if kind is m.IndexTriples else []
+                return self.terms(IRIS + ours if resources else IRIS + LITERALS)
             case "term_columns":
-                return self.term_columns(self.draw(st.integers(0, 3)))
+                return self.term_columns(self.draw(st.integers(0, 1 if kind is m.ClientPublish else 3)))
             case "u64":
                 return self.numbers(TOP, np.uint64)
             case "u32":
