@@ -185,7 +185,8 @@ class _UpdateReader:
     def _delete_where(self, first: Symbol) -> DeleteWhere:
         patterns = tuple(dict.fromkeys(self._block(data=False)))
         # Abbreviated terms are written out in the query: it is measured before it is made.
-        size = 32 + sum(12 + sum(len(term.encode()) + 2 for term in pattern) for pattern in patterns)
+        size = 32 + sum(len(term.encode()) + 2 for pattern in patterns for term in pattern)
+        size += sum(8 for pattern in patterns if len(pattern) == 4)
         operation = DeleteWhere(patterns)
         if size + sum(len(name.encode()) + 2 for name in operation.variables) > QUERY_BYTES_MAX:
             reason = f"as a query the patterns would have more than {QUERY_BYTES_MAX} bytes"
@@ -235,7 +236,10 @@ class _UpdateReader:
                 raise cursor.misplaced(symbol)
             graph = symbol.value if symbol.kind == "iri" else "?" + symbol.value
             cursor.expect_mark("{")
-            found += [(*triple, graph) for triple in self._triples(data=data)]
+            within = [(*triple, graph) for triple in self._triples(data=data)]
+            if not within and is_variable(graph):
+                raise cursor.refusal(symbol.at, "GRAPH with a variable", "without triples it would be about all graphs")
+            found += within
             cursor.expect_mark("}")
             cursor.take_mark(".")
             found += self._triples(data=data)

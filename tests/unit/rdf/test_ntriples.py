@@ -157,11 +157,35 @@ def test_strict_stops_at_the_first_bad_line_with_all_before_it_delivered() -> No
     assert str(refused).startswith("file.nt:1501: ")
 
 
-def test_graph_names_are_dropped() -> None:
-    data = b'<a:s> <a:p> "x y" <a:g> .\n<a:s> <a:p> _:b _:g .\n<a:s> <a:p> <a:o> .\n'
-    assert read(data, syntax=Syntax.N_QUADS)[0] == [
-        ("<a:s>", "<a:p>", '"x y"'), ("<a:s>", "<a:p>", "<urn:bnode:p:b>"), ("<a:s>", "<a:p>", "<a:o>"),
-    ]  # fmt: skip
+QUADS = b'<a:s> <a:p> "x y" <a:g> .\n<a:s> <a:p> _:b _:g .\n<a:s> <a:p> <a:o> .\n_:g <a:p> "<a> <b>"@en <a:g> .\n'
+
+
+def test_graphs_are_named_beside_triples() -> None:
+    trig = b'@prefix : <a:> . :g { :s :p "x y" } _:g { :s :p _:b } { :s :p :o } :g { _:g :p "<a> <b>"@en }'
+    for data, syntax in ((QUADS, Syntax.N_QUADS), (trig, Syntax.TRIG)):
+        (batch,) = read_triples(io.BytesIO(data), publication_id="p", syntax=syntax)
+        assert list(zip(batch.s, batch.p, batch.o, batch.g, strict=True)) == [
+            ("<a:s>", "<a:p>", '"x y"', "<a:g>"), ("<a:s>", "<a:p>", "<urn:bnode:p:b>", "<urn:bnode:p:g>"),
+            ("<a:s>", "<a:p>", "<a:o>", ""), ("<urn:bnode:p:g>", "<a:p>", '"<a> <b>"@en', "<a:g>"),
+        ]  # fmt: skip
+
+
+def test_batches_that_name_no_graph_have_none_and_each_batch_is_for_itself() -> None:
+    data = QUADS + b"<a:s> <a:p> <a:o> .\n" * 6
+    batches = [*read_triples(io.BytesIO(data), publication_id="p", syntax=Syntax.N_QUADS, batch_triples=2)]
+    assert [batch.g for batch in batches[2:]] == [[]] * 3
+    assert [len(batch.g) for batch in batches[:2]] == [2, 2]
+    for syntax, text in ((Syntax.N_TRIPLES, b"<a:s> <a:p> <a:o> ."), (Syntax.TRIG, b"<a:s> <a:p> <a:o> .")):
+        (batch,) = read_triples(io.BytesIO(text), publication_id="p", syntax=syntax)
+        assert batch.g == []
+
+
+def test_a_bad_line_among_quads_costs_that_line_alone() -> None:
+    data = QUADS + b'junk\n<a:s> <a:p> <a:o> "literal" .\n' + QUADS
+    bad: list[BadLine] = []
+    batches = read_triples(io.BytesIO(data), publication_id="p", syntax=Syntax.N_QUADS, on_bad_line=bad.append)
+    assert [graph for batch in batches for graph in batch.g] == ["<a:g>", "<urn:bnode:p:g>", "", "<a:g>"] * 2
+    assert [each.line for each in bad] == [5, 6]
 
 
 def test_odd_but_legal_n_triples() -> None:

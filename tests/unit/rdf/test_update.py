@@ -19,7 +19,7 @@ from p2prdf.rdf import terms, tokens, update
 from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.ntriples import Syntax, read_triples
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf.rdf.update import DeleteData, DeleteWhere, InsertData, Triple, parse_update
+from p2prdf.rdf.update import DeleteData, DeleteWhere, InsertData, Statement, parse_update
 
 XSD = terms.XSD
 RDF = terms.RDF
@@ -37,7 +37,7 @@ def refusal_of(text: str) -> QueryRefused | None:
     return None
 
 
-def inserted(body: str) -> tuple[Triple, ...]:
+def inserted(body: str) -> tuple[Statement, ...]:
     (operation,) = parse("PREFIX : <x:> INSERT DATA { " + body + " }")
     assert isinstance(operation, InsertData)
     return operation.triples
@@ -132,6 +132,37 @@ def test_patterns_have_a_query_whose_solutions_give_triples() -> None:
     )  # fmt: skip
 
 
+def test_patterns_in_graphs_have_a_query_with_graphs() -> None:
+    (where,) = parse("PREFIX : <x:> DELETE WHERE { ?a :p 1 . GRAPH ?g { ?a :q ?b ; :r ?b } . GRAPH :h { :s :p ?g } }")
+    assert isinstance(where, DeleteWhere)
+    assert where.variables == ("a", "b", "g")
+    one = f'"1"^^<{XSD}integer>'
+    assert where.select == (
+        f"SELECT ?a ?b ?g WHERE {{ ?a <x:p> {one} . GRAPH ?g {{ ?a <x:q> ?b }} GRAPH ?g {{ ?a <x:r> ?b }} "
+        "GRAPH <x:h> { <x:s> <x:p> ?g } }"
+    )
+    assert where.triples_of(("<x:1>", '"2"', "<x:g>")) == (
+        ("<x:1>", "<x:p>", one), ("<x:1>", "<x:q>", '"2"', "<x:g>"), ("<x:1>", "<x:r>", '"2"', "<x:g>"),
+        ("<x:s>", "<x:p>", "<x:g>", "<x:h>"),
+    )  # fmt: skip
+
+
+def test_data_may_be_in_graphs_and_labels_are_those_of_the_whole_operation() -> None:
+    operations = parse_update(
+        "PREFIX : <x:> INSERT DATA { _:a :p 1 GRAPH :g { _:a :p 1, [] } GRAPH :h { } . :s :p :o GRAPH :g { :s :p :o } } ;"
+        "DELETE DATA { GRAPH :g { :s :p :o . :s :p :o } }",
+        scope="s",
+    )
+    one, a = f'"1"^^<{XSD}integer>', "<urn:bnode:s:a>"
+    assert operations == (
+        InsertData((
+            (a, "<x:p>", one), (a, "<x:p>", one, "<x:g>"), (a, "<x:p>", "<urn:bnode:s:~0>", "<x:g>"),
+            ("<x:s>", "<x:p>", "<x:o>"), ("<x:s>", "<x:p>", "<x:o>", "<x:g>"),
+        )),
+        DeleteData((("<x:s>", "<x:p>", "<x:o>", "<x:g>"),)),
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("row", [(), ("<x:1>",), ("<x:1>", None), ("<x:1>", "<x:2>", "<x:3>")])
 def test_a_row_that_is_no_solution_is_refused(row: tuple[str | None, ...]) -> None:
     (where,) = parse("DELETE WHERE { ?a <x:p> ?b }")
@@ -181,9 +212,16 @@ def test_the_query_is_never_longer_than_a_query_may_be() -> None:
         ("COPY <x:g> TO <x:h>", "COPY", 1, 1),
         ("MOVE <x:g> TO <x:h>", "MOVE", 1, 1),
         ("ADD <x:g> TO DEFAULT", "ADD", 1, 1),
-        ("INSERT DATA { GRAPH <x:g> { <x:s> <x:p> 1 } }", "GRAPH", 1, 15),
-        ("DELETE DATA { <x:s> <x:p> 1 GRAPH <x:g> { <x:s> <x:p> 1 } }", "GRAPH", 1, 29),
-        ("DELETE WHERE { GRAPH ?g { ?s ?p ?o } }", "GRAPH", 1, 16),
+        ("INSERT DATA { GRAPH ?g { <x:s> <x:p> 1 } }", "variable", 1, 21),
+        ("INSERT DATA { GRAPH _:g { <x:s> <x:p> 1 } }", "syntax error", 1, 21),
+        ("INSERT DATA { GRAPH 'g' { <x:s> <x:p> 1 } }", "syntax error", 1, 21),
+        ("INSERT DATA { GRAPH <x:g> { GRAPH <x:h> { <x:s> <x:p> 1 } } }", "GRAPH", 1, 29),
+        ("INSERT DATA { GRAPH <x:g> <x:s> <x:p> 1 }", "syntax error", 1, 27),
+        ("INSERT DATA { GRAPH <x:g> { <x:s> <x:p> '<x:p> <x:g>'^^<urn:p2prdf:in> } }", "literal", 1, 41),
+        ("DELETE DATA { GRAPH <x:g> { ?s <x:p> 1 } }", "variable", 1, 29),
+        ("DELETE DATA { GRAPH <x:g> { <x:s> <x:p> [] } }", "blank node", 1, 41),
+        ("DELETE WHERE { GRAPH ?g { } ?s ?p ?o }", "GRAPH with a variable", 1, 22),
+        ("DELETE WHERE { GRAPH ?g { ?s ?p ?o OPTIONAL { ?o ?p ?x } } }", "OPTIONAL", 1, 36),
         ("DELETE WHERE { ?s ?p ?o FILTER(?o > 1) }", "FILTER", 1, 25),
         ("DELETE WHERE { OPTIONAL { ?s ?p ?o } }", "OPTIONAL", 1, 16),
         ("SELECT * WHERE { ?s ?p ?o }", "SELECT", 1, 1),
@@ -217,7 +255,7 @@ def test_the_query_is_never_longer_than_a_query_may_be() -> None:
         ("INSERT DATA {} ; PREFIX : ", "syntax error", 1, 25),
         ("INSERT DATA { PREFIX : <x:> :s :p :o }", "syntax error", 1, 15),
         ("INSERT DATA { :s :p :o }", "prefix", 1, 15),
-        ("DELETE DATA { <x:s> <x:p> _:b . GRAPH <x:g> {} }", "blank node", 1, 27),
+        ("DELETE DATA { <x:s> <x:p> 1 . GRAPH <x:g> {} . _:b <x:p> 1 }", "blank node", 1, 48),
         ("INSERT DATA { <s> <x:p> 1 }", "IRI", 1, 15),
         ("INSERT DATA { <x:s> <x:p> 1", "syntax error", 1, 13),
         ("INSERT DATA { <x:s> <x:p> 'a\n' }", "syntax error", 1, 27),
@@ -279,11 +317,18 @@ class Writer:
         kind = self.rng.choice(["INSERT DATA", "INSERT DATA", "DELETE DATA", "DELETE WHERE"])
         self._first, self._labels = self._labels, self._labels + 2
         count = self.rng.randint(0, 2 if kind == "DELETE WHERE" else 6)
-        body = " . ".join(self._subject(kind) for _ in range(count)) + (" ." if count and self._flip() else "")
+        body = " . ".join(self._part(kind) for _ in range(count)) + (" ." if count and self._flip() else "")
         return f"{self.rng.choice([kind, kind.lower()])} {{ {body} }}"
 
     def _flip(self, chance: float = 0.5) -> bool:
         return self.rng.random() < chance
+
+    def _part(self, kind: str) -> str:
+        if self._flip(0.7):
+            return self._subject(kind)
+        graph = self.rng.choice(["?g", "?s", *PLACES[:3]] if kind == "DELETE WHERE" else PLACES[:3])
+        inside = " . ".join(self._subject(kind) for _ in range(self.rng.randint(1, 2)))
+        return f"{self.rng.choice(['GRAPH', 'graph'])} {graph} {{ {inside}{' .' if self._flip() else ''} }}"
 
     def _subject(self, kind: str) -> str:
         subject = self._node(kind, 0, subject=True)
@@ -317,8 +362,8 @@ class Writer:
         return f"( 1 {' '.join(self._node(kind, depth + 1) for _ in range(self.rng.randint(0, 3)))} )"
 
 
-def _carried_out(operations: Iterable[update.Operation]) -> set[Triple]:
-    held: set[Triple] = set()
+def _carried_out(operations: Iterable[update.Operation]) -> set[Statement]:
+    held: set[Statement] = set()
     for operation in operations:
         match operation:
             case InsertData(triples):
@@ -330,11 +375,11 @@ def _carried_out(operations: Iterable[update.Operation]) -> set[Triple]:
     return held
 
 
-def _solutions(where: DeleteWhere, held: Iterable[Triple]) -> Iterator[list[str | None]]:
+def _solutions(where: DeleteWhere, held: Iterable[Statement]) -> Iterator[list[str | None]]:
     standing = parse_query(where.select)  # what nodes are asked is what they take
     assert (standing.form, standing.names) == (Form.SELECT, where.variables)
     store = ox.Store()
-    store.load("".join(f"{' '.join(triple)} .\n" for triple in held).encode(), format=ox.RdfFormat.N_TRIPLES)
+    store.load("".join(f"{' '.join(each)} .\n" for each in held).encode(), format=ox.RdfFormat.N_QUADS)
     found = store.query(where.select)
     assert isinstance(found, ox.QuerySolutions)
     for solution in found:
@@ -344,7 +389,7 @@ def _solutions(where: DeleteWhere, held: Iterable[Triple]) -> Iterator[list[str 
 BLANK = re.compile(r"<urn:bnode:[^:>]*:([^>]*)>")
 
 
-def _canonical(triples: Iterable[Triple]) -> set[str]:
+def _canonical(triples: Iterable[Statement]) -> set[str]:
     """Return triples with blank nodes named by where they stand."""
     text = "".join(
         " ".join(BLANK.sub(lambda m: "_:b" + m[1].encode().hex(), term) for term in triple) + " .\n"

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
 from p2prdf.errors import Busy, LocalProtocolError, RemoteProtocolError
+from p2prdf.rdf import quads
 from p2prdf.rdf.algebra import StandingQuery
-from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.dictionary import TermDictionary, TermNames
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Plan, make_plan
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.wire import codec, shapes
@@ -29,6 +30,7 @@ from p2prdf.wire.shapes import IN_PARCELS
 
 MATERIALS = {"arrays": ARRAYS, "lists": LISTS}
 IRIS = [f"<urn:x:{i}>" for i in range(30)] + ["<urn:x:\u00e9\U0001f600>"]
+QUALIFIED = quads.qualified("<urn:x:1>", "<urn:x:2>")
 LITERALS = ['""', '"a"', '"a\\"b"@en', '"1"^^<http://www.w3.org/2001/XMLSchema#integer>', '"\U0001f600"']
 TOP = (1 << 64) - 1
 
@@ -290,6 +292,37 @@ def test_columns_take_the_narrowest_width_and_equal_values_one_pair():
     assert pack([7] * 500) == pack(np.full(500, 7, np.uint64)) == (500, 7)
 
 
+@pytest.mark.parametrize("columns", MATERIALS.values(), ids=MATERIALS)
+@pytest.mark.parametrize("count", [1, 100])
+def test_between_peers_literals_that_stand_for_graphs_are_subjects_and_predicates_and_no_others_are(columns, count):
+    dictionary = TermDictionary()
+    iri, ours, other = dictionary.intern_all(["<urn:a>", QUALIFIED, '"x"'])
+
+    def frame(s, p):
+        s, p, o = (columns.column([iri] * (count - 1) + [each], np.uint32) for each in (s, p, iri))
+        one = columns.full(count, 1)
+        message = m.IndexTriples(s, p, o, one, one, columns.full(count, 1, np.uint32))
+        return FrameCodec(dictionary, columns).encode([message])[4:]
+
+    for receiver in (TermDictionary(), TermNames()):
+        for material in MATERIALS.values():
+            codec_there = FrameCodec(receiver, material)
+            assert codec_there.decode(frame(ours, ours))
+            for wrong in (frame(other, ours), frame(ours, other)):
+                with pytest.raises(RemoteProtocolError, match="a literal as"):
+                    codec_there.decode(wrong)
+
+
+def test_who_names_no_graph_sends_no_column():
+    dictionary = TermDictionary()
+    (iri,) = dictionary.intern_all(["<urn:a>"])
+    sizes = [
+        len(FrameCodec(dictionary, LISTS).encode([m.ClientPublish(1, 2, 3, [iri], [iri], [iri], graph=graph)]))
+        for graph in ((), ([iri],))
+    ]
+    assert sizes[0] < sizes[1] <= sizes[0] + 3
+
+
 def test_a_known_plan_is_the_same_object_again():
     plan = make_plan(ConjunctiveQuery(((0, -1, 1),), ("<urn:p>",), (0,), ("a",)), (0,), Algorithm.CSBV)
     empty = m.Groups([], [], [], [], ([],))
@@ -484,6 +517,10 @@ def forward(rows: Any, step: int = 1) -> list[Any]:
     return [3, msgpack.packb(PLAN), step, GROUPS, rows, 0, 0, 0, False, False]
 
 
+def publish(*graphs: Any, s: Any = ONE, p: Any = ONE) -> list[Any]:
+    return [66, 1, 2, 3, s, p, [1, 1], "indexed", False, 0, list(graphs)]
+
+
 def query(**changes: Any) -> list[Any]:
     parts: dict[str, Any] = {"patterns": [[0, -1, 1]], "constants": ["<p>"], "answer": [0], "names": ["a"]}
     parts |= {"distinct": False, "filters": []}
@@ -518,6 +555,13 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(triples(o=[2, 0])), "columns of 1 and of 2 rows"),
         (frame_of(triples(s=[1, 1])), "a literal as subject"),
         (frame_of(triples(p=[1, 1])), "a literal as predicate"),
+        (frame_of(publish(s=[1, 1])), "ClientPublish: a literal as subject"),
+        (frame_of(publish(p=[1, 1]), terms=("<a>", QUALIFIED)), "ClientPublish: a literal as predicate"),
+        (frame_of(publish(ONE, ONE)), "2 columns of graphs; a triple is in one"),
+        (frame_of(publish([2, 0])), "columns of 1 and of 2 rows"),
+        (frame_of(publish([1, 2])), "ClientPublish.graph: a term beyond the 2 of the frame"),
+        (frame_of(publish(*[ONE] * 257)), "257 columns; 256 are allowed"),
+        (frame_of([66, 1, 2, 3, ONE, ONE, ONE, "indexed", False, 0, 5]), "ClientPublish.graph: columns: 5 is not a seq"),
         (frame_of(triples(published=1 << 16)), "65536 is not an integer from 0 to 65535"),
         (frame_of([37, 1, 19, 0, [3, 0]]), "3 sums; a power of two"),
         (frame_of([40, 1, 32]), "32 is not an integer from 0 to 31"),

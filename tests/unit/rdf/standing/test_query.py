@@ -140,7 +140,7 @@ REFUSED = [
     ("DESCRIBE <x:a>", "DESCRIBE", 1, 1),
     ("INSERT DATA { <x:a> <x:b> <x:c> }", "INSERT", 1, 1),
     ("SELECT * FROM <x:g> { ?s ?p ?o }", "FROM", 1, 10),
-    ("SELECT * {\n GRAPH ?g { ?s ?p ?o } }", "GRAPH", 2, 2),
+    ("SELECT * {\n GRAPH ?g { } }", "GRAPH with a variable", 2, 2),
     ("SELECT * { SERVICE <x:e> { ?s ?p ?o } }", "SERVICE", 1, 12),
     ("SELECT (NOW() AS ?n) { ?s ?p ?o }", "NOW", 1, 9),
     ("SELECT * { ?s ?p ?o FILTER(RAND() < 1) }", "RAND", 1, 28),
