@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_tables import EVERY_ROLE, TERMS, Harness, bindings, brute_force, canonical, new_tables, path
+from store_tables import BOTH_KINDS, EVERY_ROLE, TERMS, Harness, bindings, brute_force, canonical, new_tables, path
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.hlc import GONE
+from p2prdf.rdf import quads
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, make_plan
+from p2prdf.rdf.standing.query import parse_query
 from p2prdf.store.stays import LATE
 from p2prdf.store.tables import Derived, Tables
 
@@ -178,6 +181,41 @@ def test_per_event_counts_every_publication(kind):
     assert bindings(one) == Counter({(a, a, a): 4})
     assert len(one) == 4
     assert not same
+
+
+IN_GRAPHS = [
+    ("<x:a>", "<x:p>", "<x:b>", "<x:g>"), ("<x:a>", "<x:p>", "<x:b>", ""), ("<x:b>", "<x:q>", "<x:p>", ""),
+    ("<x:p>", "<x:q>", "<x:g>", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("per_event", [False, True], ids=["set", "events"])
+@pytest.mark.parametrize("first", ["triples", "query"])
+@pytest.mark.parametrize(
+    ("group", "count"),
+    [
+        ("?s ?p ?o", 3), ("?s ?p ?o . ?p ?q ?x", 1), ("?x ?q ?p . ?s ?p ?o", 1), ("?s ?p ?o . ?p ?p ?x", 0),
+        ("?a ?b ?c . ?b ?a ?d", 0), ("?l ?d ?g . ?d ?o ?p . ?s ?l ?x", 0), ("?s ?p ?o . ?s ?p ?x", 3),
+        ("GRAPH <x:g> { ?s <x:p> ?o }", 1), ("GRAPH ?g { ?s <x:p> ?o }", 1), ("GRAPH <x:g> { ?s ?p ?o }", 1),
+        ("GRAPH ?g { ?s ?p ?o }", 1), ("GRAPH ?g { ?s ?p ?o } ?s ?p ?x", 1), ("GRAPH ?g { ?s ?p ?o } ?p ?q ?g", 1),
+    ],
+)  # fmt: skip
+def test_a_predicate_that_is_a_variable_is_no_literal_unless_the_directory_of_graphs_binds_it(
+    kind, group, count, first, per_event
+):
+    """Patterns of the default graph match neither statements of named graphs nor what is said of these."""
+    for algorithm, backward in product(Algorithm, (False, True)):
+        tables, dictionary = new_tables(kind)
+        harness = Harness(tables)
+        triples, directory = quads.as_triples(IN_GRAPHS)
+        ids = [tuple(dictionary.intern_all(triple)) for triple in triples + directory]
+        (query,) = parse_query(f"SELECT * {{ {group} }}").leaves
+        places = range(len(query.patterns))
+        answers = harness.triples(ids, time=10, roles=BOTH_KINDS) if first == "triples" else Counter()
+        order = list(reversed(places)) if backward else list(places)
+        answers += harness.query(query, dictionary, since=1, algorithm=algorithm, per_event=per_event, order=order)[1]
+        answers += harness.triples(ids, time=10, roles=BOTH_KINDS) if first == "query" else Counter()
+        assert sum(answers.values()) == count, (algorithm, backward)
 
 
 def test_a_literal_never_becomes_a_subject(kind):
