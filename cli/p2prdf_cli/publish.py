@@ -49,7 +49,8 @@ def register(app: typer.Typer) -> None:
 
 def publish(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="RDF: .nt, .nq, .ttl, .trig, each also .gz; - is standard input.")
+        list[str],
+        typer.Argument(metavar="FILE...", help="RDF: .nt, .nq, .ttl, .trig, each also .gz; - is standard input."),
     ],
     peer: Peer = PEER_DEFAULT,
     strict: Annotated[
@@ -59,7 +60,8 @@ def publish(
         SyntaxName | None, typer.Option(help="Format, if the name does not tell; standard input is nt.")
     ] = None,
     base: Annotated[
-        str | None, typer.Option(metavar="IRI", help="Resolves relative IRIs of Turtle and TriG; there are none without.")
+        str | None,
+        typer.Option(metavar="IRI", help="Resolves relative IRIs of Turtle and TriG; there are none without."),
     ] = None,
     state: Annotated[
         Path | None,

@@ -46,7 +46,10 @@ class TermCheck:
         self._kinds = GrowingColumn(np.uint8)
 
     def check(self, s: Any, p: Any, o: Any, *graph: Any) -> None:
-        """Raise DataRefused, naming the term, unless the columns are triples; ``graph``: perhaps one that names theirs."""
+        """Raise DataRefused, naming the term, unless the columns are triples.
+
+        ``graph``: perhaps one that names the graph of each.
+        """
         lengths = [len(column) for column in (s, p, o, *graph)]
         if len(set(lengths)) > 1:
             raise DataRefused(f"columns of different length: {', '.join(map(str, lengths))}")

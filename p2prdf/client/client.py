@@ -155,9 +155,9 @@ class Client:
 
         ``triples``: (asynchronous) iterable of triples of canonical N-Triples terms, of triples with a fourth term, the
         IRI of the graph they belong to (None: of none), or of :class:`p2prdf.rdf.ntriples.TripleBatch`.
-        ``graph``: the IRI of the graph that what names none belongs to, by default the default graph.  ``publisher`` and ``first_event`` number the
-        publication events: to publish something again after a failure without it counting twice,
-        give the same numbers again.  By default the publisher is a fresh random number.
+        ``graph``: the IRI of the graph that what names none belongs to, by default the default graph.
+        ``publisher`` and ``first_event`` number the publication events: to publish something again after a failure
+        without it counting twice, give the same numbers again.  By default the publisher is a fresh random number.
         ``acknowledge``: ``indexed``, when all of them are where queries find them; ``accepted``, as soon as enough
         nodes (``copies_min``) keep them, who see to it that they will be.  What is asked for is never lowered.
         ``busy_seconds``: how long to go on trying at a node that is busy.
@@ -186,7 +186,8 @@ class Client:
 
         What was published before is not true any more: answers made of it are withdrawn
         (:attr:`p2prdf.client.Solution.removed`).  What is published later counts as ever.  A triple that nobody has
-        published may be removed, too.  What is removed from one graph stays in others.  Arguments and errors are those of :meth:`publish`.
+        published may be removed, too.  What is removed from one graph stays in others.  Arguments and errors are those
+        of :meth:`publish`.
         """
         return await self._publish(
             triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, graph, removed=True

@@ -215,7 +215,7 @@ async def _pieces(source: Source, batch_triples: int, graph: str) -> AsyncIterat
             named = _graph(rest, graph)
             size = len(subject) + len(predicate) + len(value) + len(named)
         except (TypeError, ValueError):
-            raise DataRefused(f"{item!r} is neither a triple of terms, nor one and a graph, nor a TripleBatch") from None
+            raise DataRefused(f"{item!r} is neither a triple of terms, or one and a graph, nor a TripleBatch") from None
         if s and (len(s) >= batch_triples or characters + size > FRAME_CHARACTERS):
             yield s, p, o, _named(g), 0
             s, p, o, g, characters = [], [], [], [], 0

@@ -564,7 +564,7 @@ def _not_per_event(query: Query) -> str:
         return "per event only conjunctive queries are answered: a basic graph pattern with filters"
     if any(map(is_directory, query.constants)):
         return (
-            "per event GRAPH takes an IRI, and patterns in it have predicates: that a graph has a predicate is published "
-            "along with each statement of it, so there would be an answer for each of those"
+            "per event GRAPH takes an IRI, and patterns in it have predicates: that a graph has a predicate is "
+            "published along with each statement of it, so there would be an answer for each of those"
         )
     return ""

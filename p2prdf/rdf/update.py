@@ -274,4 +274,5 @@ class _UpdateReader:
                 found = names[term] = f"{self._prefix}~{next(self._unnamed)}>"
             return found
 
-        return tuple(dict.fromkeys((name(s), p, name(o), *graph) for s, p, o, *graph in triples))
+        found = ((name(s), p, name(o), *graph) for s, p, o, *graph in triples)
+        return tuple(dict.fromkeys(cast("Iterator[Statement]", found)))

@@ -43,6 +43,7 @@ class Scope:
     at: int = 0
 
     def __call__(self, name: str) -> str:
+        """Return what a name is called in the whole."""
         return self.rename(name)
 
     @property

@@ -116,7 +116,7 @@ class _Translator:
         aggregates = self._aggregates(select)
         key = names.key_of(relation)
         if key:
-            self._check_in_each_graph(select, names, bool(aggregates))
+            self._check_in_each_graph(select, aggregates=bool(aggregates))
             projected += tuple(key)
         if aggregates or select.having or select.keys is not None:
             relation = self._grouped(relation, select, aggregates, names)
@@ -149,7 +149,7 @@ class _Translator:
         relation = Project(relation, tuple(dict.fromkeys(projected + by)))
         return Project(Slice(relation, order, select.offset, select.limit, select.at), projected)
 
-    def _check_in_each_graph(self, select: syntax.Select, names: Scope, aggregates: bool) -> None:
+    def _check_in_each_graph(self, select: syntax.Select, *, aggregates: bool) -> None:
         """Refuse what would have to be done graph by graph."""
         grouped = aggregates or select.having or select.keys is not None
         if grouped or select.limit is not None or select.offset:

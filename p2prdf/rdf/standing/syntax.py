@@ -15,8 +15,8 @@ from p2prdf.rdf.tokens import Symbol
 
 __all__ = [
     "AggregateCall", "Alternative", "Bind", "Element", "Expression", "FilterBy", "GraphGroup", "Group", "InlineData",
-    "Inverse", "Link", "MinusGroup", "Negated", "OptionalGroup", "Path", "Projection", "Query", "Repeat", "Select", "Sequence",
-    "SubSelect", "Triple", "Triples", "UnionGroups", "is_variable", "visible",
+    "Inverse", "Link", "MinusGroup", "Negated", "OptionalGroup", "Path", "Projection", "Query", "Repeat", "Select",
+    "Sequence", "SubSelect", "Triple", "Triples", "UnionGroups", "is_variable", "visible",
 ]  # fmt: skip
 
 
@@ -251,11 +251,7 @@ def visible(group: Group) -> Iterator[str]:
     for element in group.elements:
         match element:
             case Triples(triples):
-                for triple in triples:
-                    terms = [triple.subject, triple.object]
-                    if isinstance(triple.path, Link):
-                        terms.insert(1, triple.path.predicate)
-                    yield from (term[1:] for term in terms if is_variable(term) and term[1] != ".")
+                yield from _visible_in(triples)
             case Group():
                 yield from visible(element)
             case OptionalGroup(inner):
@@ -277,3 +273,11 @@ def visible(group: Group) -> Iterator[str]:
                     yield from (projected.name for projected in select.projection)
             case FilterBy() | MinusGroup():
                 pass
+
+
+def _visible_in(triples: list[Triple]) -> Iterator[str]:
+    for triple in triples:
+        terms = [triple.subject, triple.object]
+        if isinstance(triple.path, Link):
+            terms.insert(1, triple.path.predicate)
+        yield from (term[1:] for term in terms if is_variable(term) and term[1] != ".")

@@ -120,8 +120,8 @@ class GroupTranslator:
         """Refuse what would be the same in all graphs there could be, where it meets what is told apart by them."""
         if key and names.same_in_all(relation):
             reason = (
-                "a part without a triple pattern of its own, as it stands before OPTIONAL, MINUS or EXISTS, as a branch "
-                "of UNION or alone, would hold in every graph there could be"
+                "a part without a triple pattern of its own, as it stands before OPTIONAL, MINUS or EXISTS, as a "
+                "branch of UNION or alone, would hold in every graph there could be"
             )
             raise tokens.refusal(self.text, names.at, "GRAPH with a variable", reason)
 

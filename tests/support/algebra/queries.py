@@ -20,7 +20,7 @@ is what SPARQL leaves open, or where the engine compared with (pyoxigraph 0.5) d
   GROUP BY, which it does not take.
 * Every node is in each graph from the start: the engine knows no path of no steps from a constant that is not.
 * Where the graph is a variable, a sub-query projects it for the engine (:func:`for_engine`), which does not look
-  behind the braces, and a variable that names it is not used inside but in triples: the engine gives it its value there.
+  behind the braces, and a variable that names it is not used inside but in triples: the engine gives it a value there.
 * Data has integers and decimals that binary fractions can hold, so that the order of a sum does not matter.
 """
 

@@ -149,7 +149,8 @@ def test_patterns_in_graphs_have_a_query_with_graphs() -> None:
 
 def test_data_may_be_in_graphs_and_labels_are_those_of_the_whole_operation() -> None:
     operations = parse_update(
-        "PREFIX : <x:> INSERT DATA { _:a :p 1 GRAPH :g { _:a :p 1, [] } GRAPH :h { } . :s :p :o GRAPH :g { :s :p :o } } ;"
+        "PREFIX : <x:> INSERT DATA { _:a :p 1 GRAPH :g { _:a :p 1, [] } GRAPH :h { } . :s :p :o "
+        "GRAPH :g { :s :p :o } } ;"
         "DELETE DATA { GRAPH :g { :s :p :o . :s :p :o } }",
         scope="s",
     )

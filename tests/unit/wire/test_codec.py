@@ -561,7 +561,7 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(publish([2, 0])), "columns of 1 and of 2 rows"),
         (frame_of(publish([1, 2])), "ClientPublish.graph: a term beyond the 2 of the frame"),
         (frame_of(publish(*[ONE] * 257)), "257 columns; 256 are allowed"),
-        (frame_of([66, 1, 2, 3, ONE, ONE, ONE, "indexed", False, 0, 5]), "ClientPublish.graph: columns: 5 is not a seq"),
+        (frame_of([66, 1, 2, 3, ONE, ONE, ONE, "indexed", False, 0, 5]), "ClientPublish.graph: columns: 5 is"),
         (frame_of(triples(published=1 << 16)), "65536 is not an integer from 0 to 65535"),
         (frame_of([37, 1, 19, 0, [3, 0]]), "3 sums; a power of two"),
         (frame_of([40, 1, 32]), "32 is not an integer from 0 to 31"),

@@ -36,7 +36,8 @@ def leaves(group: str) -> list[list[tuple[str, ...]]]:
          [("?0", DP, "?1"), ("?2", "?0", "?3"), ("?3", "?0", "?4"), ("?5", DQ, "?1"), ("?4", "?5", "?1")]),
         ("GRAPH ?g { ?s :p ?o } GRAPH ?h { ?o :p ?x }",
          [("?0", DP, "?1"), ("?2", "?0", "?3"), ("?4", DP, "?5"), ("?3", "?4", "?6")]),
-        ("GRAPH ?g { ?s ?p ?o . ?o ?p ?x }", [("?0", OF, "?1"), ("?2", "?0", "?3"), ("?4", "?2", "?5"), ("?5", "?2", "?6")]),
+        ("GRAPH ?g { ?s ?p ?o . ?o ?p ?x }",
+         [("?0", OF, "?1"), ("?2", "?0", "?3"), ("?4", "?2", "?5"), ("?5", "?2", "?6")]),
         ("GRAPH :g { ?s ?p ?o }", [("?0", OF, "?1"), ("?2", "?0", "<x:g>"), ("?3", "?2", "?4")]),
     ],
 )  # fmt: skip
@@ -65,7 +66,7 @@ def test_equal_queries_are_equal(first: str, second: str) -> None:
 def test_only_variables_of_the_query_are_shown_the_graphs_first() -> None:
     names = parse_query(P + "SELECT * { GRAPH ?g { ?s ?p ?o OPTIONAL { ?o :p/:q ?x } } }").names
     assert names == ("g", "s", "p", "o", "x")
-    assert parse_query(P + "SELECT ?n { { SELECT (COUNT(DISTINCT *) AS ?n) { GRAPH ?g { ?s :p ?o } } } }").names == ("n",)
+    assert parse_query(P + "SELECT * { { SELECT (COUNT(*) AS ?n) { GRAPH ?g { ?s :p ?o } } } }").names == ("n",)
 
 
 def test_minus_does_not_count_the_graph_as_shared() -> None:
@@ -126,7 +127,7 @@ IN_EVERY_GRAPH = "GRAPH with a variable"
         ("GRAPH ?g { { SELECT ?s { ?s :p ?o } GROUP BY ?s } }", "aggregate in GRAPH"),
         ("GRAPH ?g { { SELECT ?s { ?s :p ?o } LIMIT 1 } }", "LIMIT or OFFSET in GRAPH"),
         ("GRAPH ?g { { SELECT ?s { ?s :p ?o } OFFSET 1 } }", "LIMIT or OFFSET in GRAPH"),
-        ("GRAPH ?g { ?a :a ?b . ?b :b ?c . ?c :c ?d . ?d :d ?e . ?e :e ?f . ?f :f ?h . ?h :g ?i . ?i :h ?j . ?j :i ?k }",
+        ("GRAPH ?g { ?a :a 1 . ?a :b 1 . ?a :c 1 . ?a :d 1 . ?a :e 1 . ?a :f 1 . ?a :g 1 . ?a :h 1 . ?a :i 1 }",
          "triple patterns"),
         ("GRAPH _:g { ?s :p ?o }", "syntax error"),
         ("GRAPH 'g' { ?s :p ?o }", "syntax error"),
