@@ -7,24 +7,19 @@ import csv
 import io
 import itertools
 import json
-import os
-import signal
-import threading
 from collections import Counter
 
 import pyoxigraph as ox
 import pytest
 from algebra.compare import same_values
-from typer.testing import CliRunner
+from commands import SECONDS, command
 
 import p2prdf
 from p2prdf.rdf import terms
 from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.result_formats import Format
-from p2prdf_cli.app import app
 from p2prdf_cli.query import write_result
 
-SECONDS = 60.0
 XSD_INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 _names = itertools.count()
 
@@ -111,19 +106,6 @@ async def until_true(subscription, wanted, true=None):
             else:
                 assert solution.identity not in true
                 true[solution.identity] = solution.terms
-
-
-def command(*arguments, given=None):
-    """Run ``p2prdf`` in this process, to its end or the deadline; return its exit code, output and errors."""
-    environment = {key: None for key in os.environ if key.startswith("P2PRDF_")} | {"COLUMNS": "200"}
-    deadline = threading.Timer(SECONDS, os.kill, (os.getpid(), signal.SIGTERM))  # the command ends itself then
-    deadline.start()
-    try:
-        done = CliRunner().invoke(app, [*map(str, arguments)], input=given, env=environment)
-    finally:
-        deadline.cancel()
-        deadline.join()
-    return done.exit_code, done.stdout_bytes.decode(), done.stderr
 
 
 # --- one-time queries ----------------------------------------------------------------------------

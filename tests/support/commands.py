@@ -1,0 +1,28 @@
+"""The command line, run in the process of a test."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+from typer.testing import CliRunner
+
+from p2prdf_cli.app import app
+
+__all__ = ["SECONDS", "command"]
+
+SECONDS = 60.0
+
+
+def command(*arguments, given=None):
+    """Run ``p2prdf`` in this process, to its end or the deadline; return its exit code, output and errors."""
+    environment = {key: None for key in os.environ if key.startswith("P2PRDF_")} | {"COLUMNS": "200"}
+    deadline = threading.Timer(SECONDS, os.kill, (os.getpid(), signal.SIGTERM))  # the command ends itself then
+    deadline.start()
+    try:
+        done = CliRunner().invoke(app, [*map(str, arguments)], input=given, env=environment)
+    finally:
+        deadline.cancel()
+        deadline.join()
+    return done.exit_code, done.stdout_bytes.decode(), done.stderr
