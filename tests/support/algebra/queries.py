@@ -235,7 +235,7 @@ class QueryWriter:
     def _in_graph(self, names: dict[str, bool], depth: int) -> str:
         """Return the text of a group in one graph, or in each of them."""
         rng, outer = self._rng, self._graph
-        graph = rng.choice((*GRAPHS[1:], EMPTY_GRAPH, "?g", "?g", "?g", "?x"))
+        graph = rng.choice((*GRAPHS[1:] * 3, EMPTY_GRAPH, *["?g"] * 6, "?x"))
         self._graph = graph if graph[0] == "?" else ""
         inner, text = self._group(depth - 1)
         self._graph = outer

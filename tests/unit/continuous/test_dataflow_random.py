@@ -41,8 +41,22 @@ HARD = (
     "SELECT * { { ?x u:p ?y } UNION { ?y u:q ?z } OPTIONAL { { ?x u:r ?z } UNION { ?z u:p ?u } } }",
     "SELECT * { ?x u:p ?y . ?x (u:p|u:q/u:r)+ ?z . ?z u:q? ?u }",
     "SELECT DISTINCT ?x { { SELECT ?x ?y { ?x u:p ?y } ORDER BY ?y ?x LIMIT 3 } UNION { ?x u:q ?y } }",
+    "SELECT * { GRAPH ?g { ?x u:p ?y OPTIONAL { ?y u:q ?z } } GRAPH ?h { ?x u:p ?y } FILTER(?g != ?h || BOUND(?z)) }",
+    "SELECT * { GRAPH ?g { ?x u:p ?y OPTIONAL { ?y u:q ?z FILTER EXISTS { ?x u:r ?u FILTER(?u != ?z) } } } }",
+    "SELECT * { GRAPH ?g { ?x u:p ?y MINUS { ?x u:q ?z } FILTER NOT EXISTS { ?y u:r ?u OPTIONAL { ?u u:q ?x } } } }",
+    "SELECT * { ?x u:p ?y OPTIONAL { GRAPH ?x { ?y u:q ?z } } OPTIONAL { GRAPH ?z { ?y u:r ?u } } }",
+    "SELECT * { ?x u:p ?y OPTIONAL { ?x u:q ?g } FILTER EXISTS { GRAPH ?g { ?x ?v ?y } } }",
+    "SELECT * { ?x u:p ?y OPTIONAL { ?x u:q ?g } FILTER NOT EXISTS { GRAPH ?g { ?y u:p ?u FILTER(?u = ?x) } } }",
+    "SELECT * { GRAPH ?g { { ?x u:p ?y } UNION { ?y u:q ?x { ?x u:r ?z } UNION { ?z u:r ?x } } } ?x ?v ?g }",
+    "SELECT ?g ?n (COUNT(*) AS ?m) { GRAPH ?g { ?x ?v ?y } GRAPH u:g { ?x u:p+ ?n } } GROUP BY ?g ?n",
+    "SELECT * { GRAPH ?g { ?x ?v ?y . ?y ?v ?z GRAPH u:a { ?z u:p* ?u . ?z u:q ?x } } }",
+    "SELECT * { GRAPH u:g { ?x u:p ?y . GRAPH u:a { ?y u:p ?z } ?z u:q? ?u . ?z u:r ?x } }",
+    "SELECT * { VALUES (?g ?x) { (u:a UNDEF) (UNDEF u:b) (u:g u:c) (u:none u:a) } GRAPH ?g { ?x ?v ?y } }",
+    "SELECT * { ?x u:p ?y FILTER NOT EXISTS { GRAPH ?g { ?x u:p ?y } } MINUS { GRAPH ?h { ?y u:q ?x } } }",
+    "CONSTRUCT { ?x ?v ?g } { GRAPH ?g { ?x ?v ?y FILTER(ISIRI(?y)) } }",
 )
-"""What few random queries ask: variables that may be unbound where they are compared, and what EXISTS sees outside."""
+"""What few random queries ask: variables that may be unbound where they are compared, what EXISTS sees outside, and
+graphs that are the values of variables from elsewhere."""
 
 
 def test_every_step_of_every_history_is_what_evaluation_from_scratch_gives() -> None:
@@ -50,7 +64,7 @@ def test_every_step_of_every_history_is_what_evaluation_from_scratch_gives() -> 
     for seed in range(QUERIES):
         play(seed, tally)
     assert tally.wrong == []
-    assert tally.queries > QUERIES * 0.95
+    assert tally.queries > QUERIES * 0.9
     assert tally.changed > tally.steps / 4  # or the queries would ask for what is never there
 
 
