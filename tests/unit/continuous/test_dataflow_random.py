@@ -53,6 +53,8 @@ HARD = (
     "SELECT * { GRAPH u:g { ?x u:p ?y . GRAPH u:a { ?y u:p ?z } ?z u:q? ?u . ?z u:r ?x } }",
     "SELECT * { VALUES (?g ?x) { (u:a UNDEF) (UNDEF u:b) (u:g u:c) (u:none u:a) } GRAPH ?g { ?x ?v ?y } }",
     "SELECT * { ?x u:p ?y FILTER NOT EXISTS { GRAPH ?g { ?x u:p ?y } } MINUS { GRAPH ?h { ?y u:q ?x } } }",
+    "SELECT * { GRAPH ?g { ?x u:p ?y { SELECT DISTINCT <<?y||?y ?g>> { ?y u:q ?z } } } }",
+    "SELECT * { GRAPH ?g { ?x u:p ?y OPTIONAL { SELECT <<?y||?y ?g>> { ?y u:q ?z FILTER(?z != ?y) } } } }",
     "CONSTRUCT { ?x ?v ?g } { GRAPH ?g { ?x ?v ?y FILTER(ISIRI(?y)) } }",
 )
 """What few random queries ask: variables that may be unbound where they are compared, what EXISTS sees outside, and

@@ -85,7 +85,8 @@ def test_a_path_of_no_steps_starts_from_nodes_of_its_own_graph() -> None:
     for group in ("GRAPH :g { ?s :q ?x . ?s :p* ?o }", "GRAPH :g { ?s ?y ?x . ?s :p* ?o }", "GRAPH :g { :a :p* ?o }"):
         assert leaves(group)
     for group in ("?s :q ?x GRAPH :g { ?s :p* ?o }", "GRAPH :g { ?s :q ?x } ?s :p* ?o",
-                  "GRAPH ?g { ?s :q ?x } GRAPH :g { ?s :p* ?o }"):  # fmt: skip
+                  "GRAPH ?g { ?s :q ?x } GRAPH :g { ?s :p* ?o }", "GRAPH :g { :a :q+ ?s } ?s :p* ?o",
+                  "GRAPH :g { :a :q+ ?s FILTER(ISIRI(?s)) } ?s :p* ?o"):  # fmt: skip
         with pytest.raises(QueryRefused, match="where it starts"):
             leaves(group)
 
