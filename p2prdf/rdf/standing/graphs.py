@@ -47,17 +47,17 @@ class Scope:
         return self.rename(name)
 
     @property
-    def key(self) -> frozenset[str]:
-        """The name of the graph, if that is a variable."""
+    def apart(self) -> frozenset[str]:
+        """What tells solutions of several graphs apart: the variable that names the graph, if it is one."""
         return frozenset((self.graph[1:],)) if is_variable(self.graph) else frozenset()
 
-    def key_of(self, relation: Relation) -> frozenset[str]:
-        """Return the key if a relation has solutions of several graphs, told apart by it."""
-        return self.key.intersection(variables(relation))
+    def apart_in(self, relation: Relation) -> frozenset[str]:
+        """Return the same if it tells apart solutions of a relation."""
+        return self.apart.intersection(variables(relation))
 
     def same_in_all(self, relation: Relation) -> bool:
         """Tell whether a relation is the same for all graphs, though the graph is a variable."""
-        return not self.key <= certain(relation)
+        return not self.apart <= certain(relation)
 
 
 def patterns_in(graph: str, s: str, p: str, o: str, fresh: Iterator[str]) -> tuple[Pattern, ...]:

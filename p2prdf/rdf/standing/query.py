@@ -114,10 +114,10 @@ class _Translator:
         """
         relation = self._groups.group(select.group, names)
         aggregates = self._aggregates(select)
-        key = names.key_of(relation)
-        if key:
+        apart = names.apart_in(relation)
+        if apart:
             self._check_in_each_graph(select, aggregates=bool(aggregates))
-            projected += tuple(key)
+            projected += tuple(apart)
         if aggregates or select.having or select.keys is not None:
             relation = self._grouped(relation, select, aggregates, names)
         for condition in select.having:

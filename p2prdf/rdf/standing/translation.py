@@ -72,10 +72,10 @@ class GroupTranslator:
                     relation = self._optional(relation, inner, names)
                 case syntax.MinusGroup(inner):
                     right = self.group(inner, names)
-                    shared = frozenset(variables(relation)).intersection(variables(right)) - names.key
+                    shared = frozenset(variables(relation)).intersection(variables(right)) - names.apart
                     # Solutions without a common variable are kept (18.5), so without one MINUS takes nothing.
                     if shared:
-                        self._require_graph(relation, names, names.key_of(right))
+                        self._require_graph(relation, names, names.apart_in(right))
                         relation = Minus(relation, right, shared)
                 case syntax.Bind(expression, name, at):
                     relation = self.extended(relation, names(name), expression, names, at)
@@ -97,7 +97,7 @@ class GroupTranslator:
                 return self._graph(element, names)
             case syntax.UnionGroups(groups):
                 union = Union(tuple(self.group(inner, names) for inner in groups))
-                self._require_graph(union, names, names.key_of(union))
+                self._require_graph(union, names, names.apart_in(union))
                 return union
             case syntax.InlineData(variables_named, rows):
                 return Table(tuple(map(names, variables_named)), rows)
@@ -106,19 +106,19 @@ class GroupTranslator:
     def _graph(self, element: syntax.GraphGroup, names: Scope) -> Relation:
         """Return the solutions of a group in one graph, or in each of them."""
         within = dataclasses.replace(names, graph=renamed(element.name, names), at=element.at)
-        if within.key and graphs.named_inside(element.group, element.name):
+        if within.apart and graphs.named_inside(element.group, element.name):
             reason = (
                 f"{element.name} has no value yet where its own braces name it, but in a triple pattern that is not "
                 "optional, subtracted or asked for; what is to be said of the graph stands behind them"
             )
             raise tokens.refusal(self.text, element.at, f"GRAPH {element.name}", reason)
         relation = self.group(element.group, within)
-        self._require_graph(relation, within, within.key)
+        self._require_graph(relation, within, within.apart)
         return relation
 
-    def _require_graph(self, relation: Relation, names: Scope, key: frozenset[str]) -> None:
+    def _require_graph(self, relation: Relation, names: Scope, apart: frozenset[str]) -> None:
         """Refuse what would be the same in all graphs there could be, where it meets what is told apart by them."""
-        if key and names.same_in_all(relation):
+        if apart and names.same_in_all(relation):
             reason = (
                 "a part without a triple pattern of its own, as it stands before OPTIONAL, MINUS or EXISTS, as a "
                 "branch of UNION or alone, would hold in every graph there could be"
@@ -130,7 +130,7 @@ class GroupTranslator:
         for number, each in enumerate(triples):
             s, o = renamed(each.subject, names), renamed(each.object, names)
             path = paths.normal(paths.renamed(each.path, names))
-            if names.key and paths.repeats(path):
+            if names.apart and paths.repeats(path):
                 reason = "its ways would have to stay in one graph, and the graph is a variable; name the graph"
                 raise tokens.refusal(self.text, each.at, "repeated property path in GRAPH", reason)
             found.append(paths.between(s, path, o, each.at, f"{each.at}.{number}", names.graph))
@@ -139,7 +139,7 @@ class GroupTranslator:
         count = len(graphs.condensed(pattern for part in basic for pattern in part.patterns))
         if count > PATTERNS_MAX:
             reason = f"{count} triple patterns in one group, more than {PATTERNS_MAX}"
-            if names.key:
+            if names.apart:
                 reason += "; where the graph is a variable each predicate counts as one"
             raise tokens.refusal(self.text, triples[0].at, "triple patterns", reason)
         for part in (*basic, *(part for part in found if not isinstance(part, Basic))):
@@ -164,7 +164,7 @@ class GroupTranslator:
             else:
                 kept.append(condition)
                 exists += groups.items()
-        self._require_graph(left, names, names.key_of(right))
+        self._require_graph(left, names, names.apart_in(right))
         return LeftJoin(left, right, tuple(kept), tuple(exists))
 
     # --- expressions -------------------------------------------------------------------------
@@ -236,7 +236,7 @@ class GroupTranslator:
         found = [symbol.value for symbol in symbols if symbol.kind == "var" and symbol.value in expression.groups]
         groups = {name: self.group(expression.groups[name], names) for name in found}
         for group in groups.values():
-            self._require_graph(asking, names, names.key_of(group))
+            self._require_graph(asking, names, names.apart_in(group))
         return groups
 
 
