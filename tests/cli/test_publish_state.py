@@ -38,6 +38,15 @@ def test_an_edited_file_starts_over(state: StateFile, data: Path) -> None:
     assert state.find(FileIdentity.of(data)) is None
 
 
+def test_a_file_published_to_another_graph_or_removed_starts_over(state: StateFile, data: Path) -> None:
+    there, elsewhere = FileIdentity.of(data, graph="<urn:g>"), FileIdentity.of(data, graph="<urn:h>")
+    state.note(Entry(there, 1, 5), now=True)
+    again = StateFile(state.path)
+    assert again.find(there) == Entry(there, 1, 5)
+    for other in (elsewhere, FileIdentity.of(data), FileIdentity.of(data, removed=True, graph="<urn:g>")):
+        assert again.find(other) is None
+
+
 def test_files_do_not_touch_each_others_progress(state: StateFile, data: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.nt"
     other.write_text("")

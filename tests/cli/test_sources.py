@@ -33,6 +33,8 @@ async def _subjects(feeder: Feeder) -> list[str]:
         ("a.nt", None, (Syntax.N_TRIPLES, False)),
         ("a.ttl.gz", None, (Syntax.TURTLE, True)),
         ("a.data", "nq", (Syntax.N_QUADS, False)),
+        ("a.trig.gz", None, (Syntax.TRIG, True)),
+        ("-", "trig", (Syntax.TRIG, False)),
         ("-", None, (Syntax.N_TRIPLES, False)),
         ("-", "ttl", (Syntax.TURTLE, False)),
     ],
@@ -60,6 +62,17 @@ async def test_a_file_is_read_to_its_end_and_resumed_after_any_statement(tmp_pat
     feeder = _feeder(source, skip=1234)
     assert await _subjects(feeder) == every[1234:]
     assert feeder.position == file.stat().st_size
+
+
+async def test_graphs_come_with_the_triples_of_files_and_pipes(tmp_path: Path, stdin: int) -> None:
+    quads = b"<urn:a> <urn:p> <urn:b> <urn:g> .\n<urn:a> <urn:p> <urn:c> .\n"
+    file = tmp_path / "data.nq"
+    file.write_bytes(quads)
+    os.write(stdin, quads)
+    os.close(stdin)
+    for source in (choose_input(str(file), None), choose_input("-", "nq")):
+        async with asyncio.timeout(20):
+            assert [graph async for batch in _feeder(source) for graph in batch.g] == ["<urn:g>", ""]
 
 
 async def test_an_error_comes_after_everything_before_it(tmp_path: Path) -> None:
