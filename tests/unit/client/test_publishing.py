@@ -71,10 +71,13 @@ async def test_graphs_are_sent_again_with_what_was_not_acknowledged():
             visit.abort()
 
     first, second = ScriptedNode(on={messages.ClientPublish: break_at_the_second}), ScriptedNode()
-    async with asyncio.timeout(30), nodes(first, second):
-        async with p2prdf.connect(f"{first.address},{second.address}") as client:
-            await client.publish([(A, P, A, G), (A, P, A)], batch_triples=1)
-            await client.retract([(A, P, A)], graph=H)
+    async with (
+        asyncio.timeout(30),
+        nodes(first, second),
+        p2prdf.connect(f"{first.address},{second.address}") as client,
+    ):
+        await client.publish([(A, P, A, G), (A, P, A)], batch_triples=1)
+        await client.retract([(A, P, A)], graph=H)
     heard = [message for visit in second.visits for message in visit.of(messages.ClientPublish)]
     assert [(m.first_event, len(m.graph), m.removed) for m in heard if m.publisher == heard[0].publisher] == [
         (0, 1, False), (1, 0, False),

@@ -111,10 +111,10 @@ def told(pair):
     return Counter(true.values())
 
 
-def subscribe(pair, text, *, per_event=False):
+def subscribe(pair, text, *, per_event=False, algorithm=Algorithm.CSBV, since=0):
     query = parse_query(text).conjunctive
     pair.requests += 1
-    pair.submit(HIGH, Subscribe(pair.requests, query, Algorithm.CSBV, per_event))
+    pair.submit(HIGH, Subscribe(pair.requests, query, algorithm, per_event, since=since))
     pair.pass_time(1.0)
     return pair.completed[pair.requests]
 
@@ -136,9 +136,11 @@ STATEMENTS = [
     ],
 )
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])
-def test_a_statement_counts_in_its_graph_alone_until_it_is_removed_there(columns, group, expected):
-    pair = Pair(columns)
-    assert isinstance(subscribe(pair, f"SELECT * {{ {group} }}"), Subscribed)
+@pytest.mark.parametrize("roles", ["all", "advertised"])
+@pytest.mark.parametrize("algorithm", Algorithm)
+def test_a_statement_counts_in_its_graph_alone_until_it_is_removed_there(columns, roles, algorithm, group, expected):
+    pair = Pair(columns, roles=roles, wildcards=roles == "all")
+    assert isinstance(subscribe(pair, f"SELECT * {{ {group} }}", algorithm=algorithm), Subscribed)
     assert isinstance(publish(pair, STATEMENTS), Published)
     assert told(pair) == dict.fromkeys(expected, 1)
     publish(pair, [(*STATEMENTS[0][:3], "<urn:other>"), (*STATEMENTS[2][:3], "<urn:other>")], removed=True)
@@ -148,6 +150,30 @@ def test_a_statement_counts_in_its_graph_alone_until_it_is_removed_there(columns
     assert told(pair) == {}
     publish(pair, STATEMENTS)
     assert told(pair) == dict.fromkeys(expected, 1)
+
+
+@pytest.mark.parametrize("group", ["GRAPH ?g { ?s <urn:p> ?o }", "GRAPH ?g { ?s ?p ?o }", "GRAPH <urn:g> { ?s ?p ?o }"])
+def test_what_counts_since_a_time_is_decided_by_statements_though_their_directory_is_published_again(group):
+    """Younger subscriptions of the same group among them."""
+
+    def numbers(subscription):
+        there = [each for each in pair.notified if each.subscription == subscription.subscription]
+        rows = (zip(*(pair.dictionary.texts(as_list(c)) for c in each.bindings), strict=True) for each in there)
+        return sorted(row[-1] for some in rows for row in some)
+
+    pair = Pair()
+    published = [publish(pair, [("<urn:a>", "<urn:p>", f'"{n}"', "<urn:g>")]) for n in range(4)]
+    text = f"SELECT * {{ {group} }}"
+    middle, late = (subscribe(pair, text, since=since) for since in (published[2].time, 0))
+    early = subscribe(pair, text, since=published[0].time)
+    pair.pass_time(1.0)
+    assert [numbers(each) for each in (early, middle, late)] == [['"0"', '"1"', '"2"', '"3"'], ['"2"', '"3"'], []]
+    publish(pair, [("<urn:a>", "<urn:p>", '"4"', "<urn:g>"), ("<urn:a>", "<urn:p>", '"1"', "<urn:g>")])
+    assert numbers(late) == ['"1"', '"4"']
+    assert numbers(middle) == ['"1"', '"2"', '"3"', '"4"']
+    assert numbers(early) == ['"0"', '"1"', '"2"', '"3"', '"4"']
+    born = {each.subscription: max(as_list(each.born)) for each in pair.notified}
+    assert len(set(born.values())) == 1
 
 
 def test_per_event_a_graph_that_is_named_is_answered_and_one_that_is_not_is_refused():
