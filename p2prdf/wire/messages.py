@@ -837,7 +837,7 @@ class PeerHello:
 
     sender: Contact
     receiver_key: int
-    version: int = 2
+    version: int = 3
 
 
 Message = (
