@@ -237,8 +237,8 @@ class _UpdateReader:
             graph = symbol.value if symbol.kind == "iri" else "?" + symbol.value
             cursor.expect_mark("{")
             within = [(*triple, graph) for triple in self._triples(data=data)]
-            if not within and is_variable(graph):
-                raise cursor.refusal(symbol.at, "GRAPH with a variable", "without triples it would be about all graphs")
+            if not within and not data:
+                raise cursor.refusal(symbol.at, "GRAPH without triples", "there is nothing to be removed from it")
             found += within
             cursor.expect_mark("}")
             cursor.take_mark(".")

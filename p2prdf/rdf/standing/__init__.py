@@ -9,6 +9,8 @@
 ``selects``          query forms, projections and solution modifiers, read
 ``relations``        the algebra by names
 ``laws``             which patterns and conditions may change places, and do
+``graphs``           patterns of named graphs as triple patterns
+``presence``         whether a named graph is there
 ``paths``            property paths as relations
 ``translation``      groups as relations, as SPARQL 1.1, 18.2 has it
 ``correlation``      what EXISTS means for a pattern that sees the variables outside of it

@@ -1,7 +1,7 @@
 """Patterns of named graphs as triple patterns (SPARQL 1.1, 13.3 and 18.6).
 
-``GRAPH <g> { }`` is about one graph: its patterns have qualified predicates (:mod:`p2prdf.rdf.quads`), and nothing else
-changes.  A graph that holds nothing is an empty graph, so what has solutions over no triples has them there.
+``GRAPH <g> { }`` is about one graph: its patterns have qualified predicates (:mod:`p2prdf.rdf.quads`), and little else
+changes (:mod:`p2prdf.rdf.standing.presence`).
 
 ``GRAPH ?g { }`` is the union, over all graphs, of what the group has for solutions there, each with ``?g`` bound to the
 graph.  Here all graphs are evaluated at once, with ``?g`` as one more variable of the group's basic graph patterns: the

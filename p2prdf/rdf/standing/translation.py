@@ -20,6 +20,7 @@ from p2prdf.rdf.query import Filter
 from p2prdf.rdf.sparql import compile_expression
 from p2prdf.rdf.standing import graphs, laws, paths, syntax
 from p2prdf.rdf.standing.graphs import Scope
+from p2prdf.rdf.standing.presence import where_it_is
 from p2prdf.rdf.standing.relations import (
     Basic,
     Condition,
@@ -114,7 +115,7 @@ class GroupTranslator:
             raise tokens.refusal(self.text, element.at, f"GRAPH {element.name}", reason)
         relation = self.group(element.group, within)
         self._require_graph(relation, within, within.apart)
-        return relation
+        return relation if within.apart else where_it_is(relation, within.graph, element.at)
 
     def _require_graph(self, relation: Relation, names: Scope, apart: frozenset[str]) -> None:
         """Refuse what would be the same in all graphs there could be, where it meets what is told apart by them."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pyoxigraph as ox
 
 from algebra.leaves import Home, Statement, Terms
-from algebra.queries import EMPTY_GRAPH, GRAPHS, NODES, QueryWriter, draw_statements, for_engine, for_us
+from algebra.queries import GRAPHS, NODES, QueryWriter, draw_statements, for_engine, for_us
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import terms, values
 from p2prdf.rdf.standing import form
@@ -38,7 +38,6 @@ class Engine:
 
     def __init__(self) -> None:
         self._store = ox.Store()
-        self._store.add_graph(ox.NamedNode(EMPTY_GRAPH[1:-1]))  # here any IRI names a graph, which may be empty
 
     def change(self, gone: Iterable[Statement], come: Iterable[Statement]) -> None:
         """Take triples out and in."""

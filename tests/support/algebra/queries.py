@@ -47,8 +47,8 @@ TEXT = "<urn:t>"
 
 GRAPHS = ("", "<urn:a>", "<urn:g>")
 """Graphs; one has the name of a node."""
-EMPTY_GRAPH = "<urn:none>"
-"""One that never holds anything."""
+NO_GRAPH = "<urn:none>"
+"""One that is never there.  The others are from the start: the engine keeps a graph whose last triple is taken out."""
 
 
 def draw_statements(rng: random.Random, count: int) -> list[Statement]:
@@ -235,7 +235,7 @@ class QueryWriter:
     def _in_graph(self, names: dict[str, bool], depth: int) -> str:
         """Return the text of a group in one graph, or in each of them."""
         rng, outer = self._rng, self._graph
-        graph = rng.choice((*GRAPHS[1:] * 3, EMPTY_GRAPH, *["?g"] * 6, "?x"))
+        graph = rng.choice((*GRAPHS[1:] * 3, NO_GRAPH, *["?g"] * 6, "?x"))
         self._graph = graph if graph[0] == "?" else ""
         inner, text = self._group(depth - 1)
         self._graph = outer

@@ -91,6 +91,27 @@ def test_a_path_of_no_steps_starts_from_nodes_of_its_own_graph() -> None:
             leaves(group)
 
 
+ANYTHING = [("?0", OF, "?1"), ("?2", "?0", "<x:g>"), ("?3", "?2", "?4")]
+
+
+@pytest.mark.parametrize(
+    ("group", "asked"),
+    [
+        ("", True), ("OPTIONAL { ?s :p ?o }", True), ("VALUES ?s { 1 } OPTIONAL { ?s :p ?o }", True),
+        (":a :p* ?o", True),
+        ("{ ?s :p ?o } UNION { VALUES ?s { 1 } }", True), ("VALUES ?s { 1 } MINUS { ?s :p ?o }", True),
+        ("BIND(EXISTS { ?s :p ?o } AS ?x)", True), ("FILTER NOT EXISTS { ?s :p ?o }", True),
+        ("{ SELECT (COUNT(*) AS ?n) { ?s :p ?o } }", True), ("GRAPH :h { ?s :p ?o }", True),
+        ("?s :p ?o", False), ("?s ?p 1", False), (":a :p+ ?o", False), ("OPTIONAL { ?s :p ?o } ?s :q ?x", False),
+        ("{ ?s :p ?o } UNION { ?s :q ?o BIND(1 AS ?x) }", False), ("FILTER EXISTS { ?s :p ?o }", False),
+        ("{ SELECT ?s (COUNT(*) AS ?n) { ?s :p ?o } GROUP BY ?s }", False), ("GRAPH :h { ?s :p ?o } ?s :p ?x", False),
+        ("{ SELECT DISTINCT ?s { ?s :p ?o } LIMIT 3 }", False), ("?s :p ?o MINUS { ?s :q ?o }", False),
+    ],
+)  # fmt: skip
+def test_whether_a_graph_is_there_is_asked_where_nothing_else_says_so(group: str, asked: bool) -> None:
+    assert (ANYTHING in leaves(f"GRAPH :g {{ {group} }}")) is asked
+
+
 IN_EVERY_GRAPH = "GRAPH with a variable"
 
 
