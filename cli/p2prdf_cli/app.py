@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from p2prdf_cli import explain, node, publish, query, simulate, subscribe, subscriptions, update
+from p2prdf_cli import derive, explain, node, publish, query, simulate, subscribe, subscriptions, update
 from p2prdf_cli.demo import command as demo
 from p2prdf_cli.exits import EXIT_CODES_HELP
 from p2prdf_cli.experiment import command as experiment
@@ -64,6 +64,7 @@ subscribe.register(app)
 query.register(app)
 update.register(app)
 subscriptions.register(app)
+derive.register(app)
 explain.register(app)
 simulate.register(app)
 demo.register(app)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from p2prdf import hlc
 from p2prdf.client.attachments import Attachments
+from p2prdf.client.derived import Derived, derive, drop
 from p2prdf.client.ledger import Ledger
 from p2prdf.client.publishing import Progress, Publisher, Source
 from p2prdf.client.query import Result, answer_once
@@ -22,7 +23,7 @@ from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire import messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import AsyncIterator, Callable, Generator
     from types import TracebackType
 
 __all__ = ["BEGINNING", "NOW", "Client", "Subscription", "connect"]
@@ -311,6 +312,30 @@ class Client:
         DELETE WHERE as they keep no history), DataRefused, Busy, Unavailable.
         """
         return await carry_out(self, update, timeout_seconds=timeout_seconds)
+
+    def derive(
+        self, query: str, graph: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0
+    ) -> AsyncIterator[Derived]:
+        """Publish what a CONSTRUCT answers back into a named graph, and keep that so, for as long as one iterates.
+
+        Yields when the graph has come to hold what the query answers, and then with each bookmark, about every second.
+        Both are compared when it begins, so it may be stopped, or killed, at any moment and begun again by anybody.
+        ``graph``: its IRI, as a canonical term.  The graph is the derivation's own: what else is in it is removed.
+        ``timeout_seconds``: how long each of the one-time queries may take by which it begins.
+
+        A query that reads the graph, itself or by way of other derived graphs, is refused, and so is one that reads all
+        (``GRAPH ?g``): the graph would hold itself up.  Nodes must be run with ``roles = all``.
+
+        Raises QueryRefused, DataRefused, Busy, Unavailable.
+        """
+        return derive(self, query, graph, algorithm=algorithm, timeout_seconds=timeout_seconds)
+
+    async def drop_derived(self, graph: str, *, timeout_seconds: float = 60.0) -> int:
+        """Remove all that is in a derived graph, and forget that it is one; return how many triples that were.
+
+        Whoever still derives it publishes nothing again but what changes.  Raises QueryRefused, Busy, Unavailable.
+        """
+        return await drop(self, graph, timeout_seconds=timeout_seconds)
 
     async def unsubscribe(self, subscription: int) -> None:
         """End a subscription; to end one that has ended is no error.  Raises Unavailable."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from p2prdf.client.client import Client
     from p2prdf.client.subscription import Subscription
 
-__all__ = ["Result", "answer_once"]
+__all__ = ["Result", "answer_once", "end"]
 
 _LEASE_SECONDS: Final = 30.0
 _GOODBYE_SECONDS: Final = 5.0
@@ -55,7 +55,7 @@ async def answer_once(client: Client, query: str, *, algorithm: str, timeout_sec
             try:
                 return await _read(subscription)
             finally:
-                await _end(client, subscription)
+                await end(client, subscription)
     except TimeoutError:
         raise Unavailable(f"the query was not answered within {timeout_seconds:g} s") from None
 
@@ -75,7 +75,8 @@ async def _read(subscription: Subscription) -> Result:
     raise Unavailable("the subscription of the query has ended")
 
 
-async def _end(client: Client, subscription: Subscription) -> None:
+async def end(client: Client, subscription: Subscription) -> None:
+    """End a subscription that was read to its end, as far as that can be."""
     with contextlib.suppress(P2PRDFError, TimeoutError):
         async with asyncio.timeout(_GOODBYE_SECONDS):
             await client.unsubscribe(subscription.id)

@@ -1,0 +1,104 @@
+"""Derived graphs: what a CONSTRUCT answers comes to stand in its graph, and never holds itself up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+
+import pytest
+
+import p2prdf
+
+SECONDS = 60.0
+_names = itertools.count()
+
+
+@pytest.fixture
+def ns():
+    """A namespace of this test's own, as the overlay is shared."""
+    return f"urn:derived{next(_names)}:"
+
+
+def parents(ns, *pairs):
+    return [(f"<{ns}{child}>", f"<{ns}parent>", f"<{ns}{parent}>") for child, parent in pairs]
+
+
+def grandparents(ns):
+    return f"PREFIX : <{ns}> CONSTRUCT {{ ?a :grandparent ?c }} WHERE {{ ?a :parent ?b . ?b :parent ?c }}"
+
+
+async def holds(client, graph):
+    """Return what is in a graph."""
+    return set((await client.query(f"SELECT ?s ?p ?o {{ GRAPH {graph} {{ ?s ?p ?o }} }}")).rows)
+
+
+async def until(steps, client, graph, expected):
+    """Let a derivation go on until its graph holds what is expected."""
+    async with asyncio.timeout(SECONDS):
+        while await holds(client, graph) != expected:
+            await anext(steps)
+
+
+async def test_a_graph_follows_what_is_published_and_removed_and_others_follow_it(keeping_all, ns):
+    graph, second = f"<{ns}grand>", f"<{ns}great>"
+    great = (
+        f"PREFIX : <{ns}> CONSTRUCT {{ ?a :great ?d }} WHERE {{ GRAPH {graph} {{ ?a :grandparent ?c }} ?c :parent ?d }}"
+    )
+    a, c, d, e = (f"<{ns}{name}>" for name in "acde")
+    grand = f"<{ns}grandparent>"
+    async with p2prdf.connect(keeping_all[0].address) as client, p2prdf.connect(keeping_all[3].address) as other:
+        await other.publish(parents(ns, "ab", "bc"))
+        await other.publish([(e, grand, e)], graph=graph)  # left over from somebody else
+        async with contextlib.aclosing(client.derive(grandparents(ns), graph)) as steps:
+            first = await anext(steps)
+            assert (first.added, first.removed) == (1, 1)
+            assert await holds(other, graph) == {(a, grand, c)}
+            async with contextlib.aclosing(other.derive(great, second)) as further:
+                await other.publish(parents(ns, "cd"))
+                await until(steps, client, graph, {(a, grand, c), (f"<{ns}b>", grand, d)})
+                await until(further, client, second, {(a, f"<{ns}great>", d)})
+                await client.retract(parents(ns, "ab"))
+                await until(steps, client, graph, {(f"<{ns}b>", grand, d)})
+                await until(further, client, second, set())
+        # Nobody derives it now; whoever begins again finds out what has changed.
+        await other.retract(parents(ns, "cd"))
+        assert await holds(other, graph) == {(f"<{ns}b>", grand, d)}
+        await other.publish(parents(ns, "ab"))
+        async with contextlib.aclosing(other.derive(grandparents(ns), graph)) as steps:
+            again = await anext(steps)
+            assert (again.added, again.removed) == (1, 1)
+            assert await holds(client, graph) == {(a, grand, c)}
+        assert await client.drop_derived(graph) == 1
+        assert await holds(client, graph) == set()
+
+
+async def test_what_would_hold_itself_up_is_refused_and_says_how(keeping_all, ns):
+    one, two, three = (f"<{ns}{name}>" for name in ("one", "two", "three"))
+
+    def reading(*graphs):
+        patterns = " ".join(f"GRAPH {graph} {{ ?s <{ns}p> ?o }}" for graph in graphs)
+        return f"CONSTRUCT {{ ?s <{ns}p> ?o }} WHERE {{ {patterns} }}"
+
+    async def refused(client, query, graph, why):
+        with pytest.raises(p2prdf.QueryRefused, match=why):
+            await anext(client.derive(query, graph))
+
+    async with p2prdf.connect(keeping_all[1].address) as client, p2prdf.connect(keeping_all[2].address) as other:
+        await refused(client, reading(one), one, f"{one} would be derived from itself: it reads {one}")
+        await refused(client, reading("?g"), one, "reads all graphs")
+        await refused(client, "SELECT * { ?s ?p ?o }", one, "derived by CONSTRUCT")
+        await refused(client, reading(two), '"no graph"', "is no IRI")
+        async with contextlib.aclosing(client.derive(reading(two), one)) as steps:
+            await anext(steps)
+        async with contextlib.aclosing(other.derive(reading(three), two)) as steps:
+            await anext(steps)
+        circle = f"{three} would be derived from itself: it reads {one}, which reads {two}, which reads {three}"
+        await refused(other, reading(one, one), three, circle)
+        # What was refused is not on record; what is dropped is not any more.
+        async with contextlib.aclosing(client.derive(reading(three), two)) as steps:
+            await anext(steps)
+        await client.drop_derived(one)
+        async with contextlib.aclosing(other.derive(reading(one), three)) as steps:
+            await anext(steps)
+        await refused(client, reading(two), one, "would be derived from itself")
