@@ -872,7 +872,7 @@ class Parcel:
 class ClientHello:
     """First frame of a client."""
 
-    version: int = 2
+    version: int = CLIENT_VERSION
     agent: str = ""
 
 
@@ -882,7 +882,7 @@ class ClientWelcome:
 
     peer: Contact
     publications_max: int
-    version: int = 2
+    version: int = CLIENT_VERSION
     others: tuple[Contact, ...] = ()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from p2prdf.client.session import VERSION
 from p2prdf.columns import LISTS
 from p2prdf.rdf.dictionary import TermNames
 from p2prdf.wire import messages
@@ -115,7 +114,7 @@ class ScriptedNode:
     def _take(self, visit, message):
         if isinstance(message, messages.ClientHello):
             others = tuple(node.contact for node in self.others)
-            visit.send(messages.ClientWelcome(self.contact, self.credit, VERSION, others))
+            visit.send(messages.ClientWelcome(self.contact, self.credit, messages.CLIENT_VERSION, others))
             self.came.set()
             self.greet(visit)
             return
