@@ -212,26 +212,29 @@ class _Columns:
         # or a blank node, so the first two part subject, predicate and object.
         rows = [str(quad).split(" ", 2) for quad in quads]
         name = self._names.name
+        g = self._take_graphs(quads, rows) if self._graphs else []
         try:
-            g = self._take_graphs(quads, rows) if self._graphs else []
             for row in rows:
                 if row[0][0] == "_":
                     row[0] = name(row[0])
                 if row[2][0] == "_":
                     row[2] = name(row[2])
+                if g and row[3][:1] == "_":  # in the order of the file, as all that is unnamed
+                    row[3] = name(row[3])
         except DataRefused as error:
             raise self._faults.refuse(error.reason) from None
-        return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows], g
+        s, p, o = ([row[at] for row in rows] for at in range(3))
+        return s, p, o, [row[3] for row in rows if g]
 
-    def _take_graphs(self, quads: list[ox.Quad], rows: list[list[str]]) -> list[str]:
-        """Return the graphs, which stand behind the objects, and leave the objects."""
+    @staticmethod
+    def _take_graphs(quads: list[ox.Quad], rows: list[list[str]]) -> list[str]:
+        """Return the graphs, which stand in one text with the objects, and part them; nothing if there are none."""
         found = [DEFAULT if isinstance(name := quad.graph_name, ox.DefaultGraph) else str(name) for quad in quads]
         if not any(found):
             return []
         for row, graph in zip(rows, found, strict=True):
-            if graph:
-                row[2] = row[2][: -len(graph) - 1]
-        return [self._names.name(graph) if graph[:1] == "_" else graph for graph in found]
+            row[2:] = [row[2][: -len(graph) - 1] if graph else row[2], graph]
+        return found
 
 
 class _Names:

@@ -180,6 +180,20 @@ def test_batches_that_name_no_graph_have_none_and_each_batch_is_for_itself() -> 
         assert batch.g == []
 
 
+@pytest.mark.parametrize("skip", [0, 1, 3, 4])
+def test_unnamed_nodes_and_graphs_have_the_same_labels_wherever_reading_goes_on(skip: int) -> None:
+    trig = b"@prefix : <a:> . [] { [] :p [] } :g { [] :p [] } [] { :s :p [], :o }"
+
+    def quads(skip: int, size: int) -> list[tuple[str, ...]]:
+        batches = read_triples(
+            io.BytesIO(trig), publication_id="p", syntax=Syntax.TRIG, skip=skip, batch_triples=size
+        )
+        return [row for b in batches for row in zip(b.s, b.p, b.o, b.g, strict=True)]
+
+    assert len({term for row in quads(0, 9) for term in row if term.startswith("<urn:bnode:p:~")}) == 7
+    assert quads(skip, 1) == quads(skip, 9) == quads(0, 9)[skip:]
+
+
 def test_a_bad_line_among_quads_costs_that_line_alone() -> None:
     data = QUADS + b'junk\n<a:s> <a:p> <a:o> "literal" .\n' + QUADS
     bad: list[BadLine] = []
