@@ -48,7 +48,8 @@ _Edges: TypeAlias = Mapping[str, Iterable[str]]
 class Derived:
     """A step of a derivation: so many triples were published and removed, and all of that is acknowledged.
 
-    ``as_of``: the graph holds what follows from all that was published up to this time (seconds since the epoch).
+    ``as_of``: the graph holds what follows from all that was published up to this time (seconds since the epoch), and
+    perhaps of what is newer.
     """
 
     added: int
