@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 import time
+from collections import Counter
 
 import real_data
+from chaos.cluster import Cluster
 from w3c import CASES
 
+import p2prdf
 from p2prdf.errors import QueryRefused
 from reads import lubm
 from reads.cases import answered_cases, ask_once, play
@@ -21,11 +25,16 @@ def main() -> int:
     """Ask everything in both overlays; return 1 if anything was wrong."""
     parser = argparse.ArgumentParser("reads", description="One-time and standing queries through seven peers.")
     parser.add_argument("--universities", type=int, choices=(1, 10), default=10)
-    universities = parser.parse_args().universities
+    parser.add_argument("--nodes", action="store_true", help="universities alone, through five processes instead")
+    options = parser.parse_args()
+    universities = options.universities
     if not (CASES.exists() and lubm.DATA.exists()):
         print(f"the shared data is not at {CASES.parents[1]}")
         return 1
-    wrong = [each for overlay in OVERLAYS for each in (*_cases(overlay), *_universities(overlay, universities))]
+    if options.nodes:
+        wrong = asyncio.run(_through_nodes(universities))
+    else:
+        wrong = [each for overlay in OVERLAYS for each in (*_cases(overlay), *_universities(overlay, universities))]
     for each in wrong:
         print(each)
     return 1 if wrong else 0
@@ -50,14 +59,45 @@ def _cases(overlay: str) -> list[str]:
     return wrong
 
 
+def _asked() -> list[str]:
+    texts = list(lubm.queries().values())
+    return [*texts, *lubm.MORE, *map(lubm.by_path, texts)]
+
+
+async def _through_nodes(universities: int) -> list[str]:
+    """Publish at five nodes with three copies of everything on their disks, and ask each of them in turn."""
+    triples, queries = [*lubm.data(universities), *lubm.ontology()], _asked()
+    cluster = Cluster(5, {"roles": "all"})
+    await cluster.start()
+    clients = [await p2prdf.connect(node.address) for node in cluster.nodes]
+    try:
+        begun = time.monotonic()
+        await asyncio.gather(*(client.publish(triples[at::5]) for at, client in enumerate(clients)))
+        published = time.monotonic()
+        answers = [
+            Counter((await clients[at % 5].query(text, timeout_seconds=600)).rows) for at, text in enumerate(queries)
+        ]
+        asked = time.monotonic()
+    finally:
+        for client in clients:
+            await client.close()
+        failures = await cluster.stop()
+    solutions, wrong = lubm.judge(answers, real_data.store_of(triples), queries)
+    print(
+        f"five nodes: {len(triples):,} triples of LUBM({universities}) published in {published - begun:.0f} s, "
+        f"{len(queries)} queries answered one after the other in {asked - published:.0f} s, {solutions:,} solutions; "
+        f"wrong {len(wrong)}"
+    )
+    return wrong + failures
+
+
 def _universities(overlay: str, universities: int) -> list[str]:
     start = time.process_time()
     triples = [*lubm.data(universities), *lubm.ontology()]
     store = real_data.store_of(triples)
     peers = Peers(overlay, tables="arrays")
     peers.publish(triples)
-    texts = list(lubm.queries().values())
-    queries = [*texts, *lubm.MORE, *map(lubm.by_path, texts)]
+    queries = _asked()
     solutions, wrong = lubm.compare(peers, store, queries)
     print(
         f"{overlay}: {len(queries)} queries to {len(triples):,} triples of LUBM({universities}), {solutions:,} "

@@ -11,6 +11,7 @@ import io
 import lzma
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyoxigraph as ox
@@ -20,7 +21,7 @@ from p2prdf.rdf.ntriples import read_triples
 from p2prdf.rdf.results import same_bag
 from reads.peers import Peers, Terms, Triple, understood
 
-__all__ = ["DATA", "MORE", "by_path", "compare", "data", "ontology", "queries"]
+__all__ = ["DATA", "MORE", "by_path", "compare", "data", "judge", "ontology", "queries"]
 
 DATA = Path(__file__).parents[3] / "../shared/data/lubm"
 
@@ -81,8 +82,13 @@ def by_path(query: str) -> str:
 
 def compare(peers: Peers, store: ox.Store, texts: list[str]) -> tuple[int, list[str]]:
     """Ask peers and an engine the same; return the number of solutions and what was wrong."""
+    return judge(peers.read(*texts), store, texts)
+
+
+def judge(answers: Sequence[Counter[Terms]], store: ox.Store, texts: list[str]) -> tuple[int, list[str]]:
+    """Compare answers with those of an engine; return the number of solutions and what was wrong."""
     solutions, wrong = 0, []
-    for text, got in zip(texts, peers.read(*texts), strict=True):
+    for text, got in zip(texts, answers, strict=True):
         expected = _answer(store, text)
         solutions += expected.total()
         if not same_bag(got.elements(), expected.elements()):
