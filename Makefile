@@ -67,7 +67,7 @@ algebra: $(STAMP) ## random standing queries over random histories, each step ag
 	@PYTHONPATH=tests/support $(BIN)/python -m algebra --queries $(QUERIES) $(ARGS)
 
 .PHONY: reads
-reads: $(STAMP) ## W3C cases and ten universities asked once, and left standing, through seven simulated peers
+reads: $(STAMP) ## W3C cases and ten universities asked once, and left standing, through seven simulated peers; ARGS=--nodes
 	@PYTHONPATH=tests/support $(BIN)/python -m reads $(ARGS)
 
 MINUTES ?= 1
