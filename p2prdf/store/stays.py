@@ -71,8 +71,8 @@ class Stays(Generic[K]):
     ) -> Iterator[tuple[int, int, int | None]]:
         """Take note of a removal; yield the stays that it changes or makes: their beginnings and times.
 
-        And, if its publication was taken for one of another stay until now, the beginning of that: it is to be held as
-        that was.  ``time_of`` returns the time of the stay with some beginning, 0 if there is none.  To be called again
+        And, if its publication, or its end, was taken for that of another stay until now, the beginning of that: it is
+        to be held as that was.  ``time_of`` returns the time of the stay with some beginning, 0 if there is none.  To be called again
         for a removal that is known changes nothing.
         """
         removals = self._removals.setdefault(triple, [])
@@ -84,7 +84,7 @@ class Stays(Generic[K]):
         for begin, end in zip([0, *removals[:at]], removals, strict=False):
             yield begin, GONE | end, None
         if at + 1 < len(removals):
-            yield stamp, GONE | removals[at + 1], None
+            yield stamp, GONE | removals[at + 1], before  # until now it was the end of that which ended the stay before
         elif stamp < latest < GONE:  # it was published again, and that was heard of first
             yield stamp, latest, before
         else:

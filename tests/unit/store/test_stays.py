@@ -61,3 +61,13 @@ def test_all_orders_of_a_flapping_triple():
     assert {tuple(sorted(played(order).items())) for order in permutations(operations)} == {
         ((0, GONE | 3), (3, GONE | 5), (5, 6))
     }
+
+
+def test_a_stay_that_an_earlier_removal_cuts_off_is_held_as_the_one_it_was_cut_from():
+    """Its end was known under the roles of that one, and is now the end of what the removal makes."""
+    stays: Stays[str] = Stays()
+    times = {0: 5}
+    for removal, expected in ((11, [(0, GONE | 11, None), (11, 0, None)]), (7, [(0, GONE | 7, None), (7, GONE | 11, 0)])):
+        changes = list(stays.remove("t", removal, lambda begin: times.get(begin, 0)))
+        assert changes == expected
+        times.update((begin, time) for begin, time, _ in changes)
