@@ -557,7 +557,11 @@ class Repair:
                 exchange.send(sender, Given(message.request, message.kind))
 
         token = exchange.token(done)
-        self._give(sender, message.kind, held.find(as_array(message.identities)), (token,))
+        wanted = as_array(message.identities)
+        found = held.find(wanted)
+        if not message.asked and len(found) < len(wanted):  # what was offered is another item by now
+            self._offer_due = True
+        self._give(sender, message.kind, found, (token,))
         exchange.release((token,))
 
     def _give(self, to: Contact, kind: int, items: Items, tokens: tuple[int, ...] = ()) -> None:
