@@ -72,8 +72,8 @@ class Stays(Generic[K]):
         """Take note of a removal; yield the stays that it changes or makes: their beginnings and times.
 
         And, if its publication, or its end, was taken for that of another stay until now, the beginning of that: it is
-        to be held as that was.  ``time_of`` returns the time of the stay with some beginning, 0 if there is none.  To be called again
-        for a removal that is known changes nothing.
+        to be held as that was.  ``time_of`` returns the time of the stay with some beginning, 0 if there is none.  To
+        be called again for a removal that is known changes nothing.
         """
         removals = self._removals.setdefault(triple, [])
         at = bisect_left(removals, stamp)
