@@ -296,7 +296,7 @@ class Peer:
                 case messages.GroupsGone():
                     self._engine.end_groups(as_list(message.groups))
                 case messages.MembersKnown():
-                    self._exchange.count_members(message.count)
+                    self._exchange.members_max = message.count  # the last one counts
                 case messages.Advertise():
                     self._roles.add(message.roles, message.since)
                 case _ if not self._host.restore(message):

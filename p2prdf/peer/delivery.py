@@ -39,6 +39,7 @@ from p2prdf.wire.messages import (
     Delivered,
     GroupsGone,
     KeepWithdrawn,
+    Message,
     RenewSubscriptions,
     Rows,
     SettledAnswers,
@@ -220,6 +221,17 @@ class Delivery:
                         subscription.epoch,
                     ),
                 )  # fmt: skip
+
+    def is_obsolete(self, message: Message) -> bool:
+        """Return whether something on its way is of an epoch that is over: all that is not acknowledged was told anew.
+
+        Sent again it could come to a peer that the subscriber came back to, when what it tells has long been settled
+        at another.
+        """
+        if not isinstance(message, Deliver):
+            return False
+        subscription = self._home.subscriptions.get(message.subscription)
+        return subscription is None or not subscription.delivered or subscription.epoch != message.epoch
 
     def begin(self, subscription: Subscription) -> None:
         """Begin another epoch of a subscription: tell all that is not acknowledged, numbered from 1."""

@@ -74,6 +74,8 @@ class Exchange:
         self.restoring = False
         self.in_step: Callable[[], bool] = lambda: True
         """Whether what homes know here has been compared with others (:mod:`p2prdf.peer.repair`)."""
+        self.obsolete: Callable[[Message], bool] = lambda _: False
+        """Whether a message that is not acknowledged is not to be sent again."""
         self.cache = AddressCache(own, config.overlay)
         self.outbox = Outbox(
             window=config.window_transfers,
@@ -376,11 +378,15 @@ class Exchange:
         """Whether fewer peers are there than copies are needed."""
         return self.copies < self.copies_needed
 
-    def count_members(self, known: int = 0) -> None:
-        """Note how many peers there are, or have been (``known``)."""
+    def count_members(self, *, left: int = 0) -> None:
+        """Note how many peers there are, or that some of them have left in order: these are not missing.
+
+        Never fewer than copies are needed: what was promised with them is promised still.
+        """
         before = self.members_max
-        self.members_max = max(before, self.cache.size, known)
-        if before < self.members_max:
+        fewest = min(before, self.config.copies_min)
+        self.members_max = max(before - left, fewest, self.cache.size)
+        if before != self.members_max:
             self.persist(MembersKnown(self.members_max))
 
     @property
@@ -527,11 +533,16 @@ class Exchange:
 
     def acknowledged(self, sender: Contact, numbers: Column) -> None:
         """Close transfers that the other side has taken in."""
-        closed, started = self.outbox.acknowledge(sender, as_list(numbers), self.now)
-        for transfer in started:
-            self._out(transfer.to, transfer.message, transfer.number)
-        for transfer in closed:
-            self.release(transfer.tokens, transfer.to.key)
+        to_close = as_list(numbers)
+        while to_close:
+            closed, started = self.outbox.acknowledge(sender, to_close, self.now)
+            to_close = [each.number for each in started if self.obsolete(each.message)]
+            dropped = dict.fromkeys(to_close)
+            for transfer in started:
+                if transfer.number not in dropped:
+                    self._out(transfer.to, transfer.message, transfer.number)
+            for transfer in closed:
+                self.release(transfer.tokens, transfer.to.key)
 
     def resend(self) -> list[Contact]:
         """Send again what is overdue, and look up again what failed.
@@ -542,6 +553,8 @@ class Exchange:
         for transfer in self.outbox.overdue(self.now):
             if transfer.attempts > _ATTEMPTS_MAX and self.cache.number(transfer.to) < 0:
                 gone[transfer.to.key] = transfer.to
+            elif self.obsolete(transfer.message):
+                self.acknowledged(transfer.to, self.columns.column([transfer.number]))
             else:
                 self._out(transfer.to, transfer.message, transfer.number)
         if self._retry_lookups_at is not None and self.now >= self._retry_lookups_at:
@@ -552,9 +565,12 @@ class Exchange:
     def give_up(self, contact: Contact, *, left: bool = False) -> list[Transfer]:
         """Forget a peer, which has ``left`` or is lost; return what was on its way there, its tokens still held."""
         self._fewer_since = self.now
-        if self.replicated and not left and self.cache.number(contact) > 0:
+        known = self.cache.number(contact) > 0
+        if self.replicated and not left and known:
             self._lost_at[contact.key] = self.now
         self.cache.lost(contact)
+        if left and known:
+            self.count_members(left=1)
         self._tokens.fewer()
         self._ring_changed()
         return self.outbox.lost(contact)

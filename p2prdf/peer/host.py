@@ -86,6 +86,7 @@ class Host:
         self._late: dict[int, tuple[Subscription, list[Column] | None]] = {}
         """Of which somebody did not know when answers that count for them were recorded for others; these answers."""
         self._delivery = Delivery(exchange, self._by_key, self.home, engine, self.unknown, draw)
+        exchange.obsolete = self._delivery.is_obsolete
         self.records = self._delivery.records = Records(
             exchange, self._by_key, self.home, kept=self._delivery.kept, changed=self._delivery.pump,
             learned=lambda name, subscription: self.unknown.learned(name, subscription=subscription),

@@ -182,7 +182,7 @@ class PublicationsComplete:
 
 @dataclass(frozen=True, slots=True)
 class MembersKnown:
-    """Peer to its own next life: so many peers there have been at once."""
+    """Peer to its own next life: so many peers there have been at once, but for those that left in order since."""
 
     count: int
 

@@ -372,6 +372,8 @@ class _Story:
         for node in self.world.living():
             if not node.peer.quiet or node.peer.status()["rejoining"]:
                 return f"peer {node.index} is not quiet: {_status(node)}"
+            if not node.peer.status()["in_step"]:
+                return f"peer {node.index} does not speak for its subscriptions yet"
         return difference(self.world) if self.day.options.config.replicas > 1 else None
 
     # --- judging ---------------------------------------------------------------------------------
