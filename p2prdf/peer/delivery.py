@@ -51,6 +51,8 @@ from p2prdf.wire.messages import (
 __all__ = ["Delivery"]
 
 _CHUNK_ROWS_MAX = 4096
+_EPOCH_BITS = 16
+"""Low bits of an epoch that tell those of two homes apart; the others are its home's time, in milliseconds."""
 HAND_OVER_SECONDS = 2.0
 """How long who was the primary goes on telling subscribers when another is."""
 
@@ -64,6 +66,8 @@ class Delivery:
     ):  # fmt: skip
         """``draw`` returns so many random bits."""
         self._draw = draw
+        self._begun = 0
+        """The time of the last epoch."""
         self._exchange = exchange
         self._by_key = by_key
         self._home = home
@@ -236,7 +240,9 @@ class Delivery:
     def begin(self, subscription: Subscription) -> None:
         """Begin another epoch of a subscription: tell all that is not acknowledged, numbered from 1."""
         self.evaluations.begin(subscription)
-        subscription.epoch = self._draw(64)
+        # Those of one home in order of time, so that who attaches knows the former ones; of two homes never the same.
+        self._begun = max(self._begun + 1, self._exchange.tick() >> _EPOCH_BITS)
+        subscription.epoch = self._begun << _EPOCH_BITS | self._draw(64) >> 64 - _EPOCH_BITS
         subscription.delivered, subscription.until = True, 0.0
         subscription.log.restart()
         self.pump(subscription)
@@ -378,12 +384,15 @@ class Delivery:
             closed = SubscriptionClosed(subscription.request, subscription.number, elsewhere=True)
             self._by_key.reply(subscription.subscriber, closed)
         self._home.deliver_to(subscription, message.subscriber, message.request, self._exchange.tick())
-        opened = opened_message(subscription, message.request)
-        token = self._exchange.token(lambda: self._by_key.reply(message.subscriber, opened))
+
+        def opened() -> None:
+            self._by_key.reply(message.subscriber, opened_message(subscription, message.request))
+
+        token = self._exchange.token(opened)
         self.records.tell_moved(subscription, (token,))
-        self._exchange.release((token,))
         subscription.cut_off = False
         self.begin(subscription)
+        self._exchange.release((token,))
 
     def renew(self, sender: Contact, message: RenewSubscriptions) -> None:
         """Let subscriptions live for another lease, if they are delivered to who asks; else say that they are not."""

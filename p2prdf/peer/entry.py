@@ -106,6 +106,10 @@ class _Local:
     lease_seconds: float
     renew_at: float = 0.0
     epochs: dict[int, _Epoch] = field(default_factory=dict)
+    first_epochs: dict[int, int] = field(default_factory=dict)
+    """By the home that has answered an attachment: the epoch that it told in then."""
+    early: list[tuple[Contact, Deliver]] = field(default_factory=list)
+    """What came before that answer."""
     bookmark: int | None = None
     """The last stamp told, 0: none yet; None: nobody wants any."""
     hurry_until: float = 0.0
@@ -160,7 +164,7 @@ class Entry:
         """Subscriptions here that bookmarks are wanted of, or were."""
         self._hurried: list[_Local] = []
         """Those of which they are wanted soon, or were."""
-        self._orphans: dict[int, list[Deliver]] = {}
+        self._orphans: dict[int, list[tuple[Contact, Deliver]]] = {}
         self._pending: dict[int, _Pending] = {}
         self._settled = RecentlySettled()
         self._renewals: list[tuple[float, int]] = []
@@ -405,7 +409,7 @@ class Entry:
                 self._settled.add(message.subscription, identities, message.epoch, self._exchange.now)
             self._complete(message.request, Settled(message.subscription))
 
-    def opened(self, message: SubscriptionOpened) -> None:
+    def opened(self, sender: Contact, message: SubscriptionOpened) -> None:
         """A subscription is live, or delivered here again."""
         pending = self._pending.pop(message.request, None)
         if pending is None:
@@ -417,11 +421,16 @@ class Entry:
                 local.lease_seconds = message.lease_seconds
                 self._renew_later(local)
             self._complete(message.request, Attached(message.subscription, message.since, message.names, message.order))
+            if local is not None:
+                local.first_epochs[sender.key] = message.epoch
+                early, local.early = local.early, []
+                for home, delivery in early:
+                    self.deliver(home, delivery)
             return
         self._keep(_Local(message.subscription, message.request, pending.lease_seconds))
         self._complete(message.request, Subscribed(message.subscription, message.since, message.order, message.opened))
-        for early in self._orphans.pop(message.subscription, []):
-            self.deliver(early)
+        for home, delivery in self._orphans.pop(message.subscription, []):
+            self.deliver(home, delivery)
 
     def _opened_again(self, message: SubscriptionOpened) -> None:
         """Leave one that was told twice; end one that two homes have opened for the same request."""
@@ -472,13 +481,24 @@ class Entry:
 
     # --- solutions -------------------------------------------------------------------------------
 
-    def deliver(self, message: Deliver) -> None:
-        """Hand solutions to the local subscriber, in order and once."""
+    def deliver(self, sender: Contact, message: Deliver) -> None:
+        """Hand solutions to the local subscriber, in order and once.
+
+        What a home told before the subscriber was attached here may still be on its way, and have been settled where
+        the subscriber was meanwhile.  So until its home has answered all waits, and then what is of an epoch before
+        that of the answer is left out: if it is not settled, it comes in that epoch, too.
+        """
         local = self._locals.get(message.subscription)
         if local is None:
             opening = any(each.kind is Subscribe for each in self._pending.values())
             if opening and len(self._orphans) < _ORPHANS_MAX:  # told before the opening was: messages overtake
-                self._orphans.setdefault(message.subscription, []).append(message)
+                self._orphans.setdefault(message.subscription, []).append((sender, message))
+            return
+        pending = self._pending.get(local.request)
+        if pending is not None and pending.kind is Attach:
+            local.early.append((sender, message))
+            return
+        if message.epoch < local.first_epochs.get(sender.key, 0):
             return
         epoch = local.epoch(message.epoch)
         held = epoch.early.get(message.first)

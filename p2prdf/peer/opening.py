@@ -341,7 +341,7 @@ def opened_message(subscription: Subscription, request: int) -> SubscriptionOpen
     """Return what a subscriber is told of its subscription."""
     return SubscriptionOpened(
         request, subscription.number, subscription.since, subscription.lease_seconds, subscription.names,
-        subscription.group.order, subscription.changed,
+        subscription.group.order, subscription.changed, subscription.epoch,
     )  # fmt: skip
 
 

@@ -544,7 +544,8 @@ class OpenSubscription:
 class SubscriptionOpened:
     """Home to entry peer: the query is live at all its owners; it counts triples from ``since`` on.
 
-    ``opened``: the stamp of its record: it was not live before.
+    ``opened``: the stamp of its record: it was not live before.  ``epoch``: in which answers are told now; those that
+    this home told in before have smaller numbers.
     """
 
     request: int
@@ -554,6 +555,7 @@ class SubscriptionOpened:
     names: tuple[str, ...]
     order: tuple[int, ...]
     opened: int = 0
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

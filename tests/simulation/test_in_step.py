@@ -176,3 +176,9 @@ def test_what_is_told_in_an_epoch_that_is_over_is_not_sent_again():
     """It came to the peer that the subscriber had come back to, long settled at another (seed 721835)."""
     verdict = run_seed(721835)
     assert verdict.good, verdict.report()
+
+
+def test_what_was_on_its_way_since_before_an_attachment_is_left_out():
+    """Told to the peer where the subscriber had been, it came when that was back, and had settled it (seed 721616)."""
+    verdict = run_seed(721616)
+    assert verdict.good, verdict.report()
