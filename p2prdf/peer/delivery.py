@@ -345,14 +345,16 @@ class Delivery:
 
         While somebody is missing nothing is settled: the missing one may be alive and tell the subscriber the same
         answers, or it may be this peer that is cut off from all others.  The subscriber's peer asks again, and is
-        answered when the missing one is back and knows what was acknowledged, or has been away for long.
+        answered when the missing one is back and knows what was acknowledged, or has been away for long.  Nor is
+        anything settled if peers that keep the home have come while the others were told: they were not.
         """
         now, subscription = self._find(sender, message, message.subscription)
         if not now:
             return
+        keepers = self._keepers(message.subscription)
 
         def settled() -> None:
-            if self._exchange.somebody_missing:
+            if self._exchange.somebody_missing or not keepers.issuperset(self._keepers(message.subscription)):
                 return
             told = SettledAnswers(message.request, message.subscription)
             if subscription is not None and subscription.subscriber.key == message.subscriber.key:
@@ -364,6 +366,11 @@ class Delivery:
             self.records.acknowledge(subscription, message.identity, (token,))
             self.pump(subscription)
         self._exchange.release((token,))
+
+    def _keepers(self, number: int) -> set[int | None]:
+        """Return the keys of those who keep a subscription, or of nobody: not all of the ring is known."""
+        found = self._exchange.replica_set(subscription_home(number))
+        return {None} if found is None else {each.key for each in found}
 
     def attach(self, sender: Contact, message: AttachSubscription) -> None:
         """Deliver a subscription somewhere else from now on."""

@@ -147,3 +147,9 @@ def test_who_compared_with_others_about_other_keys_compares_anew_when_the_one_wh
     """An empty peer took itself for in step, and told what had been acknowledged long ago (seed 701470)."""
     verdict = run_seed(701470)
     assert verdict.good, verdict.report()
+
+
+def test_nothing_is_settled_while_a_keeper_that_came_meanwhile_was_not_told():
+    """An acknowledgement was told to one half of a cut network, and arrived once the other was back (seed 720510)."""
+    verdict = run_seed(720510)
+    assert verdict.good, verdict.report()
