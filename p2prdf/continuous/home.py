@@ -418,8 +418,11 @@ class Home:
 
     # --- ending ----------------------------------------------------------------------------------
 
-    def close(self, number: int, stamp: int) -> Group | None:
-        """End a subscription; return its group if that was the last one, which ends it too."""
+    def close(self, number: int, stamp: int, *, ends_group: bool = True) -> Group | None:
+        """End a subscription; return its group if that was the last one, which ends it too.
+
+        If another of it may be known elsewhere it is not ended (``ends_group``), but only forgotten here.
+        """
         subscription = self._forget(number)
         if subscription is None:
             return None
@@ -428,7 +431,8 @@ class Home:
         if group.subscriptions or group.waiting:
             return None
         self.drop(group)
-        self.ends.add(group.identity, stamp, subscription=False)
+        if ends_group:
+            self.ends.add(group.identity, stamp, subscription=False)
         return group
 
     def take_end(self, name: int, stamp: int, *, subscription: bool) -> list[Subscription]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from p2prdf import hlc
 from p2prdf.columns import Column, as_list
-from p2prdf.continuous.home import Group, Home, Subscription, subscription_home
+from p2prdf.continuous.home import Group, Home, Known, Subscription, subscription_home
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.delivery import Delivery
 from p2prdf.peer.engine import Engine
@@ -48,6 +48,8 @@ __all__ = ["Host"]
 
 _LATE_MAX: Final = 1024
 """Messages with answers that a subscription may lack are remembered; with more it counts as lacking some."""
+_LEFT_SECONDS: Final = 1.0
+"""How often it is looked whether groups that were left can be ended."""
 _RETENTION_PART: Final = 0.01
 """Part of their age by which answers may be older before it is seen."""
 
@@ -100,6 +102,10 @@ class Host:
             exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, records=self.records,
             begin=self._delivery.begin, wait=self.unknown.wait,
         )  # fmt: skip
+        self._left: dict[int, Group] = {}
+        """Groups that no subscription is known of here, and that are not ended yet: see :meth:`_end`."""
+        self._left_at: float | None = None
+        """When to look whether they can be."""
         self._retention_at: float | None = None
         self.at_owner, self.to_owner, self.reply = self._by_key.at_owner, self._by_key.to_owner, self._by_key.reply
         self.open = self._opening.open
@@ -167,14 +173,36 @@ class Host:
         self._delivery.close(sender, message, self._end)
 
     def _end(self, subscription: Subscription, done: Callable[[], None] = _nothing) -> None:
-        """End a subscription, and its group if it was the last one; call ``done`` when that is safe."""
+        """End a subscription, and its group if it was the last one; call ``done`` when that is safe.
+
+        While somebody is missing it may be the last one here alone: in another part of the network somebody may have
+        joined the group.  Nothing brings back a group that has ended, so it is left until all are together again, or
+        whoever is missing has been so for long.
+        """
         number, stamp = subscription.number, self._exchange.tick()
-        group = self.home.close(number, stamp)
+        ends_group = not self._exchange.somebody_missing or self.home.is_orphan(subscription)
+        group = self.home.close(number, stamp, ends_group=ends_group)
         token = self._exchange.token(done, sparing=True)
-        self.records.tell_ended(number, 0 if group is None else group.identity, stamp, (token,))
+        self.records.tell_ended(number, group.identity if group is not None and ends_group else 0, stamp, (token,))
         self._exchange.release((token,))
-        if group is not None:
+        if group is not None and ends_group:
             self._end_group(group)
+        elif group is not None:
+            self._left[group.identity] = group
+            self._left_at = self._exchange.now + _LEFT_SECONDS
+
+    def _end_left(self) -> None:
+        """End groups that were left, if no replica knows a subscription; those of other homes end with their leases."""
+        exchange = self._exchange
+        if exchange.somebody_missing or not exchange.in_step():
+            self._left_at = exchange.now + _LEFT_SECONDS
+            return
+        left, self._left, self._left_at = self._left, {}, None
+        for identity, group in left.items():
+            mine = exchange.speaks_for(subscription_home(identity))
+            if mine and self.home.known(identity, subscription=False) is Known.UNKNOWN:
+                self.records.end_group(identity, exchange.tick())
+                self._end_group(group)
 
     def _end_orphan(self, subscription: Subscription) -> None:
         """End a subscription whose group another peer has ended, and tell its subscriber: it would get nothing more."""
@@ -266,6 +294,8 @@ class Host:
                 self._end(subscription)
             else:  # whoever speaks for it knows whether it was renewed
                 self.home.renew(subscription, exchange.now)
+        if self._left_at is not None and exchange.now >= self._left_at:
+            self._end_left()
         if self._retention_at is not None and exchange.now >= self._retention_at:
             self._retention_at = None
             self.home.ends.expire(exchange.now)
@@ -280,7 +310,7 @@ class Host:
         """When something is due."""
         every = (
             self._opening.deadline, self.unknown.deadline, self.evaluations.deadline, self.home.deadline,
-            self._retention_at,
+            self._left_at, self._retention_at,
         )  # fmt: skip
         due = [at for at in every if at is not None]
         return min(due, default=None)

@@ -129,6 +129,13 @@ class Records:
         if elsewhere:
             self._told_elsewhere(subscription)
 
+    def end_group(self, group: int, stamp: int) -> None:
+        """End a group of which nobody knows a subscription, and tell the others."""
+        make = self._columns.column
+        message = EndSubscription(make([0]), make([group]), make([stamp]))
+        self.take_end(message)
+        self._send(subscription_home(group), message, ())
+
     def tell_one(self, to: Contact, name: int, subscription: bool) -> None:
         """Tell one replica what is known of a name."""
         stamp = self._home.ends.stamp(name, subscription=subscription)

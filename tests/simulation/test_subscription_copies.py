@@ -153,3 +153,31 @@ def test_nothing_is_settled_while_a_keeper_that_came_meanwhile_was_not_told():
     """An acknowledgement was told to one half of a cut network, and arrived once the other was back (seed 720510)."""
     verdict = run_seed(720510)
     assert verdict.good, verdict.report()
+
+
+def test_a_group_that_others_may_have_joined_is_not_ended_while_they_are_missing(world: FailingWorld):
+    """Its last subscription known here is; the group is when nobody is missing any more, or for long."""
+    a, b, c = world.nodes
+    query = query_at(world, a, a)
+    client = subscriber(world, "subscriber", query, b)
+    world.run_for(3.0)
+    number = client.record.subscription
+    assert number is not None
+    home = a.peer._host.home
+    group = home.subscriptions[number].group.identity
+    world.crash(c)
+    world.run_for(5.0)
+    client.unsubscribe()
+    world.run_for(5.0)
+    assert home.ends.has(number, subscription=True)
+    assert not home.ends.has(group, subscription=False)
+    world.run_for(20.0)
+    for node in (a, b):
+        assert node.peer._host.home.ends.has(group, subscription=False)
+        assert not node.peer._tables.sizes().groups
+
+
+def test_a_group_joined_in_another_part_of_the_network_goes_on():
+    """Who did not see who had joined it saw its only other subscription end (seed 721533)."""
+    verdict = run_seed(721533)
+    assert verdict.good, verdict.report()
