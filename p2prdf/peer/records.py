@@ -170,6 +170,7 @@ class Records:
         before = None if held is None else (held.subscriber, held.request)
         subscription, news = self._home.keep(record, self._exchange.now)
         if subscription is None:
+            self._end_with_group(record)
             if sender.key != self._exchange.own.key:
                 self.tell_one(sender, record.subscription, subscription=True)
                 self.tell_one(sender, record.group, subscription=False)
@@ -183,6 +184,20 @@ class Records:
                 self._late(subscription, None)
         self._learned(record.group, False)
         self._learned(record.subscription, True)
+
+    def _end_with_group(self, record: KeepSubscription) -> None:
+        """End a subscription that is not kept here, if its group has ended.
+
+        Its primary ends it, but that may be this peer, which is not in step before what depends on the record has been
+        taken in; and that is refused where the record is.
+        """
+        number, stamp = record.subscription, self._home.ends.stamp(record.group, subscription=False)
+        if stamp is None or number in self._home.subscriptions or self._home.ends.has(number, subscription=True):
+            return
+        make = self._columns.column
+        self.take_end(EndSubscription(make([number]), make([0]), make([stamp])))
+        if not self._exchange.restoring:
+            self._by_key.reply(record.subscriber, SubscriptionClosed(0, number))
 
     def _tell_left(self, subscription: Subscription, subscriber: Contact, request: int) -> None:
         """Tell the peer that got a subscription's answers that another does; if it is not there, nobody waits at it."""

@@ -181,3 +181,29 @@ def test_a_group_joined_in_another_part_of_the_network_goes_on():
     """Who did not see who had joined it saw its only other subscription end (seed 721533)."""
     verdict = run_seed(721533)
     assert verdict.good, verdict.report()
+
+
+def test_who_knows_a_groups_end_ends_a_subscription_of_it_that_others_keep(world: FailingWorld):
+    """It is their primary, and would refuse for ever what they hold of it: it would speak for nobody."""
+    a, b, c = world.nodes
+    query = query_at(world, a, a)
+    client = subscriber(world, "subscriber", query, b)
+    world.run_for(3.0)
+    number = client.record.subscription
+    assert number is not None
+    publisher = Publisher(world, "publisher", world._generator("publisher"))
+    publisher._elsewhere = lambda: b  # type: ignore[method-assign]
+    publisher.publish(0.0, [("<urn:a>", query.constants[0], '"1"')])
+    world.run_for(3.0)
+    assert client.record.rows
+    home = a.peer._host.home
+    group = home.subscriptions[number].group.identity
+    home.take_end(group, a.peer._exchange.clock, subscription=False)
+    home._forget(number)
+    world.crash(c)
+    world.run_for(5.0)
+    world.restart(c)
+    world.run_for(20.0)
+    assert all(node.peer._exchange.in_step() for node in world.nodes)
+    assert not any(number in node.peer._host.home.subscriptions for node in world.nodes)
+    assert len(client.record.complaints) == 1, "it is told that it is gone"
