@@ -9,7 +9,6 @@ from p2prdf.peer import PeerConfig
 from p2prdf.sim.failures.clients import RepeatedPublishing
 from p2prdf.sim.failures.copies import Copies
 from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.scenario import run_seed
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import WorldOptions
 from p2prdf.wire.contract import Persist
@@ -118,9 +117,3 @@ def test_what_is_left_of_a_publication_must_be_with_all_who_keep_it(world: Faili
     world.machines[_keepers(world, keys.P)[0]].disk.lose()
     copies.check_whole([publishing])
     assert set(_told(copies)) == {"part"}
-
-
-def test_what_changes_while_others_are_given_it_is_offered_again():
-    """A removal moved to another stay, for an earlier one had come, just when it was wanted (seed 720445)."""
-    verdict = run_seed(720445)
-    assert verdict.good, verdict.report()

@@ -14,7 +14,6 @@ from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.links import around
 from p2prdf.sim.failures.mischief import _Leaving
 from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.scenario import run_seed
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import Node, WorldOptions
@@ -152,12 +151,6 @@ def test_a_former_primary_goes_on_telling_for_a_moment_when_a_newcomer_is_the_pr
     assert not record.complaints
 
 
-def test_what_a_former_life_was_answered_is_not_taken_for_an_answer_to_this_one():
-    """The first question of a peer that was started again had the number of another one (seed 710365)."""
-    verdict = run_seed(710365)
-    assert verdict.good, verdict.report()
-
-
 def test_who_left_in_order_is_not_missed_by_one_that_starts_again(world: FailingWorld):
     """As many as keep a key have left: nobody waits for them, as for such that were lost."""
     for node in world.nodes[:3]:
@@ -170,15 +163,3 @@ def test_who_left_in_order_is_not_missed_by_one_that_starts_again(world: Failing
     world.restart(last)
     world.run_for(8.0)
     assert _in_step(last)
-
-
-def test_what_is_told_in_an_epoch_that_is_over_is_not_sent_again():
-    """It came to the peer that the subscriber had come back to, long settled at another (seed 721835)."""
-    verdict = run_seed(721835)
-    assert verdict.good, verdict.report()
-
-
-def test_what_was_on_its_way_since_before_an_attachment_is_left_out():
-    """Told to the peer where the subscriber had been, it came when that was back, and had settled it (seed 721616)."""
-    verdict = run_seed(721616)
-    assert verdict.good, verdict.report()

@@ -11,7 +11,6 @@ from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.links import around
 from p2prdf.sim.failures.options import Failures
-from p2prdf.sim.failures.scenario import run_seed
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import Node, WorldOptions
@@ -125,36 +124,6 @@ def test_a_subscription_without_its_group_is_told_around_by_nobody_and_ends_with
     assert not any(number in home.subscriptions for home in homes[:2])
 
 
-def test_answers_recorded_where_a_subscription_was_not_known_reach_it_all_the_same():
-    """One half of the network was home to a group and knew of its first subscription alone (seed 41135)."""
-    verdict = run_seed(41135)
-    assert verdict.good, verdict.report()
-
-
-def test_answers_that_waited_where_they_are_not_kept_are_offered_soon():
-    """A home of one's own view held answers until its group was known, and then belonged to others (seed 700663)."""
-    verdict = run_seed(700663)
-    assert verdict.good, verdict.report()
-
-
-def test_a_subscription_is_not_gone_while_those_who_alone_may_know_it_are_missing():
-    """One half of the network had made it, and both of it were lost, the disk of one of them for good (seed 701472)."""
-    verdict = run_seed(701472)
-    assert verdict.good, verdict.report()
-
-
-def test_who_compared_with_others_about_other_keys_compares_anew_when_the_one_who_knew_is_lost():
-    """An empty peer took itself for in step, and told what had been acknowledged long ago (seed 701470)."""
-    verdict = run_seed(701470)
-    assert verdict.good, verdict.report()
-
-
-def test_nothing_is_settled_while_a_keeper_that_came_meanwhile_was_not_told():
-    """An acknowledgement was told to one half of a cut network, and arrived once the other was back (seed 720510)."""
-    verdict = run_seed(720510)
-    assert verdict.good, verdict.report()
-
-
 def test_a_group_that_others_may_have_joined_is_not_ended_while_they_are_missing(world: FailingWorld):
     """Its last subscription known here is; the group is when nobody is missing any more, or for long."""
     a, b, c = world.nodes
@@ -175,12 +144,6 @@ def test_a_group_that_others_may_have_joined_is_not_ended_while_they_are_missing
     for node in (a, b):
         assert node.peer._host.home.ends.has(group, subscription=False)
         assert not node.peer._tables.sizes().groups
-
-
-def test_a_group_joined_in_another_part_of_the_network_goes_on():
-    """Who did not see who had joined it saw its only other subscription end (seed 721533)."""
-    verdict = run_seed(721533)
-    assert verdict.good, verdict.report()
 
 
 def test_who_knows_a_groups_end_ends_a_subscription_of_it_that_others_keep(world: FailingWorld):

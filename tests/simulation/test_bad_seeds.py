@@ -1,0 +1,36 @@
+"""Days that were bad once, each by a rule that was broken or missing (docs/reliability.md has all of them)."""
+
+from __future__ import annotations
+
+import pytest
+
+from p2prdf.sim.failures.scenario import run_seed
+
+DAYS = [
+    # One half of the network was home to a group and knew of its first subscription alone.
+    pytest.param(41135, id="answers-recorded-where-a-subscription-was-not-known-reach-it-all-the-same"),
+    # A home of one's own view held answers until its group was known, and then belonged to others.
+    pytest.param(700663, id="answers-that-waited-where-they-are-not-kept-are-offered-soon"),
+    # An empty peer took itself for in step, and told what had been acknowledged long ago.
+    pytest.param(701470, id="who-compared-with-others-about-other-keys-compares-anew-when-the-one-who-knew-is-lost"),
+    # One half of the network had made it, and both of it were lost, the disk of one of them for good.
+    pytest.param(701472, id="a-subscription-is-not-gone-while-those-who-alone-may-know-it-are-missing"),
+    # The first question of a peer that was started again had the number of another one.
+    pytest.param(710365, id="what-a-former-life-was-answered-is-not-taken-for-an-answer-to-this-one"),
+    # A removal moved to another stay, for an earlier one had come, just when it was wanted.
+    pytest.param(720445, id="what-changes-while-others-are-given-it-is-offered-again"),
+    # An acknowledgement was told to one half of a cut network, and arrived once the other was back.
+    pytest.param(720510, id="nothing-is-settled-while-a-keeper-that-came-meanwhile-was-not-told"),
+    # Who did not see who had joined it saw its only other subscription end.
+    pytest.param(721533, id="a-group-joined-in-another-part-of-the-network-goes-on"),
+    # Told to the peer where the subscriber had been, it came when that was back, and had settled it.
+    pytest.param(721616, id="what-was-on-its-way-since-before-an-attachment-is-left-out"),
+    # It came to the peer that the subscriber had come back to, long settled at another.
+    pytest.param(721835, id="what-is-told-in-an-epoch-that-is-over-is-not-sent-again"),
+]
+
+
+@pytest.mark.parametrize("seed", DAYS)
+def test_what_is_acknowledged_is_answered_once_and_nothing_else(seed: int) -> None:
+    verdict = run_seed(seed)
+    assert verdict.good, verdict.report()
