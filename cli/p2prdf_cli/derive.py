@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -99,12 +100,14 @@ async def _derive(wanted: _Wanted, peer: str) -> None:
 
 async def _keep(client: Client, query: str, graph: str, wanted: _Wanted) -> None:
     first = True
-    async for step in client.derive(query, graph, algorithm=wanted.algorithm, timeout_seconds=wanted.timeout):
-        if first or step.added or step.removed:
-            _tell_step(step, as_json=wanted.as_json)
-        first = False
-        if wanted.once:
-            return
+    derivation = client.derive(query, graph, algorithm=wanted.algorithm, timeout_seconds=wanted.timeout)
+    async with contextlib.aclosing(derivation) as steps:
+        async for step in steps:
+            if first or step.added or step.removed:
+                _tell_step(step, as_json=wanted.as_json)
+            first = False
+            if wanted.once:
+                return
 
 
 def _tell_step(step: Derived, *, as_json: bool) -> None:

@@ -23,7 +23,7 @@ from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire import messages
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator
+    from collections.abc import AsyncGenerator, Callable, Generator
     from types import TracebackType
 
 __all__ = ["BEGINNING", "NOW", "Client", "Subscription", "connect"]
@@ -315,10 +315,11 @@ class Client:
 
     def derive(
         self, query: str, graph: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0
-    ) -> AsyncIterator[Derived]:
+    ) -> AsyncGenerator[Derived, None]:
         """Publish what a CONSTRUCT answers back into a named graph, and keep that so, for as long as one iterates.
 
         Yields when the graph has come to hold what the query answers, and then with each bookmark, about every second.
+        Close the generator (``contextlib.aclosing``) and its subscription ends at once, else with its lease, in 30 s.
         Both are compared when it begins, so it may be stopped, or killed, at any moment and begun again by anybody.
         ``graph``: its IRI, as a canonical term.  The graph is the derivation's own: what else is in it is removed.
         ``timeout_seconds``: how long each of the one-time queries may take by which it begins.

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -59,7 +59,7 @@ class Derived:
 
 async def derive(
     client: Client, query: str, graph: str, *, algorithm: str, timeout_seconds: float
-) -> AsyncIterator[Derived]:
+) -> AsyncGenerator[Derived, None]:
     """Keep a graph equal to what a query answers; as :meth:`p2prdf.client.Client.derive`."""
     reads = _reads(query)
     graph = terms.parse_term(graph)

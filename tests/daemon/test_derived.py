@@ -7,6 +7,7 @@ import contextlib
 import itertools
 
 import pytest
+from commands import command
 
 import p2prdf
 
@@ -102,3 +103,20 @@ async def test_what_would_hold_itself_up_is_refused_and_says_how(keeping_all, ns
         async with contextlib.aclosing(other.derive(reading(one), three)) as steps:
             await anext(steps)
         await refused(client, reading(two), one, "would be derived from itself")
+
+
+def test_the_command_derives_once_tells_what_it_did_and_drops(keeping_all, ns):
+    peer = ("--peer", keeping_all[4].address)
+    data = " . ".join(f"<{ns}{child}> <{ns}parent> <{ns}{parent}>" for child, parent in ("ab", "bc", "cd"))
+    assert command("update", f"INSERT DATA {{ {data} }}", *peer)[0] == 0
+    given = ("derive", "--graph", f"{ns}grand", "--once", grandparents(ns), *peer)
+    assert command(*given) == (0, "2 published, 0 removed\n", "")
+    assert command(*given) == (0, "0 published, 0 removed\n", "")
+    circle = f"CONSTRUCT {{ ?s ?p ?o }} WHERE {{ GRAPH <{ns}grand> {{ ?s ?p ?o }} }}"
+    code, out, err = command("derive", "--graph", f"{ns}grand", circle, *peer)
+    assert (code, out) == (4, "")
+    assert err.startswith("p2prdf: error [query-refused]: ")
+    assert "would be derived from itself" in err
+    assert command("derive", "--graph", f"{ns}grand", "--drop", *peer) == (0, "2 removed\n", "")
+    assert command("derive", "--graph", f"{ns}grand", "--drop", "--json", *peer) == (0, '{"removed": 0}\n', "")
+    assert command("derive", "--graph", f"{ns}grand", "--drop", "ASK { ?s ?p ?o }", *peer)[0] == 2
