@@ -94,10 +94,7 @@ async def drop(client: Client, graph: str, *, timeout_seconds: float) -> int:
     graph = terms.parse_term(graph)
     held = await client.query(_contents(graph), timeout_seconds=timeout_seconds)
     count = await client.retract([_triple(row) for row in held.rows], graph=graph) if held.rows else 0
-    registered = await client.query(
-        f"SELECT ?source {{ GRAPH {REGISTRY} {{ {graph} {READS} ?source }} }}", timeout_seconds=timeout_seconds
-    )
-    await _unregister(client, graph, [str(source) for (source,) in registered.rows])
+    await _unregister(client, graph, await _registered(client, graph, timeout_seconds))
     return count
 
 
@@ -172,10 +169,7 @@ def _reads(query: str) -> list[str]:
 
 async def _register(client: Client, graph: str, reads: list[str], timeout_seconds: float) -> None:
     """Say what a graph is derived from.  Raises QueryRefused, and takes it back, if that closes a circle."""
-    known = await client.query(
-        f"SELECT ?source {{ GRAPH {REGISTRY} {{ {graph} {READS} ?source }} }}", timeout_seconds=timeout_seconds
-    )
-    former = [str(source) for (source,) in known.rows]
+    former = await _registered(client, graph, timeout_seconds)
     await client.publish([(graph, READS, source) for source in reads], graph=REGISTRY)
     found = await client.query(
         f"SELECT ?graph ?source {{ GRAPH {REGISTRY} {{ ?graph {READS} ?source }} }}", timeout_seconds=timeout_seconds
@@ -186,17 +180,23 @@ async def _register(client: Client, graph: str, reads: list[str], timeout_second
             edges.setdefault(str(derived), []).append(str(source))
     way = _way(edges, reads, graph)
     if way:
-        await _unregister(client, graph, set(reads).difference(former))
+        with contextlib.suppress(Unavailable):  # at worst a circle is seen later that is none
+            await _unregister(client, graph, set(reads).difference(former))
         reason = f"{graph} would be derived from itself: it reads {', which reads '.join(way)}"
         raise QueryRefused(reason, construct="derived graph")
     await _unregister(client, graph, set(former).difference(reads))
 
 
+async def _registered(client: Client, graph: str, timeout_seconds: float) -> list[str]:
+    """Return the graphs that a graph is said to be derived from."""
+    query = f"SELECT ?source {{ GRAPH {REGISTRY} {{ {graph} {READS} ?source }} }}"
+    return [str(source) for (source,) in (await client.query(query, timeout_seconds=timeout_seconds)).rows]
+
+
 async def _unregister(client: Client, graph: str, sources: Iterable[str]) -> None:
     edges = [(graph, READS, source) for source in sources]
     if edges:
-        with contextlib.suppress(Unavailable):  # at worst a circle is seen later that is none
-            await client.retract(edges, graph=REGISTRY)
+        await client.retract(edges, graph=REGISTRY)
 
 
 def _way(edges: _Edges, begin: Iterable[str], goal: str) -> list[str]:
