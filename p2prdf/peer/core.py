@@ -490,8 +490,10 @@ class Peer:
         for transfer in self._exchange.give_up(contact, left=left):
             message, tokens = transfer.message, transfer.tokens
             if not self._engine.reroute(message, tokens) and not self._host.reroute(message, tokens):
+                # A query was acknowledged by the peers it was sent to: each that is gone has one in its place.
+                send = self._host.to_all if isinstance(message, messages.IndexQuery) else self._host.to_owner
                 for key in _keys_of(message, self.dictionary.hashes):
-                    self._host.to_owner(key, message, tokens)
+                    send(key, message, tokens)
             self._exchange.release(transfer.tokens, contact.key)
         self._exchange.retry_parked()
         self._engine.roll_forward.finish(contact.key)

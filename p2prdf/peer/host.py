@@ -108,6 +108,7 @@ class Host:
         """When to look whether they can be."""
         self._retention_at: float | None = None
         self.at_owner, self.to_owner, self.reply = self._by_key.at_owner, self._by_key.to_owner, self._by_key.reply
+        self.to_all = self._by_key.to_all
         self.open = self._opening.open
         self.answers, self.local_answers = self._delivery.answers, self._delivery.local_answers
         self.delivered, self.attach, self.renew = (

@@ -27,6 +27,8 @@ DAYS = [
     pytest.param(721616, id="what-was-on-its-way-since-before-an-attachment-is-left-out"),
     # It came to the peer that the subscriber had come back to, long settled at another.
     pytest.param(721835, id="what-is-told-in-an-epoch-that-is-over-is-not-sent-again"),
+    # One of its two keepers was gone before it had it, and the other was sent it twice.
+    pytest.param(752729, id="a-query-whose-keeper-is-gone-goes-to-who-keeps-it-now"),
 ]
 
 
