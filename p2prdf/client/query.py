@@ -1,9 +1,9 @@
 """One-time queries: what a query answers over all that is published and not removed.
 
 The idea.  A standing query that counts triples from the beginning on first gets the answers over what is stored, and a
-bookmark (:attr:`p2prdf.client.Batch.bookmark`) tells when they are all there.  So a one-time query is one that is left,
-read up to the first bookmark after it was left, and ended.  It is as exact as a standing query, also while nodes
-come, go and fail, and takes as long as a bookmark that is asked for in a hurry.
+bookmark (:attr:`p2prdf.client.Batch.bookmark`) tells when they are all there, the first one after it was left.  So a
+one-time query is one that is left, read up to that bookmark, and ended.  It is as exact as a standing query, also
+while nodes come, go and fail, and takes as long as a bookmark that is asked for in a hurry.
 """
 
 from __future__ import annotations

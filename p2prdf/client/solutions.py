@@ -97,7 +97,8 @@ class Batch:
     ``columns`` are in the order of ``names``; an empty text stands for no value.  ``lost`` solutions are missing right
     before the first.
     ``bookmark``: after this batch no solution follows that is ``born`` at or before this time (seconds since the
-    epoch), but of publications that were not acknowledged when the bookmark was made.  None: nothing is said.
+    epoch), but of publications that were not acknowledged when the bookmark was made; after the first one that is later
+    than the opening none either that was true at the opening.  None: nothing is said.
     """
 
     names: tuple[str, ...]

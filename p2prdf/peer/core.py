@@ -37,7 +37,7 @@ from p2prdf.peer.explain import Explanations
 from p2prdf.peer.home_items import HomeItems
 from p2prdf.peer.host import Host
 from p2prdf.peer.items import HOME, TRIPLES, all_triples, table_kinds
-from p2prdf.peer.low_mark import LowMarks
+from p2prdf.peer.low_mark import Known, LowMarks
 from p2prdf.peer.repair import Kind, Repair
 from p2prdf.peer.roles import Roles
 from p2prdf.peer.takeover import Takeover
@@ -382,9 +382,9 @@ class Peer:
             self.refused += 1
             self._exchange.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
 
-    def _low_mark_learned(self, upto: int) -> None:
+    def _low_mark_learned(self, known: Known) -> None:
         self._host.derive_again()
-        self._entry.low_mark(upto)
+        self._entry.low_mark(known)
 
     def _nothing_lacks(self) -> bool:
         """Return whether nothing can be missing here that leads to an answer, and is with others or not joined.

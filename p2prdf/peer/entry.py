@@ -31,6 +31,8 @@ from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.graphs import index_quads
 from p2prdf.peer.host import Host
+from p2prdf.peer.low_mark import Known
+from p2prdf.peer.seeking import Seeking
 from p2prdf.peer.settled import RecentlySettled
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary
@@ -114,6 +116,8 @@ class _Local:
     """The last stamp told, 0: none yet; None: nobody wants any."""
     hurry_until: float = 0.0
     """Until when bookmarks are wanted soon."""
+    seeking: Seeking | None = None
+    """None: all has come to its home that was true when it was opened or attached."""
     reaching: tuple[int, int, int] | None = None
     """Of the next: an epoch, a number that the subscriber must have been given of it before, and the stamp."""
 
@@ -351,13 +355,19 @@ class Entry:
         ]
         return bool(self._hurried)
 
-    def low_mark(self, upto: int) -> None:
-        """All that is born up to a stamp has reached its home: ask homes whether it is handed out."""
-        exchange = self._exchange
+    def low_mark(self, known: Known) -> None:
+        """All that is born up to a stamp has reached its home: ask homes whether it is handed out.
+
+        But not before all has that was true when it was opened or attached, of whatever stamp.
+        """
+        exchange, upto = self._exchange, known.upto
         at: dict[int, tuple[Contact, list[int]]] = {}
         for number in self._wanting:
             local = self._locals.get(number)
             if local is not None and local.bookmark is not None and local.bookmark < upto:
+                if local.seeking is not None and not local.seeking.over(known):
+                    continue
+                local.seeking = None
                 home = exchange.owner(subscription_home(local.number))
                 if home is not None:
                     at.setdefault(home.key, (home, []))[1].append(local.number)
@@ -419,6 +429,7 @@ class Entry:
             local = self._locals.get(message.subscription)
             if local is not None:
                 local.lease_seconds = message.lease_seconds
+                local.seeking = Seeking(subscription_home(message.subscription), message.opened, len(message.order))
                 self._renew_later(local)
             self._complete(message.request, Attached(message.subscription, message.since, message.names, message.order))
             if local is not None:
@@ -427,7 +438,9 @@ class Entry:
                 for home, delivery in early:
                     self.deliver(home, delivery)
             return
-        self._keep(_Local(message.subscription, message.request, pending.lease_seconds))
+        local = _Local(message.subscription, message.request, pending.lease_seconds)
+        local.seeking = Seeking(subscription_home(message.subscription), message.opened, len(message.order))
+        self._keep(local)
         self._complete(message.request, Subscribed(message.subscription, message.since, message.order, message.opened))
         for home, delivery in self._orphans.pop(message.subscription, []):
             self.deliver(home, delivery)

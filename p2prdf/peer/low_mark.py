@@ -25,14 +25,20 @@ that for some seconds.  One message from each to each of them per cut that count
 (a one-time query) eight; with more than 64 peers so much fewer that a peer tells 64 others, or eight times as many.
 
 Publications that were not acknowledged when the mark was told may be older and follow later.
+
+What was true before the mark.  An answer is born when the last of its triples is published, and of a triple that is
+published again and again that is the last time.  So an answer that is true for long may be under way and be younger
+than any mark (:mod:`p2prdf.peer.seeking`).  Therefore marks come with the homes to whose queries anything is under way.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from p2prdf import hlc
 from p2prdf.columns import as_list
+from p2prdf.continuous.home import group_home, subscription_home
 from p2prdf.wire.messages import (
     Answers,
     Contact,
@@ -40,6 +46,7 @@ from p2prdf.wire.messages import (
     IndexQuery,
     IndexTriples,
     KeepAnswers,
+    KeepWithdrawn,
     LowMark,
     Message,
     Offer,
@@ -52,7 +59,7 @@ if TYPE_CHECKING:
 
     from p2prdf.peer.exchange import Exchange
 
-__all__ = ["CUT_SECONDS", "LowMarks"]
+__all__ = ["CUT_SECONDS", "Known", "LowMarks"]
 
 CUT_SECONDS: Final = 0.125
 """Between cuts; the same at all peers."""
@@ -66,15 +73,34 @@ _WATCH_SECONDS: Final = 5.0
 _CUTS_MAX: Final = 16
 """Cuts of which marks are gathered at a time."""
 _NEVER: Final = (1 << 64) - 1
+_BUSY_MAX: Final = 256
+"""Homes that are told with a mark."""
 _OLDEST: Final = 1
 """The low mark of a peer that is steady, and has something to derive again, however old."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A low mark ``upto``, known at the cut ``at``: stamps both.
+
+    ``busy``: the homes to whose queries something was under way then, whatever its stamp; None: too many.
+    """
+
+    upto: int
+    at: int
+    busy: frozenset[int] | None = frozenset()
+
+    def quiet(self, home: int) -> bool:
+        """Return whether nothing at all was under way that belongs to a query of a home."""
+        return self.busy is not None and home not in self.busy
 
 
 class LowMarks:
     """What a peer tells others of what it has under way, and what it concludes from what it is told."""
 
     def __init__(
-        self, exchange: Exchange, steady: Callable[[], bool], owes: Callable[[], bool], learned: Callable[[int], None]
+        self, exchange: Exchange, steady: Callable[[], bool], owes: Callable[[], bool],
+        learned: Callable[[Known], None],
     ):
         """``steady``: whether nothing can be missing here that a copy has.  ``learned`` is told low marks.
 
@@ -93,9 +119,11 @@ class LowMarks:
         """The last one passed, or when this peer began to look."""
         self._low: int | None = None
         """The least under way when a cut that counts was passed, until it is told,"""
+        self._busy: set[int] = set()
+        """for which homes there was anything,"""
         self._low_cut = 0
         """and this cut."""
-        self._told: dict[int, dict[int, int]] = {}
+        self._told: dict[int, dict[int, LowMark]] = {}
         """Per cut the mark of each peer by its key."""
         self.wanted = False
         """Whether somebody here wants bookmarks."""
@@ -128,6 +156,7 @@ class LowMarks:
             counts = cut // self._step * self._step
             if counts > last:  # between the two nothing was done here
                 self._low, self._low_cut = self._under_way(), counts
+                self._busy = self._busy_homes()
 
     @property
     def _stride(self) -> int:
@@ -143,11 +172,23 @@ class LowMarks:
     def _under_way(self) -> int:
         return min(map(_least, self._exchange.outbox.messages()), default=_NEVER)
 
+    def _busy_homes(self) -> set[int]:
+        """Return the homes to whose queries anything under way belongs, one more than are told at most."""
+        homes: set[int] = set()
+        for message in self._exchange.outbox.messages():
+            homes.update(_homes(message))
+            if len(homes) > _BUSY_MAX:
+                break
+        return homes
+
     def wake(self) -> None:
         """Tell the mark of a cut just passed, at the end of a turn; ask others to tell theirs."""
         exchange, now = self._exchange, self._exchange.now
         if self._low is not None:
             low, self._low = min(self._low, self._under_way()), None
+            homes = sorted(self._busy | self._busy_homes())
+            many = len(homes) > _BUSY_MAX
+            busy = exchange.columns.column([] if many else homes)
             view = exchange.view
             if not view or exchange.parked or exchange.short_of_peers or not self._steady():
                 low = 0
@@ -158,9 +199,9 @@ class LowMarks:
             for_all = self._low_cut % (self._stride * CALM_CUTS) == 0
             for key, (contact, _) in self._watchers.items():
                 if for_all or key in self._hurried:
-                    exchange.send(contact, LowMark(self._low_cut, low, view))
+                    exchange.send(contact, LowMark(self._low_cut, low, view, busy, many))
             if self.wanted and (for_all or self.urgent):
-                self.take(exchange.own, LowMark(self._low_cut, low, view))
+                self.take(exchange.own, LowMark(self._low_cut, low, view, busy, many))
         hurries = self.urgent and not self._asked_urgently
         if self.wanted and (self._asked_at is None or hurries or now >= self._asked_at + _WATCH_SECONDS / 2):
             self._asked_at, self._asked_urgently = now, self.urgent
@@ -194,14 +235,16 @@ class LowMarks:
         if not self.wanted or not message.view or message.view != exchange.view:
             return
         told = self._told.setdefault(message.cut, {})
-        told[sender.key] = message.low
+        told[sender.key] = message
         if len(self._told) > _CUTS_MAX:
             del self._told[min(self._told)]
         if len(told) >= exchange.cache.size and all(each.key in told for each in exchange.cache.contacts()):
             self._told = {cut: each for cut, each in self._told.items() if cut > message.cut}
-            low = min(message.cut * _CUT, *told.values())
+            low = min(message.cut * _CUT, *(each.low for each in told.values()))
             if low:
-                self._learned(max(0, hlc.floor(low) - 1))
+                busy = frozenset(home for each in told.values() for home in as_list(each.busy))
+                many = any(each.many for each in told.values())
+                self._learned(Known(max(0, hlc.floor(low) - 1), message.cut * _CUT, None if many else busy))
 
     def view_changed(self) -> None:
         """Forget marks of another view."""
@@ -225,3 +268,18 @@ def _least(message: Message) -> int:
         case _:
             return _NEVER
     return min(stamps, default=_NEVER)
+
+
+def _homes(message: Message) -> Iterable[int]:
+    """Return the homes of the queries that a message under way belongs to."""
+    match message:
+        case Forward() | IndexQuery():
+            return map(group_home, as_list(message.groups.ids))
+        case Answers():
+            return map(group_home, as_list(message.groups))
+        case KeepAnswers():
+            return (subscription_home(message.subscription),)
+        case KeepWithdrawn():
+            return (group_home(message.leaf),)
+        case _:
+            return ()

@@ -437,12 +437,15 @@ class WatchLowMarks:
 class LowMark:
     """Answer to WatchLowMarks at each cut: nothing under way here leads to an answer born before ``low``; 0: unknown.
 
-    ``view`` as in IndexTriples.  Not acknowledged: the next cut tells more.
+    ``busy``: the ring keys of homes to whose queries something under way belongs, whatever its stamp; ``many``: there
+    are more.  ``view`` as in IndexTriples.  Not acknowledged: the next cut tells more.
     """
 
     cut: int
     low: int
     view: int
+    busy: Column = _u64()
+    many: bool = False
 
 
 @dataclass(frozen=True, slots=True)

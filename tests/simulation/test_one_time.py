@@ -17,6 +17,7 @@ from reads.peers import Peers, Read
 from w3c import CASES
 
 from p2prdf.errors import QueryRefused
+from p2prdf.sim.faults import Faults
 
 OVERLAYS = ("kademlia", "chord")
 CASES_COUNT = 190
@@ -36,6 +37,7 @@ JOINED = "SELECT ?s ?o WHERE { ?s <urn:p> ?m . ?m <urn:q> ?o }"
 OPTIONAL = "SELECT ?s ?o WHERE { ?s <urn:p> ?m OPTIONAL { ?m <urn:q> ?o } }"
 WITHOUT = "SELECT ?s WHERE { ?s <urn:p> ?m FILTER NOT EXISTS { ?m <urn:q> ?o } }"
 COUNTED = "SELECT (COUNT(*) AS ?n) WHERE { ?s <urn:p> ?m }"
+CHAIN = (("a", "p", "b"), ("b", "q", "c"), ("c", "r", "d"), ("d", "s", "e"))
 ALL = (NAMES, JOINED, OPTIONAL, WITHOUT, COUNTED)
 
 
@@ -182,6 +184,28 @@ def test_while_triples_come_an_answer_is_between_what_was_acknowledged_before_an
         assert len(must) <= number_of(counted) <= len(may)
         strictly += must < found < may
     assert strictly > 5
+
+
+def test_what_is_published_again_and_again_is_answered_though_it_is_younger_than_the_bookmark():
+    """An answer on its way is as young as the last publication of its triples, and some take a second longer."""
+    peers = Peers("kademlia", seed=3, faults=Faults(straggler_probability=0.02, straggler_seconds=1.0))
+    world, rng = peers.world, peers.random
+    text = "SELECT ?a ?d WHERE { ?a <urn:p> ?b . ?b <urn:q> ?c . ?c <urn:r> ?d . ?d <urn:s> ?e }"
+    chains = [
+        [(f"<urn:{step}{at}>", f"<urn:{link}>", f"<urn:{following}{at}>") for step, link, following in CHAIN]
+        for at in range(5)
+    ]
+    peers.publish([one for each in chains for one in each])
+    again = [peers.publisher.publish(at / 50, [rng.choice(each)]) for at in range(1500) for each in chains]
+    found, seconds = Counter(), []
+    while any(each.open for each in again):
+        reads = [peers.ask(text) for _ in range(3)]
+        world.run_until(lambda reads=reads: all(each.done for each in reads), 120.0)
+        found.update(len(each.rows) for each in reads)
+        seconds += [each.seconds for each in reads]
+    assert found == {len(chains): len(seconds)}
+    assert len(seconds) >= 24
+    assert max(seconds) < 20.0
 
 
 def number_of(read: Read) -> int:

@@ -20,6 +20,7 @@ from p2prdf.sim.failures.clients import Publisher, RepeatedPublishing, Subscribe
 from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
+from p2prdf.sim.faults import CALM, Faults
 from p2prdf.sim.world import Node, WorldOptions
 from p2prdf.wire import contract
 from p2prdf.wire.messages import WITHDRAWN, Query
@@ -74,7 +75,7 @@ class Read:
             case contract.Subscribed():
                 self._subscription, self._opened = outcome.subscription, outcome.opened
                 self._world.machines[node.index].listeners[outcome.subscription] = self
-                self._world.submit(node, contract.WantBookmarks(outcome.subscription))
+                self._world.submit(node, contract.WantBookmarks(outcome.subscription, urgent=True))
             case contract.Failed():
                 self.done, self.refused = True, outcome
 
@@ -124,13 +125,14 @@ class Peers:
     """Seven peers that keep three copies of everything, and clients of them."""
 
     def __init__(
-        self, overlay: str, *, seed: int = 1, tables: Literal["lists", "arrays"] = "lists", wildcards: bool = False
+        self, overlay: str, *, seed: int = 1, tables: Literal["lists", "arrays"] = "lists", wildcards: bool = False,
+        faults: Faults = CALM,
     ):
         """``wildcards``: whether history is kept also for patterns without constants."""
         config = PeerConfig(
             roles="all", wildcards=wildcards, hot_keys=False, replicas=3, copies_min=2, durable=True
         )  # fmt: skip
-        options = WorldOptions(peers=PEERS, seed=seed, overlay=overlay, config=config, tables=tables)
+        options = WorldOptions(peers=PEERS, seed=seed, overlay=overlay, config=config, tables=tables, faults=faults)
         self.world = FailingWorld(options, Failures(publisher_crash_probability=0.0, bookmarks=True))
         self.random = Random(f"p2prdf reads {overlay} {seed}")
         self.publisher = Publisher(self.world, "publisher", Random(f"p2prdf reads' publisher {overlay} {seed}"))

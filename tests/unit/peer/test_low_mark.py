@@ -12,7 +12,7 @@ from p2prdf import hlc
 from p2prdf.columns import ARRAYS
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.low_mark import CALM_CUTS, PEERS_PER_CUT, LowMarks
+from p2prdf.peer.low_mark import CALM_CUTS, PEERS_PER_CUT, Known, LowMarks
 from p2prdf.wire.contract import OwnersFound, Send
 from p2prdf.wire.messages import (
     Acknowledge,
@@ -23,6 +23,7 @@ from p2prdf.wire.messages import (
     IndexQuery,
     IndexTriples,
     KeepAnswers,
+    KeepWithdrawn,
     LowMark,
     Offer,
     Rows,
@@ -50,8 +51,9 @@ class Marks:
 
     def __init__(self):
         self.exchange = Exchange(OWN, PeerConfig(roles="all"), ARRAYS)
-        self.steady, self.owes, self.learned = True, False, []
-        self.marks = LowMarks(self.exchange, lambda: self.steady, lambda: self.owes, self.learned.append)
+        self.steady, self.owes = True, False
+        self.known: list[Known] = []
+        self.marks = LowMarks(self.exchange, lambda: self.steady, lambda: self.owes, self.known.append)
         self.exchange.seen(OTHER)
         self.exchange.owners_found(OwnersFound(0, (OWN, OTHER), complete=True))
         self.at(START)
@@ -66,8 +68,13 @@ class Marks:
         sent = [each.parcel.message for each in effects if isinstance(each, Send)]
         return [message for message in sent if isinstance(message, kind)]
 
-    def tell(self, low, cut=CUT, view=None):
-        self.marks.take(OTHER, LowMark(cut * CALM_CUTS, low, self.exchange.view if view is None else view))
+    @property
+    def learned(self):
+        return [each.upto for each in self.known]
+
+    def tell(self, low, cut=CUT, view=None, busy=(), many=False):
+        view = self.exchange.view if view is None else view
+        self.marks.take(OTHER, LowMark(cut * CALM_CUTS, low, view, column(*busy), many))
 
 
 @pytest.fixture
@@ -101,8 +108,9 @@ def rows(*born):
     return Rows(np.zeros(count, np.uint32), column(*born), column(*born), column(*born), ())
 
 
-def groups(since):
-    return Groups(column(1), column(since), column(since), column(since), ())
+def groups(since, *ids):
+    since = column(*[since] * (len(ids) or 1))
+    return Groups(column(*ids or [1]), since, since, since, ())
 
 
 @pytest.mark.parametrize(
@@ -124,11 +132,68 @@ def test_a_message_under_way_holds_the_mark_back_until_it_is_acknowledged(watche
         watched.exchange.send(OTHER, message)
     watched.at(START + 0.5)
     watched.marks.wake()
-    assert watched.sent(LowMark) == [LowMark(CUT * CALM_CUTS, low, watched.exchange.view)]
+    (told,) = watched.sent(LowMark)
+    assert (told.cut, told.low, told.view, told.many) == (CUT * CALM_CUTS, low, watched.exchange.view, False)
     watched.exchange.acknowledged(OTHER, column(1))
     watched.at(START + 1.5)
     watched.marks.wake()
-    assert watched.sent(LowMark) == [LowMark((CUT + 1) * CALM_CUTS, (1 << 64) - 1, watched.exchange.view)]
+    (told,) = watched.sent(LowMark)
+    assert (told.cut, told.low) == ((CUT + 1) * CALM_CUTS, (1 << 64) - 1)
+
+
+HOME, ELSEWHERE = 7 << 44, 5 << 44
+"""Two homes; a group and a subscription of either follow."""
+
+
+@pytest.mark.parametrize(
+    ("message", "busy"),
+    [
+        (Forward(None, 0, groups(1, HOME | 9, ELSEWHERE | 1 << 19), rows(90)), [ELSEWHERE, HOME]),  # type: ignore[arg-type]
+        (Answers(column(HOME | 5, HOME | 6), rows(33)), [HOME]),
+        (IndexQuery(None, 0, groups(11, HOME | 9)), [HOME]),  # type: ignore[arg-type]
+        (KeepAnswers(HOME | 77, column(1), column(22), ()), [HOME]),
+        (KeepWithdrawn(HOME | 9, 33, column(1)), [HOME]),
+        (triples(70), []),
+        (None, []),
+    ],
+)
+def test_homes_for_which_anything_is_under_way_are_told_whatever_its_stamp(watched, message, busy):
+    if message is not None:
+        watched.exchange.send(OTHER, message)
+    watched.at(CUT)
+    watched.exchange.acknowledged(OTHER, column(1))
+    watched.marks.wake()
+    (told,) = watched.sent(LowMark)
+    assert (list(told.busy), told.many) == (busy, False)
+
+
+def test_what_comes_to_be_under_way_in_the_turn_of_a_cut_is_told_too(watched):
+    watched.at(CUT)
+    watched.exchange.send(OTHER, Answers(column(HOME | 5), rows(33)))
+    watched.marks.wake()
+    assert [list(each.busy) for each in watched.sent(LowMark)] == [[HOME]]
+
+
+def test_of_very_many_homes_none_is_told(watched):
+    for place in range(300):
+        watched.exchange.send(OTHER, Answers(column(place << 44 | 5), rows(33)))
+    watched.at(CUT)
+    watched.marks.wake()
+    assert [(list(each.busy), each.many) for each in watched.sent(LowMark)] == [([], True)]
+
+
+def test_a_mark_tells_when_it_was_known_and_where_anything_was_under_way(wanting):
+    wanting.exchange.send(OTHER, Forward(None, 0, groups(1, HOME | 9), rows(hlc.from_seconds(2000.0))))  # type: ignore[arg-type]
+    wanting.at(CUT)
+    wanting.marks.wake()
+    wanting.tell(hlc.from_seconds(950.0), busy=[ELSEWHERE])
+    (known,) = wanting.known
+    assert (known.upto, known.at) == (hlc.from_seconds(950.0) - 1, hlc.from_seconds(CUT))
+    assert [known.quiet(home) for home in (HOME, ELSEWHERE, HOME + ELSEWHERE)] == [False, False, True]
+    wanting.at(CUT + 1)
+    wanting.marks.wake()
+    wanting.tell(hlc.from_seconds(950.0), CUT + 1, many=True)
+    assert not wanting.known[1].quiet(HOME + ELSEWHERE)
 
 
 def test_what_waits_for_its_window_counts_too():
