@@ -117,7 +117,8 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
             some = None if probed is None else probed[whole]
             self._add_distinct(table, rows[whole], time[whole], bits[whole], some, out)
         places = np.flatnonzero(divided)
-        found = [table.resolve(*each) for each in zip(rows[places].tolist(), time[places].tolist(), strict=True)]
+        chosen = (rows[places].tolist(), time[places].tolist(), bits[places].tolist())
+        found = [table.resolve(*each) for each in zip(*chosen, strict=True)]
         counts = [len(each) for each in found]
         if sum(counts):
             at = np.repeat(places, counts)

@@ -98,7 +98,8 @@ class LightTables(LightItems):
         if time >= GONE:
             stays = self._stays.remove(terms, time - GONE, lambda begin: self._stay(terms, begin)[TIME])
         else:
-            stays = iter([(*self._stays.publish(terms, time), None)])
+            changed = self._stays.publish(terms, time, lambda begin: bool(bits & ~self._stay(terms, begin)[ROLES]))
+            stays = ((begin, at, None) for begin, at in changed)
         for begin, at, source in stays:
             roles = bits if source is None else bits | self._stay(terms, source)[ROLES]
             self._add_again(self._stay(terms, begin), at, roles, probed, out)

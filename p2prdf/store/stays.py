@@ -11,6 +11,10 @@ of removals known, and from nothing else.  Every stay has an identity of its own
 told from what is derived from the next, and is over for good when the stay is: *a stay begins, and ends, once*.
 That is all that joins, copies and homes need to agree on: the later state counts (:mod:`p2prdf.store.tables`).
 
+Who has not heard of a removal takes what is published after it for the stay before.  That may be for long: a removal
+goes under the roles that are in use then, and later ones have keepers it never came to.  So a stay that is over
+is held under all roles that a later one is held under, too, for what others derived from it there is to be taken back.
+
 A removal and a publication with the same stamp: the removal counts.
 """
 
@@ -60,11 +64,20 @@ class Stays(Generic[K]):
     def __contains__(self, triple: K) -> bool:
         return triple in self._removals
 
-    def publish(self, triple: K, stamp: int) -> tuple[int, int]:
-        """Return the beginning of the stay that a publication belongs to, and its time: perhaps it is over already."""
+    def publish(self, triple: K, stamp: int, lacks: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+        """Yield the beginning of the stay that a publication belongs to, and its time: perhaps it is over already.
+
+        And those of the stays before, which others may have taken it for, until one ``lacks`` none of the roles that
+        the publication came under, told by its beginning: then those before that one lack none, either.
+        """
         removals = self._removals.get(triple, [])
         at = bisect_left(removals, stamp)
-        return removals[at - 1] if at else 0, GONE | removals[at] if at < len(removals) else stamp
+        yield removals[at - 1] if at else 0, GONE | removals[at] if at < len(removals) else stamp
+        for before in range(at - 1, -1, -1):
+            begin = removals[before - 1] if before else 0
+            if not lacks(begin):
+                return
+            yield begin, GONE | removals[before]
 
     def remove(
         self, triple: K, stamp: int, time_of: Callable[[int], int]

@@ -120,18 +120,19 @@ class TripleTable:
             over |= self._divided.values[rows]
         return over if over.any() else None
 
-    def resolve(self, row: int, time: int) -> list[tuple[int, int, int]]:
+    def resolve(self, row: int, time: int, bits: int) -> list[tuple[int, int, int]]:
         """Return the stays that a publication or removal changes or makes, by row, their times, and roles they had.
 
-        ``row``: that of the first stay of the triple.
+        ``row``: that of the first stay of the triple; ``bits``: the roles under which it came.
         """
         self.any_over |= time >= GONE
         if time < GONE:
-            return [(self._row_of(row, begin), at, 0) for begin, at in (self._stays.publish(row, time),)]
+            published = self._stays.publish(row, time, lambda begin: bool(bits & ~self._roles_of(row, begin)))
+            return [(self._row_of(row, begin), at, 0) for begin, at in published]
         self._divide(row)
         stays = list(self._stays.remove(row, time - GONE, lambda begin: self._time_of(row, begin)))
         return [
-            (self._row_of(row, begin), at, 0 if source is None else int(self.roles.values[self._row_of(row, source)]))
+            (self._row_of(row, begin), at, 0 if source is None else self._roles_of(row, source))
             for begin, at, source in stays
         ]
 
@@ -145,6 +146,9 @@ class TripleTable:
     def _time_of(self, row: int, begin: int) -> int:
         found = self._rows_of_stays.get((row, begin)) if begin else row
         return 0 if found is None else int(self.time.values[found])
+
+    def _roles_of(self, first: int, begin: int) -> int:
+        return int(self.roles.values[self._row_of(first, begin)])
 
     def _row_of(self, first: int, begin: int) -> int:
         """Return the row of a stay, a new one (of no role and time 0) if there is none."""

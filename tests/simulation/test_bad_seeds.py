@@ -29,6 +29,8 @@ DAYS = [
     pytest.param(721835, id="what-is-told-in-an-epoch-that-is-over-is-not-sent-again"),
     # One of its two keepers was gone before it had it, and the other was sent it twice.
     pytest.param(752729, id="a-query-whose-keeper-is-gone-goes-to-who-keeps-it-now"),
+    # Half of the network had not heard of a removal, for it had gone under another role, and took its stay for another.
+    pytest.param(761148, id="a-stay-that-is-over-is-so-under-all-roles-that-a-later-one-has"),
 ]
 
 

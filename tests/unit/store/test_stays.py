@@ -17,7 +17,7 @@ def played(operations):
     times: dict[int, int] = {}
     for each in operations:
         if each > 0:
-            changes = [stays.publish("t", each)]
+            changes = list(stays.publish("t", each, lambda _: True))
         else:
             changes = [change[:2] for change in stays.remove("t", -each, lambda begin: times.get(begin, 0))]
         for begin, time in changes:
@@ -72,3 +72,12 @@ def test_a_stay_that_an_earlier_removal_cuts_off_is_held_as_the_one_it_was_cut_f
         changes = list(stays.remove("t", removal, lambda begin: times.get(begin, 0)))
         assert changes == expected
         times.update((begin, time) for begin, time, _ in changes)
+
+
+def test_a_publication_is_told_of_the_stays_before_until_one_lacks_no_role_of_it():
+    stays: Stays[str] = Stays()
+    for removal in (3, 5, 7):
+        list(stays.remove("t", removal, lambda _: 0))
+    assert list(stays.publish("t", 9, {3, 5}.__contains__)) == [(7, 9), (5, GONE | 7), (3, GONE | 5)]
+    assert list(stays.publish("t", 6, lambda _: True)) == [(5, GONE | 7), (3, GONE | 5), (0, GONE | 3)]
+    assert list(stays.publish("t", 6, lambda _: False)) == [(5, GONE | 7)]
