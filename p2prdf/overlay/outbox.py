@@ -14,6 +14,10 @@ with a window for each number of hops it only ever waits for messages of more ho
 those of the most hops are passed on no further (as buffers by hop count keep packet networks from
 deadlock).  Few numbers of hops are in use at a time, so the windows of one receiver stay few.
 
+What is on its way to a receiver need not be sent there once more: when a peer is gone, what it was sent goes to all who
+keep it now, and most of these were sent it as well.  If each loss doubled what is under way, those who lose all others
+one after the other would be buried under it.
+
 Offers and what is wanted of them have a window of their own as well: a peer that is about to be gone takes in nothing
 else any more, and they must not wait for the room that what it does not take in will never make.
 """
@@ -64,6 +68,8 @@ class Outbox:
         self._retry_max = retry_max_seconds
         self._next = first
         self._open: dict[int, Transfer] = {}
+        self._on_its_way: set[tuple[int, int, tuple[int, ...]]] = set()
+        """Receiver, message (by its address) and tokens of every transfer."""
         self._under_way: dict[tuple[int, int], int] = {}
         self._waiting: dict[tuple[int, int], deque[Transfer]] = {}
         self._due: list[tuple[float, int]] = []
@@ -81,11 +87,16 @@ class Outbox:
             for transfer in queue:
                 yield transfer.message
 
+    def holds(self, to: Contact, message: Message, tokens: tuple[int, ...]) -> bool:
+        """Return whether this very message is on its way to a receiver on behalf of the same tokens."""
+        return (to.key, id(message), tokens) in self._on_its_way
+
     def put(self, to: Contact, message: Message, tokens: tuple[int, ...], now: float) -> Transfer | None:
         """Take a message in charge; return the transfer if it may be sent now."""
         self._next += 1
         channel = (to.key, _OFFERS if isinstance(message, Offer | Want) else getattr(message, "hops", 0))
         transfer = Transfer(self._next, to, message, tokens, channel, now, self._retry)
+        self._on_its_way.add((to.key, id(message), tokens))
         if channel in self._waiting or self._under_way.get(channel, 0) >= self._window:
             self._waiting.setdefault(channel, deque()).append(transfer)
             return None
@@ -117,6 +128,7 @@ class Outbox:
             del self._open[number]
             closed.append(transfer)
             key = transfer.to.key
+            self._on_its_way.discard((key, id(transfer.message), transfer.tokens))
             if transfer.attempts == 1:  # of one sent twice nobody knows which was acknowledged
                 took = now - transfer.sent_at
                 self._seconds[key] = took + 0.875 * (self._seconds.get(key, took) - took)
@@ -151,6 +163,7 @@ class Outbox:
             del self._under_way[channel]
         for channel in [channel for channel in self._waiting if channel[0] == to.key]:
             gone += self._waiting.pop(channel)
+        self._on_its_way.difference_update((to.key, id(each.message), each.tokens) for each in gone)
         return gone
 
     @property

@@ -454,10 +454,12 @@ class Exchange:
     # --- sending ---------------------------------------------------------------------------------
 
     def send(self, to: Contact, message: Message, tokens: tuple[int, ...] = ()) -> None:
-        """Send a message to another peer until it is acknowledged."""
+        """Send a message to another peer until it is acknowledged, unless it is on its way there for these tokens."""
         assert to.key != self.own.key, "a message to oneself is handled, not sent"
         if isinstance(message, _UNRELIABLE):
             self._out(to, message, 0)
+            return
+        if self.outbox.holds(to, message, tokens):
             return
         self.hold(tokens, to.key)
         transfer = self.outbox.put(to, message, tokens, self.now)

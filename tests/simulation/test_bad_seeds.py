@@ -31,6 +31,8 @@ DAYS = [
     pytest.param(752729, id="a-query-whose-keeper-is-gone-goes-to-who-keeps-it-now"),
     # Half of the network had not heard of a removal, for it had gone under another role, and took its stay for another.
     pytest.param(761148, id="a-stay-that-is-over-is-so-under-all-roles-that-a-later-one-has"),
+    # Of each message to a peer that was lost there were forty to others, most of which had been sent it as well.
+    pytest.param(761257, id="what-is-on-its-way-to-a-keeper-is-not-sent-there-again-when-others-are-lost"),
 ]
 
 

@@ -108,3 +108,21 @@ def test_only_the_receiver_can_acknowledge():
     assert outbox.acknowledge(THERE, [1001], 0.5) == ([], [])
     assert outbox.acknowledge(HERE, [1], 0.5) == ([], [])
     assert outbox.acknowledge(HERE, [1001], 0.5) == ([transfer], [])
+
+
+def test_it_knows_what_is_on_its_way_where_and_for_whom():
+    """Until it is acknowledged, or its receiver is given up; also while it waits for the window."""
+    outbox = Outbox(window=1)
+    one, other = AskRoles(), AskRoles()
+    transfer = outbox.put(HERE, one, (1,), 0.0)
+    outbox.put(HERE, other, (1,), 0.0)
+    assert transfer is not None
+    assert outbox.holds(HERE, one, (1,))
+    assert outbox.holds(HERE, other, (1,))
+    assert not outbox.holds(HERE, one, (2,))
+    assert not outbox.holds(THERE, one, (1,))
+    outbox.acknowledge(HERE, [transfer.number], 1.0)
+    assert not outbox.holds(HERE, one, (1,))
+    assert outbox.holds(HERE, other, (1,))
+    outbox.lost(HERE)
+    assert not outbox.holds(HERE, other, (1,))

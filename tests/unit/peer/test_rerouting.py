@@ -33,9 +33,9 @@ def owner(key: int, peers=PEERS) -> Contact:
     return min(peers, key=lambda each: each.key ^ key)
 
 
-def make_peer(own: Contact, dictionary: TermDictionary, columns) -> Peer:
+def make_peer(own: Contact, dictionary: TermDictionary, columns, **config) -> Peer:
     """Return a peer that knows the ring."""
-    peer = Peer(own, PeerConfig(roles="all", wildcards=True), dictionary, columns)
+    peer = Peer(own, PeerConfig(roles="all", wildcards=True, **config), dictionary, columns)
     for other in PEERS:
         peer.submit(ContactSeen(other), now=1000.0)
     peer.submit(OwnersFound(own.key, PEERS, complete=True), now=1000.0)
@@ -107,6 +107,21 @@ def test_rows_that_wait_for_any_triple_go_to_who_owns_the_buckets_of_a_lost_peer
 
     effects = peer.submit(ContactLost(lost), now=1001.0) + peer.wake(now=1001.0)
     assert heirs <= receivers(effects)
+
+
+@pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
+def test_what_goes_to_all_keepers_is_under_way_to_each_once_however_many_are_lost(columns):
+    """Each keeper that is lost has it sent to all others: if that doubled what is under way they would be buried."""
+    dictionary = TermDictionary()
+    peer = make_peer(PEERS[0], dictionary, columns, replicas=5)
+    sample = messages(dictionary, columns)[IndexQuery]
+    wherever = IndexQuery(sample.plan, 1, sample.groups)
+    for key in BUCKETS:
+        peer._host.to_all(key, wherever)
+    for lost in PEERS[1:9]:
+        peer.submit(ContactLost(lost), now=1001.0)
+        under_way = [each for each in peer._exchange.outbox.messages() if each is wherever]
+        assert 0 < len(under_way) < len(PEERS)
 
 
 def receivers(effects) -> set[Contact]:
