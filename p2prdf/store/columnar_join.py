@@ -86,7 +86,8 @@ class ColumnarJoin(ColumnarState):
         if table.any_over:
             over = time >= _GONE
             time = time & _PLAIN_TIME
-            counts_until = np.where(over, time + np.uint64(LATE), time)
+            counts_until = time.copy()
+            counts_until[over] = np.maximum(time[over] + np.uint64(LATE), table.heard(triples[over]))
         good = counts_until >= groups.since_min.values[group]
         if prior is not None:
             wanted = groups.since_max.values[group] > prior

@@ -109,6 +109,9 @@ class LightTables(LightItems):
         name = (*terms, begin) if begin else terms
         return self._triples.setdefault(name, [terms, 0, 0, -1, begin])
 
+    def _heard(self, terms: tuple[int, int, int]) -> int:
+        return self._stays.heard(terms, lambda begin: self._stay(terms, begin)[TIME])
+
     def _add_again(self, held: Triple, time: int, bits: int, probed: int, out: _Output) -> None:
         """Store a known stay under roles new to it, and join it again if it was published again or is over."""
         prior, before = held[TIME], held[ROLES]
@@ -262,7 +265,7 @@ class LightTables(LightItems):
         group, time, oldest = row.group, triple[TIME], row.oldest
         if time >= GONE:
             time, oldest = time - GONE, GONE
-            if time + LATE < group.since_min:
+            if time + LATE < group.since_min and self._heard(triple[TERMS]) < group.since_min:
                 return
         elif time < group.since_min:
             return

@@ -35,8 +35,9 @@ LATE: Final = hlc.from_seconds(600.0)
 """A removal is not under way for longer.
 
 A stay that was over before a query was left may have led to answers all the same: of a later publication, by somebody
-who had not heard of the removal.  They are taken back if the removal is not older than this; else none of it is looked
-at, or a new query would have to take back answers of everything that was ever removed.
+who had not heard of the removal.  They are taken back if the removal is not older than this, or if the triple was heard
+of since (:meth:`Stays.heard`): the removal may have gone under other roles.  Else none of it is looked at, or a new
+query would have to take back answers of everything that was ever removed.
 """
 
 
@@ -82,7 +83,7 @@ class Stays(Generic[K]):
     def remove(
         self, triple: K, stamp: int, time_of: Callable[[int], int]
     ) -> Iterator[tuple[int, int, int | None]]:
-        """Take note of a removal; yield the stays that it changes or makes: their beginnings and times.
+        """Take note of a removal; yield the stays that it changes or makes: their beginnings and times, its own first.
 
         And, if its publication, or its end, was taken for that of another stay until now, the beginning of that: it is
         to be held as that was.  ``time_of`` returns the time of the stay with some beginning, 0 if there is none.  To
@@ -94,11 +95,16 @@ class Stays(Generic[K]):
         latest = time_of(before)
         if at == len(removals) or removals[at] != stamp:
             removals.insert(at, stamp)
-        for begin, end in zip([0, *removals[:at]], removals, strict=False):
-            yield begin, GONE | end, None
         if at + 1 < len(removals):
             yield stamp, GONE | removals[at + 1], before  # until now it was the end of that which ended the stay before
         elif stamp < latest < GONE:  # it was published again, and that was heard of first
             yield stamp, latest, before
         else:
             yield stamp, 0, None
+        for begin, end in zip([0, *removals[:at]], removals, strict=False):
+            yield begin, GONE | end, None
+
+    def heard(self, triple: K, time_of: Callable[[int], int]) -> int:
+        """Return the stamp of what was heard of a removed triple last; ``time_of`` as in :meth:`remove`."""
+        last = self._removals[triple][-1]
+        return max(last, time_of(last))

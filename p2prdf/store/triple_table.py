@@ -69,6 +69,10 @@ class TripleTable:
         self._begin: GrowingColumn | None = None
         self._divided: GrowingColumn | None = None
         """Of first stays, whether the triple was ever removed."""
+        self._first: GrowingColumn | None = None
+        """Of the stays of removed triples, the row of the first."""
+        self._heard: GrowingColumn | None = None
+        """Of first stays, the stamp of what was heard of the triple last, if it was ever removed."""
 
     def __len__(self) -> int:
         return len(self.s)
@@ -77,8 +81,12 @@ class TripleTable:
     def nbytes(self) -> int:
         """Bytes taken by columns and indexes."""
         columns = [self.s, self.p, self.o, self.time, self.roles, self.event, self.pair, self._mark]
-        columns += [column for column in (self._begin, self._divided) if column is not None]
+        columns += [column for column in self._of_stays if column is not None]
         return sum(column.nbytes for column in columns) + self.index.nbytes + self.pairs.nbytes
+
+    @property
+    def _of_stays(self) -> tuple[GrowingColumn | None, ...]:
+        return self._begin, self._divided, self._first, self._heard
 
     def pair_keys(self, s: U32, p: U32, o: U32) -> tuple[U64, I64]:
         """Return exact keys of whole triples (the ordinal of predicate and object, and the subject),
@@ -100,7 +108,7 @@ class TripleTable:
         return rows
 
     def _extend(self, count: int) -> None:
-        for column in (self.time, self.roles, self._mark, self._begin, self._divided):
+        for column in (self.time, self.roles, self._mark, *self._of_stays):
             if column is not None:
                 column.extend(count)
 
@@ -120,6 +128,13 @@ class TripleTable:
             over |= self._divided.values[rows]
         return over if over.any() else None
 
+    def heard(self, rows: I64) -> U64:
+        """Return of stays of removed triples the stamp of what was heard of their triples last."""
+        assert self._first is not None
+        assert self._heard is not None
+        heard: U64 = self._heard.values[self._first.values[rows]]
+        return heard
+
     def resolve(self, row: int, time: int, bits: int) -> list[tuple[int, int, int]]:
         """Return the stays that a publication or removal changes or makes, by row, their times, and roles they had.
 
@@ -127,21 +142,31 @@ class TripleTable:
         """
         self.any_over |= time >= GONE
         if time < GONE:
+            self._hear(row, time)
             published = self._stays.publish(row, time, lambda begin: bool(bits & ~self._roles_of(row, begin)))
             return [(self._row_of(row, begin), at, 0) for begin, at in published]
         self._divide(row)
+        self._hear(row, time - GONE)
         stays = list(self._stays.remove(row, time - GONE, lambda begin: self._time_of(row, begin)))
         return [
             (self._row_of(row, begin), at, 0 if source is None else self._roles_of(row, source))
             for begin, at, source in stays
         ]
 
+    def _hear(self, row: int, stamp: int) -> None:
+        assert self._heard is not None
+        self._heard.values[row] = max(int(self._heard.values[row]), stamp)
+
     def _divide(self, row: int) -> None:
-        if self._divided is None or self._begin is None:
+        if self._divided is None or self._begin is None or self._first is None:
             self._divided, self._begin = GrowingColumn(np.bool_), GrowingColumn(np.uint64)
-            for column in (self._divided, self._begin):
+            self._first, self._heard = GrowingColumn(np.int64), GrowingColumn(np.uint64)
+            for column in (self._divided, self._begin, self._first, self._heard):
                 column.extend(len(self))
-        self._divided.values[row] = True
+        if not self._divided.values[row]:
+            self._divided.values[row] = True
+            self._first.values[row] = row
+            self._hear(row, int(self.time.values[row]))
 
     def _time_of(self, row: int, begin: int) -> int:
         found = self._rows_of_stays.get((row, begin)) if begin else row
@@ -162,7 +187,8 @@ class TripleTable:
                 column.append(column.values[first : first + 1].copy())
             self._extend(1)
             assert self._begin is not None
-            self._begin.values[row] = begin
+            assert self._first is not None
+            self._begin.values[row], self._first.values[row] = begin, first
         return row
 
     def rounds(self, rows: I64) -> Iterator[I64 | None]:

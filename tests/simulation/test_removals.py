@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from p2prdf import hlc
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.engine import OVER_SECONDS, SAME_RING_SECONDS
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
@@ -17,6 +18,7 @@ from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.mutants import MUTANTS, _changed
 from p2prdf.sim.world import WorldOptions
+from p2prdf.store.stays import LATE
 
 SEEDS = range(60, 80)
 
@@ -67,6 +69,38 @@ def test_removals_go_on_as_ever_where_what_was_long_over_is_left_alone():
         world.run_for(2 * OVER_SECONDS)
     assert all(node.peer._tables.over_before > 0 for node in world.nodes)
     assert (len(record.rows), len(record.withdrawn), record.complaints) == (7, 6, [])
+
+
+@pytest.mark.parametrize("tables", ["lists", "arrays"])
+def test_a_removal_that_some_keepers_never_heard_of_makes_no_answer_come_twice(tables):
+    """It went under the role in use then, long before the query; the primary of another role has it from a fellow."""
+    config = PeerConfig(roles="advertised", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    options = WorldOptions(peers=6, seed=8, config=config, tables=tables)
+    world = FailingWorld(options, Failures(publisher_crash_probability=0.0))
+    world.run_for(5.0)
+    publisher = Publisher(world, "publisher", Random(2))
+    triple = ("<urn:a8>", "<urn:p>", "<urn:b>")
+
+    def subscribe(query: ConjunctiveQuery, number: int) -> ResumingSubscriber:
+        record = ResumingSubscriber(f"{number}", query, Algorithm.CSBV, per_event=False, lease_seconds=86_400.0)
+        SubscriberClient(world, record, Random(number)).connect()
+        world.run_for(5.0)
+        return record
+
+    subscribe(ConjunctiveQuery(((0, ~0, 1),), ("<urn:p>",), (0, 1), ("s", "o")), 1)
+    for removed in (False, True):
+        publisher.publish(0.0, [triple], removed=removed)
+        world.run_for(5.0)
+    world.run_for(2 * hlc.seconds(LATE))
+    record = subscribe(ConjunctiveQuery(((~0, 0, 1),), ("<urn:a8>",), (0, 1), ("p", "o")), 3)
+    publisher.publish(0.0, [triple])
+    world.run_for(30.0)
+    assert record.bag == {("<urn:p>", "<urn:b>"): 1}
+    assert len(record.withdrawn) == 1, "the primary took it for what had been removed"
+    publisher.publish(0.0, [triple], removed=True)
+    world.run_for(30.0)
+    assert not record.bag
+    assert not record.complaints
 
 
 def test_four_of_ten_days_have_removals():

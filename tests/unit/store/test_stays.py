@@ -67,7 +67,7 @@ def test_a_stay_that_an_earlier_removal_cuts_off_is_held_as_the_one_it_was_cut_f
     """Its end was known under the roles of that one, and is now the end of what the removal makes."""
     stays: Stays[str] = Stays()
     times = {0: 5}
-    first, second = [(0, GONE | 11, None), (11, 0, None)], [(0, GONE | 7, None), (7, GONE | 11, 0)]
+    first, second = [(11, 0, None), (0, GONE | 11, None)], [(7, GONE | 11, 0), (0, GONE | 7, None)]
     for removal, expected in ((11, first), (7, second)):
         changes = list(stays.remove("t", removal, lambda begin: times.get(begin, 0)))
         assert changes == expected
