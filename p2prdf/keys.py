@@ -23,7 +23,7 @@ import numpy.typing as npt
 __all__ = [
     "ANY", "BUCKETS", "BUCKET_KEYS", "CQC_ROLES", "CSBV_ROLES", "DEPTH_MAX", "EVENT_SHIFT", "MARK_SHIFT", "O",
     "P", "PRIMARY_SHIFT", "ROLES", "ROLE_NAMES", "S", "SPLIT_ROLES", "SPO", "U64", "Key", "bucket_key",
-    "contribution", "contributions", "even_key", "event_id", "event_ids", "fmix", "fmix_array",
+    "contribution", "contributions", "even_key", "event_id", "event_ids", "event_ids_by_content", "fmix", "fmix_array",
     "item_identities", "item_identity", "node_key", "role_bit", "role_key", "role_keys", "role_name", "sub_key",
     "sub_keys", "term_hash", "text_key", "triple_id", "triple_ids",
 ]  # fmt: skip
@@ -214,6 +214,14 @@ def event_ids(publisher: int, first: int, count: int) -> U64:
     """Return the identities of ``count`` consecutive events of one publisher."""
     numbers = np.arange(first + 1, first + 1 + count, dtype=np.uint64)
     return fmix_array(np.uint64(publisher) ^ fmix_array(numbers))
+
+
+def event_ids_by_content(publisher: int, s: U64, p: U64, o: U64) -> U64:
+    """Return the identities of events of one publisher that are known by their triples, whose terms have these hashes.
+
+    They are apart from those of numbered events of the same publisher, but for collisions.
+    """
+    return fmix_array(np.uint64(publisher) ^ fmix_array(triple_ids(s, p, o)))
 
 
 def item_identity(identity: int, *stamps: int) -> int:

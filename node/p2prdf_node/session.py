@@ -192,7 +192,7 @@ class ClientSession:
         self._clients.ask(
             Pending(self, m.request, "publish"),
             lambda number: contract.Publish(
-                number, m.publisher, m.first_event, m.s, m.p, m.o, m.level, m.removed, m.after, m.graph
+                number, m.publisher, m.first_event, m.s, m.p, m.o, m.level, m.removed, m.after, m.graph, m.by_content
             ),
         )
         return len(m)

@@ -14,10 +14,14 @@ from __future__ import annotations
 
 from p2prdf.client.client import Client, connect
 from p2prdf.client.derived import Derived
-from p2prdf.client.publishing import Progress
+from p2prdf.client.pieces import TermColumns
+from p2prdf.client.publishing import Effort, Progress
 from p2prdf.client.query import Result
 from p2prdf.client.solutions import Batch, Gap, Solution
 from p2prdf.client.subscription import Subscription
 from p2prdf.client.update import Updated
 
-__all__ = ["Batch", "Client", "Derived", "Gap", "Progress", "Result", "Solution", "Subscription", "Updated", "connect"]
+__all__ = [
+    "Batch", "Client", "Derived", "Effort", "Gap", "Progress", "Result", "Solution", "Subscription", "TermColumns",
+    "Updated", "connect",
+]  # fmt: skip

@@ -12,7 +12,8 @@ from p2prdf import hlc
 from p2prdf.client.attachments import Attachments
 from p2prdf.client.derived import Derived, derive, drop
 from p2prdf.client.ledger import Ledger
-from p2prdf.client.publishing import Progress, Publisher, Source
+from p2prdf.client.pieces import Source
+from p2prdf.client.publishing import Effort, Progress, Publisher
 from p2prdf.client.query import Result, answer_once
 from p2prdf.client.sessions import Address, Sessions
 from p2prdf.client.subscription import Subscription
@@ -129,6 +130,11 @@ class Client:
         """Its address, as it tells it."""
         return f"{self._sessions.peer.host}:{self._sessions.peer.port}"
 
+    @property
+    def others(self) -> list[str]:
+        """Addresses of other nodes, as the one that is used told them."""
+        return self._sessions.others
+
     async def open(self) -> None:
         """Connect.  Called by :func:`connect`."""
         await self._sessions.open()
@@ -151,25 +157,31 @@ class Client:
         busy_seconds: float = 60.0,
         on_progress: Callable[[Progress], None] | None = None,
         graph: str | None = None,
+        by_content: bool = False,
+        effort: Effort | None = None,
     ) -> int:
         """Publish triples; return their number when all of them are acknowledged.
 
         ``triples``: (asynchronous) iterable of triples of canonical N-Triples terms, of triples with a fourth term, the
-        IRI of the graph they belong to (None: of none), or of :class:`p2prdf.rdf.ntriples.TripleBatch`.
+        IRI of the graph they belong to (None: of none), of :class:`p2prdf.rdf.ntriples.TripleBatch` or of
+        :class:`p2prdf.client.TermColumns`, some of which may be removals.
         ``graph``: the IRI of the graph that what names none belongs to, by default the default graph.
         ``publisher`` and ``first_event`` number the publication events: to publish something again after a failure
         without it counting twice, give the same numbers again.  By default the publisher is a fresh random number.
+        ``by_content``: instead of by number an event is known by what it says: the same triple from the same publisher
+        again is no other event, in whatever order and parts it comes.
         ``acknowledge``: ``indexed``, when all of them are where queries find them; ``accepted``, as soon as enough
         nodes (``copies_min``) keep them, who see to it that they will be.  What is asked for is never lowered.
         ``busy_seconds``: how long to go on trying at a node that is busy.
-        ``on_progress`` is called as acknowledgements come in.
+        ``on_progress`` is called as acknowledgements come in.  ``effort`` is filled in with what it took.
 
         What the node had not acknowledged when it went away is sent again to the next one, under the same numbers.
         Raises DataRefused, Busy, Unavailable.  One publication at a time: concurrent calls queue up.
         """
         return await self._publish(
-            triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, graph, removed=False
-        )
+            triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, graph,
+            removed=False, by_content=by_content, effort=effort,
+        )  # fmt: skip
 
     async def retract(
         self,
@@ -197,9 +209,12 @@ class Client:
     async def _publish(
         self, triples: Source, publisher: int | None, first_event: int, batch_triples: int, acknowledge: str,
         busy_seconds: float, on_progress: Callable[[Progress], None] | None, graph: str | None, *, removed: bool,
+        by_content: bool = False, effort: Effort | None = None,
     ) -> int:  # fmt: skip
         if batch_triples < 1 or first_event < 0:
             raise LocalProtocolError("batch_triples must be positive, first_event must not be negative")
+        if by_content and first_event:
+            raise LocalProtocolError("events that are known by their content have no numbers to begin with")
         if acknowledge not in messages.LEVELS:
             raise LocalProtocolError(f"level {acknowledge!r} is neither {' nor '.join(messages.LEVELS)}")
         async with self._publishing:
@@ -212,6 +227,8 @@ class Client:
                 level=acknowledge,
                 removed=removed,
                 graph=graph or DEFAULT,
+                by_content=by_content,
+                effort=effort,
             )
             return await work.run(triples, batch_triples)
 

@@ -29,7 +29,7 @@ from p2prdf.rdf import quads, terms
 
 if TYPE_CHECKING:
     from p2prdf.client.client import Client
-    from p2prdf.client.publishing import Triple
+    from p2prdf.client.pieces import Triple
     from p2prdf.client.solutions import Batch
 
 __all__ = ["READS", "REGISTRY", "Derived", "derive", "drop"]

@@ -1,43 +1,36 @@
 """Publishing: any source of triples, in frames of moderate size, pipelined within the node's credit.
 
-Row *i* of the source is event ``first_event + i`` of its publisher.  Whoever sees the same event again takes it as
-the same, so whatever failed can be published again under the same numbers.  That is done here when a session is
+Row *i* of the source is event ``first_event + i`` of its publisher; or, by content, the event that the publisher said
+just that.  Whoever sees the same event again takes it as the same, so whatever failed can be published again under the
+same numbers.  That is done here when a session is
 lost: all pieces that were not acknowledged go to the next node, in their order, as far as its credit reaches.
+
+Additions and removals of one source (:class:`p2prdf.client.pieces.TermColumns`) keep their order: a piece of the one
+kind waits until all of the other kind before it are acknowledged, for what a node refuses as it is busy is sent again
+later than what came behind it.  Each kind has a numbering of its own, so that numbers do not depend on where it is cut.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any
 
+from p2prdf.client.pieces import Piece, Source, pieces_of
 from p2prdf.client.session import Silent
 from p2prdf.client.sessions import Retry, Sessions
-from p2prdf.errors import Busy, DataRefused, Unavailable
-from p2prdf.rdf.dictionary import TermNames
-from p2prdf.rdf.ntriples import TripleBatch
+from p2prdf.errors import Busy, Unavailable
 from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire.messages import INDEXED, ClientPublish
 
 if TYPE_CHECKING:
     from p2prdf.client.session import Session
 
-__all__ = ["Progress", "Publisher", "Quad", "Source", "Triple"]
-
-Triple = tuple[str, str, str]
-"""Subject, predicate and object as canonical N-Triples terms."""
-Quad = tuple[str, str, str, str | None]
-"""A triple and its graph, a canonical IRI; None for the default graph, or for the one of the whole publication."""
-Source = (
-    Iterable[Triple] | Iterable[Quad] | Iterable[Triple | Quad] | Iterable[TripleBatch]
-    | AsyncIterable[Triple] | AsyncIterable[Quad] | AsyncIterable[Triple | Quad] | AsyncIterable[TripleBatch]
-)  # fmt: skip
-
-FRAME_CHARACTERS: Final = 1 << 20
-"""A frame is cut at so much term text; a single larger triple travels alone."""
+__all__ = ["Effort", "Progress", "Publisher"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +46,28 @@ class Progress:
 
 
 @dataclass(slots=True)
-class _Piece:
+class Effort:
+    """What a publication took: filled in as it goes on.
+
+    ``frames`` were sent with ``repeated_triples`` among theirs that had been sent before.  Seconds of packing frames,
+    and of waiting for acknowledgements and for the socket.
+    """
+
+    frames: int = 0
+    repeated_triples: int = 0
+    packing_seconds: float = 0.0
+    waiting_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class _Frame:
     """One frame under way."""
 
+    piece: Piece
     first_event: int
-    s: list[str]
-    p: list[str]
-    o: list[str]
-    g: list[str]
-    """The graph of each; none at all if it is the default graph of all."""
-    statements: int
-    """``statements_done`` of the batch that this piece completes, else 0."""
+    removed: bool
+    sent: bool = False
+    """Whether it ever was."""
     answer: asyncio.Future[Any] | None = None
     """None: it is to be sent."""
 
@@ -88,17 +92,25 @@ class Publisher:
         level: str = INDEXED,
         removed: bool = False,
         graph: str = DEFAULT,
+        by_content: bool = False,
+        effort: Effort | None = None,
     ):
-        """``removed``: remove the triples instead; ``graph``: where what names no graph belongs."""
+        """``removed``: remove the triples instead; ``graph``: where what names no graph belongs.
+
+        ``by_content``: as in ClientPublish.
+        """
         self._sessions = sessions
         self._publisher = publisher
-        self._next_event = first_event
+        self._by_content = by_content
+        self._next_event = {False: first_event, True: first_event}
+        """Of additions, and of removals."""
+        self._effort = Effort() if effort is None else effort
         self._busy_seconds = busy_seconds
         self._on_progress = on_progress
         self._level = level
         self._removed = removed
         self._graph = graph
-        self._under_way: deque[_Piece] = deque()
+        self._under_way: deque[_Frame] = deque()
         """In order; the first ``credit`` of them have been sent, or are to be."""
         self._credit = 1
         self._session: Session | None = None
@@ -106,85 +118,100 @@ class Publisher:
 
     async def run(self, source: Source, batch_triples: int) -> int:
         """Publish everything; return the number of triples acknowledged."""
-        async for s, p, o, g, statements in _pieces(source, batch_triples, self._graph):
+        async for piece in pieces_of(source, batch_triples, self._graph):
+            removed = self._removed or piece.removed
+            waited, packed = time.perf_counter(), self._effort.packing_seconds
             await self._current()
             while len(self._under_way) >= self._credit:
                 await self._take_first()
             while self._under_way and (first := self._under_way[0].answer) is not None and first.done():
                 await self._take_first()
-            piece = _Piece(self._next_event, s, p, o, g, statements)
-            self._next_event += len(s)
-            self._under_way.append(piece)
+            while self._under_way and self._under_way[-1].removed != removed:
+                await self._take_first()
+            frame = _Frame(piece, 0 if self._by_content else self._next_event[removed], removed)
+            self._next_event[removed] += len(piece)
+            self._under_way.append(frame)
             session = await self._current()
             if len(self._under_way) <= self._credit:  # a new session's may be smaller
-                self._send(session, piece)
+                self._send(session, frame)
             await session.room()
             await asyncio.sleep(0)  # a source that never waits must not keep answers from coming in
+            self._waited_since(waited, packed)
+        waited, packed = time.perf_counter(), self._effort.packing_seconds
         while self._under_way:
             await self._take_first()
+        self._waited_since(waited, packed)
         return self._progress.triples
+
+    def _waited_since(self, start: float, packed: float) -> None:
+        """Note how long it was waited since a time, but for the packing since so much of it."""
+        effort = self._effort
+        effort.waiting_seconds += time.perf_counter() - start - (effort.packing_seconds - packed)
 
     async def _current(self) -> Session:
         """Return the session in use; one that is new is sent everything that is not acknowledged."""
         session = await self._sessions.current()
         if session is not self._session:
             self._session, self._credit = session, session.welcome.result().publications_max
-            for piece in self._under_way:
-                if not piece.acknowledged:
-                    piece.answer = None
-            for piece in islice(self._under_way, self._credit):
-                self._send(session, piece)
+            for frame in self._under_way:
+                if not frame.acknowledged:
+                    frame.answer = None
+            for frame in islice(self._under_way, self._credit):
+                self._send(session, frame)
         return session
 
-    def _send(self, session: Session, piece: _Piece) -> None:
-        """Send a piece that is to be sent, but not over a session that has been lost meanwhile."""
-        if piece.answer is not None or session.lost is not None:
+    def _send(self, session: Session, frame: _Frame) -> None:
+        """Send a frame that is to be sent, but not over a session that has been lost meanwhile."""
+        if frame.answer is not None or session.lost is not None:
             return
-        terms = TermNames()
-        s, p, o = terms.intern_all(piece.s), terms.intern_all(piece.p), terms.intern_all(piece.o)
-        graph = (terms.intern_all(piece.g),) if piece.g else ()
-        piece.answer = session.start(
+        start, effort = time.perf_counter(), self._effort
+        terms, s, p, o, graph = frame.piece.numbered()
+        frame.answer = session.start(
             lambda request: ClientPublish(
-                request, self._publisher, piece.first_event, s, p, o, self._level, self._removed, self._sessions.latest,
-                graph,
+                request, self._publisher, frame.first_event, s, p, o, self._level, frame.removed, self._sessions.latest,
+                graph, self._by_content,
             ),
             terms,
         )  # fmt: skip
+        effort.frames += 1
+        effort.repeated_triples += len(frame.piece) if frame.sent else 0
+        effort.packing_seconds += time.perf_counter() - start
+        frame.sent = True
 
     async def _take_first(self) -> None:
         """Wait until the oldest piece is acknowledged."""
-        piece = self._under_way[0]
+        frame = self._under_way[0]
         retry = Retry(self._sessions, busy_seconds=self._busy_seconds)
-        while not piece.acknowledged:
+        while not frame.acknowledged:
             session = await self._current()
-            self._send(session, piece)
-            if piece.answer is None:
+            self._send(session, frame)
+            if frame.answer is None:
                 continue
             try:
-                await self._answer(piece.answer)
+                await self._answer(frame.answer)
             except (Busy, Unavailable) as error:
                 if isinstance(error, Silent) and self._sessions.reconnect_seconds > 0:
                     session.drop(error)  # sent again to the same node, it would be under way twice
-                piece.answer = None
+                frame.answer = None
                 await retry.after(session, error)
                 self._forget_refusals()
         self._under_way.popleft()
         if len(self._under_way) >= self._credit and self._session is not None:
             self._send(self._session, self._under_way[self._credit - 1])
         self._progress = Progress(
-            self._progress.triples + len(piece.s), piece.statements or self._progress.statements
+            self._progress.triples + len(frame.piece), frame.piece.statements or self._progress.statements
         )
         if self._on_progress is not None:
             self._on_progress(self._progress)
 
     def _forget_refusals(self) -> None:
         """Send again what was refused with the piece just waited for: one pause is for all of them."""
-        for piece in islice(self._under_way, self._credit):
-            answer = piece.answer
+        for frame in islice(self._under_way, self._credit):
+            answer = frame.answer
             if answer is not None and answer.done() and isinstance(answer.exception(), Busy):
-                piece.answer = None
+                frame.answer = None
             if self._session is not None:
-                self._send(self._session, piece)
+                self._send(self._session, frame)
 
     async def _answer(self, answer: asyncio.Future[Any]) -> None:
         seconds = self._sessions.timeout_seconds
@@ -193,78 +220,3 @@ class Publisher:
                 self._sessions.latest = max(self._sessions.latest, (await answer).time)
         except TimeoutError:
             raise Silent(f"no acknowledgement within {seconds:g} s") from None
-
-
-Columns = tuple[list[str], list[str], list[str], list[str], int]
-
-
-async def _pieces(source: Source, batch_triples: int, graph: str) -> AsyncIterator[Columns]:
-    """Cut a source into pieces that fit a frame; ``graph``: of what names none."""
-    s: list[str] = []
-    p: list[str] = []
-    o: list[str] = []
-    g: list[str] = []
-    characters = 0
-    async for item in _items(source):
-        if isinstance(item, TripleBatch):
-            for piece in _cut(item, batch_triples, graph):
-                yield piece
-            continue
-        try:
-            subject, predicate, value, *rest = item
-            named = _graph(rest, graph)
-            size = len(subject) + len(predicate) + len(value) + len(named)
-        except (TypeError, ValueError):
-            raise DataRefused(f"{item!r} is neither a triple of terms, or one and a graph, nor a TripleBatch") from None
-        if s and (len(s) >= batch_triples or characters + size > FRAME_CHARACTERS):
-            yield s, p, o, _named(g), 0
-            s, p, o, g, characters = [], [], [], [], 0
-        s.append(subject)
-        p.append(predicate)
-        o.append(value)
-        g.append(named)
-        characters += size
-    if s:
-        yield s, p, o, _named(g), 0
-
-
-def _graph(rest: list[str | None], graph: str) -> str:
-    """Return the graph of a statement by what stands behind its object.  Raises ValueError for more than one thing."""
-    if not rest:
-        return graph
-    (named,) = rest
-    return named or graph
-
-
-def _named(g: list[str]) -> list[str]:
-    """Return the graphs of some statements, or nothing if they name none."""
-    return g if any(g) else []
-
-
-def _cut(batch: TripleBatch, batch_triples: int, graph: str) -> list[Columns]:
-    pieces: list[Columns] = []
-    start = characters = 0
-    g = batch.g or [DEFAULT] * len(batch.s)
-    if graph:
-        g = [named or graph for named in g]
-    for row, size in enumerate(map(_size, batch.s, batch.p, batch.o, g)):
-        if row > start and (row - start >= batch_triples or characters + size > FRAME_CHARACTERS):
-            pieces.append((batch.s[start:row], batch.p[start:row], batch.o[start:row], _named(g[start:row]), 0))
-            start, characters = row, 0
-        characters += size
-    if start < len(batch.s):
-        pieces.append((batch.s[start:], batch.p[start:], batch.o[start:], _named(g[start:]), batch.statements_done))
-    return pieces
-
-
-def _size(s: str, p: str, o: str, g: str) -> int:
-    return len(s) + len(p) + len(o) + len(g)
-
-
-async def _items(source: Source) -> AsyncIterator[Triple | Quad | TripleBatch]:
-    if isinstance(source, AsyncIterable):
-        async for item in source:
-            yield item
-    else:
-        for item in cast("Iterable[Triple | Quad | TripleBatch]", source):
-            yield item

@@ -105,6 +105,11 @@ class Sessions:
     # --- for who wants something -----------------------------------------------------------------
 
     @property
+    def others(self) -> list[str]:
+        """Addresses of other nodes that the one in use told, at most ``OTHERS_MAX``."""
+        return list(map(_text, self._others))
+
+    @property
     def live(self) -> Session | None:
         """The session in use, if there is one now."""
         session = self._session

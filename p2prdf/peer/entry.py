@@ -20,8 +20,10 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from p2prdf import keys
-from p2prdf.columns import Column, as_list
+from p2prdf.columns import Column, as_array, as_list
 from p2prdf.continuous.home import home_key, subscription_home
 from p2prdf.errors import Busy, DataRefused, QueryRefused, SubscriptionGone, Unavailable
 from p2prdf.hlc import GONE
@@ -236,16 +238,21 @@ class Entry:
         """Return a publication's triples and the identities of their events; what its graphs take is behind them."""
         count = len(message.s)
         events: Column
-        if isinstance(self._columns.full(0, 0), list):
+        if message.by_content:
+            events = self._columns.full(count, 0)  # they follow from the triples, as they are indexed
+        elif isinstance(self._columns.full(0, 0), list):
             events = [keys.event_id(message.publisher, message.first_event + at) for at in range(count)]
         else:
             events = keys.event_ids(message.publisher, message.first_event, count)
-        if not message.graph:
-            return message.s, message.p, message.o, events
-        (graph,) = message.graph
-        return index_quads(
-            self._dictionary, message.s, message.p, message.o, graph, events, removed=message.removed
-        )
+        s, p, o = message.s, message.p, message.o
+        if message.graph:
+            (graph,) = message.graph
+            s, p, o, events = index_quads(self._dictionary, s, p, o, graph, events, removed=message.removed)
+        if message.by_content:
+            hashes = self._dictionary.hash_array()
+            parts = (hashes[as_array(column, np.intp)] for column in (s, p, o))
+            events = keys.event_ids_by_content(message.publisher, *parts)
+        return s, p, o, events
 
     def _complete(self, request: int, outcome: Outcome) -> None:
         self._exchange.effects.append(Completed(request, outcome))

@@ -197,12 +197,15 @@ def _encoded(texts: Sequence[Any]) -> bytes:
 
 
 class TermNames:
-    """Numbers for the terms of a frame or a client, in order of first occurrence."""
+    """Numbers for the terms of a frame or a client, in order of first occurrence.
+
+    ``texts``: terms to begin with, each once.
+    """
 
     __slots__ = ("_ids", "_texts")
 
-    def __init__(self) -> None:
-        self._ids: dict[str, int] = {}
+    def __init__(self, texts: Sequence[str] = ()) -> None:
+        self._ids: dict[str, int] = dict(zip(texts, range(len(texts)), strict=True))
         self._texts: list[str] = []
 
     def __len__(self) -> int:

@@ -31,7 +31,7 @@ class Publish:
     completed: ``indexed``, when all owners hold them; ``accepted``, when enough peers keep them, whichever, and will
     see to it that the owners get them; if that cannot be had it is completed when they are indexed.
     ``removed``: they are removed instead.  ``after``: a stamp that theirs is to be after, of what came before it for
-    the publisher, perhaps at another peer.  ``graph``: as in ClientPublish.
+    the publisher, perhaps at another peer.  ``graph`` and ``by_content``: as in ClientPublish.
     """
 
     request: int
@@ -44,6 +44,7 @@ class Publish:
     removed: bool = False
     after: int = 0
     graph: tuple[Column, ...] = ()
+    by_content: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-CLIENT_VERSION: Final = 4
+CLIENT_VERSION: Final = 5
 """Of the protocol between a client and its node; another version is refused by name."""
 INDEXED: Final = "indexed"
 ACCEPTED: Final = "accepted"
@@ -898,7 +898,8 @@ class ClientPublish:
     ``level``: when to answer with ClientPublished, ``indexed`` or ``accepted``.  ``removed``: remove them instead.
     ``after``: the latest stamp that the publisher has heard of; theirs will be after it.
     ``graph``: a column that names the graph of each, the empty text for the default graph; without it that is all their
-    graph.
+    graph.  ``by_content``: events are not numbered (``first_event`` is 0) but known by what they say: the same
+    statement of the same publisher again is the same event.
     """
 
     request: int
@@ -911,6 +912,7 @@ class ClientPublish:
     removed: bool = False
     after: int = 0
     graph: tuple[Column, ...] = field(default=(), metadata={"kind": "term_columns"})
+    by_content: bool = False
 
     def __len__(self) -> int:
         return len(self.s)

@@ -283,6 +283,8 @@ def _check_publish(message: m.ClientPublish, dictionary: TermDictionary | TermNa
     _no_literals(message.p, dictionary, "predicate")
     if len(message.graph) > 1:
         raise RemoteProtocolError(f"{len(message.graph)} columns of graphs; a triple is in one")
+    if message.by_content and message.first_event:
+        raise RemoteProtocolError(f"first event {message.first_event} of events that have no numbers")
 
 
 def _check_index_triples(message: m.IndexTriples, dictionary: TermDictionary | TermNames) -> None:

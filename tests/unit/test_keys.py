@@ -36,3 +36,14 @@ def test_within_the_parts_sub_keys_lie_anywhere():
 def test_a_set_of_roles_says_what_goes_to_sub_keys():
     marked = keys.role_bit(6, per_event=False) | 1 << 2 | 1 << 2 + keys.MARK_SHIFT
     assert keys.role_name(marked) == "p,po,sub:p"
+
+
+@settings(max_examples=50, deadline=None)
+@given(KEYS, st.lists(st.tuples(KEYS, KEYS, KEYS), min_size=1, max_size=50, unique=True))
+def test_events_by_content_are_told_apart_by_publisher_and_triple(publisher: int, triples: list[tuple[int, int, int]]):
+    hashes = [np.array(column, np.uint64) for column in zip(*triples, strict=True)]
+    found = keys.event_ids_by_content(publisher, *hashes).tolist()
+    assert len({*found, *keys.event_ids_by_content(publisher ^ 1, *hashes).tolist()}) == 2 * len(triples)
+    assert not set(found) & set(keys.event_ids(publisher, 0, 100).tolist())
+    backwards = keys.event_ids_by_content(publisher, *(column[::-1] for column in hashes))
+    assert backwards.tolist() == found[::-1]

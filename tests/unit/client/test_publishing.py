@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import random
 
+import numpy as np
 import pytest
 from scripted_nodes import ScriptedNode, nodes
 
 import p2prdf
-from p2prdf.client import publishing
-from p2prdf.errors import DataRefused
+from p2prdf.client import TermColumns
+from p2prdf.client.pieces import FRAME_CHARACTERS, pieces_of
+from p2prdf.columns import as_list
+from p2prdf.errors import DataRefused, LocalProtocolError
 from p2prdf.rdf.ntriples import TripleBatch
 from p2prdf.wire import messages
 
@@ -20,12 +25,25 @@ def pieces(source, *, graph="", batch_triples=1000):
     """Return the rows of each piece, and the statements of the file that are done with it."""
 
     async def cut():
-        return [
-            (list(zip(s, p, o, g or ["none"] * len(s), strict=True)), statements)
-            async for s, p, o, g, statements in publishing._pieces(source, batch_triples, graph)
-        ]
+        return [(spelled(piece), piece.statements) async for piece in pieces_of(source, batch_triples, graph)]
 
     return asyncio.run(cut())
+
+
+def spelled(piece):
+    """Return the rows of a piece as its frame has them."""
+    terms, *columns, graph = piece.numbered()
+    assert len(terms) == len(set(itertools.chain(*map(as_list, columns), *map(as_list, graph))))
+    texts = [terms.texts(as_list(column)) for column in columns]
+    graphs = terms.texts(as_list(graph[0])) if graph else ["none"] * len(piece)
+    return list(zip(*texts, graphs, strict=True))
+
+
+def columns(rows, *, removed=False):
+    """Return statements as columns of numbers."""
+    texts = list(dict.fromkeys(itertools.chain(*rows)))
+    s, p, o, *g = (np.array([texts.index(term) for term in column], np.uint32) for column in zip(*rows, strict=True))
+    return TermColumns(texts, s, p, o, g[0] if g else None, removed)
 
 
 def test_triples_name_no_graph_and_send_none():
@@ -53,10 +71,37 @@ def test_batches_of_files_are_cut_with_their_graphs():
 
 
 def test_a_piece_is_cut_by_the_text_of_its_graphs_too():
-    long = f"<urn:{'g' * (publishing.FRAME_CHARACTERS // 3)}>"
+    long = f"<urn:{'g' * (FRAME_CHARACTERS // 3)}>"
     assert [len(rows) for rows, _ in pieces([(A, P, A, long)] * 7)] == [2, 2, 2, 1]
     batch = TripleBatch([A] * 7, [P] * 7, [A] * 7, 7, 7, [long] * 7)
     assert [len(rows) for rows, _ in pieces([batch])] == [2, 2, 2, 1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_columns_of_numbers_are_cut_as_their_statements_are(seed):
+    rng = random.Random(seed)
+    rows = [
+        (f"<urn:{rng.randrange(9)}>", P, f'"{rng.randrange(9)}"', rng.choice(["", G, H]))[: 3 + seed % 2]
+        for _ in range(rng.randrange(1, 40))
+    ]
+    for graph in ("", H, "<urn:other>"):
+        cut = pieces([columns(rows)], graph=graph, batch_triples=rng.randrange(1, 50))
+        wanted = [(*row[:3], (row[3] if seed % 2 else "") or graph or ("" if seed % 2 else "none")) for row in rows]
+        assert [row for found, _ in cut for row in found] == wanted
+
+
+def test_columns_of_numbers_are_cut_by_their_text_too():
+    long = "x" * (FRAME_CHARACTERS // 3)
+    rows = [(A, P, f'"{n}{long}"') for n in range(7)]
+    cut = [found for found, _ in pieces([columns(rows)])]
+    assert {*map(len, cut)} <= {1, 2}
+    assert [row[:3] for found in cut for row in found] == rows
+    assert [len(rows) for rows, _ in pieces([columns([(A, P, f'"{long * 4}"')])])] == [1]
+
+
+def test_sources_of_several_kinds_stay_in_their_order():
+    mixed = [(A, P, A), columns([(A, P, P)]), (P, P, A), TripleBatch([A], [P], [G], 1, 1)]
+    assert [row[:3] for found, _ in pieces(mixed) for row in found] == [(A, P, A), (A, P, P), (P, P, A), (A, P, G)]
 
 
 @pytest.mark.parametrize("wrong", [(A, P), (A, P, A, G, G), 5, (A, P, A, 5), (A, None, A)])
@@ -83,3 +128,47 @@ async def test_graphs_are_sent_again_with_what_was_not_acknowledged():
         (0, 1, False), (1, 0, False),
     ]  # fmt: skip
     assert [(len(m.graph), m.removed) for m in heard if m.publisher != heard[0].publisher] == [(1, True)]
+
+
+async def test_additions_and_removals_wait_for_each_other_and_are_numbered_apart():
+    """What is refused as busy is sent again later than what was sent behind it."""
+    order = []
+
+    def busy_at_first(visit, message):
+        order.append((message.removed, message.first_event))
+        if len(order) == 1:
+            visit.send(messages.ClientError(message.request, "busy", "not now", 0.01))
+        else:
+            visit.send(messages.ClientPublished(message.request, len(order)))
+
+    node = ScriptedNode(on={messages.ClientPublish: busy_at_first})
+    source = [
+        columns([(A, P, A), (A, P, P)]), columns([(A, P, A)], removed=True), columns([(A, P, G)], removed=True),
+        columns([(A, P, A)]),
+    ]  # fmt: skip
+    effort = p2prdf.client.Effort()
+    async with asyncio.timeout(30), nodes(node), p2prdf.connect(node.address) as client:
+        assert await client.publish(source, first_event=5, effort=effort) == 5
+    assert order == [(False, 5), (False, 5), (True, 5), (True, 6), (False, 7)]
+    assert (effort.frames, effort.repeated_triples) == (5, 2)
+    assert effort.waiting_seconds > 0.01
+    assert effort.packing_seconds > 0
+
+
+async def test_by_content_nothing_is_numbered():
+    node = ScriptedNode()
+    async with asyncio.timeout(30), nodes(node), p2prdf.connect(node.address) as client:
+        await client.publish([(A, P, A), (A, P, P)], batch_triples=1, by_content=True, publisher=3)
+        with pytest.raises(LocalProtocolError, match="have no numbers to begin with"):
+            await client.publish([(A, P, A)], by_content=True, first_event=1)
+    (visit,) = node.visits
+    heard = visit.of(messages.ClientPublish)
+    assert [(m.publisher, m.first_event, m.by_content) for m in heard] == [(3, 0, True)] * 2
+
+
+async def test_a_client_says_which_other_nodes_it_was_told_of():
+    one, two = ScriptedNode(), ScriptedNode()
+    async with nodes(two):
+        one.others = (two,)
+        async with nodes(one), p2prdf.connect(one.address) as client:
+            assert client.others == [two.address]

@@ -152,7 +152,10 @@ class Maker:
             return m.KeepSubscription(query=query, order=order, **numbers)
         most = 32 if kind in (m.Totals, m.Differing) else 40
         self.rows = 1 << self.draw(st.integers(0, 5)) if kind is m.Summary else self.draw(st.integers(0, most))
-        return kind(*[self.field(kind, field) for field in dataclasses.fields(kind)])
+        fields = [self.field(kind, field) for field in dataclasses.fields(kind)]
+        if kind is m.ClientPublish and fields[-1]:
+            fields[2] = 0  # by content, so no number
+        return kind(*fields)
 
     def field(self, kind: type, field: dataclasses.Field[Any]) -> Any:
         if field.name in ("role", "depth"):
@@ -518,7 +521,7 @@ def forward(rows: Any, step: int = 1) -> list[Any]:
 
 
 def publish(*graphs: Any, s: Any = ONE, p: Any = ONE) -> list[Any]:
-    return [66, 1, 2, 3, s, p, [1, 1], "indexed", False, 0, list(graphs)]
+    return [66, 1, 2, 3, s, p, [1, 1], "indexed", False, 0, list(graphs), False]
 
 
 def query(**changes: Any) -> list[Any]:
@@ -561,7 +564,9 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(publish([2, 0])), "columns of 1 and of 2 rows"),
         (frame_of(publish([1, 2])), "ClientPublish.graph: a term beyond the 2 of the frame"),
         (frame_of(publish(*[ONE] * 257)), "257 columns; 256 are allowed"),
-        (frame_of([66, 1, 2, 3, ONE, ONE, ONE, "indexed", False, 0, 5]), "ClientPublish.graph: columns: 5 is"),
+        (frame_of([66, 1, 2, 3, ONE, ONE, ONE, "indexed", False, 0, 5, False]), "ClientPublish.graph: columns: 5 is"),
+        (frame_of([66, 1, 2, 3, ONE, ONE, ONE, "indexed", False, 0, [], True]), "first event 3 of events that have no"),
+        (frame_of([66, 1, 2, 0, ONE, ONE, ONE, "indexed", False, 0, [], 1]), "ClientPublish.by_content"),
         (frame_of(triples(published=1 << 16)), "65536 is not an integer from 0 to 65535"),
         (frame_of([37, 1, 19, 0, [3, 0]]), "3 sums; a power of two"),
         (frame_of([40, 1, 32]), "32 is not an integer from 0 to 31"),

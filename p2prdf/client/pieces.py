@@ -1,0 +1,218 @@
+"""What is published, cut into pieces that fit a frame each: triples one by one, by the batch, or as columns of numbers.
+
+Triples and batches of a file are texts; a frame wants each text once and numbers for the rest, so they are numbered
+when they are sent.  :class:`TermColumns` come numbered: whoever has columns with a dictionary (Arrow, for one) makes no
+object per triple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf.columns import Column
+from p2prdf.errors import DataRefused
+from p2prdf.rdf.dictionary import TermNames
+from p2prdf.rdf.ntriples import TripleBatch
+from p2prdf.rdf.quads import DEFAULT
+
+__all__ = ["FRAME_CHARACTERS", "Numbered", "Piece", "Quad", "Source", "TermColumns", "Triple", "pieces_of"]
+
+Triple = tuple[str, str, str]
+"""Subject, predicate and object as canonical N-Triples terms."""
+Quad = tuple[str, str, str, str | None]
+"""A triple and its graph, a canonical IRI; None for the default graph, or for the one of the whole publication."""
+
+FRAME_CHARACTERS: Final = 1 << 20
+"""A frame is cut at so much term text; a single larger triple travels alone."""
+
+Numbers: TypeAlias = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class TermColumns:
+    """Statements as columns of numbers, which are places in a list of terms.
+
+    ``texts``: canonical terms, each once, no other than those named.  ``g``: the graph of each statement (``DEFAULT``
+    among the texts for the default graph); None if none of them names one.  ``removed``: they are to be removed.
+    """
+
+    texts: list[str]
+    s: Numbers
+    p: Numbers
+    o: Numbers
+    g: Numbers | None = None
+    removed: bool = False
+
+    def __len__(self) -> int:
+        return len(self.s)
+
+    def part(self, start: int, stop: int) -> TermColumns:
+        """Return some consecutive rows, with the terms that they name."""
+        columns = [column[start:stop] for column in (self.s, self.p, self.o, self.g) if column is not None]
+        used, places = np.unique(np.concatenate(columns), return_inverse=True)
+        texts = [self.texts[at] for at in used.tolist()]
+        s, p, o, *rest = places.astype(np.uint32).reshape(len(columns), -1)
+        return TermColumns(texts, s, p, o, rest[0] if rest else None, self.removed)
+
+    def within(self, graph: str) -> TermColumns:
+        """Return the same with what names no graph in this one."""
+        place = {text: at for at, text in enumerate(self.texts) if text in (DEFAULT, graph)}
+        if graph == DEFAULT or (self.g is not None and DEFAULT not in place):
+            return self
+        texts = self.texts if graph in place else [*self.texts, graph]
+        target = np.uint32(place.get(graph, len(self.texts)))
+        g = np.full(len(self), target) if self.g is None else np.where(self.g == place[DEFAULT], target, self.g)
+        whole = TermColumns(texts, self.s, self.p, self.o, g, self.removed)
+        return whole.part(0, len(whole)) if DEFAULT in place else whole
+
+
+Item: TypeAlias = Triple | Quad | TripleBatch | TermColumns
+Source = (
+    Iterable[Triple] | Iterable[Quad] | Iterable[Triple | Quad] | Iterable[TripleBatch] | Iterable[TermColumns]
+    | AsyncIterable[Triple] | AsyncIterable[Quad] | AsyncIterable[Triple | Quad] | AsyncIterable[TripleBatch]
+    | AsyncIterable[TermColumns]
+)  # fmt: skip
+
+
+class Numbered(NamedTuple):
+    """The rows of one frame: its dictionary and columns; ``graph`` has one column or none."""
+
+    terms: TermNames
+    s: Column
+    p: Column
+    o: Column
+    graph: tuple[Column, ...]
+
+
+@dataclass(slots=True)
+class Piece:
+    """Rows that fit a frame: as texts or as numbers.
+
+    ``statements``: ``statements_done`` of the batch that this piece completes, else 0.
+    """
+
+    rows: TermColumns | tuple[list[str], list[str], list[str], list[str]]
+    """Texts: subjects, predicates, objects, and the graph of each; none at all if it is the default graph of all."""
+    statements: int = 0
+
+    def __len__(self) -> int:
+        return len(self.rows) if isinstance(self.rows, TermColumns) else len(self.rows[0])
+
+    @property
+    def removed(self) -> bool:
+        """Whether these are to be removed whatever the rest is."""
+        return isinstance(self.rows, TermColumns) and self.rows.removed
+
+    def numbered(self) -> Numbered:
+        """Return the content of the frame."""
+        rows = self.rows
+        if isinstance(rows, TermColumns):
+            return Numbered(TermNames(rows.texts), rows.s, rows.p, rows.o, () if rows.g is None else (rows.g,))
+        terms = TermNames()
+        s, p, o = (terms.intern_all(column) for column in rows[:3])
+        return Numbered(terms, s, p, o, (terms.intern_all(rows[3]),) if rows[3] else ())
+
+
+async def pieces_of(source: Source, batch_triples: int, graph: str) -> AsyncIterator[Piece]:
+    """Cut a source into pieces of at most so many triples; ``graph``: of what names none.
+
+    Raises DataRefused for an item that is none.
+    """
+    s: list[str] = []
+    p: list[str] = []
+    o: list[str] = []
+    g: list[str] = []
+    characters = 0
+    async for item in _items(source):
+        if isinstance(item, TripleBatch | TermColumns):
+            if s:  # what came before comes before
+                yield Piece((s, p, o, _named(g)))
+                s, p, o, g, characters = [], [], [], [], 0
+            for piece in _pieces(item, batch_triples, graph):
+                yield piece
+            continue
+        try:
+            subject, predicate, value, *rest = item
+            named = _graph(rest, graph)
+            size = len(subject) + len(predicate) + len(value) + len(named)
+        except (TypeError, ValueError):
+            raise DataRefused(
+                f"{item!r} is neither a triple of terms, or one and a graph, nor a TripleBatch or TermColumns"
+            ) from None
+        if s and (len(s) >= batch_triples or characters + size > FRAME_CHARACTERS):
+            yield Piece((s, p, o, _named(g)))
+            s, p, o, g, characters = [], [], [], [], 0
+        s.append(subject)
+        p.append(predicate)
+        o.append(value)
+        g.append(named)
+        characters += size
+    if s:
+        yield Piece((s, p, o, _named(g)))
+
+
+def _graph(rest: list[str | None], graph: str) -> str:
+    """Return the graph of a statement by what stands behind its object.  Raises ValueError for more than one thing."""
+    if not rest:
+        return graph
+    (named,) = rest
+    return named or graph
+
+
+def _named(g: list[str]) -> list[str]:
+    """Return the graphs of some statements, or nothing if they name none."""
+    return g if any(g) else []
+
+
+def _pieces(item: TripleBatch | TermColumns, batch_triples: int, graph: str) -> Iterable[Piece]:
+    if isinstance(item, TripleBatch):
+        return _cut(item, batch_triples, graph)
+    return _cut_columns(item, batch_triples, graph)
+
+
+def _cut(batch: TripleBatch, batch_triples: int, graph: str) -> list[Piece]:
+    pieces: list[Piece] = []
+    start = characters = 0
+    g = batch.g or [DEFAULT] * len(batch.s)
+    if graph:
+        g = [named or graph for named in g]
+    for row, size in enumerate(map(_size, batch.s, batch.p, batch.o, g)):
+        if row > start and (row - start >= batch_triples or characters + size > FRAME_CHARACTERS):
+            pieces.append(Piece((batch.s[start:row], batch.p[start:row], batch.o[start:row], _named(g[start:row]))))
+            start, characters = row, 0
+        characters += size
+    if start < len(batch.s):
+        rest = batch.s[start:], batch.p[start:], batch.o[start:], _named(g[start:])
+        pieces.append(Piece(rest, batch.statements_done))
+    return pieces
+
+
+def _size(s: str, p: str, o: str, g: str) -> int:
+    return len(s) + len(p) + len(o) + len(g)
+
+
+def _cut_columns(columns: TermColumns, batch_triples: int, graph: str) -> Iterator[Piece]:
+    """Halve what is too much text for a frame, until it is not or is one statement."""
+    count = len(columns)
+    parts = max(1, -(-count // batch_triples))
+    for number in range(parts):
+        start, stop = count * number // parts, count * (number + 1) // parts
+        part = columns if parts == 1 else columns.part(start, stop)
+        if len(part) > 1 and sum(map(len, part.texts)) > FRAME_CHARACTERS:
+            yield from _cut_columns(part, (len(part) + 1) // 2, graph)
+        elif len(part):
+            yield Piece(part.within(graph))
+
+
+async def _items(source: Source) -> AsyncIterator[Item]:
+    if isinstance(source, AsyncIterable):
+        async for item in source:
+            yield item
+    else:
+        for item in cast("Iterable[Any]", source):
+            yield item
