@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from p2prdf.client.client import Client, connect
 from p2prdf.client.derived import Derived
-from p2prdf.client.pieces import TermColumns
+from p2prdf.client.pieces import Quad, TermColumns
 from p2prdf.client.publishing import Effort, Progress
 from p2prdf.client.query import Result
 from p2prdf.client.solutions import Batch, Gap, Solution
@@ -22,6 +22,6 @@ from p2prdf.client.subscription import Subscription
 from p2prdf.client.update import Updated
 
 __all__ = [
-    "Batch", "Client", "Derived", "Effort", "Gap", "Progress", "Result", "Solution", "Subscription", "TermColumns",
-    "Updated", "connect",
+    "Batch", "Client", "Derived", "Effort", "Gap", "Progress", "Quad", "Result", "Solution", "Subscription",
+    "TermColumns", "Updated", "connect",
 ]  # fmt: skip

@@ -12,14 +12,14 @@ from p2prdf import hlc
 from p2prdf.client.attachments import Attachments
 from p2prdf.client.derived import Derived, derive, drop
 from p2prdf.client.ledger import Ledger
-from p2prdf.client.pieces import Source
+from p2prdf.client.pieces import Quad, Source
 from p2prdf.client.publishing import Effort, Progress, Publisher
 from p2prdf.client.query import Result, answer_once
 from p2prdf.client.sessions import Address, Sessions
 from p2prdf.client.subscription import Subscription
 from p2prdf.client.token import Token, query_mark
 from p2prdf.client.update import Updated, carry_out
-from p2prdf.errors import LocalProtocolError
+from p2prdf.errors import DataRefused, LocalProtocolError
 from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire import messages
 
@@ -159,6 +159,7 @@ class Client:
         graph: str | None = None,
         by_content: bool = False,
         effort: Effort | None = None,
+        on_refused: Callable[[Quad, DataRefused], None] | None = None,
     ) -> int:
         """Publish triples; return their number when all of them are acknowledged.
 
@@ -174,13 +175,15 @@ class Client:
         nodes (``copies_min``) keep them, who see to it that they will be.  What is asked for is never lowered.
         ``busy_seconds``: how long to go on trying at a node that is busy.
         ``on_progress`` is called as acknowledgements come in.  ``effort`` is filled in with what it took.
+        ``on_refused`` is called with each statement (subject, predicate, object, graph) that nodes refuse, and why, and
+        the rest is published; otherwise the first of them raises DataRefused, and nothing of its frame is published.
 
         What the node had not acknowledged when it went away is sent again to the next one, under the same numbers.
         Raises DataRefused, Busy, Unavailable.  One publication at a time: concurrent calls queue up.
         """
         return await self._publish(
             triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, graph,
-            removed=False, by_content=by_content, effort=effort,
+            removed=False, by_content=by_content, effort=effort, on_refused=on_refused,
         )  # fmt: skip
 
     async def retract(
@@ -210,6 +213,7 @@ class Client:
         self, triples: Source, publisher: int | None, first_event: int, batch_triples: int, acknowledge: str,
         busy_seconds: float, on_progress: Callable[[Progress], None] | None, graph: str | None, *, removed: bool,
         by_content: bool = False, effort: Effort | None = None,
+        on_refused: Callable[[Quad, DataRefused], None] | None = None,
     ) -> int:  # fmt: skip
         if batch_triples < 1 or first_event < 0:
             raise LocalProtocolError("batch_triples must be positive, first_event must not be negative")
@@ -229,6 +233,7 @@ class Client:
                 graph=graph or DEFAULT,
                 by_content=by_content,
                 effort=effort,
+                on_refused=on_refused,
             )
             return await work.run(triples, batch_triples)
 

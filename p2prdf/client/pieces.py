@@ -108,6 +108,21 @@ class Piece:
         """Whether these are to be removed whatever the rest is."""
         return isinstance(self.rows, TermColumns) and self.rows.removed
 
+    def halves(self) -> tuple[Piece, Piece]:
+        """Cut it in two; there are at least two rows."""
+        rows, middle = self.rows, len(self) // 2
+        if isinstance(rows, TermColumns):
+            return Piece(rows.part(0, middle)), Piece(rows.part(middle, len(rows)), self.statements)
+        s, p, o, g = rows
+        first = s[:middle], p[:middle], o[:middle], g[:middle]
+        return Piece(first), Piece((s[middle:], p[middle:], o[middle:], g[middle:]), self.statements)
+
+    def first(self) -> tuple[str, str, str, str]:
+        """Return the terms of its first row, the graph last."""
+        terms, s, p, o, graph = self.numbered()
+        subject, predicate, value, *named = terms.texts([int(column[0]) for column in (s, p, o, *graph)])
+        return subject, predicate, value, named[0] if named else DEFAULT
+
     def numbered(self) -> Numbered:
         """Return the content of the frame."""
         rows = self.rows

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from p2prdf.client.pieces import Piece, Source, pieces_of
+from p2prdf.client.pieces import Piece, Quad, Source, pieces_of
 from p2prdf.client.session import Silent
 from p2prdf.client.sessions import Retry, Sessions
-from p2prdf.errors import Busy, Unavailable
+from p2prdf.errors import Busy, DataRefused, Unavailable
 from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire.messages import INDEXED, ClientPublish
 
@@ -94,10 +94,12 @@ class Publisher:
         graph: str = DEFAULT,
         by_content: bool = False,
         effort: Effort | None = None,
+        on_refused: Callable[[Quad, DataRefused], None] | None = None,
     ):
         """``removed``: remove the triples instead; ``graph``: where what names no graph belongs.
 
-        ``by_content``: as in ClientPublish.
+        ``by_content``: as in ClientPublish.  ``on_refused``: called with what nodes refuse, statement by statement;
+        else that ends the publication.
         """
         self._sessions = sessions
         self._publisher = publisher
@@ -105,6 +107,7 @@ class Publisher:
         self._next_event = {False: first_event, True: first_event}
         """Of additions, and of removals."""
         self._effort = Effort() if effort is None else effort
+        self._on_refused = on_refused
         self._busy_seconds = busy_seconds
         self._on_progress = on_progress
         self._level = level
@@ -179,7 +182,7 @@ class Publisher:
         frame.sent = True
 
     async def _take_first(self) -> None:
-        """Wait until the oldest piece is acknowledged."""
+        """Wait until the oldest piece is acknowledged, or was refused and cut in two."""
         frame = self._under_way[0]
         retry = Retry(self._sessions, busy_seconds=self._busy_seconds)
         while not frame.acknowledged:
@@ -189,6 +192,11 @@ class Publisher:
                 continue
             try:
                 await self._answer(frame.answer)
+            except DataRefused as error:
+                if self._on_refused is None:
+                    raise
+                self._narrow_down(frame, error, self._on_refused)
+                return
             except (Busy, Unavailable) as error:
                 if isinstance(error, Silent) and self._sessions.reconnect_seconds > 0:
                     session.drop(error)  # sent again to the same node, it would be under way twice
@@ -203,6 +211,17 @@ class Publisher:
         )
         if self._on_progress is not None:
             self._on_progress(self._progress)
+
+    def _narrow_down(self, frame: _Frame, error: DataRefused, tell: Callable[[Quad, DataRefused], None]) -> None:
+        """Put the halves of the oldest piece, which was refused, in its place; if it is one statement, tell it."""
+        self._under_way.popleft()
+        if len(frame.piece) == 1:
+            tell(frame.piece.first(), error)
+            return
+        one, two = frame.piece.halves()
+        after = 0 if self._by_content else frame.first_event + len(one)
+        self._under_way.appendleft(_Frame(two, after, frame.removed, sent=True))
+        self._under_way.appendleft(_Frame(one, frame.first_event, frame.removed, sent=True))
 
     def _forget_refusals(self) -> None:
         """Send again what was refused with the piece just waited for: one pause is for all of them."""

@@ -18,6 +18,8 @@ class Visit:
 
     def __init__(self, writer):
         self.heard = []
+        self.terms = {}
+        """By publication: those of its frame."""
         self.news = asyncio.Event()
         self._writer = writer
 
@@ -106,7 +108,10 @@ class ScriptedNode:
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(1 << 16):
                 for body in frames.feed(data):
-                    for message in FrameCodec(TermNames(), LISTS).decode(body):
+                    terms = TermNames()
+                    for message in FrameCodec(terms, LISTS).decode(body):
+                        if isinstance(message, messages.ClientPublish):
+                            visit.terms[message.request] = terms
                         self._take(visit, message)
         del self._writers[writer]
         writer.close()

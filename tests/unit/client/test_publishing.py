@@ -172,3 +172,30 @@ async def test_a_client_says_which_other_nodes_it_was_told_of():
         one.others = (two,)
         async with nodes(one), p2prdf.connect(one.address) as client:
             assert client.others == [two.address]
+
+
+@pytest.mark.parametrize("as_columns", [True, False])
+async def test_what_nodes_refuse_is_told_and_its_neighbours_are_published(as_columns):
+    kept = []
+
+    def choosy(visit, message):
+        terms = visit.terms[message.request]
+        rows = list(zip(*(terms.texts(column) for column in (message.s, message.p, message.o)), strict=True))
+        if any("bad" in row[2] for row in rows):
+            visit.send(messages.ClientError(message.request, "data-refused", "it is bad"))
+        else:
+            kept.extend(zip(rows, range(message.first_event, message.first_event + len(rows)), strict=True))
+            visit.send(messages.ClientPublished(message.request, 1))
+
+    node, refused = ScriptedNode(on={messages.ClientPublish: choosy}), []
+    rows = [(A, P, f'"{"bad" if n in (3, 4, 30) else ""}{n}"') for n in range(40)]
+    source = [columns(rows)] if as_columns else rows
+    async with asyncio.timeout(30), nodes(node), p2prdf.connect(node.address) as client:
+        done = await client.publish(source, batch_triples=10, on_refused=lambda *told: refused.append(told))
+        with pytest.raises(DataRefused, match="it is bad"):
+            await client.publish(source)
+    good = [(row, n) for n, row in enumerate(rows) if n not in (3, 4, 30)]
+    assert sorted(kept, key=lambda each: each[1]) == good
+    assert done == len(good)
+    assert [row for row, _ in refused] == [(*rows[n], "") for n in (3, 4, 30)]
+    assert str(refused[0][1]) == "it is bad"
