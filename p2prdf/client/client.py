@@ -292,17 +292,19 @@ class Client:
         return subscription
 
     async def attach(
-        self, token: bytes | int, *, auto_acknowledge: bool = True, bookmarks: bool = False
+        self, token: bytes | int, *, auto_acknowledge: bool = True, bookmarks: bool = False, again: bool = False
     ) -> Subscription:
         """Take up an earlier subscription, at any node.
 
         ``token``: from :meth:`Subscription.token`; its solutions do not come again.  With the subscription's number
-        alone all solutions come that were not acknowledged.  Other arguments as in :meth:`subscribe`.
+        alone all solutions come that were not acknowledged.  ``again``: solutions were taken since the token was made,
+        and are to be read again; one that is not true any more may come as a removed one alone.  Other arguments as in
+        :meth:`subscribe`.
 
         Raises TokenRefused, SubscriptionGone if the subscription was ended or its lease ran out, Unavailable.
         """
         known = Token(0, token, 0, 0, ()) if isinstance(token, int) else Token.decode(token)
-        ledger = Ledger(given=known.given, lost=known.lost, unsettled=known.unsettled)
+        ledger = Ledger(given=known.given, lost=known.lost, unsettled=known.unsettled, again=again)
         session, answer = await self._attachments.take_up(known.subscription, list(known.unsettled))
         subscription = self._subscription(
             answer, ledger, known.query, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks

@@ -46,8 +46,12 @@ SETTLED_MAX: Final = 65_536
 class Ledger:
     """Identities of one subscription's answers: queued, given out, acknowledged, settled."""
 
-    def __init__(self, *, given: int = 0, lost: int = 0, unsettled: tuple[int, ...] = ()):
-        """Go on from a token: ``unsettled`` were dealt with, as were all up to sequence number ``given``."""
+    def __init__(self, *, given: int = 0, lost: int = 0, unsettled: tuple[int, ...] = (), again: bool = False):
+        """Go on from a token: ``unsettled`` were dealt with, as were all up to sequence number ``given``.
+
+        ``again``: the application has had more, and reads it again; so withdrawals are new whatever was given out.
+        """
+        self._again = again
         self.given = given
         """Sequence number of the last answer given out."""
         self.acknowledged = given
@@ -75,7 +79,7 @@ class Ledger:
         """
         unsettled, settled = self._unsettled, self._settled
         never_had: list[int] = []
-        if times and max(times) >= GONE:
+        if times and max(times) >= GONE and not self._again:
             places = self._places_new(identities, times, never_had)
         else:
             places = [at for at, each in enumerate(identities) if each not in unsettled and each not in settled]

@@ -1,17 +1,16 @@
 """Options of a write to the overlay: what they are called, what they may be, and what they mean together.
 
-Spark hands options over as texts under names in lower case, so names of columns in them are taken without regard to
-case, as Spark does by default.  Whatever is not known is refused by name: a misspelt option must not be one that is
-left out.
+Names of columns in them are taken without regard to case, as Spark does by default.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from p2prdf.errors import LocalProtocolError
+from p2prdf.publish.given import OptionReader
 from p2prdf.publish.template import Template
 from p2prdf.rdf import terms
 from p2prdf.rdf.quads import DEFAULT
@@ -24,8 +23,6 @@ CONTENT: Final = "content"
 """How rows that come again are known."""
 
 _OF_COLUMNS: Final = ("predicate", "object", "datatype", "language")
-_OF_SPARK: Final = frozenset({"checkpointlocation", "path", "queryname", "truncate"})
-"""Spark's own, which it passes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,89 +77,53 @@ class WriteOptions:
 
 def read_write_options(given: Mapping[str, str]) -> WriteOptions:
     """Understand the options of a write.  Raises LocalProtocolError, naming the option."""
-    return _Reader({name.lower(): value for name, value in given.items()}).write_options()
+    return _Reader(given).write_options()
 
 
-@dataclass(slots=True)
-class _Reader:
-    given: dict[str, str]
-    taken: set[str] = field(default_factory=set)
-
+class _Reader(OptionReader):
     def write_options(self) -> WriteOptions:
         """Take all options; none may be left."""
         if self.given.get("path"):
             raise LocalProtocolError(f"path {self.given['path']!r}: no file is written; option peers says where")
         seconds = {
-            name: self._number(option, default, 0.0)
+            name: self.number(option, default, 0.0)
             for name, option, default in (
                 ("busy_seconds", "busySeconds", 300.0), ("connect_seconds", "connectSeconds", 5.0),
                 ("timeout_seconds", "timeoutSeconds", 30.0), ("reconnect_seconds", "reconnectSeconds", 60.0),
             )
         }  # fmt: skip
         options = WriteOptions(
-            peers=self._peers(),
-            discover=self._one_of("discover", "true", ("true", "false")) == "true",
+            peers=self.peers(),
+            discover=self.flag("discover", default=True),
             mapping=self._mapping(),
             graph=self._iri("graph") or DEFAULT,
-            identity=self._one_of("identity", "", (POSITION, CONTENT)),
-            job=self._text("job"),
-            skip=self._one_of("badRows", "fail", ("fail", "skip")) == "skip",
-            bad_rows_path=self._text("badRowsPath"),
-            report=self._text("report"),
-            batch_triples=int(self._number("batchTriples", 10_000, 1)),
-            acknowledge=self._one_of("acknowledge", INDEXED, LEVELS),
-            partition_rate=self._number("partitionRate", 0.0, 0.0),
+            identity=self.one_of("identity", "", (POSITION, CONTENT)),
+            job=self.text("job"),
+            skip=self.one_of("badRows", "fail", ("fail", "skip")) == "skip",
+            bad_rows_path=self.text("badRowsPath"),
+            report=self.text("report"),
+            batch_triples=int(self.number("batchTriples", 10_000, 1)),
+            acknowledge=self.one_of("acknowledge", INDEXED, LEVELS),
+            partition_rate=self.number("partitionRate", 0.0, 0.0),
             **seconds,
         )
-        unknown = sorted(self.given.keys() - self.taken - _OF_SPARK)
-        if unknown:
-            raise LocalProtocolError(f"unknown option {', '.join(unknown)}; docs/spark.md lists those that there are")
+        self.refuse_others()
         if options.bad_rows_path and not options.skip:
             raise LocalProtocolError("option badRowsPath: bad rows are written somewhere with badRows = skip only")
         return options
 
-    def _text(self, name: str) -> str:
-        self.taken.add(name.lower())
-        return self.given.get(name.lower(), "").strip()
-
-    def _peers(self) -> tuple[str, ...]:
-        peers = tuple(part.strip() for part in self._text("peers").split(",") if part.strip())
-        if not peers:
-            raise LocalProtocolError("option peers is missing: the nodes to publish at, host:port separated by commas")
-        for peer in peers:
-            host, _, port = peer.rpartition(":")
-            if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-                raise LocalProtocolError(f"option peers: {peer!r} is not host:port")
-        return peers
-
-    def _one_of(self, name: str, default: str, values: tuple[str, ...]) -> str:
-        value = self._text(name).lower() or default
-        if value and value not in values:
-            raise LocalProtocolError(f"option {name}: {value!r} is neither {' nor '.join(values)}")
-        return value
-
-    def _number(self, name: str, default: float, least: float) -> float:
-        text = self._text(name)
-        try:
-            value = float(text) if text else default
-        except ValueError:
-            value = float("nan")
-        if not least <= value < float("inf"):
-            raise LocalProtocolError(f"option {name}: {text!r} is not a number from {least:g} on")
-        return value
-
     def _iri(self, name: str) -> str:
-        text = self._text(name)
+        text = self.text(name)
         return _iri(name, text) if text else ""
 
     def _mapping(self) -> MappingOptions | None:
-        subject = self._text("subject")
+        subject = self.text("subject")
         kind = self._iri("class") or None
         by_column: dict[str, dict[str, str]] = {}
         for name, value in self.given.items():
             of, dot, column = name.partition(".")
             if dot and of in _OF_COLUMNS:
-                self.taken.add(name)
+                self.take(name)
                 by_column.setdefault(column, {})[of] = value.strip()
         if not subject:
             if by_column or kind:

@@ -18,7 +18,9 @@ from pyspark.sql import types
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
+    DataSourceReader,
     DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
     WriterCommitMessage,
 )
 
@@ -26,6 +28,8 @@ from p2prdf.errors import LocalProtocolError
 from p2prdf.publish.identity import Identity, batch_identity, stream_identity
 from p2prdf.publish.options import WriteOptions, read_write_options
 from p2prdf.publish.partition import Place, Written, write_partition
+from p2prdf.publish.read_options import ReadOptions, read_read_options
+from p2prdf.publish.reading import OnceReader, StreamReader, columns_of
 from p2prdf.publish.report import append_report, summary, told
 from p2prdf.publish.statements import Statements
 
@@ -43,6 +47,26 @@ class P2PRDF(DataSource):
     def name(cls) -> str:
         """Return what goes into ``format()``."""
         return "p2prdf"
+
+    def schema(self) -> types.StructType:
+        """Return the columns of what is read: those of the query."""
+        return columns_of(read_read_options(self.options))
+
+    def reader(self, schema: types.StructType) -> DataSourceReader:
+        """Plan a one-time query."""
+        return OnceReader(self._read(schema))
+
+    def streamReader(self, schema: types.StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Plan the source of a streaming query."""
+        return StreamReader(self._read(schema))
+
+    def _read(self, schema: types.StructType) -> ReadOptions:
+        options = read_read_options(self.options)
+        if schema != columns_of(options):
+            raise LocalProtocolError(
+                f"a schema of its own is refused: the query says what is read, {columns_of(options).simpleString()}"
+            )
+        return options
 
     def writer(self, schema: types.StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Plan a batch write."""

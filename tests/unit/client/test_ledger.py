@@ -47,6 +47,13 @@ def test_an_answer_of_the_token_is_taken_back():
     assert ledger.take([1 ^ WITHDRAWN], [OVER], 0) == (2, [0], [])
 
 
+def test_what_is_read_again_is_taken_back_though_it_did_not_come_again_itself():
+    """Its home leaves out answers whose withdrawals wait."""
+    ledger = Ledger(again=True)
+    assert ledger.take([1 ^ WITHDRAWN, 2], [OVER, 5], 0) == (1, [0, 1], [])
+    assert ledger.dealt_with == []
+
+
 def test_an_answer_that_was_not_given_out_yet_is_forgotten_with_its_withdrawal():
     ledger = Ledger()
     ledger.take([1, 1 ^ WITHDRAWN, 2 ^ WITHDRAWN], [5, OVER, OVER], 0)

@@ -1,0 +1,72 @@
+"""Options as Spark hands them over: texts, under names in lower case.
+
+Whatever is not known is refused by name: a misspelt option must not be one that is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from p2prdf.errors import LocalProtocolError
+
+__all__ = ["OptionReader"]
+
+_OF_SPARK: Final = frozenset({"checkpointlocation", "path", "queryname", "truncate"})
+"""Spark's own, which it passes on."""
+
+
+class OptionReader:
+    """Takes options one by one.  All methods raise LocalProtocolError naming the option."""
+
+    def __init__(self, given: Mapping[str, str]):
+        self.given = {name.lower(): value for name, value in given.items()}
+        self._taken: set[str] = set()
+
+    def text(self, name: str) -> str:
+        """Return an option as it is, "" if it is not there."""
+        self._taken.add(name.lower())
+        return self.given.get(name.lower(), "").strip()
+
+    def peers(self) -> tuple[str, ...]:
+        """Return the nodes to connect to."""
+        peers = tuple(part.strip() for part in self.text("peers").split(",") if part.strip())
+        if not peers:
+            raise LocalProtocolError("option peers is missing: the nodes to connect to, host:port separated by commas")
+        for peer in peers:
+            host, _, port = peer.rpartition(":")
+            if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+                raise LocalProtocolError(f"option peers: {peer!r} is not host:port")
+        return peers
+
+    def one_of(self, name: str, default: str, values: tuple[str, ...]) -> str:
+        """Return one of some values."""
+        value = self.text(name).lower() or default
+        if value and value not in values:
+            raise LocalProtocolError(f"option {name}: {value!r} is neither {' nor '.join(values)}")
+        return value
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Return true or false."""
+        return self.one_of(name, str(default).lower(), ("true", "false")) == "true"
+
+    def number(self, name: str, default: float, least: float) -> float:
+        """Return a number from ``least`` on."""
+        text = self.text(name)
+        try:
+            value = float(text) if text else default
+        except ValueError:
+            value = float("nan")
+        if not least <= value < float("inf"):
+            raise LocalProtocolError(f"option {name}: {text!r} is not a number from {least:g} on")
+        return value
+
+    def take(self, name: str) -> None:
+        """Note that an option is known, by its name in lower case."""
+        self._taken.add(name)
+
+    def refuse_others(self) -> None:
+        """Refuse what nobody has taken."""
+        unknown = sorted(self.given.keys() - self._taken - _OF_SPARK)
+        if unknown:
+            raise LocalProtocolError(f"unknown option {', '.join(unknown)}; docs/spark.md lists those that there are")

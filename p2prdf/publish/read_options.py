@@ -1,0 +1,102 @@
+"""Options of a read from the overlay: what they are called and what they may be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf.publish.given import OptionReader
+
+__all__ = ["BORN", "ROWS_MAX", "SIGN", "ReadOptions", "read_read_options"]
+
+SIGN: Final = "sign"
+BORN: Final = "born"
+"""Columns beside those of the query."""
+ROWS_MAX: Final = 10_000
+"""Of a batch of a stream, if nothing is said: its offset, which Spark keeps, has eight bytes for each."""
+_ALGORITHMS: Final = ("csbv", "cqc")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Everything that options say of a read; names in brackets are those of the options.
+
+    ``names``: of the query's columns.  ``since``: ``now``, ``beginning`` or a time (seconds since the epoch).
+    ``lease_seconds``: how long a stream's subscription lives while nobody reads it (``leaseSeconds``).  ``rows_max``:
+    of one batch of a stream (``maxRowsPerBatch``).  ``partitions``: into which its rows are divided.  ``sign``,
+    ``born``: whether there are such columns.  ``fail_on_loss``: whether it is an error that answers are gone for good
+    (``failOnDataLoss``).  ``timeout_seconds``: of a one-time query, and of waiting for a batch that is read again.
+    """
+
+    peers: tuple[str, ...]
+    query: str
+    names: tuple[str, ...]
+    algorithm: str = "csbv"
+    since: float | str = "now"
+    lease_seconds: float = 86_400.0
+    rows_max: int = ROWS_MAX
+    partitions: int = 1
+    sign: bool = False
+    born: bool = False
+    fail_on_loss: bool = True
+    connect_seconds: float = 5.0
+    timeout_seconds: float = 60.0
+    reconnect_seconds: float = 60.0
+    streaming: tuple[str, ...] = field(default=(), compare=False)
+    """Names of the options given that only a stream has."""
+
+
+_OF_STREAMS: Final = ("since", "leaseSeconds", "maxRowsPerBatch", "partitions", "sign", "born", "failOnDataLoss")
+
+
+def read_read_options(given: Mapping[str, str]) -> ReadOptions:
+    """Understand the options of a read.  Raises LocalProtocolError naming the option, QueryRefused for the query."""
+    from p2prdf.rdf.standing.query import parse_query
+
+    reader = OptionReader(given)
+    peers, query = reader.peers(), reader.text("query")
+    if not query:
+        raise LocalProtocolError("option query is missing: a SPARQL query (SELECT, ASK, CONSTRUCT)")
+    options = ReadOptions(
+        peers=peers,
+        query=query,
+        names=parse_query(query).names,
+        algorithm=reader.one_of("algorithm", "csbv", _ALGORITHMS),
+        since=_since(reader.text("since")),
+        lease_seconds=reader.number("leaseSeconds", 86_400.0, 1.0),
+        rows_max=int(reader.number("maxRowsPerBatch", ROWS_MAX, 1)),
+        partitions=int(reader.number("partitions", 1, 1)),
+        sign=reader.flag(SIGN, default=False),
+        born=reader.flag(BORN, default=False),
+        fail_on_loss=reader.flag("failOnDataLoss", default=True),
+        connect_seconds=reader.number("connectSeconds", 5.0, 0.0),
+        timeout_seconds=reader.number("timeoutSeconds", 60.0, 0.0),
+        reconnect_seconds=reader.number("reconnectSeconds", 60.0, 0.0),
+        streaming=tuple(name for name in _OF_STREAMS if reader.text(name)),
+    )
+    reader.refuse_others()
+    if not options.names:
+        raise LocalProtocolError("an ASK query has no columns to read; SELECT something where it is true")
+    for name, wanted in ((SIGN, options.sign), (BORN, options.born)):
+        if wanted and name in options.names:
+            raise LocalProtocolError(f"option {name}: the query has a column ?{name} of its own; rename that")
+    return options
+
+
+def _since(text: str) -> float | str:
+    if text.lower() in ("", "now", "beginning"):
+        return text.lower() or "now"
+    try:
+        since = float(text)
+    except ValueError:
+        try:
+            since = datetime.fromisoformat(text).timestamp()
+        except ValueError:
+            raise LocalProtocolError(f"option since: {text!r} is neither now, beginning, nor a time") from None
+    if not 0 < since <= time.time():
+        raise LocalProtocolError(f"option since: {text} is not a time that is past")
+    return since

@@ -1,0 +1,174 @@
+"""Subscriptions as streams of real Spark, and one-time queries as frames, at real nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import p2prdf
+from p2prdf.publish import session
+
+_names = itertools.count()
+
+
+@pytest.fixture
+def ns():
+    """A namespace of this test's own, as the overlay is shared."""
+    return f"urn:reading{next(_names)}:"
+
+
+@pytest.fixture
+def overlay(keeping_all):
+    """Nodes that have a history."""
+    return keeping_all
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    """A session with two cores on this machine."""
+    folder = tmp_path_factory.mktemp("spark")
+    started = session(
+        master="local[2]",
+        settings={
+            "spark.log.level": "OFF", "spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2",
+            "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        },
+    )  # fmt: skip
+    yield started
+    started.stop()
+
+
+def publish(overlay, ns, numbers, *, remove=False):
+    """Publish triples, or remove them, until they are acknowledged."""
+
+    async def run():
+        async with p2prdf.connect(overlay[4].address) as client:
+            triples = [(f"<{ns}{number}>", f"<{ns}p>", f'"{number}"') for number in numbers]
+            await (client.retract(triples) if remove else client.publish(triples))
+
+    asyncio.run(run())
+
+
+def source(spark, overlay, ns, *, streaming=True, **options):
+    reader = spark.readStream if streaming else spark.read
+    given = {"peers": overlay[1].address, "query": f"SELECT ?s ?o WHERE {{ ?s <{ns}p> ?o }}", **options}
+    return reader.format("p2prdf").options(**given).load()
+
+
+def written(folder):
+    """Return the rows of files that a stream wrote."""
+    lines = (line for file in folder.glob("part-*.json") for line in file.read_text().splitlines())
+    return [json.loads(line) for line in lines]
+
+
+def wait(condition, query):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert query.exception() is None, query.exception()
+        assert time.monotonic() < deadline
+        query.processAllAvailable()
+
+
+def begin(frame, folder, **trigger):
+    """Write a stream as files, each batch once."""
+    return (
+        frame.writeStream.format("json").option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(**trigger or {"processingTime": "100 milliseconds"}).start(str(folder / "out"))
+    )  # fmt: skip
+
+
+def test_a_frame_is_what_a_query_answers_once(spark, overlay, ns):
+    publish(overlay, ns, range(1, 31))
+    frame = source(spark, overlay, ns, streaming=False)
+    assert frame.schema.simpleString() == "struct<s:string,o:string>"
+    assert sorted(tuple(row) for row in frame.collect()) == sorted((f"<{ns}{at}>", f'"{at}"') for at in range(1, 31))
+    optional = f"SELECT ?s ?x WHERE {{ ?s <{ns}p> ?o OPTIONAL {{ ?s <{ns}none> ?x }} }}"
+    rows = source(spark, overlay, ns, streaming=False, query=optional).collect()
+    assert {row.x for row in rows} == {None}
+
+
+def test_a_stream_goes_on_where_its_checkpoint_is_and_nothing_comes_twice(spark, overlay, ns, tmp_path):
+    publish(overlay, ns, range(1, 11))
+    options = {"since": "beginning", "maxRowsPerBatch": "4", "partitions": "2"}
+    query = begin(source(spark, overlay, ns, **options), tmp_path)
+    wait(lambda: len(written(tmp_path / "out")) >= 10, query)
+    query.stop()
+    publish(overlay, ns, range(11, 21))  # while nobody reads
+    query = begin(source(spark, overlay, ns, **options), tmp_path)
+    publish(overlay, ns, range(21, 26))
+    wait(lambda: len(written(tmp_path / "out")) >= 25, query)
+    query.stop()
+    assert sorted(int(row["o"].strip('"')) for row in written(tmp_path / "out")) == list(range(1, 26))
+
+
+def test_a_batch_whose_end_was_noted_and_that_was_not_done_is_computed_again_with_the_same_rows(
+    spark, overlay, ns, tmp_path
+):
+    seen = {}
+
+    def fail_once(frame, batch):
+        rows = sorted(tuple(row) for row in frame.collect())
+        if rows:
+            seen.setdefault(batch, []).append(rows)
+            if len(seen[batch]) == 1 and len(seen) == 2:
+                raise RuntimeError("the sink failed")
+
+    def run():
+        frame = source(spark, overlay, ns, since="beginning", maxRowsPerBatch="5")
+        stream = frame.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).foreachBatch(fail_once)
+        stream.trigger(availableNow=True).start().awaitTermination()
+
+    publish(overlay, ns, range(1, 13))
+    with pytest.raises(Exception, match="the sink failed"):
+        run()
+    publish(overlay, ns, range(13, 16))
+    run()
+    first, *rest = seen.values()
+    assert len(first) == 1
+    assert rest[0][0] == rest[0][1], "the batch that failed"
+    every = [row for tries in seen.values() for row in tries[-1]]
+    assert sorted(every) == sorted((f"<{ns}{at}>", f'"{at}"') for at in range(1, 16))
+
+
+def test_a_stream_of_what_is_available_now_ends(spark, overlay, ns, tmp_path):
+    publish(overlay, ns, range(1, 31))
+    query = begin(
+        source(spark, overlay, ns, since="beginning", maxRowsPerBatch="7", sign="true", born="true"), tmp_path,
+        availableNow=True,
+    )  # fmt: skip
+    assert query.awaitTermination(60)
+    rows = written(tmp_path / "out")
+    assert sorted(int(row["o"].strip('"')) for row in rows) == list(range(1, 31))
+    assert {row["sign"] for row in rows} == {1}
+    assert len(query.recentProgress) >= 5
+    publish(overlay, ns, [5, 6], remove=True)
+    query = begin(source(spark, overlay, ns, sign="true", born="true"), tmp_path, availableNow=True)
+    assert query.awaitTermination(60)
+    rows = [row for row in written(tmp_path / "out") if row["sign"] == -1]
+    assert sorted(row["o"] for row in rows) == ['"5"', '"6"']
+
+
+def test_what_makes_no_sense_is_refused_by_name(spark, overlay, ns):
+    for options, why in (
+        ({"query": ""}, "option query is missing"),
+        ({"query": "SELECT ?s WHERE { ?s ?p"}, "line 1"),
+        ({"query": "ASK { ?s ?p ?o }"}, "ASK"),
+        ({"peers": ""}, "option peers is missing"),
+        ({"maxRows": "3"}, "unknown option maxrows"),
+        ({"sign": "perhaps"}, "option sign"),
+        ({"since": "2999-01-01"}, "not a time that is past"),
+    ):
+        with pytest.raises(Exception, match=why):
+            source(spark, overlay, ns, **options)
+    with pytest.raises(Exception, match="what a stream has"):
+        source(spark, overlay, ns, streaming=False, since="beginning").collect()
+    with pytest.raises(Exception, match="a schema of its own is refused"):
+        spark.read.schema("a int").format("p2prdf").options(
+            peers=overlay[0].address, query="SELECT * { ?s <urn:p> ?o }"
+        ).load().collect()
