@@ -10,7 +10,18 @@ from typing import Annotated
 
 import typer
 
-from p2prdf_cli import derive, explain, node, publish, query, simulate, subscribe, subscriptions, update
+from p2prdf_cli import (
+    derive,
+    explain,
+    node,
+    publish,
+    query,
+    simulate,
+    spark_publish,
+    subscribe,
+    subscriptions,
+    update,
+)
 from p2prdf_cli.demo import command as demo
 from p2prdf_cli.exits import EXIT_CODES_HELP
 from p2prdf_cli.experiment import command as experiment
@@ -60,6 +71,7 @@ def main(
 
 node.register(app)
 publish.register(app)
+spark_publish.register(app)
 subscribe.register(app)
 query.register(app)
 update.register(app)

@@ -33,6 +33,7 @@ class SyntaxName(enum.StrEnum):
     nq = "nq"
     ttl = "ttl"
     trig = "trig"
+    rdf = "rdf"
 
 
 class Level(enum.StrEnum):
@@ -50,7 +51,7 @@ def register(app: typer.Typer) -> None:
 def publish(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="RDF: .nt, .nq, .ttl, .trig, each also .gz; - is standard input."),
+        typer.Argument(metavar="FILE...", help="RDF: .nt .nq .ttl .trig .rdf .owl, also .gz; - is standard input."),
     ],
     peer: Peer = PEER_DEFAULT,
     strict: Annotated[
@@ -61,7 +62,7 @@ def publish(
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option(metavar="IRI", help="Resolves relative IRIs of Turtle and TriG; there are none without."),
+        typer.Option(metavar="IRI", help="Resolves relative IRIs of Turtle, TriG and RDF/XML."),
     ] = None,
     state: Annotated[
         Path | None,

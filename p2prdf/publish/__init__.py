@@ -13,8 +13,9 @@ once.
 
 from __future__ import annotations
 
+from p2prdf.publish.rdf_files import read_rdf, stream_rdf
 from p2prdf.publish.report import read_report
 from p2prdf.publish.session import session
 from p2prdf.publish.source import P2PRDF
 
-__all__ = ["P2PRDF", "read_report", "session"]
+__all__ = ["P2PRDF", "read_rdf", "read_report", "session", "stream_rdf"]

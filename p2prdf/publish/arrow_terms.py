@@ -51,6 +51,8 @@ class Checked:
     place: npt.NDArray[np.uint32]
     kinds: npt.NDArray[np.uint8]
     reasons: dict[int, str]
+    respelled: bool
+    """Whether ``texts`` are others than those looked at."""
 
 
 def check_terms(distinct: Any) -> Checked:
@@ -86,7 +88,7 @@ def check_terms(distinct: Any) -> Checked:
         numbers: dict[str, int] = {}
         place[:count] = [numbers.setdefault(text, len(numbers)) for text in texts]
         texts = list(numbers)
-    return Checked(texts, place, kinds, reasons)
+    return Checked(texts, place, kinds, reasons, bool(respelled))
 
 
 def type_of(kind: Any) -> str:

@@ -7,7 +7,7 @@ that a bad line costs that line alone and is reported with its number.  Chunks a
 same size whatever the stream's reads return, so equal files give equal batches.  (Larger chunks are
 slower: their statements fall out of the processor's caches before they are turned into strings.)
 
-Turtle and TriG cannot be cut at line ends: they stream through the parser, and a syntax error ends it after
+Turtle, TriG and RDF/XML cannot be cut at line ends: they stream through the parser, and a syntax error ends it after
 everything before the error has been delivered.
 
 Statements are counted as delivered, from the start of the file, so ``statements_done`` of the last
@@ -63,6 +63,7 @@ class Syntax(enum.Enum):
     N_QUADS = "nq"
     TURTLE = "ttl"
     TRIG = "trig"
+    RDF_XML = "rdf"
 
     @property
     def by_lines(self) -> bool:
@@ -70,12 +71,16 @@ class Syntax(enum.Enum):
         return self in (Syntax.N_TRIPLES, Syntax.N_QUADS)
 
 
-_BY_SUFFIX: Final = {".nt": Syntax.N_TRIPLES, ".nq": Syntax.N_QUADS, ".ttl": Syntax.TURTLE, ".trig": Syntax.TRIG}
+_BY_SUFFIX: Final = {
+    ".nt": Syntax.N_TRIPLES, ".nq": Syntax.N_QUADS, ".ttl": Syntax.TURTLE, ".trig": Syntax.TRIG,
+    ".rdf": Syntax.RDF_XML, ".owl": Syntax.RDF_XML,
+}  # fmt: skip
 _PARSERS: Final = {
     Syntax.N_TRIPLES: ox.RdfFormat.N_TRIPLES,
     Syntax.N_QUADS: ox.RdfFormat.N_QUADS,
     Syntax.TURTLE: ox.RdfFormat.TURTLE,
     Syntax.TRIG: ox.RdfFormat.TRIG,
+    Syntax.RDF_XML: ox.RdfFormat.RDF_XML,
 }
 
 
@@ -84,7 +89,7 @@ class TripleBatch:
     """Consecutive triples of a file as three columns of canonical terms.
 
     ``statements_done``: statements of the file delivered or skipped, this batch included.
-    ``line``: the last line read (Turtle and TriG: 0, their parser does not tell).
+    ``line``: the last line read (others than N-Triples and N-Quads: 0, their parser does not tell).
     ``g``: the graph of each, ``DEFAULT`` for the default graph; none at all if that is the graph of all.
     """
 
@@ -136,8 +141,8 @@ def read_triples(
 
     ``publication_id`` goes into the IRIs that stand for the file's blank nodes.  ``skip``: leave out
     this many statements.  A bad line is told to ``on_bad_line`` and skipped, or, if ``strict``,
-    raises DataRefused; so does an error in Turtle, TriG or in the compression, each after everything
-    before it was delivered.  ``base`` resolves relative IRIs of Turtle and TriG.
+    raises DataRefused; so does an error in Turtle, TriG, RDF/XML or the compression, each after everything
+    before it was delivered.  ``base`` resolves relative IRIs of Turtle, TriG and RDF/XML.
     """
     prefix = terms.skolem_prefix(publication_id)
     if skip < 0 or batch_triples < 1:

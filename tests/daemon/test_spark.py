@@ -6,6 +6,8 @@ One session for the whole module: it takes longer to start than all that is done
 from __future__ import annotations
 
 import asyncio
+import bz2
+import gzip
 import itertools
 import json
 import time
@@ -17,7 +19,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 import p2prdf
-from p2prdf.publish import read_report, session
+from p2prdf.errors import DataRefused, LocalProtocolError
+from p2prdf.publish import read_rdf, read_report, session, stream_rdf
 
 _names = itertools.count()
 TERMS = "s string, p string, o string"
@@ -207,3 +210,99 @@ def test_a_stream_goes_on_from_its_checkpoint_and_a_batch_that_is_sent_again_cou
     assert [each["batch"] for each in told] == [0, 1, 2]
     assert sorted(each["triples"] for each in told) == [1, 10, 50]
     assert len({each["query"] for each in told}) == 1
+
+
+# --- RDF files -----------------------------------------------------------------------------------
+
+LINES = """<urn:a> <urn:p> "1" .
+# nothing
+_:x <urn:p> _:y .
+this is no line
+<urn:a> <urn:p> "\\u00e9"@EN .
+"""
+
+
+def files(folder):
+    """Write the same in all formats; return the frames' columns by the names of files."""
+    folder.mkdir(exist_ok=True)
+    text = LINES.encode()
+    for name, content in {
+        "plain.nt": text, "small.nt.gz": gzip.compress(text), "split.nt.bz2": bz2.compress(text),
+        "graphs.nq": b"<urn:a> <urn:p> <urn:b> <urn:g> .\n<urn:a> <urn:p> <urn:b> .\n",
+        "whole.ttl": b"<urn:a> <urn:p> [ <urn:q> 1 ] .", "graphs.trig": b"<urn:g> { <urn:a> <urn:p> _:x }",
+        "damaged.ttl": b"<urn:a> <urn:p> <urn:damaged> . <urn:a> no .", "left out.txt": b"nothing",
+        "o.rdf": b'<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><r:Bag r:about="urn:bag"/></r:RDF>',
+    }.items():  # fmt: skip
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def shape(rows):
+    """Return statements without the names of files in their blank nodes, and those names."""
+    names = {term.split(":")[2] for row in rows for term in row[:3] if term.startswith("<urn:bnode:")}
+    short = (tuple("_" + t.split(":")[3] if t and t.startswith("<urn:bnode:") else t for t in row) for row in rows)
+    return Counter(short), names
+
+
+HELD = Counter({
+    ("<urn:a>", "<urn:p>", '"1"', None): 3, ("<urn:a>", "<urn:p>", '"é"@en', None): 3,
+    ("_x>", "<urn:p>", "_y>", None): 3,
+    ("<urn:a>", "<urn:p>", "<urn:b>", "<urn:g>"): 1, ("<urn:a>", "<urn:p>", "<urn:b>", None): 1,
+    ("_~0>", "<urn:q>", '"1"^^<http://www.w3.org/2001/XMLSchema#integer>', None): 1,
+    ("<urn:a>", "<urn:p>", "_~0>", None): 1,
+    ("<urn:a>", "<urn:p>", "_x>", "<urn:g>"): 1, ("<urn:a>", "<urn:p>", "<urn:damaged>", None): 1,
+    ("<urn:bag>", "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>",
+     "<http://www.w3.org/1999/02/22-rdf-syntax-ns#Bag>", None): 1,
+})  # fmt: skip
+
+
+def test_files_of_all_formats_are_read_with_their_blank_nodes_and_bad_lines_told(spark, tmp_path):
+    folder, bad = files(tmp_path / "in"), spark.sparkContext.accumulator(0)
+    frame = read_rdf(spark, str(folder), bad_lines=bad, bad_lines_path=str(tmp_path / "bad"))
+    found, names = shape(frame.collect())
+    assert found == HELD
+    assert len(names) == 5, "each file has names of its own"
+    assert bad.value == 4
+    told = [json.loads(line) for file in (tmp_path / "bad").iterdir() for line in file.read_text().splitlines()]
+    assert Counter(each["text"] for each in told) == Counter({"this is no line": 3, None: 1})
+    names_told = {each["file"].rpartition("/")[2] for each in told}
+    assert names_told == {"plain.nt", "small.nt.gz", "split.nt.bz2", "damaged.ttl"}
+    again, same = shape(read_rdf(spark, [f"{folder}/*.nt*", f"{folder}/whole.ttl"]).collect())
+    assert again.total() == 11
+    assert same < names, "the same whenever they are read"
+    other = shape(read_rdf(spark, f"{folder}/*.nt*", publication="other").collect())[1]
+    assert not other & names
+    with pytest.raises(Exception, match=r"DataRefused.*this is no line"):
+        read_rdf(spark, f"{folder}/plain.nt", strict=True).collect()
+    with pytest.raises(LocalProtocolError, match="no such file"):
+        read_rdf(spark, f"{folder}/missing.nt")
+    with pytest.raises(DataRefused, match="tells no known format"):
+        read_rdf(spark, f"{folder}/left out.txt")
+
+
+def test_a_large_file_is_split_and_its_blank_nodes_are_the_same_in_all_parts(spark, tmp_path):
+    path = tmp_path / "large.nt"
+    path.write_text("".join(f"_:x <urn:p> <urn:{n}> .\n<urn:{n}> <urn:p> \"{n}\" .\n" for n in range(20_000)))
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "200000")
+    try:
+        frame = read_rdf(spark, str(path))
+        assert frame.rdd.getNumPartitions() > 3
+        found, names = shape(frame.collect())
+    finally:
+        spark.conf.unset("spark.sql.files.maxPartitionBytes")
+    assert len(names) == 1
+    assert found == Counter(
+        [("_x>", "<urn:p>", f"<urn:{n}>", None) for n in range(20_000)]
+        + [(f"<urn:{n}>", "<urn:p>", f'"{n}"', None) for n in range(20_000)]
+    )
+
+
+def test_files_that_appear_are_streamed_once(spark, tmp_path):
+    folder = files(tmp_path / "in")
+    frame = stream_rdf(spark, str(folder))
+    query = (
+        frame.writeStream.format("memory").queryName("appeared").option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True).start()
+    )  # fmt: skip
+    query.awaitTermination()
+    assert shape(spark.table("appeared").collect())[0] == HELD

@@ -284,7 +284,18 @@ def test_too_many_unnamed_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
         read(b"<a:a> <a:b> [], [], [], [] .", syntax=Syntax.TURTLE)
 
 
-@pytest.mark.parametrize("syntax", list(Syntax))
+def test_rdf_xml_is_read_with_its_unnamed_blank_nodes_numbered() -> None:
+    text = b"""<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:u="urn:">
+        <r:Description r:about="urn:a">
+        <u:p><r:Description><u:q>1</u:q></r:Description></u:p><u:r r:nodeID="x"/></r:Description></r:RDF>"""
+    triples, _ = read(text, syntax=Syntax.RDF_XML)
+    assert sorted(triples) == sorted(read(text, syntax=Syntax.RDF_XML)[0])
+    unnamed, named = (terms.skolem_prefix("p") + each + ">" for each in ("~0", "x"))
+    held = [("<urn:a>", "<urn:p>", unnamed), ("<urn:a>", "<urn:r>", named), (unnamed, "<urn:q>", '"1"')]
+    assert sorted(triples) == held
+
+
+@pytest.mark.parametrize("syntax", [each for each in Syntax if each is not Syntax.RDF_XML])
 def test_compressed_data_and_damage_in_it(syntax: Syntax) -> None:
     packed = gzip.compress(b"".join(lines(20_000)))
     assert len(read(packed, syntax=syntax, compressed=True)[0]) == 20_000
@@ -297,7 +308,8 @@ def test_the_name_tells_the_format() -> None:
     assert detect("a/b.nt") == (Syntax.N_TRIPLES, False)
     assert detect("B.NQ.GZ") == (Syntax.N_QUADS, True)
     assert detect("c.ttl.gz") == (Syntax.TURTLE, True)
-    for name in ("x", "x.rdf", "nt", "x.gz"):
+    assert detect("d.owl") == detect("d.rdf") == (Syntax.RDF_XML, False)
+    for name in ("x", "x.xml", "nt", "x.gz"):
         with pytest.raises(DataRefused, match="no known format"):
             detect(name)
 

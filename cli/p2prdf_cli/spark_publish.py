@@ -1,0 +1,197 @@
+"""``p2prdf spark-publish``: RDF files of any size, published by a Spark cluster or by all cores of this machine."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf_cli.exits import EXIT_CODES_HELP, run_plain
+from p2prdf_cli.options import Json, address
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("spark-publish", epilog=EXIT_CODES_HELP)(spark_publish)
+
+
+def spark_publish(
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="INPUT...", help="RDF files, folders, globs: .nt .nq (.gz .bz2 .zst) .ttl .trig .rdf .owl (.gz).",
+        ),
+    ] = None,
+    peers: Annotated[
+        str,
+        typer.Option("--peers", "-p", metavar="HOST:PORT,...", envvar="P2PRDF_PEER", callback=address, help="Nodes."),
+    ] = "127.0.0.1:7400",
+    master: Annotated[
+        str, typer.Option(metavar="URL", help="Of Spark: local[*], spark://..., yarn, k8s://...")
+    ] = "local[*]",
+    stream: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Publish files as they appear here, until interrupted.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where --stream notes what is done. [DIR/.p2prdf-checkpoint]")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="With --stream: publish what is there, then stop.")] = False,
+    rate: Annotated[float, typer.Option(min=0, metavar="N", help="Triples a second at most; 0: no limit.")] = 0,
+    graph: Annotated[
+        str | None, typer.Option(metavar="IRI", help="The graph of what names none. [the default graph]")
+    ] = None,
+    job: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The same name again publishes the same events again.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at what is malformed instead of skipping it.")] = False,
+    bad: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where executors write the lines and rows that were skipped.")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Publish RDF through Spark; done when every node that must index it holds it.
+
+    Needs the extra spark (pip install 'p2prdf[spark]'). Java is brought along
+    if there is none. Files of lines are split over the executors, and each
+    partition is published at a node of its own.
+
+    With --stream, files that appear in a folder are published, each once,
+    also after an interruption: the checkpoint says what is done.
+
+    \b
+    Examples:
+      p2prdf spark-publish dump.nt.bz2 --peers 10.0.0.1:7400,10.0.0.2:7400
+      p2prdf spark-publish 'hdfs:///dumps/*.nq.gz' --master yarn --peers node1:7400
+      p2prdf spark-publish --stream incoming --rate 5000
+    """
+    chosen = _Settings(
+        inputs or [], peers, master, stream, checkpoint, once, rate, graph, job, strict, bad, conf or [], as_json
+    )
+    run_plain(lambda: _run(chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    inputs: list[str]
+    peers: str
+    master: str
+    stream: str | None
+    checkpoint: Path | None
+    once: bool
+    rate: float
+    graph: str | None
+    job: str | None
+    strict: bool
+    bad: Path | None
+    conf: list[str]
+    as_json: bool
+
+
+def _run(settings: _Settings) -> None:
+    if bool(settings.inputs) == bool(settings.stream):
+        raise LocalProtocolError("name either files to publish or, with --stream, a folder to watch")
+    pairs = [each.partition("=") for each in settings.conf]
+    for key, equals, _ in pairs:
+        if not key or not equals:
+            raise LocalProtocolError(f"--conf {key}: a setting of Spark is KEY=VALUE")
+    try:
+        from p2prdf.publish import session
+    except ImportError as error:
+        raise LocalProtocolError(f"{error.name} is not installed: pip install 'p2prdf[spark]'") from None
+    spark = session(
+        master=settings.master, name="p2prdf spark-publish",
+        settings={"spark.log.level": "OFF", **{key: value for key, _, value in pairs}},
+    )  # fmt: skip
+    try:
+        with tempfile.TemporaryDirectory(prefix="p2prdf-") as folder:
+            _publish(spark, settings, Path(folder) / "report")
+    finally:
+        spark.stop()
+
+
+def _publish(spark: Any, settings: _Settings, report: Path) -> None:
+    from p2prdf.publish import read_rdf, stream_rdf
+
+    bad_lines = spark.sparkContext.accumulator(0)
+    how: dict[str, Any] = {
+        "strict": settings.strict, "bad_lines": bad_lines, "bad_lines_path": str(settings.bad or ""),
+        "publication": settings.job or "",
+    }  # fmt: skip
+    options = {
+        "peers": settings.peers, "badRows": "fail" if settings.strict else "skip", "report": str(report),
+        **({"graph": settings.graph} if settings.graph else {}), **({"job": settings.job} if settings.job else {}),
+        **({"badRowsPath": str(settings.bad)} if settings.bad and not settings.strict else {}),
+    }  # fmt: skip
+    slots = spark.sparkContext.defaultParallelism
+    if settings.rate:
+        options["partitionRate"] = f"{settings.rate / slots:g}"
+    try:
+        if settings.stream is None:
+            frame = read_rdf(spark, settings.inputs, **how)
+            _paced(frame, settings, slots).write.format("p2prdf").mode("append").options(**options).save()
+        else:
+            frame = _paced(stream_rdf(spark, settings.stream, **how), settings, slots)
+            _stream(frame, settings, options)
+    except Exception as error:  # noqa: BLE001 - Spark wraps what happened in errors of its own
+        raise _as_ours(error) from None
+    _tell(settings, report, int(bad_lines.value))
+
+
+def _paced(frame: Any, settings: _Settings, slots: int) -> Any:
+    """Have no more partitions at once than the rate was shared out to."""
+    return frame.coalesce(slots) if settings.rate else frame
+
+
+def _stream(frame: Any, settings: _Settings, options: dict[str, str]) -> None:
+    assert settings.stream is not None
+    checkpoint = settings.checkpoint or Path(settings.stream) / ".p2prdf-checkpoint"
+    writer = frame.writeStream.format("p2prdf").options(**options, checkpointLocation=str(checkpoint))
+    writer = writer.trigger(availableNow=True) if settings.once else writer.trigger(processingTime="1 second")
+    query = writer.start()
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        print("p2prdf: interrupted; the same command goes on from the checkpoint", file=sys.stderr)
+        query.stop()
+
+
+def _as_ours(error: Exception) -> Exception:
+    """Return what a task or the plan failed with, as an error of ours if it was one."""
+    import re
+
+    from p2prdf.errors import error_from_code
+
+    if isinstance(error, LocalProtocolError):
+        return error
+    found = re.findall(r"^p2prdf\.errors\.(\w+): (.*)$", str(error), re.MULTILINE)
+    if not found:
+        return error
+    name, text = found[-1]
+    codes = {"DataRefused": "data-refused", "Busy": "busy", "Unavailable": "unavailable", "NodeLeaving": "leaving"}
+    return error_from_code(codes.get(name, "local-protocol"), text)
+
+
+def _tell(settings: _Settings, report: Path, bad_lines: int) -> None:
+    from p2prdf.publish import read_report
+    from p2prdf_cli.render import write_json
+
+    told = read_report(report)
+    sums = {name: sum(each[name] for each in told) for name in ("triples", "repeated", "bad_rows", "partitions")}
+    bad = bad_lines + sums["bad_rows"]
+    seconds = sum(each["slowest_seconds"] for each in told)
+    if settings.as_json:
+        write_json({**sums, "commits": len(told), "bad_lines": bad_lines}, line=True)
+        return
+    again = f", {sums['repeated']:,} sent again" if sums["repeated"] else ""
+    skipped = f", {bad:,} malformed skipped" if bad else ""
+    print(f"{sums['triples']:,} triples published in {seconds:.1f} s by {sums['partitions']} tasks{again}{skipped}")
