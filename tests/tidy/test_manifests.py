@@ -25,6 +25,7 @@ from p2prdf_node.config import NodeConfig, load_config, split_address
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "k8s/base"
 DEV = ROOT / "k8s/overlays/dev"
+FLEET = ROOT / "k8s/fleet"
 PORT = 7400
 SETTINGS = {f"P2PRDF_{field.name.upper()}" for field in dataclasses.fields(NodeConfig)}
 Manifest = dict[str, Any]
@@ -184,16 +185,91 @@ def test_no_secret_is_in_the_base_and_the_user_of_the_image_is_the_pods() -> Non
     assert f"USER {user}:{user}" in (ROOT / "deploy/Dockerfile").read_text()
 
 
+# --- the fleet -----------------------------------------------------------------------------------
+
+
+def _fleet() -> list[Manifest]:
+    kustomization = _documents(FLEET / "kustomization.yaml")[0]
+    return [document for name in kustomization["resources"] for document in _documents(FLEET / name)]
+
+
+def _driver() -> Manifest:
+    (job,) = [document for document in _fleet() if document["kind"] == "Job"]
+    return job["spec"]["template"]
+
+
+def _executor() -> Manifest:
+    return _documents(FLEET / "executor.yaml")[0]
+
+
+def test_drivers_are_called_with_what_they_know_and_variables_that_are_there() -> None:
+    (container,) = _driver()["spec"]["containers"]
+    command, _, *rest = container["args"]
+    assert {part.split("=")[0] for part in rest} <= _options(command)
+    names = {each["name"] for each in container["env"]}
+    assert set(re.findall(r"\$\((\w+)\)", " ".join(container["args"]))) == names
+    settings = dict(part.removeprefix("--conf=").split("=", 1) for part in rest if part.startswith("--conf="))
+    ports = {port["containerPort"] for port in container["ports"]}
+    assert {int(settings["spark.driver.port"]), int(settings["spark.driver.blockManager.port"])} == ports
+    template = settings["spark.kubernetes.executor.podTemplateFile"]
+    (mount,) = [each for each in container["volumeMounts"] if template.startswith(each["mountPath"] + "/")]
+    (volume,) = [each for each in _driver()["spec"]["volumes"] if each["name"] == mount["name"]]
+    (generated,) = _documents(FLEET / "kustomization.yaml")[0]["configMapGenerator"]
+    assert volume["configMap"]["name"] == generated["name"]
+    assert Path(template).name in generated["files"]
+
+
+def test_the_image_of_drivers_and_executors_is_one() -> None:
+    (container,) = _driver()["spec"]["containers"]
+    (image,) = _documents(FLEET / "kustomization.yaml")[0]["images"]
+    (named,) = [each["value"] for each in container["env"] if each["name"] == "FLEET_IMAGE"]
+    assert container["image"] == image["name"]
+    assert named == f"{image['name']}:{image['newTag']}"
+
+
+def test_nodes_let_drivers_and_executors_in_and_they_read_the_same_files() -> None:
+    (let_in,) = [
+        rule["from"][0]["podSelector"]["matchLabels"] for rule in _one("NetworkPolicy")["spec"]["ingress"][1:]
+    ]
+    (own,) = [document["spec"] for document in _fleet() if document["kind"] == "NetworkPolicy"]
+    for pod in (_driver(), _executor()):
+        assert let_in.items() <= pod["metadata"]["labels"].items()
+        assert own["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+        mounts = {each["mountPath"]: each for each in pod["spec"]["containers"][0]["volumeMounts"]}
+        assert mounts["/dumps"]["readOnly"] is True
+        volumes = {each["name"]: each for each in pod["spec"]["volumes"]}
+        assert volumes[mounts["/dumps"]["name"]]["persistentVolumeClaim"]["claimName"] == "p2prdf-dumps"
+        assert "emptyDir" in volumes[mounts["/tmp"]["name"]]
+
+
+def test_pods_of_the_fleet_satisfy_the_restricted_security_standard() -> None:
+    for pod in (_driver()["spec"], _executor()["spec"]):
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["enableServiceLinks"] is False
+        (container,) = pod["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    assert _executor()["spec"]["automountServiceAccountToken"] is False
+    user = _driver()["spec"]["securityContext"]["runAsUser"]
+    assert user == _executor()["spec"]["securityContext"]["runAsUser"]
+    assert f"USER {user}:{user}" in (ROOT / "deploy/fleet.Dockerfile").read_text()
+
+
 # --- image and compose ---------------------------------------------------------------------------
 
 
 def test_the_image_copies_only_what_the_build_needs() -> None:
     """Everything that the Dockerfile copies from the context is let in by .dockerignore, and exists."""
-    dockerfile = (ROOT / "deploy/Dockerfile").read_text()
     copied = {
         word.removeprefix("./").rstrip("/")
-        for line in re.findall(r"^COPY (?!--from)(.+)$", dockerfile, re.MULTILINE)
+        for file in ("deploy/Dockerfile", "deploy/fleet.Dockerfile")
+        for line in re.findall(r"^COPY (?!--from)(.+)$", (ROOT / file).read_text(), re.MULTILINE)
         for word in line.split()[:-1]
+        if not word.startswith("--")
     }
     let_in = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert copied == let_in
@@ -222,7 +298,7 @@ def test_compose_starts_five_nodes_that_know_each_other() -> None:
 # --- tools, where they are -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("folder", [BASE, DEV], ids=["base", "dev"])
+@pytest.mark.parametrize("folder", [BASE, DEV, FLEET], ids=["base", "dev", "fleet"])
 def test_manifests_render_and_fit_the_schemas(folder: Path, tmp_path: Path) -> None:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
@@ -230,7 +306,7 @@ def test_manifests_render_and_fit_the_schemas(folder: Path, tmp_path: Path) -> N
     rendered = subprocess.run([kubectl, "kustomize", folder], check=False, capture_output=True, text=True)
     assert rendered.returncode == 0, rendered.stderr
     documents = [document for document in yaml.safe_load_all(rendered.stdout) if document]
-    assert len(documents) >= len(_base())
+    assert len(documents) >= (len(_base()) if folder != FLEET else len(_fleet()))
     file = tmp_path / "rendered.yaml"
     file.write_text(rendered.stdout)
     validate = shutil.which("kubernetes-validate", path=str(Path(sys.executable).parent)) or shutil.which(
