@@ -27,13 +27,13 @@ install: $(STAMP) ## create .venv and install the project with its development t
 
 $(STAMP): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
-	@echo "installing into $(VENV) (once; about a minute)" >&2
+	@echo "installing into $(VENV) (once; two minutes, Spark is large)" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 		{ rm -rf $(VENV); echo "error: '$(PYTHON) -m venv' failed (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP) ## five daemons, standing queries, the world's airports, answers checked; under a minute
+demo: $(STAMP) ## five daemons, standing queries, the world's airports through Spark, answers checked; a minute
 	@$(BIN)/p2prdf demo $(ARGS)
 
 WORKERS ?= 2

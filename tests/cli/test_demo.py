@@ -85,9 +85,10 @@ def _demo(*arguments: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def test_a_small_demonstration_is_right_and_stops_everything() -> None:
-    process = _demo("--airports", "800", "--nodes", "3", "--json")
-    out, err = process.communicate(timeout=60)
+@pytest.mark.parametrize("publisher", ["plain", "spark"])
+def test_a_small_demonstration_is_right_and_stops_everything(publisher: str) -> None:
+    process = _demo("--airports", "800", "--nodes", "3", "--json", "--publisher", publisher)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 0, out + err
     summary = json.loads(out)
     assert summary["good"] is True
@@ -101,7 +102,7 @@ def test_a_small_demonstration_is_right_and_stops_everything() -> None:
 @pytest.mark.skipif(not LINUX, reason="processes are looked for in /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 async def test_however_it_ends_no_node_stays_behind(number: signal.Signals) -> None:
-    process = _demo("--airports", "800", "--nodes", "2")
+    process = _demo("--airports", "800", "--nodes", "2", "--publisher", "plain")
     assert process.stdout is not None
     while "node 2 at" not in (line := await asyncio.to_thread(process.stdout.readline)):
         assert line, "it ended before its nodes were there"

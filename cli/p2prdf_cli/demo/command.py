@@ -20,10 +20,20 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=EXIT_CODES_HELP)(demo)
 
 
+def _publisher(value: str | None) -> str | None:
+    if value not in (None, "spark", "plain"):
+        raise typer.BadParameter(f"{value!r} is neither spark nor plain")
+    return value
+
+
 def demo(
     nodes: Annotated[int, typer.Option(min=1, max=50, help="Number of node processes.")] = 5,
     airports: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Publish only this many airports (all: some 28,000).")
+    ] = None,
+    publisher: Annotated[
+        str | None,
+        typer.Option(metavar="spark|plain", help="Who publishes. [spark if it is installed]", callback=_publisher),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -31,35 +41,42 @@ def demo(
 
     Starts five nodes as processes on loopback, leaves standing queries at
     different nodes, publishes the world's airports (some 250,000 triples, from
-    the package airportsdata), shows answers as they arrive, compares all of
-    them with a centralised evaluation, prints a summary and stops everything.
+    the package airportsdata) through Spark or by a plain client, shows answers
+    as they arrive, compares all of them with a centralised evaluation, prints
+    a summary and stops everything.
     Exit code 1 if an answer is missing, wrong or doubled.
 
     \b
     Examples:
       p2prdf demo
-      p2prdf demo --nodes 8 --airports 5000
+      p2prdf demo --nodes 8 --airports 5000 --publisher plain
     """
     try:
         import airportsdata  # noqa: F401 - to say what is missing before anything starts
     except ImportError:
         raise typer.BadParameter("the demonstration's data is not installed: pip install 'p2prdf[demo]'") from None
     from p2prdf_cli.demo.daemons import Daemons
+    from p2prdf_cli.demo.fleet import Fleet
 
+    if publisher == "spark" and not Fleet.installed():
+        raise typer.BadParameter("Spark is not installed: pip install 'p2prdf[spark]', or --publisher plain")
+    spark = publisher != "plain" and Fleet.installed()
     daemons = Daemons()
     try:
-        run(_play(daemons, nodes, airports, as_json=as_json))
+        run(_play(daemons, nodes, airports, spark=spark, as_json=as_json))
     finally:
         daemons.kill()
 
 
-async def _play(daemons: Daemons, nodes: int, airports: int | None, *, as_json: bool) -> ExitCode:
+async def _play(daemons: Daemons, nodes: int, airports: int | None, *, spark: bool, as_json: bool) -> ExitCode:
+    from p2prdf_cli.demo.fleet import Fleet
     from p2prdf_cli.demo.run import Demonstration
     from p2prdf_cli.demo.screen import Screen
     from p2prdf_cli.render import output, write_json
 
     console = output()
-    summary = await Demonstration(daemons, Screen(console, quiet=as_json), nodes, airports).play()
+    fleet = Fleet() if spark else None
+    summary = await Demonstration(daemons, Screen(console, quiet=as_json), nodes, airports, fleet).play()
     if as_json:
         write_json(summary.as_json())
     else:

@@ -22,6 +22,7 @@ from p2prdf_cli.demo.airports import Triple
 from p2prdf_cli.demo.check import Row, judge, owed_answers
 from p2prdf_cli.demo.collector import Holding
 from p2prdf_cli.demo.daemons import Daemons
+from p2prdf_cli.demo.fleet import Fleet
 from p2prdf_cli.demo.queries import QUERIES
 from p2prdf_cli.demo.report import Summary
 from p2prdf_cli.demo.screen import Screen
@@ -50,15 +51,22 @@ class Demonstration:
     screen: Screen
     nodes: int = 5
     airport_count: int | None = None
+    fleet: Fleet | None = None
+    """Who publishes most of it; None: the nodes' clients."""
 
     async def play(self) -> Summary:
         """Run everything and return the summary; the nodes are stopped at the end, whatever happens."""
         try:
+            if self.fleet is not None:
+                self.screen.say("starting Spark, which will publish")
+                self.fleet.start()
             async with AsyncExitStack() as stack:
                 triples = asyncio.create_task(asyncio.to_thread(self._triples))
                 clients = await self._start(stack)
                 return await self._publish_and_check(clients, await triples)
         finally:
+            if self.fleet is not None:
+                await self.fleet.stop()
             await self.daemons.stop()
 
     def _triples(self) -> list[Triple]:
@@ -87,7 +95,8 @@ class Demonstration:
         screen = self.screen
         async with asyncio.TaskGroup() as group:
             holdings, collecting = await self._subscribe(clients, group)
-            screen.say(f"publishing {len(triples):,} triples about airports, at all nodes")
+            by = "at all nodes" if self.fleet is None else "through Spark, the last ones by a client"
+            screen.say(f"publishing {len(triples):,} triples about airports, {by}")
             with screen.publishing(len(triples), holdings):
                 bulk_triples, bulk_seconds, steady_rate = await self._publish(clients, triples, holdings)
             screen.say("all acknowledged; evaluating the queries centrally to compare")
@@ -126,11 +135,18 @@ class Demonstration:
         steady = min(len(triples) // 4, STEADY_TRIPLES_PER_SECOND * STEADY_SECONDS)
         bulk = len(triples) - steady
         count = _Counter(self.screen, len(triples))
+        if self.fleet is not None:
+            await self.fleet.ready()
         started = time.monotonic()
-        async with asyncio.TaskGroup() as group:
-            for place, client in enumerate(clients):
-                group.create_task(_publish_slices(client, triples[place : bulk : len(clients)], count))
-        seconds = time.monotonic() - started
+        if self.fleet is not None:
+            told = await self.fleet.publish(triples[:bulk], [client.peer_address for client in clients])
+            count.follow()(Progress(told["triples"], 0))
+            seconds = told["slowest_seconds"]  # not what Spark takes to have workers
+        else:
+            async with asyncio.TaskGroup() as group:
+                for place, client in enumerate(clients):
+                    group.create_task(_publish_slices(client, triples[place : bulk : len(clients)], count))
+            seconds = time.monotonic() - started
         await self._rest(holdings)
         since = time.time()
         for holding in holdings:
