@@ -153,6 +153,27 @@ def keeping_all(tmp_path_factory):
         launcher.close()
 
 
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """A session with two cores on this machine, in which a task is tried three times.
+
+    One for all: it takes longer to start than most that is done in it.
+    """
+    from p2prdf.publish import session
+
+    folder = tmp_path_factory.mktemp("spark")
+    started = session(
+        master="local[2,3]",
+        settings={
+            "spark.log.level": "OFF", "spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2",
+            "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.driver.memory": "512m", "spark.task.maxFailures": "3",
+        },
+    )  # fmt: skip
+    yield started
+    started.stop()
+
+
 @pytest.fixture
 def overlay(request, overlays):
     """Five nodes that know each other; shared by all tests that do not hurt them.

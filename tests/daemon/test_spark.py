@@ -1,7 +1,4 @@
-"""Frames and streams of real Spark into real nodes: what arrives, what is refused, and that nothing counts twice.
-
-One session for the whole module: it takes longer to start than all that is done in it.
-"""
+"""Frames and streams of real Spark into real nodes: what arrives, what is refused, and that nothing counts twice."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ pytest.importorskip("pyspark")
 
 import p2prdf
 from p2prdf.errors import DataRefused, LocalProtocolError
-from p2prdf.publish import read_rdf, read_report, session, stream_rdf
+from p2prdf.publish import read_rdf, read_report, stream_rdf
 
 _names = itertools.count()
 TERMS = "s string, p string, o string"
@@ -30,22 +27,6 @@ TERMS = "s string, p string, o string"
 def ns():
     """A namespace of this test's own, as the overlay is shared."""
     return f"urn:spark{next(_names)}:"
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory):
-    """A session with two cores on this machine, in which a task is tried three times."""
-    folder = tmp_path_factory.mktemp("spark")
-    started = session(
-        master="local[2,3]",
-        settings={
-            "spark.log.level": "OFF", "spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2",
-            "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.driver.memory": "512m", "spark.task.maxFailures": "3",
-        },
-    )  # fmt: skip
-    yield started
-    started.stop()
 
 
 def write(frame, overlay, **options):
