@@ -75,6 +75,11 @@ MINUTES ?= 1
 chaos: $(STAMP) ## real nodes killed while clients publish and subscribe; MINUTES=10 ARGS='--network'
 	@PYTHONPATH=tests/support $(BIN)/python -m chaos --minutes $(MINUTES) $(ARGS)
 
+N ?= 1000000
+.PHONY: spark-check
+spark-check: $(STAMP) ## N triples from a Spark cluster into five nodes; executor, driver and node killed; rates; N=20000
+	@PYTHONPATH=tests/support $(BIN)/python -m spark_check --triples $(N) $(ARGS)
+
 experiments: $(STAMP) ## the seed paper's experiments at full size, figures into docs/figures; ten minutes
 	@for name in load-distribution address-cache triple-rate query-count network-size hot-keys agreement; do \
 		figure=docs/figures/$$name.svg; test $$name != agreement || figure=; \

@@ -6,6 +6,7 @@ Whatever is not known is refused by name: a misspelt option must not be one that
 from __future__ import annotations
 
 from collections.abc import Mapping
+from sys import float_info
 from typing import Final
 
 from p2prdf.errors import LocalProtocolError
@@ -50,15 +51,16 @@ class OptionReader:
         """Return true or false."""
         return self.one_of(name, str(default).lower(), ("true", "false")) == "true"
 
-    def number(self, name: str, default: float, least: float) -> float:
-        """Return a number from ``least`` on."""
+    def number(self, name: str, default: float, least: float, most: float = float_info.max) -> float:
+        """Return a number between two, both included."""
         text = self.text(name)
         try:
             value = float(text) if text else default
         except ValueError:
             value = float("nan")
-        if not least <= value < float("inf"):
-            raise LocalProtocolError(f"option {name}: {text!r} is not a number from {least:g} on")
+        if not least <= value <= most:
+            bound = "on" if most == float_info.max else f"to {most:g}"
+            raise LocalProtocolError(f"option {name}: {text!r} is not a number from {least:g} {bound}")
         return value
 
     def take(self, name: str) -> None:

@@ -14,6 +14,7 @@ from p2prdf.publish.given import OptionReader
 from p2prdf.publish.template import Template
 from p2prdf.rdf import terms
 from p2prdf.rdf.quads import DEFAULT
+from p2prdf.wire.codec import ROWS_MAX
 from p2prdf.wire.messages import INDEXED, LEVELS
 
 __all__ = ["CONTENT", "POSITION", "ColumnOption", "MappingOptions", "WriteOptions", "read_write_options"]
@@ -102,7 +103,7 @@ class _Reader(OptionReader):
             skip=self.one_of("badRows", "fail", ("fail", "skip")) == "skip",
             bad_rows_path=self.text("badRowsPath"),
             report=self.text("report"),
-            batch_triples=int(self.number("batchTriples", 10_000, 1)),
+            batch_triples=int(self.number("batchTriples", 10_000, 1, ROWS_MAX)),
             acknowledge=self.one_of("acknowledge", INDEXED, LEVELS),
             partition_rate=self.number("partitionRate", 0.0, 0.0),
             **seconds,

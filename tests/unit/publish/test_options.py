@@ -46,7 +46,7 @@ def test_a_mapping_has_a_subject_and_columns():
         ({**PEERS, "badRows": "ignore"}, "option badRows: 'ignore' is neither fail nor skip"),
         ({**PEERS, "badRowsPath": "x"}, "with badRows = skip only"),
         ({**PEERS, "identity": "row"}, "option identity"),
-        ({**PEERS, "batchTriples": "0"}, "option batchTriples: '0' is not a number from 1 on"),
+        ({**PEERS, "batchTriples": "0"}, "option batchTriples: '0' is not a number from 1 to 65536"),
         ({**PEERS, "busySeconds": "inf"}, "option busySeconds"),
         ({**PEERS, "partitionRate": "many"}, "option partitionRate"),
         ({**PEERS, "graph": "here"}, "option graph: not an IRI"),

@@ -1,0 +1,107 @@
+"""Drivers as processes, with everything below them: started, watched, killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+__all__ = ["Driver", "DriverFailed", "until"]
+
+_EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
+
+
+class DriverFailed(Exception):
+    """A driver ended otherwise than it should."""
+
+
+class Driver:
+    """One driver process, its JVM and its workers: a process group of their own."""
+
+    def __init__(self, name: str, folder: Path, process: asyncio.subprocess.Process):
+        self.name = name
+        self._log = folder / f"{name}.log"
+        self._process = process
+        self.begun = time.monotonic()
+
+    @classmethod
+    async def start(cls, name: str, folder: Path, *arguments: str) -> Driver:
+        """Start ``spark_check.driver`` with arguments."""
+        log = folder / f"{name}.log"
+        with log.open("ab") as output:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "spark_check.driver", *arguments, start_new_session=True,
+                stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output,
+            )  # fmt: skip
+        return cls(name, folder, process)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.returncode is None
+
+    async def done(self, seconds: float) -> float:
+        """Wait for a good end; return the seconds since the start.  Raises DriverFailed."""
+        try:
+            async with asyncio.timeout(seconds):
+                status = await self._process.wait()
+        except TimeoutError:
+            self.kill()
+            raise DriverFailed(f"{self.name} did not end within {seconds:.0f} s: {self.tail()}") from None
+        if status != 0:
+            raise DriverFailed(f"{self.name} ended with {status}: {self.tail()}")
+        return time.monotonic() - self.begun
+
+    def kill(self) -> None:
+        """SIGKILL for the driver, its JVM and whatever is in their group; workers end when the JVM is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def tail(self) -> str:
+        """Return the end of what it wrote."""
+        return self.text()[-3000:]
+
+    def text(self) -> str:
+        """Return all that it wrote."""
+        return self._log.read_text(errors="replace")
+
+    def executors(self) -> list[int]:
+        """Return the processes of its executors."""
+        return [pid for pid in _below(self._process.pid) if _EXECUTOR in _command(pid)]
+
+
+def _below(root: int) -> list[int]:
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found, todo = [], [root]
+    while todo:
+        above = todo.pop()
+        below = [pid for pid, parent in parents.items() if parent == above]
+        found += below
+        todo += below
+    return found
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+async def until(condition, seconds: float, what: str):
+    """Wait until a condition (a coroutine function) holds; return its value.  Raises DriverFailed at the deadline."""
+    deadline = time.monotonic() + seconds
+    while not (value := await condition()):
+        if time.monotonic() > deadline:
+            raise DriverFailed(f"{what}: not within {seconds:.0f} s")
+        await asyncio.sleep(0.1)
+    return value
