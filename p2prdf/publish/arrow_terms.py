@@ -21,7 +21,7 @@ from p2prdf.errors import DataRefused, LocalProtocolError
 from p2prdf.publish.template import SAFE, Template, encoded
 from p2prdf.rdf import quads, terms
 
-__all__ = ["BAD", "IRI", "LITERAL", "Checked", "check_terms", "from_template", "literals", "type_of"]
+__all__ = ["BAD", "IRI", "LITERAL", "Checked", "check_terms", "from_template", "literals", "texts_of", "type_of"]
 
 _XSD: Final = terms.XSD
 _UCSCHAR: Final = r"\x{A0}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFEF}\x{10000}-\x{1FFFD}\x{20000}-\x{2FFFD}"
@@ -58,7 +58,7 @@ class Checked:
 def check_terms(distinct: Any) -> Checked:
     """Look at distinct texts (an Arrow array of strings without nulls)."""
     count = len(distinct)
-    texts: list[str] = distinct.to_pylist()
+    texts = texts_of(distinct)
     plain = _flags(pc.match_substring_regex(distinct, _PLAIN))
     for ending in _RESPELLED:
         plain &= ~_flags(pc.ends_with(distinct, ending))
@@ -73,7 +73,7 @@ def check_terms(distinct: Any) -> Checked:
     respelled: list[int] = []
     for at in other:
         try:
-            found = terms.parse_term(texts[at])
+            found = terms.parse_term(texts[at])  # bytes that are no text are surrogates: no term has any
         except DataRefused as error:
             reasons[at] = error.reason
             continue
@@ -117,7 +117,7 @@ def literals(values: Any, datatype: str | None = None, language: str | None = No
     def spelled(distinct: Any) -> Any:
         texts = _lexical(distinct)
         quoted = pc.binary_join_element_wise('"', texts, '"' + suffix, "")
-        return _instead(quoted, texts, _ESCAPED, lambda text: terms.literal(text)[:-1] + '"' + suffix)
+        return _instead(quoted, texts, _ESCAPED, lambda text: _literal(text, suffix))
 
     return _by_distinct(values, spelled)
 
@@ -133,6 +133,14 @@ def from_template(template: Template, columns: dict[str, Any], length: int) -> A
     return joined
 
 
+def _literal(text: str, suffix: str) -> str:
+    """Spell a literal with what stands behind its text; "" for what is none."""
+    try:
+        return terms.literal(text) + suffix
+    except DataRefused:
+        return ""
+
+
 def _safe(distinct: Any) -> Any:
     texts = _lexical(distinct)
     return _instead(texts, texts, SAFE, encoded, matching=False)
@@ -146,10 +154,19 @@ def _instead(
     places = np.flatnonzero(matches if matching else ~matches)
     if not len(places):
         return result
-    anew = [spell(text) for text in texts.take(pa.array(places)).to_pylist()]
+    anew = [spell(text) for text in texts_of(texts.take(pa.array(places)))]
     mask = np.zeros(len(texts), np.bool_)
     mask[places] = True
     return pc.replace_with_mask(result, pa.array(mask), pa.array(anew, result.type))
+
+
+def texts_of(values: Any) -> list[str]:
+    """Return texts of Spark, which does not look at what is in its strings: bytes that are none become surrogates."""
+    try:
+        found: list[str] = values.to_pylist()
+    except UnicodeDecodeError:
+        found = [value.decode("utf-8", "surrogateescape") for value in values.cast(pa.binary()).to_pylist()]
+    return found
 
 
 def _by_distinct(values: Any, spelled: Callable[[Any], Any]) -> Any:

@@ -221,7 +221,7 @@ def _by_lines(how: _How, lines: pa.Array, path: pa.Array, size: pa.Array, at: pa
 
     def fault(row: int, reason: str) -> None:
         source = next(name for start, _, name in reversed(runs) if start <= row)
-        faults.tell(source, reason, None, lines[row].as_py())
+        faults.tell(source, reason, None, lines[row].cast(pa.binary()).as_py().decode(errors="replace"))
 
     found = parse_lines(lines, how.syntax, [(start, publication) for start, publication, _ in runs], fault)
     faults.close()

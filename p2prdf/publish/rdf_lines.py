@@ -101,7 +101,7 @@ def _runs(flags: npt.NDArray[np.bool_], cuts: list[int], count: int) -> Iterator
 
 
 def _parsed(lines: Any, syntax: Syntax, first: int, publication: str, fault: Fault) -> tuple[Any, Any, Any, Any]:
-    text = "\n".join(lines.to_pylist()).encode()
+    text = b"\n".join(lines.cast(pa.binary()).to_pylist())
 
     def bad(line: BadLine) -> None:
         fault(first + line.line - 1, line.reason)

@@ -184,7 +184,7 @@ class Statements:
             number = int(row[at])
             if number not in told:
                 told.add(number)
-                (content,) = batch.slice(number, 1).to_pylist()
+                content = _content(batch.slice(number, 1))
                 self.bad.append(BadRow(first + number, _reason(code[:, at].tolist(), checked, content), content))
 
 
@@ -199,6 +199,20 @@ def _reason(code: list[int], checked: arrow_terms.Checked, content: dict[str, An
             return f"{part} is a literal"
     sign = {name.lower(): value for name, value in content.items()}.get("sign")
     return f"sign is {sign}, and has to be 1 or -1"
+
+
+def _content(row: Any) -> dict[str, Any]:
+    """Return the only row of a batch; bytes where there should be text are told as question marks."""
+    try:
+        (content,) = row.to_pylist()
+    except UnicodeDecodeError:
+        columns = zip(row.schema.names, row.columns, strict=True)
+        return {
+            name: arrow_terms.texts_of(column)[0].encode(errors="replace").decode() if _is_text(column.type) else "..."
+            for name, column in columns
+        }
+    found: dict[str, Any] = content
+    return found
 
 
 def _parted(

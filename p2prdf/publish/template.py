@@ -68,4 +68,4 @@ def _allowed(code: int) -> bool:
 
 
 def _percent(character: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogateescape"))

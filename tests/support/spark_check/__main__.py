@@ -51,7 +51,7 @@ def main() -> int:
             wrong += asyncio.run(_Check(triples, options.queries, Path(name) / "check").run())
     for each in wrong:
         print(f"WRONG {each}")
-    print("all equal, nothing doubled" if not wrong else f"{len(wrong)} wrong")
+    print(f"{len(wrong)} wrong" if wrong else "nothing wrong")
     return 1 if wrong else 0
 
 

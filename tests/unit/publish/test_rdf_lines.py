@@ -55,6 +55,14 @@ def test_lines_are_taken_by_the_column_as_they_are_parsed_one_by_one(seed, synta
     assert taken(lines, syntax, publications) == parsed(lines, syntax, publications)
 
 
+def test_bytes_that_are_no_text_are_a_bad_line():
+    lines = pa.array([b"<urn:a> <urn:p> <urn:o> .", b'<urn:a> <urn:p> "\xff" .'], pa.binary()).view(pa.string())
+    bad = []
+    found = parse_lines(lines, Syntax.N_TRIPLES, [(0, "f")], lambda row, _: bad.append(row))
+    assert [len(line) for line in found.to_pylist()] == [1, 0]
+    assert bad == [1]
+
+
 def test_what_names_blank_nodes_follows_from_the_file():
     names = {
         publication_of(*each)

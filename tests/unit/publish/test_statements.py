@@ -254,3 +254,25 @@ def test_mappings_that_do_not_fit_the_columns_are_refused_by_name(options, told)
 @given(st.lists(st.text(max_size=8).filter(lambda text: not any("\ud800" <= c <= "\udfff" for c in text)), min_size=1))
 def test_any_text_becomes_the_literal_that_it_is_one_by_one(texts):
     assert literals(pa.array(texts, pa.string())).to_pylist() == [terms.literal(text) for text in texts]
+
+
+# --- what Spark takes for text -------------------------------------------------------------------
+
+
+def raw(*values):
+    return pa.array(values, pa.binary()).view(pa.string())
+
+
+def test_bytes_that_are_no_text_are_bad_rows_of_their_own():
+    columns = [raw(b"<urn:a>", b"<urn:\xff>"), raw(b"<urn:p>", b"<urn:p>")] * 2
+    batch = pa.RecordBatch.from_arrays(columns, ["s", "p", "o", "graph"])
+    found, bad = taken(batch)
+    assert found == [("+", A, P, A, P)]
+    assert [(each.row, each.content["s"]) for each in bad] == [(1, "<urn:?>")]
+
+
+def test_bytes_that_are_no_text_are_no_literals_and_are_encoded_in_iris():
+    batch = pa.RecordBatch.from_arrays([raw(b"a\xff", b"b"), raw(b"x", b'"\xff')], ["id", "v"])
+    found, bad = taken(batch, read_write_options({"peers": "a:1", **VALUE}).mapping)
+    assert found == [("+", "<urn:a%FF>", "<urn:v>", '"x"', "")]
+    assert [each.row for each in bad] == [1]
