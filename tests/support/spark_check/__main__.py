@@ -23,6 +23,7 @@ import p2prdf
 from p2prdf.publish import read_report
 from spark_check.following import PER_EVENT, Follower, choose_queries
 from spark_check.processes import Driver, DriverFailed, until
+from spark_check.reading import Reading
 
 CLUSTER = "local-cluster[2,1,1024]"
 START_SECONDS = 240.0
@@ -171,8 +172,13 @@ class _Check:
         ]
         await asyncio.wait_for(self._live.wait(), 120)
         print(f"{len(self._queries)} standing queries, {len(PER_EVENT)} of events, five nodes, three copies")
+        self._reading = Reading(self._store, self._queries, self._peers, self._folder / "reader")
+        await self._reading.start()
         await self._batch(parts[0], cuts[1])
+        await self._reading.kill()
+        await self._reading.start()
         await self._stream(parts[1], cuts[2] - cuts[1])
+        await self._reading.kill()
         await self._two(parts[2:], cuts)
 
     @property
@@ -289,6 +295,8 @@ class _Check:
         behind = sum(follower.bookmark <= published for follower in self._followers)
         if behind:
             self._wrong.append(f"{behind} subscriptions were not told in time that all answers had come")
+        await self._reading.finish()
+        self._wrong += filter(None, [self._reading.wrong()])
         found = [follower.wrong(self._store) for follower in self._followers]
         self._wrong += [each for each in found if each]
         delivered = sum(len(follower.held) for follower in self._followers)

@@ -1,4 +1,4 @@
-"""A driver of its own: ``python -m spark_check.driver KIND ...`` publishes a folder of files, then ends."""
+"""A driver of its own: ``python -m spark_check.driver KIND ...`` publishes a folder of files, or reads answers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from p2prdf.publish import read_rdf, read_report, session, stream_rdf
 
 
 def main() -> None:
-    """Publish as a batch, as a stream, or several times to see how fast that is."""
+    """Publish as a batch, as a stream, or several times to see how fast that is; or read."""
     parser = argparse.ArgumentParser("spark_check.driver")
-    parser.add_argument("kind", choices=("batch", "stream", "rate"))
-    parser.add_argument("--input", required=True)
+    parser.add_argument("kind", choices=("batch", "stream", "rate", "read"))
+    parser.add_argument("--input", default="")
     parser.add_argument("--master", required=True)
     parser.add_argument("--peers", required=True)
-    parser.add_argument("--report", required=True)
+    parser.add_argument("--report", default="")
+    parser.add_argument("--query", default="")
+    parser.add_argument("--output", default="")
+    parser.add_argument("--once", action="store_true")
     parser.add_argument("--checkpoint", default="")
     parser.add_argument("--partition-rate", default="0")
     parser.add_argument("--rounds", type=int, default=4)
@@ -28,12 +31,23 @@ def main() -> None:
         stream = stream_rdf(spark, chosen.input, files_per_batch=2)
         writer = stream.writeStream.format("p2prdf").options(**options, checkpointLocation=chosen.checkpoint)
         writer.trigger(availableNow=True).start().awaitTermination()
+    elif chosen.kind == "read":
+        _read(spark, chosen)
     elif chosen.kind == "batch":
         frame = read_rdf(spark, chosen.input).repartition(8, "s")
         frame.write.format("p2prdf").mode("append").options(**options).save()
     else:
         _rate(spark, chosen, options)
     spark.stop()
+
+
+def _read(spark, chosen) -> None:
+    """Write the answers to a query as files, until killed or, with ``--once``, as far as there are any."""
+    given = {"peers": chosen.peers, "query": chosen.query, "maxRowsPerBatch": "500", "leaseSeconds": "600"}
+    answers = spark.readStream.format("p2prdf").options(**given).load()
+    writer = answers.writeStream.format("json").option("checkpointLocation", chosen.checkpoint)
+    when = {"availableNow": True} if chosen.once else {"processingTime": "200 milliseconds"}
+    writer.trigger(**when).start(chosen.output).awaitTermination()
 
 
 def _rate(spark, chosen, options) -> None:
