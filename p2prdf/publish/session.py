@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -25,7 +27,7 @@ def session(
 
     Finds Java, or brings one (:func:`p2prdf.publish.java.ensure_java`).  With a master on this machine (``local...``)
     everything stays on the loopback interface, workers run the same Python as this process, and what they write lies in
-    a folder for temporary files; elsewhere that is for the cluster to say.  Sets environment variables of this process,
+    a temporary folder; elsewhere that is for the cluster to say.  Sets environment variables of this process,
     but none that is set.  ``settings``: of Spark, which go before those that are set here.
     """
     from pyspark.sql import SparkSession
@@ -44,7 +46,9 @@ def session(
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
         if master.startswith("local-cluster"):  # its workers write beside Spark's own files otherwise
-            os.environ.setdefault("SPARK_WORKER_DIR", tempfile.mkdtemp(prefix="p2prdf-spark-"))
+            folder = tempfile.mkdtemp(prefix="p2prdf-spark-")
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            os.environ.setdefault("SPARK_WORKER_DIR", folder)
         chosen |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in {**chosen, **(settings or {})}.items():

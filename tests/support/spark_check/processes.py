@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 __all__ = ["Driver", "DriverFailed", "until"]
 
@@ -23,7 +23,10 @@ class DriverFailed(Exception):
 class Driver:
     """One driver process, its JVM and its workers: a process group of their own."""
 
+    _started: ClassVar[list[Driver]] = []
+
     def __init__(self, name: str, folder: Path, process: asyncio.subprocess.Process):
+        self._started.append(self)
         self.name = name
         self._log = folder / f"{name}.log"
         self._process = process
@@ -61,6 +64,13 @@ class Driver:
         """SIGKILL for the driver, its JVM and whatever is in their group; workers end when the JVM is gone."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+    @classmethod
+    def kill_all(cls) -> None:
+        """Kill those that still run: they are no longer in the group of who started them."""
+        for each in cls._started:
+            if each.running:
+                each.kill()
 
     def tail(self) -> str:
         """Return the end of what it wrote."""
