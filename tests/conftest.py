@@ -1,7 +1,7 @@
 """The suite runs in two processes (``make test``): whatever runs nodes stays in one of them, one test at a time.
 
 Nodes are processes of their own, five at a time, and tests of them have deadlines.  The other process does what needs
-none, mostly the simulator.
+none, mostly the simulator, and what needs Spark, whose nodes are five of its own.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from typing import Final
 
 import pytest
 
+WITH_SPARK: Final = ("tests/daemon/test_spark", "tests/daemon/test_fleet.py")
 WITH_NODES: Final = ("tests/daemon/", "tests/cli/test_demo.py", "tests/cli/test_with_nodes.py")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have tests with nodes in one group."""
+    """Have tests with nodes in one group, and those with Spark, which mostly wait for its processes, in another."""
     for item in items:
-        if item.nodeid.startswith(WITH_NODES):
+        if item.nodeid.startswith(WITH_SPARK):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif item.nodeid.startswith(WITH_NODES):
             item.add_marker(pytest.mark.xdist_group("nodes"))

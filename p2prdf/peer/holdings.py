@@ -12,7 +12,7 @@ is the low bits of an identity), and an item that came or changed is a subtracti
 items come one by one and in any order.
 
 Only another view makes the table anew: a search for each key held.  Some 20 bytes an item, and the table, which has at
-most 4096 columns.
+most 16,384 columns: of a million items, some thousands of which differ, a part has to be looked at.
 
 A peer also holds what it does not keep any more, for it is not dropped.  That is to be with those who keep it.  So of
 each such item is noted which peer has said to have it; as long as that one is there and keeps it, what it compares with
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Changes", "Holdings", "Items", "Source", "buckets_of"]
 
-BUCKETS_MAX: Final = 4096
+BUCKETS_MAX: Final = 1 << 14
 BUCKET_ITEMS: Final = 32
 """Items per bucket, about."""
 _GROWN: Final = 4

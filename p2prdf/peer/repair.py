@@ -33,7 +33,9 @@ for subscriptions.  So these are compared before anything else.
 
 Bounds: then comparisons of two kinds at a time, 65,536 identities a message.  A comparison costs by what has changed
 since the last one (:mod:`p2prdf.peer.holdings`); only where buckets differ all identities of a kind are looked through,
-a few nanoseconds each, and what waits is gone through no more often than once in a second per 100,000 rows.
+a few nanoseconds each, and what waits is gone through no more often than once in a second per 100,000 rows.  While much
+is published something is always on its way to each replica, and differs: so a comparison goes through the buckets once,
+whatever changes in those behind it, and after a long pass there is a long rest.
 Rejected: trees of hashes, which must be kept up to date by every insertion, and change shape with every change of who
 keeps what.  (Range-based set reconciliation: A. Meyer, SRDS 2023.)
 """
@@ -86,6 +88,11 @@ SETTLE_SECONDS: Final = 0.05
 """Changes of the view mostly come several at once."""
 LOST_SECONDS: Final = 1.0
 """How soon a peer in step makes up for copies that are lost: what was on its way to the lost peer is more urgent."""
+REST_FACTOR: Final = 4
+"""After a pass of more than ``repair_seconds`` there is none for so many times as long as it took more.
+
+Unless the view changes, or something has come that is others'.
+"""
 STRAYS_SECONDS: Final = 0.5
 """How soon what came here and belongs elsewhere is offered there."""
 
@@ -124,6 +131,8 @@ class _Comparison:
     again_at: float = 0.0
     wait: float = ANSWER_SECONDS
     buckets: int = 0
+    first: int = 0
+    """The bucket to go on with: those before it were compared."""
     more: bool = False
     asked: Sequence[int] = ()
     """The kinds whose totals were asked for."""
@@ -187,6 +196,9 @@ class Repair:
         self._strays, self._strays_offered = strays, 0
         self._with_origin = with_origin
         self._compared: dict[int, int] | None = None
+        self._began_at: float | None = None
+        """When the pass under way was begun."""
+        self._rest_until = 0.0
         self._on_left: Callable[[bool], None] | None = None
         self._last_round = False
         self._offer_again_at: float | None = None
@@ -298,12 +310,15 @@ class Repair:
         if self._due is not None:
             return
         self._completed |= self._compared is not None
+        if self._began_at is not None:
+            long = exchange.now - self._began_at - exchange.config.repair_seconds
+            self._rest_until, self._began_at = exchange.now + REST_FACTOR * long, None
         if self._offer_due and self.in_step:
             self._to_look_at = list(reversed(self._order))
         elif self._strays() != self._strays_offered:
             self._due = soon
         elif self._changed():
-            self._due = exchange.now + exchange.config.repair_seconds
+            self._due = max(exchange.now + exchange.config.repair_seconds, self._rest_until)
 
     def _changed(self) -> bool:
         return self._compared != {number: kind.version for number, kind in self._kinds.items()}
@@ -317,7 +332,7 @@ class Repair:
         self._compared = {number: kind.version for number, kind in self._kinds.items()}
         self._stale = dict.fromkeys(self._kinds)
         self.passes += 1
-        self._begun = True
+        self._begun, self._began_at = True, self._exchange.now
         fellows = [self._exchange.contact(number) for number in found.fellows(0)]
         first = [] if self.in_step else self._first_kinds
         self._queue = [
@@ -398,9 +413,11 @@ class Repair:
         found, number = self._who_keeps(comparison.fellow)
         if found is not None:
             sums = self._holdings(comparison.kind, found).sums(number)
-            comparison.buckets = len(sums)
+            if len(sums) != comparison.buckets:  # they are others, also by number
+                comparison.buckets, comparison.first = len(sums), 0
             column = exchange.columns.adopt(sums, "uint64")
-            exchange.send(comparison.fellow, Summary(comparison.request, comparison.kind, exchange.view, column))
+            summary = Summary(comparison.request, comparison.kind, exchange.view, column, comparison.first)
+            exchange.send(comparison.fellow, summary)
 
     def _ask_totals(self, comparison: _Comparison) -> None:
         exchange = self._exchange
@@ -496,10 +513,12 @@ class Repair:
         theirs = as_array(message.sums)
         buckets = len(theirs)
         differing = np.flatnonzero(held.sums(number, buckets) != theirs)
+        differing = differing[differing >= message.first]
         shared, more = held.shared(number, buckets, differing), False
         while len(shared) > IDENTITIES_MAX and len(differing) > 1:
             more, differing = True, differing[: len(differing) // 2]
             shared = held.shared(number, buckets, differing)
+        more |= len(shared) > IDENTITIES_MAX  # who holds little asks about few buckets, and has more once it holds more
         identities = shared.identities[:IDENTITIES_MAX]
         empty = np.setdiff1d(differing, buckets_of(identities, buckets))
         request = message.request
@@ -528,6 +547,7 @@ class Repair:
         offered = offered[offered != _NOTHING]
         self._give(sender, message.kind, mine.only(~np.isin(mine.identities, offered)))
         comparison.more = message.more
+        comparison.first = max(as_list(message.buckets), default=-1) + 1
         if np.isin(offered, mine.identities).all():
             self._compared_with(comparison)
         else:

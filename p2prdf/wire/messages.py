@@ -475,14 +475,15 @@ class TellBookmarks:
 class Summary:
     """A replica to another: fingerprints of what I hold of one kind that you should hold too.
 
-    ``kind``: :mod:`p2prdf.peer.repair`.  ``sums``: one per bucket of identities, as many as a power of two.
-    ``view`` as in IndexTriples: only equal views agree on what both should hold.
+    ``kind``: :mod:`p2prdf.peer.repair`.  ``sums``: one per bucket of identities, as many as a power of two; those
+    before ``first`` are not asked about.  ``view`` as in IndexTriples: only equal views agree on what both should hold.
     """
 
     request: int
     kind: int
     view: int
     sums: Column = _u64()
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)

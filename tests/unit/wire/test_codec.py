@@ -568,7 +568,7 @@ def query(**changes: Any) -> list[Any]:
         (frame_of([66, 1, 2, 3, ONE, ONE, ONE, "indexed", False, 0, [], True]), "first event 3 of events that have no"),
         (frame_of([66, 1, 2, 0, ONE, ONE, ONE, "indexed", False, 0, [], 1]), "ClientPublish.by_content"),
         (frame_of(triples(published=1 << 16)), "65536 is not an integer from 0 to 65535"),
-        (frame_of([37, 1, 19, 0, [3, 0]]), "3 sums; a power of two"),
+        (frame_of([37, 1, 19, 0, [3, 0], 0]), "3 sums; a power of two"),
         (frame_of([40, 1, 32]), "32 is not an integer from 0 to 31"),
         (frame_of(triples(roles=struct.pack("<QB", 1 << 32, 8))), "4294967296 is not an integer from 0 to"),
         (frame_of(triples(time=b"\x01\x02\x03")), "3 bytes are not a column of numbers of 3 bytes"),

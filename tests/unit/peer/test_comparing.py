@@ -1,0 +1,133 @@
+"""Two replicas compare a kind whose items never stop changing: each bucket once, and then it is done."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from p2prdf.columns import ARRAYS
+from p2prdf.peer import PeerConfig, repair
+from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.holdings import Changes, Items
+from p2prdf.peer.repair import Repair
+from p2prdf.wire.contract import OwnersFound, Send
+from p2prdf.wire.messages import Contact, Differing, Given, Offer, Summary, Totals, Want
+
+ONE, OTHER = Contact(1 << 60, "one", 1), Contact(2 << 60, "other", 1)
+KIND = 3
+COUNT = 5000
+AT_A_TIME = 256
+SECONDS = 1.0
+
+
+class Things:
+    """A kind of items that nobody can give away: what is missing stays so."""
+
+    number = KIND
+    dense = False
+
+    def __init__(self, identities):
+        self.identities = np.array(identities, np.uint64)
+        self.version = 1
+
+    def add(self, identity):
+        self.identities = np.append(self.identities, np.uint64(identity))
+        self.version += 1
+
+    def items(self):
+        return Items(self.identities, self.identities, np.arange(len(self.identities)))
+
+    def changes(self):
+        return Changes(True, self.items())
+
+    def messages(self, places):
+        del places
+        return iter(())
+
+    def everything(self):
+        return iter(())
+
+
+class Side:
+    """One of two peers that keep everything both."""
+
+    def __init__(self, own, other, identities):
+        self.exchange = Exchange(own, PeerConfig(roles="all", replicas=2, copies_min=1, repair_seconds=SECONDS), ARRAYS)
+        self.exchange.seen(other)
+        self.exchange.owners_found(OwnersFound(0, (own, other), complete=True))
+        self.exchange.observe(1000.0)
+        self.things = Things(identities)
+        self.repair = Repair(self.exchange, [self.things], [], lambda: 0, lambda message: iter([message]), 0)
+        self.repair.in_step = True
+        self.repair.view_changed(gained=False)
+
+    def sent(self):
+        effects, self.exchange.effects = self.exchange.effects, []
+        return [each.parcel.message for each in effects if isinstance(each, Send)]
+
+
+@pytest.fixture
+def rounds(monkeypatch):
+    """Compare two peers, who have nothing in common, and get nothing of each other.
+
+    Returns from which bucket on was asked, each time, and who asked.
+    """
+
+    def run(between):
+        monkeypatch.setattr(repair, "IDENTITIES_MAX", AT_A_TIME)
+        random = np.random.default_rng(7)
+        one, other = (Side(*each, random.integers(1, 1 << 63, COUNT)) for each in ((ONE, OTHER), (OTHER, ONE)))
+        one.exchange.observe(1010.0)
+        one.repair.wake()
+        answer = {
+            Totals: lambda message: other.repair.totals(ONE, message),
+            Summary: lambda message: other.repair.summary(ONE, message),
+            Want: lambda message: other.repair.want(ONE, message),
+        }
+        take = {
+            Differing: lambda message: one.repair.differing(OTHER, message),
+            Offer: lambda message: one.repair.offer(OTHER, message),
+            Given: lambda message: one.repair.given_all(OTHER, message),
+        }
+        asked = []
+        while one.repair._open or one.repair._queue or one.repair._to_look_at:
+            assert len(asked) < 200, "it does not come to an end"
+            one.repair.wake()
+            for message in one.sent():
+                if type(message) in answer:
+                    answer[type(message)](message)
+                if isinstance(message, Summary):
+                    asked.append(message.first)
+            for message in other.sent():
+                if type(message) in take:
+                    take[type(message)](message)
+            between(one, other, len(asked))
+        return asked, one
+
+    return run
+
+
+def test_a_comparison_goes_on_behind_what_was_compared(rounds):
+    asked, one = rounds(lambda *_: None)
+    assert asked == sorted(set(asked)), "no bucket twice"
+    assert len(asked) > COUNT // AT_A_TIME
+    assert one.repair.taken == COUNT
+
+
+def test_what_changes_in_buckets_that_were_compared_does_not_keep_it_going(rounds):
+    asked, one = rounds(lambda _, other, count: other.things.add((count + 1) << 20))  # all in the first bucket
+    assert asked == sorted(set(asked))
+    assert COUNT <= one.repair.taken < COUNT + 5
+
+
+def test_after_a_long_pass_there_is_a_long_rest(rounds):
+    def slowly(one, _, count):
+        one.exchange.observe(one.exchange.now + 0.2)
+        if count == 1:
+            one.things.add(1)
+
+    _, one = rounds(slowly)
+    took = one.exchange.now - 1010.0
+    assert took > 3.0
+    one.repair.wake()
+    assert one.repair._due == pytest.approx(one.exchange.now + 4 * (took - SECONDS))
