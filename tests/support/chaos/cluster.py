@@ -231,8 +231,8 @@ class Cluster:
         met = len(peer["contacts"]) == self._count and peer["settled"]
         return met and peer["in_step"] and not peer["comparing"] and not peer["rejoining"]
 
-    async def stop(self) -> list[str]:
-        """Ask all nodes to stop in order; return those that did not end well."""
+    async def stop(self, seconds: float = STOP_SECONDS) -> list[str]:
+        """Ask all nodes to stop in order; return those that did not end well, and in time."""
         for node in self.nodes:
             if node.process is not None:
                 node.resume()
@@ -242,7 +242,7 @@ class Cluster:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*(process.wait() for _, process in asked)), STOP_SECONDS)
+            await asyncio.wait_for(asyncio.gather(*(process.wait() for _, process in asked)), seconds)
         for node, _ in asked:
             node.ready = False
         return [
