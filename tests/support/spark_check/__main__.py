@@ -22,7 +22,7 @@ from reads import lubm
 import p2prdf
 from p2prdf.publish import read_report
 from spark_check.following import PER_EVENT, Follower, choose_queries
-from spark_check.processes import Driver, DriverFailed, until
+from spark_check.processes import Driver, DriverFailed, Standalone, until
 from spark_check.reading import Reading
 
 CLUSTER = "local-cluster[2,1,1024]"
@@ -270,12 +270,20 @@ class _Check:
             self._wrong.append(f"stream: {sent} triples came in, so none came twice")
 
     async def _two(self, parts: list[Path], cuts: list[int]) -> None:
-        """Two drivers at the same time."""
+        """Two drivers at the same time, one of them on a standalone cluster."""
+        cluster = Standalone(self._folder / "standalone")
+        try:
+            await cluster.start()
+            await self._side_by_side((cluster.master, "local[1]"), parts, cuts)
+        finally:
+            await cluster.close()
+
+    async def _side_by_side(self, masters: tuple[str, str], parts: list[Path], cuts: list[int]) -> None:
         drivers = []
         for number, part in enumerate(parts):
             drivers.append(
                 await Driver.start(
-                    f"two{number}", self._folder, "stream", "--input", str(part), "--master", "local[1]",
+                    f"two{number}", self._folder, "stream", "--input", str(part), "--master", masters[number],
                     "--peers", self._peers, "--report", str(self._folder / f"two{number}.report"),
                     "--checkpoint", str(self._folder / f"two{number}.checkpoint"),
                 )
@@ -283,7 +291,8 @@ class _Check:
         count = cuts[4] - cuts[2]
         seconds = [await driver.done(2 * START_SECONDS + SECONDS_PER_TRIPLE * count) for driver in drivers]
         told = [each for number in range(2) for each in read_report(self._folder / f"two{number}.report")]
-        await self._tell("two drivers at the same time, a stream each", told, count, max(seconds))
+        what = "two drivers at the same time, a stream each, one on a standalone cluster"
+        await self._tell(what, told, count, max(seconds))
 
     async def _tell(self, what: str, told: list[dict[str, object]], count: int, seconds: float) -> None:
         names = ("triples", "repeated", "bad_rows", "attempts")

@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
 from typing import ClassVar, Final
 
-__all__ = ["Driver", "DriverFailed", "until"]
+__all__ = ["Driver", "DriverFailed", "Standalone", "until"]
 
+LOOPBACK: Final = "127.0.0.1"
 _EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
 
 
@@ -36,9 +38,10 @@ class Driver:
     async def start(cls, name: str, folder: Path, *arguments: str) -> Driver:
         """Start ``spark_check.driver`` with arguments."""
         log = folder / f"{name}.log"
+        here = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": LOOPBACK}  # a cluster's user says so, too
         with log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "spark_check.driver", *arguments, start_new_session=True,
+                sys.executable, "-m", "spark_check.driver", *arguments, start_new_session=True, env=os.environ | here,
                 stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output,
             )  # fmt: skip
         return cls(name, folder, process)
@@ -115,3 +118,58 @@ async def until(condition, seconds: float, what: str):
             raise DriverFailed(f"{what}: not within {seconds:.0f} s")
         await asyncio.sleep(0.1)
     return value
+
+
+class Standalone:
+    """A cluster of Spark's own: a master and a worker, from what pip installs."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._processes: list[asyncio.subprocess.Process] = []
+        self.master = f"spark://{LOOPBACK}:{_free_port()}"
+
+    async def start(self) -> None:
+        """Start both, and wait until the worker has registered."""
+        from p2prdf.publish.java import ensure_java
+
+        ensure_java()
+        port = self.master.rpartition(":")[2]
+        named = ("--host", LOOPBACK, "--port")
+        await self._start("master.Master", *named, port, "--webui-port", "0")
+        size = ("--cores", "2", "--memory", "1g")
+        await self._start("worker.Worker", *named, "0", "--webui-port", "0", *size, self.master)
+
+        async def registered() -> bool:
+            return "Successfully registered with master" in (self._folder / "worker.Worker.log").read_text()
+
+        await until(registered, 120, "the worker of a standalone cluster")
+
+    async def _start(self, name: str, *arguments: str) -> None:
+        import pyspark
+
+        environment = {
+            **os.environ, "SPARK_LOCAL_IP": LOOPBACK, "SPARK_WORKER_DIR": str(self._folder / "work"),
+            "SPARK_CONF_DIR": str(self._folder), "PYSPARK_PYTHON": sys.executable,
+        }  # fmt: skip
+        self._folder.mkdir(exist_ok=True)
+        with (self._folder / f"{name}.log").open("wb") as log:
+            command = (Path(pyspark.__file__).parent / "bin/spark-class", f"org.apache.spark.deploy.{name}", *arguments)
+            self._processes.append(
+                await asyncio.create_subprocess_exec(
+                    *command, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
+                    start_new_session=True,
+                )
+            )  # fmt: skip
+
+    async def close(self) -> None:
+        """End both, and what they have started."""
+        for process in self._processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind((LOOPBACK, 0))
+        return int(taken.getsockname()[1])
