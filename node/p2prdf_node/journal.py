@@ -383,8 +383,12 @@ class Journal:
     # --- at the end ------------------------------------------------------------------------------
 
     async def settle(self) -> None:
-        """Wait until all that was queued is on the disk and carried out, or the disk refuses."""
-        while self._queued_bytes and self.refusal is None:
+        """Wait until all that is queued now is on the disk and carried out, or the disk refuses.
+
+        What comes meanwhile is not waited for: others that leave, too, may give this node things without end.
+        """
+        last = self._gathering
+        while self._queued_bytes and self._durable < last and self.refusal is None:
             self._commit()
             if self._running is not None:
                 await asyncio.wait([self._running])
