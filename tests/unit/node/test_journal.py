@@ -414,6 +414,22 @@ async def test_what_was_queued_is_committed_and_carried_out_before_the_end(tmp_p
     assert node.kept() == [1, 2]
 
 
+async def test_settling_waits_for_what_is_queued_and_not_for_what_comes_meanwhile(tmp_path):
+    node = Node(tmp_path)
+    node.take("P1", 1)
+    await breathe()
+    node.take("P2", 2)  # queued behind the commit that is under way
+    node.on_effect = lambda effect: node.take(f"P{effect.key + 10}", effect.key + 10)  # each brings one more
+    follower = asyncio.create_task(node.disk.follow())
+    async with asyncio.timeout(5):
+        await node.journal.settle()
+    assert node.performed[:2] == [1, 2]
+    assert not node.journal.idle
+    node.on_effect = lambda _: None
+    follower.cancel()
+    await node.close()
+
+
 async def test_a_start_takes_back_what_was_kept_in_its_order(tmp_path, logged):
     for life in range(3):
         node = Node(tmp_path)
