@@ -37,8 +37,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from p2prdf import hlc
-from p2prdf.columns import as_list
-from p2prdf.continuous.home import group_home, subscription_home
+from p2prdf.columns import as_array, as_list
+from p2prdf.continuous.home import GROUP_BITS, group_home, subscription_home
 from p2prdf.wire.messages import (
     Answers,
     Contact,
@@ -55,8 +55,9 @@ from p2prdf.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
+    from p2prdf.columns import Column
     from p2prdf.peer.exchange import Exchange
 
 __all__ = ["CUT_SECONDS", "Known", "LowMarks"]
@@ -73,6 +74,8 @@ _WATCH_SECONDS: Final = 5.0
 _CUTS_MAX: Final = 16
 """Cuts of which marks are gathered at a time."""
 _NEVER: Final = (1 << 64) - 1
+_PLAIN: Final = hlc.GONE - 1
+"""These bits of a time are its stamp (:func:`p2prdf.hlc.plain`)."""
 _BUSY_MAX: Final = 256
 """Homes that are told with a mark."""
 _OLDEST: Final = 1
@@ -155,8 +158,7 @@ class LowMarks:
             exchange.clock = max(exchange.clock, cut * _CUT)
             counts = cut // self._step * self._step
             if counts > last:  # between the two nothing was done here
-                self._low, self._low_cut = self._under_way(), counts
-                self._busy = self._busy_homes()
+                (self._low, self._busy), self._low_cut = self._under_way(), counts
 
     @property
     def _stride(self) -> int:
@@ -169,24 +171,22 @@ class LowMarks:
         hurry = self.urgent or any(until > self._exchange.now for until in self._hurried.values())
         return self._stride * (1 if hurry else CALM_CUTS)
 
-    def _under_way(self) -> int:
-        return min(map(_least, self._exchange.outbox.messages()), default=_NEVER)
-
-    def _busy_homes(self) -> set[int]:
-        """Return the homes to whose queries anything under way belongs, one more than are told at most."""
-        homes: set[int] = set()
+    def _under_way(self) -> tuple[int, set[int]]:
+        """Return the least stamp under way, and the homes to whose queries anything belongs: all, or too many."""
+        low, homes = _NEVER, set[int]()
         for message in self._exchange.outbox.messages():
-            homes.update(_homes(message))
-            if len(homes) > _BUSY_MAX:
-                break
-        return homes
+            low = min(low, _least(message))
+            if len(homes) <= _BUSY_MAX:
+                homes |= _homes(message)
+        return low, homes
 
     def wake(self) -> None:
         """Tell the mark of a cut just passed, at the end of a turn; ask others to tell theirs."""
         exchange, now = self._exchange, self._exchange.now
         if self._low is not None:
-            low, self._low = min(self._low, self._under_way()), None
-            homes = sorted(self._busy | self._busy_homes())
+            at_end, came_since = self._under_way()
+            low, self._low = min(self._low, at_end), None
+            homes = sorted(self._busy | came_since)
             many = len(homes) > _BUSY_MAX
             busy = exchange.columns.column([] if many else homes)
             view = exchange.view
@@ -253,33 +253,36 @@ class LowMarks:
 
 def _least(message: Message) -> int:
     """Return the least stamp that an answer may be born with that a message leads to."""
-    stamps: Iterable[int]
     match message:
         case IndexTriples():
-            stamps = map(hlc.plain, as_list(message.time))
+            stamps = as_array(message.time) & _PLAIN
         case Forward() | Answers():
-            stamps = as_list(message.rows.born)
+            stamps = as_array(message.rows.born)
         case KeepAnswers():
-            stamps = map(hlc.plain, as_list(message.born))
+            stamps = as_array(message.born) & _PLAIN
         case IndexQuery():
-            stamps = [message.refresh] if message.refresh else as_list(message.groups.since_min)
+            stamps = as_array([message.refresh] if message.refresh else message.groups.since_min)
         case Offer() | Want():  # who knows what they lead to
             return 0
         case _:
             return _NEVER
-    return min(stamps, default=_NEVER)
+    return int(stamps.min(initial=_NEVER))
 
 
-def _homes(message: Message) -> Iterable[int]:
+def _homes(message: Message) -> set[int]:
     """Return the homes of the queries that a message under way belongs to."""
     match message:
         case Forward() | IndexQuery():
-            return map(group_home, as_list(message.groups.ids))
+            return _group_homes(message.groups.ids)
         case Answers():
-            return map(group_home, as_list(message.groups))
+            return _group_homes(message.groups)
         case KeepAnswers():
-            return (subscription_home(message.subscription),)
+            return {subscription_home(message.subscription)}
         case KeepWithdrawn():
-            return (group_home(message.leaf),)
+            return {group_home(message.leaf)}
         case _:
-            return ()
+            return set()
+
+
+def _group_homes(groups: Column) -> set[int]:
+    return set(as_list(as_array(groups) >> GROUP_BITS << GROUP_BITS))

@@ -305,7 +305,8 @@ def _lost_together() -> list[Change]:
 
 
 def _marks_without_outbox() -> list[Change]:
-    return [(LowMarks, "_under_way", lambda _: _NEVER)]
+    original = LowMarks._under_way
+    return [(LowMarks, "_under_way", lambda self: (_NEVER, original(self)[1]))]
 
 
 def _late_look() -> list[Change]:
