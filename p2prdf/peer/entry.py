@@ -436,7 +436,7 @@ class Entry:
             local = self._locals.get(message.subscription)
             if local is not None:
                 local.lease_seconds = message.lease_seconds
-                local.seeking = Seeking(subscription_home(message.subscription), message.opened, len(message.order))
+                local.seeking = _seeking(message)
                 self._renew_later(local)
             self._complete(message.request, Attached(message.subscription, message.since, message.names, message.order))
             if local is not None:
@@ -446,7 +446,7 @@ class Entry:
                     self.deliver(home, delivery)
             return
         local = _Local(message.subscription, message.request, pending.lease_seconds)
-        local.seeking = Seeking(subscription_home(message.subscription), message.opened, len(message.order))
+        local.seeking = _seeking(message)
         self._keep(local)
         self._complete(message.request, Subscribed(message.subscription, message.since, message.order, message.opened))
         for home, delivery in self._orphans.pop(message.subscription, []):
@@ -596,6 +596,10 @@ class Entry:
     def subscriptions(self) -> int:
         """Number of subscriptions whose subscriber is here."""
         return len(self._locals)
+
+
+def _seeking(opened: SubscriptionOpened) -> Seeking:
+    return Seeking(subscription_home(opened.subscription), opened.opened, len(opened.order))
 
 
 def _not_per_event(query: Query) -> str:
