@@ -2,8 +2,8 @@
 
 Row *i* of the source is event ``first_event + i`` of its publisher; or, by content, the event that the publisher said
 just that.  Whoever sees the same event again takes it as the same, so whatever failed can be published again under the
-same numbers.  That is done here when a session is
-lost: all pieces that were not acknowledged go to the next node, in their order, as far as its credit reaches.
+same numbers.  That is done here when a session is lost: all pieces that were not acknowledged go to the next node, in
+their order, as far as its credit reaches.
 
 Additions and removals of one source (:class:`p2prdf.client.pieces.TermColumns`) keep their order: a piece of the one
 kind waits until all of the other kind before it are acknowledged, for what a node refuses as it is busy is sent again
