@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from p2prdf import errors
 from p2prdf.errors import LocalProtocolError
 from p2prdf_cli.exits import EXIT_CODES_HELP, run_plain
 from p2prdf_cli.options import Json, address
@@ -167,18 +169,14 @@ def _stream(frame: Any, settings: _Settings, options: dict[str, str]) -> None:
 
 def _as_ours(error: Exception) -> Exception:
     """Return what a task or the plan failed with, as an error of ours if it was one."""
-    import re
-
-    from p2prdf.errors import error_from_code
-
     if isinstance(error, LocalProtocolError):
         return error
     found = re.findall(r"^p2prdf\.errors\.(\w+): (.*)$", str(error), re.MULTILINE)
     if not found:
         return error
     name, text = found[-1]
-    codes = {"DataRefused": "data-refused", "Busy": "busy", "Unavailable": "unavailable", "NodeLeaving": "leaving"}
-    return error_from_code(codes.get(name, "local-protocol"), text)
+    kind = getattr(errors, name, LocalProtocolError)
+    return errors.error_from_code(kind.code, text)
 
 
 def _tell(settings: _Settings, report: Path, bad_lines: int) -> None:

@@ -41,11 +41,6 @@ class Fleet:
         spark = await self._session
         return await asyncio.get_running_loop().run_in_executor(self._thread, _publish, spark, triples, peers)
 
-    async def ready(self) -> None:
-        """Wait until it has started."""
-        assert self._session is not None
-        await self._session
-
     async def stop(self) -> None:
         """End the session, if it was started."""
         if self._session is not None:

@@ -136,13 +136,11 @@ class Demonstration:
         bulk = len(triples) - steady
         count = _Counter(self.screen, len(triples))
         if self.fleet is not None:
-            await self.fleet.ready()
-        started = time.monotonic()
-        if self.fleet is not None:
             told = await self.fleet.publish(triples[:bulk], [client.peer_address for client in clients])
             count.follow()(Progress(told["triples"], 0))
             seconds = told["slowest_seconds"]  # not what Spark takes to have workers
         else:
+            started = time.monotonic()
             async with asyncio.TaskGroup() as group:
                 for place, client in enumerate(clients):
                     group.create_task(_publish_slices(client, triples[place : bulk : len(clients)], count))
