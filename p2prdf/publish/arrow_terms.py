@@ -21,7 +21,10 @@ from p2prdf.errors import DataRefused, LocalProtocolError
 from p2prdf.publish.template import SAFE, Template, encoded
 from p2prdf.rdf import quads, terms
 
-__all__ = ["BAD", "IRI", "LITERAL", "Checked", "check_terms", "from_template", "literals", "texts_of", "type_of"]
+__all__ = [
+    "BAD", "IRI", "LITERAL", "Checked", "are_triples", "check_terms", "flags", "from_template", "literals", "texts_of",
+    "type_of",
+]  # fmt: skip
 
 _XSD: Final = terms.XSD
 _UCSCHAR: Final = r"\x{A0}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFEF}\x{10000}-\x{1FFFD}\x{20000}-\x{2FFFD}"
@@ -59,15 +62,15 @@ def check_terms(distinct: Any) -> Checked:
     """Look at distinct texts (an Arrow array of strings without nulls)."""
     count = len(distinct)
     texts = texts_of(distinct)
-    plain = _flags(pc.match_substring_regex(distinct, _PLAIN))
+    plain = flags(pc.match_substring_regex(distinct, _PLAIN))
     for ending in _RESPELLED:
-        plain &= ~_flags(pc.ends_with(distinct, ending))
-    plain &= ~_flags(pc.match_substring(distinct, quads.RESERVED))
-    plain &= ~_flags(pc.greater(pc.binary_length(distinct), _PLAIN_BYTES_MAX))
+        plain &= ~flags(pc.ends_with(distinct, ending))
+    plain &= ~flags(pc.match_substring(distinct, quads.RESERVED))
+    plain &= ~flags(pc.greater(pc.binary_length(distinct), _PLAIN_BYTES_MAX))
     place = np.arange(count + 1, dtype=np.uint32)
     kinds = np.full(count + 1, BAD, np.uint8)
     kinds[:count][plain] = IRI
-    kinds[:count][plain & _flags(pc.starts_with(distinct, '"'))] = LITERAL
+    kinds[:count][plain & flags(pc.starts_with(distinct, '"'))] = LITERAL
     reasons: dict[int, str] = {count: "null"}
     other = np.flatnonzero(~plain).tolist()
     respelled: list[int] = []
@@ -89,6 +92,18 @@ def check_terms(distinct: Any) -> Checked:
         place[:count] = [numbers.setdefault(text, len(numbers)) for text in texts]
         texts = list(numbers)
     return Checked(texts, place, kinds, reasons, bool(respelled))
+
+
+def are_triples(kinds: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Return of which columns of three kinds a triple can be made.  ``kinds``: a row for each part, maybe more."""
+    fine: npt.NDArray[np.bool_] = (kinds[0] == IRI) & (kinds[1] == IRI) & (kinds[2] != BAD)
+    return fine
+
+
+def flags(values: Any) -> npt.NDArray[np.bool_]:
+    """Return an Arrow array of truth values as an array of numpy."""
+    found: npt.NDArray[np.bool_] = values.to_numpy(zero_copy_only=False).astype(np.bool_)
+    return found
 
 
 def type_of(kind: Any) -> str:
@@ -150,7 +165,7 @@ def _instead(
     result: Any, texts: Any, pattern: str, spell: Callable[[str], str], *, matching: bool = True
 ) -> Any:
     """Return ``result`` with what ``spell`` makes of the texts that match a pattern, or do not, in their places."""
-    matches = _flags(pc.match_substring_regex(texts, pattern))
+    matches = flags(pc.match_substring_regex(texts, pattern))
     places = np.flatnonzero(matches if matching else ~matches)
     if not len(places):
         return result
@@ -202,8 +217,3 @@ def _moments(values: Any) -> Any:
     texts = pc.replace_substring_regex(texts, r"\.0+$", "")
     texts = pc.replace_substring_regex(texts, r"(\.[0-9]*[1-9])0+$", r"\1")
     return texts if values.type.tz is None else pc.binary_join_element_wise(texts, "Z", "")
-
-
-def _flags(values: Any) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = values.to_numpy(zero_copy_only=False).astype(np.bool_)
-    return found

@@ -134,7 +134,7 @@ class Follower:
             return start
         known = set(_token(start).unsettled) if start != BEGINNING else set()
         token = subscription.token()
-        others = [each for each in Token.decode(token).unsettled if each not in known and each not in rows]
+        others = [each for each in subscription.ledger.unsettled if each not in known and each not in rows]
         self._at = _text(token, others)
         self._read[self._at] = (start, list(rows.values()))
         return self._at

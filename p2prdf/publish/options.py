@@ -17,7 +17,7 @@ from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire.codec import ROWS_MAX
 from p2prdf.wire.messages import INDEXED, LEVELS
 
-__all__ = ["CONTENT", "POSITION", "ColumnOption", "MappingOptions", "WriteOptions", "read_write_options"]
+__all__ = ["CONTENT", "POSITION", "ColumnOption", "MappingOptions", "WriteOptions", "writing_options"]
 
 POSITION: Final = "position"
 CONTENT: Final = "content"
@@ -76,7 +76,7 @@ class WriteOptions:
     partition_rate: float = 0.0
 
 
-def read_write_options(given: Mapping[str, str]) -> WriteOptions:
+def writing_options(given: Mapping[str, str]) -> WriteOptions:
     """Understand the options of a write.  Raises LocalProtocolError, naming the option."""
     return _Reader(given).write_options()
 

@@ -51,8 +51,8 @@ def parse_lines(lines: Any, syntax: Syntax, publications: list[tuple[int, str]],
     count = len(lines)
     if lines.type != pa.string():
         lines = lines.cast(pa.string())
-    fast = _flags(pc.match_substring_regex(lines, _SIMPLE))
-    nothing = _flags(pc.match_substring_regex(lines, _NOTHING))
+    fast = arrow_terms.flags(pc.match_substring_regex(lines, _SIMPLE))
+    nothing = arrow_terms.flags(pc.match_substring_regex(lines, _NOTHING))
     rows = np.flatnonzero(fast)
     s, p, o, fine = _cut(lines.take(pa.array(rows)))
     fast[rows[~fine]] = False
@@ -83,8 +83,7 @@ def _cut(lines: Any) -> tuple[Any, Any, Any, npt.NDArray[np.bool_]]:
     coded = pa.concat_arrays([s, p, o]).dictionary_encode()
     code = coded.indices.to_numpy(zero_copy_only=False).reshape(3, count)
     checked = arrow_terms.check_terms(coded.dictionary)
-    kinds = checked.kinds[code]
-    fine = (kinds[0] == arrow_terms.IRI) & (kinds[1] == arrow_terms.IRI) & (kinds[2] != arrow_terms.BAD)
+    fine = arrow_terms.are_triples(checked.kinds[code])
     texts = pa.array(checked.texts, pa.string()) if checked.respelled else coded.dictionary
     place = checked.place[code]
     s, p, o = (texts.take(pa.array(column)) for column in place)
@@ -137,8 +136,3 @@ def _columns(batches: Iterator[TripleBatch]) -> tuple[Any, Any, Any, Any]:
         graphs += [name or None for name in batch.g] if batch.g else [None] * len(batch.s)
     s, p, o = (pa.array(column, pa.string()) for column in texts)
     return s, p, o, pa.array(graphs, pa.string())
-
-
-def _flags(values: Any) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = values.to_numpy(zero_copy_only=False).astype(np.bool_)
-    return found

@@ -11,7 +11,7 @@ from typing import Final
 from p2prdf.errors import LocalProtocolError
 from p2prdf.publish.given import OptionReader
 
-__all__ = ["BORN", "ROWS_MAX", "SIGN", "ReadOptions", "read_read_options"]
+__all__ = ["BORN", "ROWS_MAX", "SIGN", "ReadOptions", "reading_options"]
 
 SIGN: Final = "sign"
 BORN: Final = "born"
@@ -53,7 +53,7 @@ class ReadOptions:
 _OF_STREAMS: Final = ("since", "leaseSeconds", "maxRowsPerBatch", "partitions", "sign", "born", "failOnDataLoss")
 
 
-def read_read_options(given: Mapping[str, str]) -> ReadOptions:
+def reading_options(given: Mapping[str, str]) -> ReadOptions:
     """Understand the options of a read.  Raises LocalProtocolError naming the option, QueryRefused for the query."""
     from p2prdf.rdf.standing.query import parse_query
 

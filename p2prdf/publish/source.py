@@ -26,9 +26,9 @@ from pyspark.sql.datasource import (
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf.publish.identity import Identity, batch_identity, stream_identity
-from p2prdf.publish.options import WriteOptions, read_write_options
+from p2prdf.publish.options import WriteOptions, writing_options
 from p2prdf.publish.partition import Place, Written, write_partition
-from p2prdf.publish.read_options import ReadOptions, read_read_options
+from p2prdf.publish.read_options import ReadOptions, reading_options
 from p2prdf.publish.reading import OnceReader, StreamReader, columns_of
 from p2prdf.publish.report import append_report, summary, told
 from p2prdf.publish.statements import Statements
@@ -50,7 +50,7 @@ class P2PRDF(DataSource):
 
     def schema(self) -> types.StructType:
         """Return the columns of what is read: those of the query."""
-        return columns_of(read_read_options(self.options))
+        return columns_of(reading_options(self.options))
 
     def reader(self, schema: types.StructType) -> DataSourceReader:
         """Plan a one-time query."""
@@ -61,7 +61,7 @@ class P2PRDF(DataSource):
         return StreamReader(self._read(schema))
 
     def _read(self, schema: types.StructType) -> ReadOptions:
-        options = read_read_options(self.options)
+        options = reading_options(self.options)
         if schema != columns_of(options):
             raise LocalProtocolError(
                 f"a schema of its own is refused: the query says what is read, {columns_of(options).simpleString()}"
@@ -88,7 +88,7 @@ class P2PRDF(DataSource):
         return _StreamWriter(self._planned(schema))
 
     def _planned(self, schema: types.StructType) -> WriteOptions:
-        options = read_write_options(self.options)
+        options = writing_options(self.options)
         Statements(pa.schema([(field.name, _arrow_type(field.dataType)) for field in schema]), options.mapping)
         return options
 

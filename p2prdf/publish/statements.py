@@ -158,7 +158,7 @@ class Statements:
         code = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).reshape(len(texts), count).astype(np.int64)
         checked = arrow_terms.check_terms(coded.dictionary)
         kinds = checked.kinds[code]
-        fine = (kinds[0] == arrow_terms.IRI) & (kinds[1] == arrow_terms.IRI) & (kinds[2] != arrow_terms.BAD)
+        fine = arrow_terms.are_triples(kinds)
         if graph is not None:
             default = checked.texts.index(DEFAULT) if DEFAULT in checked.texts else -2
             fine &= (kinds[3] == arrow_terms.IRI) | (checked.place[code[3]] == default)

@@ -11,7 +11,7 @@ import pytest
 import p2prdf
 from p2prdf.errors import SubscriptionGone, TokenRefused, Unavailable
 from p2prdf.publish.following import BEGINNING, Follower
-from p2prdf.publish.read_options import read_read_options
+from p2prdf.publish.read_options import reading_options
 
 _names = itertools.count()
 
@@ -38,7 +38,7 @@ def follower(overlay, ns):
             "peers": ",".join(node.address for node in overlay[:3]), "sign": "true", "leaseSeconds": "120",
             "query": f"SELECT ?s ?o WHERE {{ ?s <{ns}p> ?o }}", **options,
         }  # fmt: skip
-        made.append(Follower(read_read_options(given)))
+        made.append(Follower(reading_options(given)))
         return made[-1]
 
     yield make

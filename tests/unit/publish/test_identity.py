@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import product
 
 from p2prdf.publish.identity import Identity, batch_identity, stream_identity
-from p2prdf.publish.options import read_write_options
+from p2prdf.publish.options import writing_options
 
-PLAIN = read_write_options({"peers": "a:1"})
-BY_CONTENT = read_write_options({"peers": "a:1", "identity": "content"})
-BY_POSITION = read_write_options({"peers": "a:1", "identity": "position", "job": "nightly"})
+PLAIN = writing_options({"peers": "a:1"})
+BY_CONTENT = writing_options({"peers": "a:1", "identity": "content"})
+BY_POSITION = writing_options({"peers": "a:1", "identity": "position", "job": "nightly"})
 
 
 def test_a_stream_numbers_rows_by_query_batch_and_partition():
@@ -30,10 +30,10 @@ def test_by_content_all_partitions_of_a_batch_are_one_publisher():
 
 
 def test_a_named_job_is_the_same_publisher_each_time_and_one_without_a_name_never():
-    named = read_write_options({"peers": "a:1", "job": "nightly"})
+    named = writing_options({"peers": "a:1", "job": "nightly"})
     assert batch_identity(named) == batch_identity(named)
     assert batch_identity(named).by_content
-    assert batch_identity(named) != batch_identity(read_write_options({"peers": "a:1", "job": "daily"}))
+    assert batch_identity(named) != batch_identity(writing_options({"peers": "a:1", "job": "daily"}))
     assert batch_identity(PLAIN) != batch_identity(PLAIN)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from p2prdf.errors import LocalProtocolError
-from p2prdf.publish.options import read_write_options
+from p2prdf.publish.options import writing_options
 from p2prdf.publish.template import Template, encoded
 
 PEERS = {"peers": "10.0.0.1:7400, [::1]:7401"}
@@ -13,18 +13,18 @@ MAPPED = {"subject": "http://example.org/{id}", "predicate.Value": "urn:value"}
 
 
 def test_peers_alone_are_enough():
-    options = read_write_options({**PEERS, "checkpointLocation": "/somewhere"})
+    options = writing_options({**PEERS, "checkpointLocation": "/somewhere"})
     assert options.peers == ("10.0.0.1:7400", "[::1]:7401")
     assert (options.mapping, options.skip, options.identity) == (None, False, "")
 
 
 def test_names_are_taken_without_regard_to_case():
-    options = read_write_options({"PEERS": "a:1", "badrows": "SKIP", "BatchTriples": "5", "badRowsPath": "x"})
+    options = writing_options({"PEERS": "a:1", "badrows": "SKIP", "BatchTriples": "5", "badRowsPath": "x"})
     assert (options.skip, options.batch_triples, options.bad_rows_path) == (True, 5, "x")
 
 
 def test_a_mapping_has_a_subject_and_columns():
-    mapping = read_write_options(
+    mapping = writing_options(
         {**PEERS, **MAPPED, "class": "urn:Sensor", "predicate.room": "<urn:room>", "object.room": "urn:room:{room}"}
     ).mapping
     assert mapping is not None
@@ -63,7 +63,7 @@ def test_a_mapping_has_a_subject_and_columns():
 )
 def test_what_makes_no_sense_is_refused_by_name(given, told):
     with pytest.raises(LocalProtocolError) as refusal:
-        read_write_options(given)
+        writing_options(given)
     assert told in str(refusal.value)
 
 

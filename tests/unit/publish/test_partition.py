@@ -14,7 +14,7 @@ pa = pytest.importorskip("pyarrow")
 
 from p2prdf.errors import DataRefused, Unavailable  # noqa: E402
 from p2prdf.publish.identity import Identity  # noqa: E402
-from p2prdf.publish.options import read_write_options  # noqa: E402
+from p2prdf.publish.options import writing_options  # noqa: E402
 from p2prdf.publish.partition import Place, write_partition  # noqa: E402
 from p2prdf.publish.report import append_report, read_report, summary, told  # noqa: E402
 from p2prdf.wire import messages  # noqa: E402
@@ -33,7 +33,7 @@ def batches(count, rows, *, bad=(), signs=None):
 
 
 async def write(data, *peers, place=PLACE, identity=NUMBERED, **options):
-    chosen = read_write_options({"peers": ",".join(peers), **{key: str(value) for key, value in options.items()}})
+    chosen = writing_options({"peers": ",".join(peers), **{key: str(value) for key, value in options.items()}})
     async with asyncio.timeout(30):
         return await asyncio.to_thread(write_partition, iter(data), chosen, identity, place)
 
@@ -196,5 +196,5 @@ def test_reports_add_up_and_are_read_back(tmp_path):
 
 
 def write_nothing(partition, **more):
-    options = read_write_options({"peers": "a:1"})
+    options = writing_options({"peers": "a:1"})
     return dataclasses.replace(write_partition(iter([]), options, NUMBERED, Place(partition, 0)), **more)

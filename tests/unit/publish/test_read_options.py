@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from p2prdf.errors import LocalProtocolError, QueryRefused
-from p2prdf.publish.read_options import read_read_options
+from p2prdf.publish.read_options import reading_options
 
 GIVEN = {"peers": "10.0.0.1:7400", "query": "SELECT ?s (STR(?o) AS ?text) WHERE { ?s <urn:p> ?o }"}
 
 
 def test_peers_and_a_query_are_enough():
-    options = read_read_options({**GIVEN, "checkpointLocation": "/somewhere"})
+    options = reading_options({**GIVEN, "checkpointLocation": "/somewhere"})
     assert options.names == ("s", "text")
     assert (options.since, options.rows_max, options.partitions, options.sign) == ("now", 10_000, 1, False)
     assert options.fail_on_loss
@@ -19,12 +19,12 @@ def test_peers_and_a_query_are_enough():
 
 
 def test_a_construct_has_the_columns_of_a_triple():
-    names = read_read_options({**GIVEN, "query": "CONSTRUCT { ?s <urn:q> ?o } WHERE { ?s <urn:p> ?o }"}).names
+    names = reading_options({**GIVEN, "query": "CONSTRUCT { ?s <urn:q> ?o } WHERE { ?s <urn:p> ?o }"}).names
     assert len(names) == 3
 
 
 def test_what_only_a_stream_has_is_noted_by_name():
-    options = read_read_options(
+    options = reading_options(
         {**GIVEN, "SINCE": "Beginning", "maxrowsperbatch": "7", "sign": "TRUE", "failOnDataLoss": "false"}
     )
     assert (options.since, options.rows_max, options.sign, options.fail_on_loss) == ("beginning", 7, True, False)
@@ -36,7 +36,7 @@ def test_what_only_a_stream_has_is_noted_by_name():
     [("1700000000.5", 1700000000.5), ("2023-11-14T22:13:20Z", 1700000000.0), ("2023-11-14T23:13:20+01:00", 1.7e9)],
 )
 def test_a_time_is_a_number_or_a_date(text, since):
-    assert read_read_options({**GIVEN, "since": text}).since == since
+    assert reading_options({**GIVEN, "since": text}).since == since
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_a_time_is_a_number_or_a_date(text, since):
 )
 def test_what_makes_no_sense_is_refused(given, told):
     with pytest.raises(LocalProtocolError) as refused:
-        read_read_options({**GIVEN, **given})
+        reading_options({**GIVEN, **given})
     assert told in str(refused.value)
 
 
 def test_a_query_that_is_none_is_refused_as_anywhere():
     with pytest.raises(QueryRefused, match="line 1"):
-        read_read_options({**GIVEN, "query": "SELECT ?s WHERE { ?s"})
+        reading_options({**GIVEN, "query": "SELECT ?s WHERE { ?s"})

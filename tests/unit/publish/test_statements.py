@@ -14,7 +14,7 @@ pa = pytest.importorskip("pyarrow")
 
 from p2prdf.errors import DataRefused, LocalProtocolError  # noqa: E402
 from p2prdf.publish.arrow_terms import check_terms, literals  # noqa: E402
-from p2prdf.publish.options import read_write_options  # noqa: E402
+from p2prdf.publish.options import writing_options  # noqa: E402
 from p2prdf.publish.statements import Statements  # noqa: E402
 from p2prdf.rdf import terms  # noqa: E402
 
@@ -42,7 +42,7 @@ def taken(columns, mapping=None, batches=1):
 
 
 def mapped(options, columns, **more):
-    mapping = read_write_options({"peers": "a:1", **options}).mapping
+    mapping = writing_options({"peers": "a:1", **options}).mapping
     found, bad = taken(columns, mapping, **more)
     assert not bad
     return [row[1:4] for row in found]
@@ -222,7 +222,7 @@ def test_a_row_without_its_subject_is_nothing():
 
 
 def test_mapped_rows_have_signs_and_graphs_too():
-    mapping = read_write_options({"peers": "a:1", **VALUE}).mapping
+    mapping = writing_options({"peers": "a:1", **VALUE}).mapping
     columns = {"id": [1, 2, 3], "v": [["a", "b"], ["c"], ["d"]], "sign": [1, -1, 5], "Graph": [G, None, None]}
     found, bad = taken(columns, mapping)
     assert sorted(found) == [
@@ -246,7 +246,7 @@ def test_mappings_that_do_not_fit_the_columns_are_refused_by_name(options, told)
         {"id": pa.int64(), "v": pa.string(), "m": pa.map_(pa.string(), pa.int64()), "l": pa.list_(pa.int64())}
     )
     with pytest.raises(LocalProtocolError) as refusal:
-        Statements(schema, read_write_options({"peers": "a:1", **options}).mapping)
+        Statements(schema, writing_options({"peers": "a:1", **options}).mapping)
     assert told in str(refusal.value)
 
 
@@ -273,6 +273,6 @@ def test_bytes_that_are_no_text_are_bad_rows_of_their_own():
 
 def test_bytes_that_are_no_text_are_no_literals_and_are_encoded_in_iris():
     batch = pa.RecordBatch.from_arrays([raw(b"a\xff", b"b"), raw(b"x", b'"\xff')], ["id", "v"])
-    found, bad = taken(batch, read_write_options({"peers": "a:1", **VALUE}).mapping)
+    found, bad = taken(batch, writing_options({"peers": "a:1", **VALUE}).mapping)
     assert found == [("+", "<urn:a%FF>", "<urn:v>", '"x"', "")]
     assert [each.row for each in bad] == [1]
