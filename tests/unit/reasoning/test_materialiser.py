@@ -1,0 +1,170 @@
+"""The materialiser against the stream-reasoning paper's example, and against closures worked out the slow way."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from rule_histories import TRANSITIVE, Given, Numbers, closure, history, labelled_closure, random_rules
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf.reasoning.materialiser import FOREVER, Materialiser
+
+HISTORIES = 250
+IS_IN = TRANSITIVE.head.p
+RANGE = 10
+
+FIGURE = {
+    1: "AB11",
+    2: "AB11 BC12 AC11",
+    3: "AB11 BC12 AC11 CD13 BD12 AD11",
+    4: "AB11 BC12 AC11 CD13 BD12 AE14 ED14 AD14",
+    12: "BC12 CD13 BD12 AE14 ED14 AD14",
+    13: "CD13 AE14 ED14 AD14",
+    14: "AE14 ED14 AD14",
+    15: "",
+}
+"""Figure 4 of the paper: what holds at each second, and until when."""
+STREAM = {1: ["AB"], 2: ["BC"], 3: ["CD"], 4: ["AE", "ED"]}
+
+
+class Always:
+    """Begins anew always, or never, or now and then."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def anew(self, _changes, _facts):
+        return self.answer()
+
+    def mended(self, changes, touched):
+        assert touched >= 0 <= changes
+
+
+MENDED, ANEW = Always(lambda: False), Always(lambda: True)
+
+
+class Places:
+    """Names in a transitive relation."""
+
+    def __init__(self, effort=MENDED):
+        self.numbers = Numbers()
+        self.all = Materialiser([TRANSITIVE], self.numbers, effort=effort)
+
+    def fact(self, pair):
+        return self.numbers.fact(f"<urn:{pair[0]}>", IS_IN, f"<urn:{pair[1]}>")
+
+    def step(self, now, given=(), back=(), until=None):
+        label = now + RANGE if until is None else until
+        return self.all.step(now, {self.fact(each): label for each in given}, [self.fact(each) for each in back])
+
+    @property
+    def held(self):
+        names = {self.numbers(f"<urn:{name}>"): name for name in "ABCDE"}
+        return {f"{names[s]}{names[o]}{label if label != FOREVER else ''}" for (s, _, o), label in self.all}
+
+
+@pytest.mark.parametrize("effort", [MENDED, ANEW])
+@pytest.mark.parametrize("skipped", [(), (12,), (13, 14), (12, 13, 14)])
+def test_figure_4_second_by_second_and_with_seconds_left_out(effort, skipped):
+    places = Places(effort)
+    for now in range(1, 16):
+        if now not in skipped:
+            places.step(now, STREAM.get(now, ()))
+            if now in FIGURE:
+                assert places.held == set(FIGURE[now].split()), now
+
+
+def test_a_renewal_moves_what_follows_and_nothing_is_told_to_come_or_go():
+    places = Places()
+    for now in (1, 2, 3):
+        places.step(now, STREAM[now])
+    change = places.step(4, STREAM[4])
+    assert set(change.added.values()) == {14}
+    assert (change.relabelled, change.removed) == ({places.fact("AD"): 14}, [])
+
+
+def test_what_is_given_and_follows_stays_when_only_one_of_the_two_ends():
+    places = Places()
+    places.step(0, ["AC", "AB", "BC"], until=FOREVER)
+    change = places.step(0, back=["AB"])
+    assert places.held == {"AC", "BC"}
+    assert change.removed == [places.fact("AB")]
+    places.step(0, back=["AC"])
+    assert places.held == {"BC"}
+
+
+def test_what_supports_only_itself_goes():
+    places = Places()
+    places.step(0, ["AB", "BA"], until=FOREVER)
+    assert places.held == {"AB", "BA", "AA", "BB"}
+    places.step(0, back=["AB"])
+    assert places.held == {"BA"}
+
+
+def test_a_renewal_around_a_cycle_raises_all_of_it():
+    places = Places()
+    places.step(1, ["AB", "BA"])
+    places.step(2, ["AB"])
+    assert places.held == {"AB12", "BA11", "AA11", "BB11"}
+    places.step(2, ["BA"])
+    assert places.held == {"AB12", "BA12", "AA12", "BB12"}
+
+
+def test_what_is_taken_back_may_leave_a_shorter_support():
+    places = Places()
+    places.step(1, ["AB"])
+    places.step(2, ["BC", "AC"])
+    change = places.step(3, back=["AC"])
+    assert places.held == {"AB11", "BC12", "AC11"}
+    assert change.relabelled == {places.fact("AC"): 11}
+
+
+def test_late_facts_are_counted_and_unknown_ones_cannot_be_taken_back():
+    places = Places()
+    places.step(9, ["AB"], until=9)
+    change = places.step(10, ["BC"], ["CD", "AB"], until=9)
+    assert (places.held, places.all.late, change.removed) == (set(), 1, [places.fact("AB")])
+
+
+def test_time_does_not_go_back():
+    places = Places()
+    places.step(2)
+    with pytest.raises(LocalProtocolError, match="time goes back from 2 to 1"):
+        places.step(1)
+
+
+@pytest.mark.parametrize("effort", [MENDED, ANEW, None], ids=["mended", "anew", "both"])
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_a_fact_holds_just_as_long_as_it_follows_from_what_holds(seed, effort):
+    """The theorem: for every moment from now on, f follows from what is given until then or longer iff E(f) says so."""
+    rng, numbers = random.Random(seed), Numbers()
+    rules = random_rules(rng)
+    effort = effort or Always(lambda: rng.random() < 0.3)
+    both, given, held = Materialiser(rules, numbers, effort=effort), Given(), {}
+    for now, arrivals, back in history(rng, numbers, 7):
+        change = both.step(now, arrivals, back)
+        given.step(now, arrivals, back)
+        found = dict(both)
+        assert found == labelled_closure(rules, given.labels, numbers)
+        assert len(both) == len(found)
+        assert change.added == {fact: label for fact, label in found.items() if fact not in held}
+        assert sorted(change.removed) == sorted(held.keys() - found.keys())
+        if not change.anew:
+            assert change.relabelled == {f: label for f, label in found.items() if held.get(f, label) != label}
+        held = found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_one_materialisation_serves_windows_of_all_sizes(seed):
+    """With the oldest support as the label, and facts dropped after the largest window."""
+    rng, numbers = random.Random(seed), Numbers()
+    rules = random_rules(rng)
+    largest, both, published = 9, Materialiser(rules, numbers), {}
+    for now, arrivals, _ in history(rng, numbers, 6):
+        for fact in arrivals:
+            published[fact] = now
+        both.step(max(0, now - largest), dict.fromkeys(arrivals, now))
+        for size in range(largest + 1):
+            inside = {fact for fact, at in published.items() if at + size >= now}
+            assert set(both.since(max(0, now - size))) == closure(rules, inside, numbers)
