@@ -175,10 +175,8 @@ class Delivery:
             if leaf.answers.version != before:
                 self._home.version += 1
                 self._exchange.persist(message)
-        elif self._exchange.rank(group_home(message.leaf)) >= 0 and not self._unknown.is_gone(  # else its view is old
-            message.leaf, subscription=False
-        ):
-            self._exchange.arrivals.refuse()
+        elif self._exchange.rank(group_home(message.leaf)) >= 0 and not self._unknown.is_nowhere(message.leaf):
+            self._exchange.arrivals.refuse()  # who sent it to one that keeps the home no more has an old view
 
     def _part(self, rows: Rows, index: Any) -> Rows:
         """Return the rows at some places, as those of one group."""

@@ -90,7 +90,8 @@ class Unknown:
         self._record = record
         self._columns = exchange.columns
         self._cases: dict[Name, _Case] = {}
-        self._gone: dict[Name, None] = {}
+        self._gone: dict[Name, bool] = {}
+        """Names that all replicas have said that they do not know; whether this one was the primary, and acts on it."""
         self._after: dict[int, tuple[float, list[Answers]]] = {}
         """By group that became known: until when its answers are held, and these."""
         self._early: list[Message] = []
@@ -106,7 +107,18 @@ class Unknown:
         """Return whether something that is not kept here does not exist; if that is not known yet, hold it."""
         ended = self._home.known(name, subscription=subscription) is Known.ENDED
         name = name if subscription else group_of(name)
-        return ended or not self._exchange.replicated or (subscription, name) in self._gone
+        return ended or not self._exchange.replicated or self._gone.get((subscription, name), False)
+
+    def is_nowhere(self, group: int) -> bool:
+        """Return whether a group, or that of a leaf, is known to no replica; if that is not known yet, ask them.
+
+        Unlike what is gone that can be told by any replica, for what only it is asked to keep.
+        """
+        name = (False, group_of(group))
+        if self.is_gone(group, subscription=False) or name in self._gone:
+            return True
+        self._case(name, self._exchange.now + ASK_SECONDS)
+        return False
 
     def wait(self, message: Message) -> None:
         """Hold a request until this peer speaks for its home; if there are too many, it will be repeated."""
@@ -217,10 +229,9 @@ class Unknown:
         if case.unheard or not case.asked or not exchange.in_step() or exchange.copies_missing:
             return
         primary = exchange.rank(subscription_home(name[1])) == 0
-        if primary:
-            self._gone[name] = None
-            if len(self._gone) > GONE_MAX:
-                del self._gone[next(iter(self._gone))]
+        self._gone[name] = primary
+        if len(self._gone) > GONE_MAX:
+            del self._gone[next(iter(self._gone))]
         self._close(name, case)
         if primary:
             self._tell_gone(case)
