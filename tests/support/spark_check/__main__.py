@@ -301,7 +301,7 @@ class _Check:
             self._wrong.append(f"{what}: {sums}, not {count} triples")
         print(
             f"{what}: {sums['triples']:,} triples acknowledged in {len(told)} commits, {sums['repeated']:,} sent again "
-            f"by publishers, {sums['attempts']} committed by a further attempt (where a stage begins anew, for shuffled "
+            f"by publishers, {sums['attempts']} committed by a further attempt (if a stage begins anew, for shuffled "
             f"files were lost, attempts do, too); {seconds:.1f} s, {count / seconds:,.0f} triples/s end "
             f"to end (with the start of Spark where it is a stream); of the last commit's tasks: {_shares(told[-1])}"
         )
