@@ -276,6 +276,7 @@ class Daemon:
             "node_drained", complete=finished and left, publications_open=self.driver.peer.publications_open,
             handed_over=self.driver.handed_over, seconds=round(time.monotonic() - began, 3),
         )  # fmt: skip
+        self.driver.stop()
         await self.driver.journal.settle()
         self.links.flush()
         assert self._server is not None
@@ -284,7 +285,6 @@ class Daemon:
         self.links.close()
         self.membership.stop()
         await self.parser.stop()
-        self.driver.stop()
         await asyncio.sleep(POLL_SECONDS)  # one more turn for sockets to take what was written
         for connection in list(self.connections.open):
             connection.abort()

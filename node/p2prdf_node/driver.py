@@ -80,6 +80,7 @@ class Driver:
         self._turn_rows = 0
         self._linger = 0.0
         self._held: list[Connection] = []
+        self._stopped = False
         self.left = self.handed_over = False
         """Whether others have what they are to keep when this node is gone (:meth:`leave`)."""
 
@@ -106,6 +107,8 @@ class Driver:
 
     def receive(self, parcel: Parcel, sender: Contact, connection: Connection) -> None:
         """Give the peer a parcel, and hold the connection if this turn has brought enough."""
+        if self._stopped:
+            return  # it is not acknowledged, so the sender gives it to others
         self.journal.take(self.peer.receive(parcel, sender=sender, now=self._clock()))
         self._turn_rows += rows_of(parcel)
         if self._turn_rows > TURN_ROWS:
@@ -119,6 +122,8 @@ class Driver:
 
     def _turn(self) -> None:
         self._turn_due = False
+        if self._stopped:
+            return
         if self.journal.full:
             self.counts["turns_put_off"] += 1
             self._links.flush()
@@ -175,7 +180,8 @@ class Driver:
         self.schedule()
 
     def stop(self) -> None:
-        """Cancel the timer."""
+        """Make no further turn, and take in nothing more; what the journal holds back is carried out all the same."""
+        self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
 

@@ -68,6 +68,10 @@ class Items:
         """Return some of them."""
         return Items(self.keys[chosen], self.identities[chosen], self.places[chosen])
 
+    def ordered(self) -> Items:
+        """Return them in the order of their identities."""
+        return self.only(np.argsort(self.identities))
+
 
 @dataclass(slots=True)
 class Changes:

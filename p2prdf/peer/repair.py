@@ -79,7 +79,7 @@ ANSWER_SECONDS: Final = 0.25
 GIVEN_SECONDS: Final = 10.0
 """How long to wait for items that were asked for."""
 OFFER_SECONDS: Final = 5.0
-"""A peer that leaves offers all again when it has heard nothing of its offers for so long."""
+"""A peer that leaves offers all again when it has heard nothing of its offers for so long, at first."""
 KINDS_AT_ONCE: Final = 2
 """So many kinds are compared at a time, so that answers are not kept waiting by repair."""
 FRESH_ITEMS_PER_SECOND: Final = 100_000
@@ -202,6 +202,8 @@ class Repair:
         self._on_left: Callable[[bool], None] | None = None
         self._last_round = False
         self._offer_again_at: float | None = None
+        self._patience = OFFER_SECONDS
+        """How long to wait for a word on what was offered; doubled each time, for all may have very much to do."""
         """When to begin a round of leaving anew, for nobody answers."""
         self._leaving: set[int] = set()
         """Keys of the peers that are about to be gone."""
@@ -567,7 +569,7 @@ class Repair:
         exchange = self._exchange
         held = self._holdings(message.kind, exchange.replica_map)
         if self._offer_again_at is not None:
-            self._offer_again_at = exchange.now + OFFER_SECONDS
+            self._heard_of_offers()
 
         def done() -> None:
             if not message.asked:
@@ -620,6 +622,7 @@ class Repair:
     def _offer_others(self, kind: int, items: Items, found: ReplicaMap) -> None:
         """Offer what is held and not kept any more to the primary of those who keep it."""
         if len(items):
+            items = items.ordered()
             primaries = found.primaries(items.keys)
             for number in np.unique(primaries).tolist():
                 self._send_offers(self._exchange.contact(number), kind, items.only(primaries == number))
@@ -653,12 +656,13 @@ class Repair:
         to it, and this one need not notice.
         """
         self._offers.clear()
-        self._offer_again_at = self._exchange.now + OFFER_SECONDS
+        self._offer_again_at = self._exchange.now + self._patience
+        self._patience *= 2
         others = [each for each in self._others() if each.key not in self._leaving] if self._exchange.replicated else []
         if others:
             after = self._exchange.map_of(others)
             for kind in self._order:
-                items = self._holdings(kind, self._exchange.replica_map, fresh=True).all()
+                items = self._holdings(kind, self._exchange.replica_map, fresh=True).all().ordered()
                 for contact in others:
                     chosen = after.holds(items.keys, self._exchange.cache.number(contact))
                     self._send_offers(contact, kind, items.only(chosen), waited_for=True)
@@ -684,7 +688,9 @@ class Repair:
         return [contact for contact in exchange.cache.contacts() if contact.key != exchange.own.key]
 
     def _send_offers(self, to: Contact, kind: int, items: Items, *, waited_for: bool = False) -> None:
-        identities = np.unique(items.identities)
+        """Offer items, in the order of their identities."""
+        identities = items.identities
+        identities = identities[np.append(identities[:1] == identities[:1], identities[1:] != identities[:-1])]
         for start in range(0, len(identities), IDENTITIES_MAX):
             self._request += 1
             part = identities[start : start + IDENTITIES_MAX]
@@ -704,10 +710,14 @@ class Repair:
         rows = np.concatenate([identities, np.zeros(len(empty), np.uint64)])
         self._exchange.send(to, Offer(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64")))
 
+    def _heard_of_offers(self) -> None:
+        self._patience = OFFER_SECONDS
+        self._offer_again_at = self._exchange.now + self._patience
+
     def _offer_closed(self, request: int) -> None:
         if request in self._offers:
             del self._offers[request]
-            self._offer_again_at = self._exchange.now + OFFER_SECONDS
+            self._heard_of_offers()
         if self._offers or self._last_round or self._on_left is None:
             return  # with a round still to begin, what is answered now was offered in the one before
         if not self.closing:

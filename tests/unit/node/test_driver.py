@@ -134,6 +134,22 @@ async def test_a_parcel_is_acknowledged_when_its_content_is_on_the_disk(tmp_path
     await node.close()
 
 
+async def test_a_node_that_stops_takes_in_nothing_more_and_ends_what_waits_for_the_disk(tmp_path):
+    node = Node(tmp_path)
+    node.receive(0, 10)
+    await breathe()
+    node.driver.stop()
+    node.receive(10, 10)
+    node.driver.schedule()
+    turns = node.driver.counts["turns"]
+    await breathe()
+    node.disk.do()
+    await breathe()
+    assert node.outside.acknowledged() == [1], "what was taken in before is acknowledged once it is kept"
+    assert (node.peer.status()["triples"], node.driver.counts["turns"]) == (10, turns)
+    await node.close()
+
+
 async def test_a_publication_is_done_when_it_is_on_the_disk(tmp_path):
     node = Node(tmp_path)
     node.driver.submit(contract.Publish(1, 7, 0, *node.triples(0, 5)))

@@ -226,6 +226,26 @@ def test_who_leaves_offers_again_what_nobody_answers(pair):
     assert pair.completed[70] == Left(True)
 
 
+def test_who_leaves_waits_longer_each_time_that_nobody_answers(pair):
+    """Of peers that leave at once with very much to hand over, none answers soon; asked again and again, never."""
+    pair = Pair(pair.columns, replicas=2, copies_min=1)
+    pair.pass_time(1.0)
+    pair.publish(LOW, *some(3))
+    pair.pass_time(5.0)
+    peer = pair.peers[LOW.key]
+
+    def last(effects):
+        parcels = [each.parcel.message for each in effects if isinstance(each, Send)]
+        return max((each.request for each in parcels if isinstance(each, Offer)), default=0)
+
+    newest, rounds = last(peer.submit(Leave(70), now=pair.now)), []
+    for seconds in range(1, 60):
+        if (request := last(peer.wake(now=pair.now + seconds))) > newest:
+            newest = request
+            rounds.append(seconds)
+    assert rounds == [5, 15, 35]
+
+
 def test_an_attempt_that_another_has_overtaken_is_not_repeated(pair):
     number = pair.subscribe(LOW).subscription
     home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
