@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from p2prdf.client.query import end
 from p2prdf.errors import QueryRefused, Unavailable
@@ -30,9 +30,9 @@ from p2prdf.rdf import quads, terms
 if TYPE_CHECKING:
     from p2prdf.client.client import Client
     from p2prdf.client.pieces import Triple
-    from p2prdf.client.solutions import Batch
+    from p2prdf.client.solutions import Solution
 
-__all__ = ["READS", "REGISTRY", "Derived", "derive", "drop"]
+__all__ = ["READS", "REGISTRY", "Answered", "Derived", "Goal", "derive", "drop", "keep"]
 
 REGISTRY: Final = "<urn:p2prdf:derivations>"
 """The graph that says of each derived graph which graphs it is derived from."""
@@ -57,17 +57,44 @@ class Derived:
     as_of: float
 
 
+class Goal(Protocol):
+    """What a graph holds, and what it is to hold by what a query has answered."""
+
+    def take(self, solutions: Iterable[Solution]) -> None:
+        """Take in what was answered and withdrawn."""
+        ...
+
+    def due(self) -> tuple[list[Triple], list[Triple]]:
+        """Return what is to be published and what is to be removed for the graph to hold what it is to hold."""
+        ...
+
+    def reached(self) -> None:
+        """Note that this has been done."""
+        ...
+
+
 async def derive(
     client: Client, query: str, graph: str, *, algorithm: str, timeout_seconds: float
 ) -> AsyncGenerator[Derived, None]:
     """Keep a graph equal to what a query answers; as :meth:`p2prdf.client.Client.derive`."""
+    steps = keep(client, query, graph, _Answers, algorithm=algorithm, timeout_seconds=timeout_seconds)
+    async with contextlib.aclosing(steps):
+        async for step in steps:
+            yield step
+
+
+async def keep(
+    client: Client, query: str, graph: str, goal_of: Callable[[Iterable[Triple]], Goal], *, algorithm: str,
+    timeout_seconds: float,
+) -> AsyncGenerator[Derived, None]:  # fmt: skip
+    """Keep a graph at a goal, which is made of what the graph holds, and follows what a query answers."""
     reads = _reads(query)
     graph = terms.parse_term(graph)
     if terms.kind(graph) is not terms.Kind.IRI:
         raise QueryRefused(f"{graph} is no IRI, so no name of a graph", construct="graph")
     await _register(client, graph, reads, timeout_seconds)
     held = await client.query(_contents(graph), timeout_seconds=timeout_seconds)
-    goal = _Goal(held.rows)
+    goal = goal_of(map(_triple, held.rows))
     subscription = await client.subscribe(
         query, algorithm=algorithm, lease_seconds=_LEASE_SECONDS, since="beginning", bookmarks=True, hurry=True
     )
@@ -77,7 +104,7 @@ async def derive(
                 raise Unavailable(f"{batch.lost} answers were dropped at the query's home: there are too many")
             goal.take(batch)
             if batch.bookmark is not None and batch.bookmark > subscription.opened:
-                added, removed = goal.missing(), goal.surplus()
+                added, removed = goal.due()
                 if removed:
                     await client.retract(removed, graph=graph)
                 if added:
@@ -98,42 +125,58 @@ async def drop(client: Client, graph: str, *, timeout_seconds: float) -> int:
     return count
 
 
-class _Goal:
-    """What a graph holds, and what it is to hold.
+class Answered:
+    """The triples that a query answers now.
 
     An answer and the withdrawal of one that was equal may overtake each other, so answers are counted.
     """
 
-    def __init__(self, held: Iterable[tuple[str | None, ...]]):
-        self._held = set(map(_triple, held))
+    def __init__(self) -> None:
         self._answers: Counter[Triple] = Counter()
-        self._touched: dict[Triple, None] = dict.fromkeys(self._held)
+        self.touched: dict[Triple, None] = {}
+        """Those of which something was heard since they were last forgotten."""
 
-    def take(self, batch: Batch) -> None:
+    def take(self, solutions: Iterable[Solution]) -> None:
         """Take in what was answered and withdrawn."""
-        for solution in batch:
+        for solution in solutions:
             triple = _triple(solution.terms)
             self._answers[triple] += -1 if solution.removed else 1
-            self._touched[triple] = None
+            self.touched[triple] = None
 
-    def missing(self) -> list[Triple]:
-        """Return what is to be published."""
-        return [each for each in self._touched if self._answers[each] > 0 and each not in self._held]
+    def __contains__(self, triple: Triple) -> bool:
+        return self._answers[triple] > 0
 
-    def surplus(self) -> list[Triple]:
-        """Return what is to be removed."""
-        return [each for each in self._touched if self._answers[each] <= 0 and each in self._held]
+    def forget_touched(self) -> None:
+        """Forget which were touched."""
+        for each in self.touched:
+            if not self._answers[each]:
+                del self._answers[each]
+        self.touched.clear()
+
+
+class _Answers:
+    """A graph that is to hold what a query answers."""
+
+    def __init__(self, held: Iterable[Triple]):
+        self._held = set(held)
+        self._answered = Answered()
+        self._answered.touched = dict.fromkeys(self._held)
+
+    def take(self, solutions: Iterable[Solution]) -> None:
+        self._answered.take(solutions)
+
+    def due(self) -> tuple[list[Triple], list[Triple]]:
+        answered, held = self._answered, self._held
+        missing = [each for each in answered.touched if each in answered and each not in held]
+        return missing, [each for each in answered.touched if each not in answered and each in held]
 
     def reached(self) -> None:
-        """Note that the graph holds what it is to hold."""
-        for each in self._touched:
-            if self._answers[each] > 0:
+        for each in self._answered.touched:
+            if each in self._answered:
                 self._held.add(each)
             else:
                 self._held.discard(each)
-                if not self._answers[each]:
-                    del self._answers[each]
-        self._touched.clear()
+        self._answered.forget_touched()
 
 
 def _triple(row: tuple[str | None, ...]) -> Triple:

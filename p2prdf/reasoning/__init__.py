@@ -2,6 +2,6 @@
 
 from p2prdf.reasoning.facts import Fact
 from p2prdf.reasoning.materialiser import FOREVER, Change, Materialiser
-from p2prdf.reasoning.rule import Atom, Rule
+from p2prdf.reasoning.rule import Atom, Rule, predicates_of
 
-__all__ = ["FOREVER", "Atom", "Change", "Fact", "Materialiser", "Rule"]
+__all__ = ["FOREVER", "Atom", "Change", "Fact", "Materialiser", "Rule", "predicates_of"]

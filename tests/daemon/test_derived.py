@@ -10,8 +10,10 @@ import pytest
 from commands import command
 
 import p2prdf
+from p2prdf.reasoning import Atom, Rule
 
 SECONDS = 60.0
+RDF_TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 _names = itertools.count()
 
 
@@ -103,6 +105,58 @@ async def test_what_would_hold_itself_up_is_refused_and_says_how(keeping_all, ns
         async with contextlib.aclosing(other.derive(reading(one), three)) as steps:
             await anext(steps)
         await refused(client, reading(two), one, "would be derived from itself")
+
+
+def rule(head, *body):
+    return Rule(Atom(*head), tuple(Atom(*each) for each in body))
+
+
+async def test_rules_that_call_themselves_are_followed_to_their_end_and_taken_back_with_what_held_them_up(
+    keeping_all, ns
+):
+    graph, part, near, kind = f"<{ns}inferred>", f"<{ns}part>", f"<{ns}near>", f"<{ns}Place>"
+    rules = [
+        rule(("?x", part, "?z"), ("?x", part, "?y"), ("?y", part, "?z")),
+        rule(("?y", near, "?x"), ("?x", near, "?y")),
+        rule(("?y", RDF_TYPE, kind), ("?x", part, "?y")),
+    ]
+    a, b, c, d = (f"<{ns}{name}>" for name in "abcd")
+    places = {(place, RDF_TYPE, kind) for place in (b, c)}
+    async with p2prdf.connect(keeping_all[0].address) as client, p2prdf.connect(keeping_all[2].address) as other:
+        await other.publish([(a, part, b), (b, part, c), (a, near, d), (c, part, '"a text"')])
+        await other.publish([(d, part, a)], graph=graph)  # left over from somebody else
+        async with contextlib.aclosing(client.derive_by_rules(rules, graph)) as steps:
+            first = await anext(steps)
+            texts = {(a, part, '"a text"'), (b, part, '"a text"')}
+            assert (first.added, first.removed) == (6, 1)
+            assert await holds(other, graph) == {(a, part, c), (d, near, a), *texts, *places}
+            # A circle: each part of each, and nothing stays of it when it is broken.
+            await other.publish([(c, part, a)])
+            await other.retract([(c, part, '"a text"')])
+            circle = {(x, part, y) for x in (a, b, c) for y in (a, b, c)} - {(a, part, b), (b, part, c), (c, part, a)}
+            await until(steps, client, graph, {(d, near, a), (a, RDF_TYPE, kind), *places, *circle})
+            await other.publish([(a, part, c)])  # it followed; now it is said
+            await other.retract([(b, part, c)])
+            ends = {(d, near, a), (a, RDF_TYPE, kind), *places}
+            await until(steps, client, graph, {*ends, *((x, part, x) for x in (a, c)), (c, part, b)})
+        await other.retract([(c, part, a)])
+        async with contextlib.aclosing(client.derive_by_rules(rules, graph)) as steps:
+            await anext(steps)
+            assert await holds(other, graph) == {(d, near, a), *places}
+        await client.drop_derived(graph)
+
+
+async def test_rules_about_any_triple_and_about_too_many_predicates_are_refused_by_name(keeping_all, ns):
+    graph = f"<{ns}never>"
+    wide = [rule(("?x", f"<{ns}q>", "?y"), ("?x", f"<{ns}p{number}>", "?y")) for number in range(33)]
+    async with p2prdf.connect(keeping_all[1].address) as client:
+        for rules, why in (
+            ([], "there are no rules"),
+            ([rule(("?y", "?p", "?x"), ("?x", "?p", "?y"))], r"\?y \?p \?x :- .* predicate of its body is a variable"),
+            (wide, "bodies have 33 predicates, and may have 32"),
+        ):
+            with pytest.raises(p2prdf.LocalProtocolError, match=why):
+                await anext(client.derive_by_rules(rules, graph))
 
 
 def test_the_command_derives_once_tells_what_it_did_and_drops(keeping_all, ns):

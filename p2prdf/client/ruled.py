@@ -1,0 +1,117 @@
+"""Graphs derived by rules: what follows from the default graph by rules that may call themselves, kept in a graph.
+
+A CONSTRUCT follows its triples by itself (:mod:`p2prdf.client.derived`), but not its own answers: published back they
+would hold each other up.  Rules are worked out to their end by whoever derives, over the triples of the predicates that
+their bodies name; what follows and was not said by anybody comes to stand in the graph.  A removal takes back what
+follows no more, circles included (:class:`p2prdf.reasoning.Materialiser`).
+
+As with other derived graphs nothing is remembered: whoever begins again works all out, and compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from p2prdf.client.derived import Answered, Derived, keep
+from p2prdf.errors import LocalProtocolError
+from p2prdf.rdf import terms
+from p2prdf.reasoning import FOREVER, Materialiser, Rule, predicates_of
+
+if TYPE_CHECKING:
+    from p2prdf.client.client import Client
+    from p2prdf.client.pieces import Triple
+    from p2prdf.client.solutions import Solution
+    from p2prdf.reasoning import Fact
+
+__all__ = ["PREDICATES_MAX", "derive_by_rules"]
+
+PREDICATES_MAX: Final = 32
+"""In the bodies of the rules: each is a leaf of one standing query."""
+
+
+async def derive_by_rules(
+    client: Client, rules: Sequence[Rule], graph: str, *, algorithm: str, timeout_seconds: float
+) -> AsyncGenerator[Derived, None]:
+    """Keep in a graph what follows by rules; as :meth:`p2prdf.client.Client.derive_by_rules`."""
+    goal_of = partial(_Closure, rules)
+    steps = keep(client, _query(rules), graph, goal_of, algorithm=algorithm, timeout_seconds=timeout_seconds)
+    async with contextlib.aclosing(steps):
+        async for step in steps:
+            yield step
+
+
+def _query(rules: Sequence[Rule]) -> str:
+    """Return the query for all triples that the rules may be about."""
+    if not rules:
+        raise LocalProtocolError("there are no rules")
+    predicates = predicates_of(rules)
+    if predicates is None:
+        (first, *_) = [rule for rule in rules if any(atom.p.startswith("?") for atom in rule.body)]
+        raise LocalProtocolError(f"{first}: a predicate of its body is a variable, so it may be about any triple")
+    if len(predicates) > PREDICATES_MAX:
+        raise LocalProtocolError(f"the rules' bodies have {len(predicates)} predicates, and may have {PREDICATES_MAX}")
+    parts = (f"{{ ?s {p} ?o BIND({p} AS ?p) }}" for p in sorted(predicates))
+    return f"CONSTRUCT {{ ?s ?p ?o }} WHERE {{ {' UNION '.join(parts)} }}"
+
+
+class _Closure:
+    """A graph that is to hold what follows from what a query answers, without that itself."""
+
+    def __init__(self, rules: Sequence[Rule], held: Iterable[Triple]):
+        self._terms: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._all = Materialiser(rules, self._number)
+        self._held = set(held)
+        self._touched: dict[Triple, None] = dict.fromkeys(self._held)
+        self._answered = Answered()
+        self._given: set[Triple] = set()
+
+    def take(self, solutions: Iterable[Solution]) -> None:
+        self._answered.take(solutions)
+
+    def due(self) -> tuple[list[Triple], list[Triple]]:
+        self._step()
+        missing = [each for each in self._touched if each not in self._held and self._follows(each)]
+        return missing, [each for each in self._touched if each in self._held and not self._follows(each)]
+
+    def reached(self) -> None:
+        for each in self._touched:
+            if self._follows(each):
+                self._held.add(each)
+            else:
+                self._held.discard(each)
+        self._touched.clear()
+
+    def _step(self) -> None:
+        """Work out what follows from what has been answered."""
+        answered, given = self._answered, self._given
+        come = [each for each in answered.touched if each in answered and each not in given]
+        gone = [each for each in answered.touched if each not in answered and each in given]
+        change = self._all.step(0, dict.fromkeys(map(self._fact, come), FOREVER), map(self._fact, gone))
+        given.update(come)
+        given.difference_update(gone)
+        answered.forget_touched()
+        self._touched |= dict.fromkeys([*come, *gone, *map(self._triple, [*change.added, *change.removed])])
+
+    def _follows(self, triple: Triple) -> bool:
+        if triple in self._given or self._all.label(self._fact(triple)) is None:
+            return False
+        s, p, _ = map(terms.kind, triple)  # what follows of a literal, its class, say, is no triple
+        return s is not terms.Kind.LITERAL and p is terms.Kind.IRI
+
+    def _number(self, term: str) -> int:
+        number = self._numbers.setdefault(term, len(self._terms))
+        if number == len(self._terms):
+            self._terms.append(term)
+        return number
+
+    def _fact(self, triple: Triple) -> Fact:
+        s, p, o = map(self._number, triple)
+        return s, p, o
+
+    def _triple(self, fact: Fact) -> Triple:
+        s, p, o = (self._terms[number] for number in fact)
+        return s, p, o
