@@ -19,19 +19,23 @@ Transitivity, for a fact in the place of the first pattern of ``?x p ?z :- ?x p 
 
 The functions differ in which heads they tell (:class:`Tell`) and whether labels count.  Nothing is changed while they
 run, for they walk the dictionaries.
+
+A schema makes thousands of rules, most for facts that never come, and writing a function takes as long as running it a
+thousand times.  So each is written when the first fact comes that it takes (:class:`Filed`).
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
 from p2prdf.reasoning.facts import ABSENT, Fact, Facts
 from p2prdf.reasoning.rule import Atom, Rule
 
-__all__ = ["Derivation", "Fire", "Firing", "Program", "Tell"]
+__all__ = ["Derivation", "Filed", "Fire", "Program", "Tell"]
 
 Derivation: TypeAlias = tuple[int, int, int, int]
 """A fact and the label it was derived with."""
@@ -54,18 +58,6 @@ class Tell(enum.Enum):
     SUPPORTED = "labels count: heads that have just this label"
     MISSING = "labels do not count: heads that are not there"
     PRESENT = "labels do not count: heads that are there"
-
-
-class Firing:
-    """What follows from a fact: the functions to call by its predicate."""
-
-    def __init__(self, by_predicate: Mapping[int, Sequence[Fire]], of_any: Sequence[Fire]):
-        self._by_predicate = {p: (*fires, *of_any) for p, fires in by_predicate.items()}
-        self._of_any = tuple(of_any)
-
-    def of(self, predicate: int) -> Sequence[Fire]:
-        """Return the functions for facts of a predicate."""
-        return self._by_predicate.get(predicate, self._of_any)
 
 
 @dataclass(slots=True)
@@ -95,6 +87,44 @@ class _Coded:
         return (("s", self.s), ("p", self.p), ("o", self.o))
 
 
+_Function = TypeVar("_Function", Fire, Best)
+
+
+class Filed(Generic[_Function]):
+    """Functions by the facts that they take, each written when the first of these is there.
+
+    Facts are told apart by predicate and object: a schema has a rule for each class, and all of these take facts of
+    one predicate, but those of a class.
+    """
+
+    def __init__(self, filed: Iterable[tuple[_Coded, Callable[[], _Function]]]):
+        """``filed``: what facts each function takes, and what makes it, which is called once."""
+        self._makers: dict[tuple[int | None, int | None], list[Callable[[], _Function]]] = {}
+        self._objects: dict[int, set[int]] = {}
+        for atom, make in filed:
+            p, o = (part if isinstance(part, int) else None for part in (atom.p, atom.o))
+            if p is None:
+                o = None
+            elif o is not None:
+                self._objects.setdefault(p, set()).add(o)
+            self._makers.setdefault((p, o), []).append(functools.cache(make))
+        self._made: dict[tuple[int, int] | int, tuple[_Function, ...]] = {}
+
+    def of(self, predicate: int, obj: int) -> tuple[_Function, ...]:
+        """Return the functions for facts of a predicate and object; not while others of them run."""
+        apart = obj in self._objects.get(predicate, ())
+        found = self._made.get((predicate, obj) if apart else predicate)
+        return self._of(predicate, obj, apart=apart) if found is None else found
+
+    def _of(self, predicate: int, obj: int, *, apart: bool) -> tuple[_Function, ...]:
+        keys: list[tuple[int | None, int | None]] = [(predicate, None), (None, None)]
+        if apart:
+            keys.insert(0, (predicate, obj))
+        found = tuple(make() for key in keys for make in self._makers.get(key, ()))
+        self._made[(predicate, obj) if apart else predicate] = found
+        return found
+
+
 class Program:
     """Rules over facts of numbers, compiled.  ``facts`` keeps the orders that they need."""
 
@@ -119,29 +149,34 @@ class Program:
             found |= {known for _, known in _plan(body, None, _names(head))}
         return found
 
-    def firing(self, tell: Tell) -> Firing:
+    def firing(self, tell: Tell) -> Filed[Fire]:
         """Return what follows from facts; told are the heads that ``tell`` names."""
-        by_predicate: dict[int, list[Fire]] = {}
-        of_any: list[Fire] = []
-        for head, body in zip(self._heads, self._bodies, strict=True):
-            for place, atom in enumerate(body):
-                fire = self._made(_fire(head, body, place, tell, self._constant))
-                if isinstance(atom.p, int):
-                    by_predicate.setdefault(atom.p, []).append(fire)
-                else:
-                    of_any.append(fire)
-        return Firing(by_predicate, of_any)
+
+        def write(head: _Coded, body: Sequence[_Coded], place: int) -> Fire:
+            return cast("Fire", self._made(_fire(head, body, place, tell, self._constant)))
+
+        return Filed(
+            (atom, functools.partial(write, head, body, place))
+            for head, body in zip(self._heads, self._bodies, strict=True)
+            for place, atom in enumerate(body)
+        )
 
     def best(self) -> Callable[[Fact], int]:
         """Return a function for the best label that a fact has by any rule, ABSENT if by none."""
-        functions: list[Best] = [
-            self._made(_best(head, body, self._constant)) for head, body in zip(self._heads, self._bodies, strict=True)
-        ]
+
+        def write(head: _Coded, body: Sequence[_Coded]) -> Best:
+            return cast("Best", self._made(_best(head, body, self._constant)))
+
+        functions = Filed(
+            (head, functools.partial(write, head, body))
+            for head, body in zip(self._heads, self._bodies, strict=True)
+        )
 
         def best(fact: Fact) -> int:
+            s, p, o = fact
             found = ABSENT
-            for function in functions:
-                found = function(*fact, found)
+            for function in functions.of(p, o):
+                found = function(s, p, o, found)
             return found
 
         return best

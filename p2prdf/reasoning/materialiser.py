@@ -168,7 +168,7 @@ class Materialiser:
         out: list[Derivation] = []
         for fact in queue:
             s, p, o = fact
-            for fire in supported.of(p):
+            for fire in supported.of(p, o):
                 fire(s, p, o, dropped[fact], out.append)
             for *parts, label in out:
                 head = (parts[0], parts[1], parts[2])
@@ -204,7 +204,7 @@ class Materialiser:
                     continue
                 touched += 1
                 s, p, o = fact
-                for fire in raised.of(p):
+                for fire in raised.of(p, o):
                     fire(s, p, o, level, out.append)
                 for s, p, o, label in out:
                     head = (s, p, o)
@@ -250,7 +250,7 @@ class Materialiser:
                     put(fact, level)
                     queue.append(fact)
             for s, p, o in queue:
-                for fire in missing.of(p):
+                for fire in missing.of(p, o):
                     fire(s, p, o, level, out.append)
                 for s, p, o, _ in out:
                     head = (s, p, o)

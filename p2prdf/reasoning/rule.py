@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from p2prdf.errors import LocalProtocolError
@@ -42,7 +42,7 @@ class Rule:
 
     head: Atom
     body: tuple[Atom, ...]
-    name: str = ""
+    name: str = field(default="", compare=False)
     """For people; it makes no rule another one."""
 
     def __post_init__(self) -> None:
