@@ -128,15 +128,18 @@ class Filed(Generic[_Function]):
 class Program:
     """Rules over facts of numbers, compiled.  ``facts`` keeps the orders that they need."""
 
-    def __init__(self, rules: Iterable[Rule], intern: Callable[[str], int]):
-        """``intern``: the number of a term."""
+    def __init__(
+        self, rules: Iterable[Rule], intern: Callable[[str], int], is_literal: Callable[[int], bool] | None = None
+    ):
+        """``intern``: the number of a term; ``is_literal``: whether a number is that of a literal; None: none is."""
         self.rules = tuple(dict.fromkeys(rules))
         coded = [_coded(rule, intern) for rule in self.rules]
         self._bodies = [body for _, body in coded]
         self._heads = [head for head, _ in coded]
         orders = {_ORDER_OF[known] for known in self._lookups()}
         self.facts = Facts(orders)
-        self._space: dict[str, Any] = {"EMPTY": {}, "ABSENT": ABSENT}
+        self._guarded = is_literal is not None
+        self._space: dict[str, Any] = {"EMPTY": {}, "ABSENT": ABSENT, "is_literal": is_literal}
         for order in ("pso", *sorted(orders - {"pso"})):
             self._space[order] = self.facts.orders[order]
 
@@ -153,7 +156,8 @@ class Program:
         """Return what follows from facts; told are the heads that ``tell`` names."""
 
         def write(head: _Coded, body: Sequence[_Coded], place: int) -> Fire:
-            return cast("Fire", self._made(_fire(head, body, place, tell, self._constant)))
+            guarded = _only_objects(head, body) if self._guarded else []
+            return cast("Fire", self._made(_fire(head, body, place, tell, self._constant, guarded)))
 
         return Filed(
             (atom, functools.partial(write, head, body, place))
@@ -228,9 +232,17 @@ def _plan(body: Sequence[_Coded], but: int | None, names: set[str]) -> list[tupl
 
 
 def _fire(
-    head: _Coded, body: Sequence[_Coded], place: int, tell: Tell, constant: Callable[[str, int], str]
+    head: _Coded,
+    body: Sequence[_Coded],
+    place: int,
+    tell: Tell,
+    constant: Callable[[str, int], str],
+    guarded: Sequence[str],
 ) -> str:
-    """Write the function that tells what follows from a fact in one place of a rule."""
+    """Write the function that tells what follows from a fact in one place of a rule.
+
+    ``guarded``: variables for which a literal tells nothing.
+    """
     writer, atom = _Writer(), body[place]
     _match(writer, atom)
     labelled = tell in (Tell.RAISED, Tell.SUPPORTED)
@@ -252,8 +264,19 @@ def _fire(
         Tell.MISSING: f"if {o} not in {row}:",
         Tell.PRESENT: f"if {o} in {row}:",
     }[tell])  # fmt: skip
+    for name in guarded:
+        writer.block(f"if not is_literal({name}):")
     writer.line(f"out(({head.s}, {head.p}, {o}, {label}))")
     return "\n".join(["def function(s, p, o, label, out):", *writer.lines])
+
+
+def _only_objects(head: _Coded, body: Sequence[_Coded]) -> list[str]:
+    """Return the variables in a head's subject and predicate that may be literals: the body has them as objects alone.
+
+    Elsewhere they take what is a subject or predicate of a fact, which no literal is.
+    """
+    elsewhere = {part for atom in body for part in (atom.s, atom.p)}
+    return [part for part in (head.s, head.p) if isinstance(part, str) and part not in elsewhere]
 
 
 def _best(head: _Coded, body: Sequence[_Coded], constant: Callable[[str, int], str]) -> str:

@@ -69,10 +69,19 @@ class Materialiser:
     """
 
     def __init__(
-        self, rules: Iterable[Rule], intern: Callable[[str], int], *, effort: Effort | None = None
+        self,
+        rules: Iterable[Rule],
+        intern: Callable[[str], int],
+        *,
+        is_literal: Callable[[int], bool] | None = None,
+        effort: Effort | None = None,
     ):
-        """``intern``: the number of a term, as facts name it.  ``effort``: when to begin anew."""
-        self._program = Program(rules, intern)
+        """``intern``: the number of a term, as facts name it.  ``effort``: when to begin anew.
+
+        ``is_literal``: whether a number is that of a literal.  A rule whose head would have one as its subject or
+        predicate then says nothing there, for that is no triple: ``?y a :Name :- ?x :name ?y`` of plain names, say.
+        """
+        self._program = Program(rules, intern, is_literal)
         self._facts = self._program.facts
         self._raised = self._program.firing(Tell.RAISED)
         self._supported = self._program.firing(Tell.SUPPORTED)

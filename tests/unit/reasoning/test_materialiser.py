@@ -9,6 +9,7 @@ from rule_histories import TRANSITIVE, Given, Numbers, closure, history, labelle
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf.reasoning.materialiser import FOREVER, Materialiser
+from p2prdf.reasoning.rule import Atom, Rule
 
 HISTORIES = 250
 IS_IN = TRANSITIVE.head.p
@@ -168,3 +169,21 @@ def test_one_materialisation_serves_windows_of_all_sizes(seed):
         for size in range(largest + 1):
             inside = {fact for fact, at in published.items() if at + size >= now}
             assert set(both.since(max(0, now - size))) == closure(rules, inside, numbers)
+
+
+@pytest.mark.parametrize("effort", [MENDED, ANEW], ids=["mended", "anew"])
+def test_no_literal_becomes_a_subject_or_predicate_where_literals_are_told(effort):
+    numbers = Numbers()
+    literal, thing = numbers('"a"'), numbers("<urn:a>")
+    inverse = Rule(Atom("?y", "<urn:q>", "?x"), (Atom("?x", "<urn:p>", "?y"),))
+    as_predicate = Rule(Atom("?x", "?y", "?x"), (Atom("?x", "<urn:p>", "?y"),))
+    given = {(thing, numbers("<urn:p>"), literal): FOREVER, (thing, numbers("<urn:p>"), numbers("<urn:b>")): FOREVER}
+    wary = Materialiser([inverse, as_predicate], numbers, is_literal=lambda n: n == literal, effort=effort)
+    wary.step(0, given)
+    follows = {numbers.fact("<urn:b>", "<urn:q>", "<urn:a>"), numbers.fact("<urn:a>", "<urn:b>", "<urn:a>")}
+    assert {fact for fact, _ in wary} == given.keys() | follows
+    wary.step(0, taken_back=list(given))
+    assert len(wary) == 0
+    every = Materialiser([inverse, as_predicate], numbers, effort=effort)
+    every.step(0, given)
+    assert len(every) == len(given) + 4
