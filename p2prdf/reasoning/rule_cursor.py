@@ -1,0 +1,62 @@
+"""What readers of rules share: what is refused as no rule, and how heads and bodies are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from p2prdf.errors import QueryRefused
+from p2prdf.rdf.standing.cursor import Cursor
+from p2prdf.rdf.tokens import Symbol
+from p2prdf.reasoning.rule import BODY_ATOMS_MAX, Atom, Rule
+
+__all__ = ["REFUSED_WORDS", "RuleCursor", "made_rules"]
+
+REFUSED_WORDS: Final = {
+    "FILTER": "a rule tests nothing that no pattern says",
+    "BIND": "a rule computes no values",
+    "VALUES": "write a rule for each row",
+    "OPTIONAL": "what may be missing is two rules",
+    "UNION": "it is two rules",
+    **dict.fromkeys(("MINUS", "NOT", "EXISTS"), "rules have no negation"),
+    **dict.fromkeys(("GRAPH", "FROM", "SERVICE"), "rules are about the triples of one graph"),
+    "SELECT": "a rule has no query inside",
+    **dict.fromkeys(("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET"), "a rule takes solutions one by one"),
+    **dict.fromkeys(("ASK", "DESCRIBE"), "of queries only CONSTRUCT is a rule"),
+    **dict.fromkeys(("PREFIX", "BASE"), "declarations stand before the first rule"),
+}
+"""Words that stand in queries or texts of rules, and not in a rule."""
+_NO_NODES: Final = "a rule makes no new nodes; in a body a variable says the same"
+_PATH_MARKS: Final = ("^", "/", "|", "*", "+")
+
+
+class RuleCursor(Cursor):
+    """Steps over the symbols of rules."""
+
+    def misplaced(self, symbol: Symbol) -> QueryRefused:
+        """Return the refusal of a symbol; reasons differ from those of queries."""
+        word = symbol.value.upper()
+        if symbol.kind == "word" and word in REFUSED_WORDS:
+            return self.refusal(symbol.at, word, f"not supported: {REFUSED_WORDS[word]}")
+        if symbol.kind == "blank" or symbol.is_mark("["):
+            return self.refusal(symbol.at, "blank node", _NO_NODES)
+        if symbol.is_mark(*_PATH_MARKS):
+            return self.refusal(symbol.at, "property path", "a rule has one predicate in each pattern")
+        if symbol.is_mark("!", "!=", "=", "<", ">", "<=", ">="):
+            return self.refusal(symbol.at, symbol.value, "not supported: a rule tests nothing, and has no negation")
+        if symbol.is_mark("{"):
+            return self.refusal(symbol.at, "group", "a rule's patterns stand in one group; UNION is two rules")
+        return super().misplaced(symbol)
+
+
+def made_rules(cursor: Cursor, at: int, heads: Iterable[Atom], body: Iterable[Atom], name: str = "") -> Iterator[Rule]:
+    """Yield a rule for each head; refused, as what stands ``at`` a place, are those that are none."""
+    body = tuple(body)
+    if len(body) > BODY_ATOMS_MAX:
+        raise cursor.refusal(at, "rule body", f"{len(body)} patterns, and a body may have {BODY_ATOMS_MAX}")
+    known = frozenset[str]().union(*(atom.variables for atom in body))
+    for head in dict.fromkeys(heads):
+        free = sorted(head.variables - known)
+        if free:
+            raise cursor.refusal(at, "unsafe variable", f"{', '.join(free)} of the head is not in the body")
+        yield Rule(head, body, name)

@@ -1,0 +1,197 @@
+"""Rules as text, read and written.
+
+Rules are what a subscriber of reasoning writes by hand, so the text is that of the books on Datalog, with the terms of
+SPARQL::
+
+    PREFIX : <http://example.org/>
+    trans: ?x :isIn ?z :- ?x :isIn ?y , ?y :isIn ?z .        # a name, a head, a body
+    ?x a :Place , ?y a :Place :- ?x :isIn ?y .               # two rules of one body
+    isIn(?y, ?x) :- holds(?x, ?y) .                          # as :isIn and :holds, of the empty prefix
+    Place(?x) :- isIn(?x, ?y) .                              # one argument: a class
+
+A name is a word and a colon, with space behind it.  A text that begins with CONSTRUCT is a query of SPARQL, whose
+pattern is a body and whose template are heads (:mod:`p2prdf.reasoning.construct_text`).
+
+What is said elsewhere with more than patterns (FILTER, negation, paths, new nodes) is no positive Datalog, and refused
+by its name with line and column: such a rule would not be one that facts with labels can be kept up to date by.  The
+same tokens as for queries are used, so the text is bounded and cut in linear time before anything is understood.
+
+Written out, a rule has one head and no abbreviations but prefixes, and read again it is the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from p2prdf.errors import LocalProtocolError, QueryRefused
+from p2prdf.rdf import tokens
+from p2prdf.rdf.terms import RDF, XSD
+from p2prdf.rdf.tokens import Symbol, Token
+from p2prdf.reasoning.construct_text import read_construct
+from p2prdf.reasoning.rule import Atom, Rule
+from p2prdf.reasoning.rule_cursor import REFUSED_WORDS, RuleCursor, made_rules
+
+__all__ = ["RULES_BYTES_MAX", "parse_rules", "write_rules"]
+
+RULES_BYTES_MAX: Final = 1 << 20
+"""Longest text in UTF-8 bytes."""
+
+_DECLARATIONS: Final = ("PREFIX", "BASE")
+_TYPE: Final = f"<{RDF}type>"
+_LOCAL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+def parse_rules(text: str) -> tuple[Rule, ...]:
+    """Return the rules of a text, in order; there may be none.
+
+    Raises QueryRefused, which names the construct and its place, for what is malformed or no rule.
+    """
+    symbols, base = tokens.symbols(text, _marked(text, tokens.scan(text, RULES_BYTES_MAX)))
+    cursor = RuleCursor(text, symbols, base)
+    if cursor.sees_word("CONSTRUCT"):
+        return read_construct(cursor)
+    return tuple(_RuleReader(cursor).rules())
+
+
+def write_rules(rules: Iterable[Rule], prefixes: Mapping[str, str] | None = None) -> str:
+    """Return rules as text, one in a line.  ``prefixes``: namespaces (IRIs without brackets) to abbreviate, by prefix.
+
+    Raises LocalProtocolError for a rule whose name could not be read again.
+    """
+    lines, used = [], dict[str, str]()
+
+    def spelled(part: str, place: int) -> str:
+        if place == 1 and part == _TYPE:
+            return "a"
+        for prefix, namespace in (prefixes or {}).items():
+            if part.startswith(f"<{namespace}") and _LOCAL.fullmatch(local := part[len(namespace) + 1 : -1]):
+                used[prefix] = namespace
+                return f"{prefix}:{local}"
+        return part
+
+    def atom(of: Atom) -> str:
+        return " ".join(spelled(part, place) for place, part in enumerate(of))
+
+    for rule in rules:
+        body = " , ".join(map(atom, rule.body))
+        lines.append(f"{_label(rule)}{atom(rule.head)} :- {body} .\n")
+    return "".join([*(f"PREFIX {prefix}: <{used[prefix]}>\n" for prefix in sorted(used)), *lines])
+
+
+class _RuleReader:
+    """Reads rules up to the end."""
+
+    def __init__(self, cursor: RuleCursor):
+        self._cursor = cursor
+
+    def rules(self) -> Iterator[Rule]:
+        cursor = self._cursor
+        while (first := cursor.peek()) is not None:
+            name = cursor.next().value if first.kind == "label" else ""
+            start = cursor.peek()
+            heads = self._atoms()
+            if cursor.sees_mark(".") and start is not None:
+                raise cursor.refusal(start.at, "fact", "it has no body, so it is no rule: publish it")
+            cursor.expect_mark(":-")
+            body = self._atoms()
+            cursor.expect_mark(".")
+            assert start is not None, "atoms were read from it"
+            yield from made_rules(cursor, start.at, heads, body, name)
+
+    def _atoms(self) -> list[Atom]:
+        found = [self._atom()]
+        while self._cursor.take_mark(","):
+            found.append(self._atom())
+        return found
+
+    def _atom(self) -> Atom:
+        cursor = self._cursor
+        first = cursor.next()
+        if first.kind in ("iri", "var") and cursor.take_mark("("):
+            return self._arguments(_variable_or_value(first))
+        subject = self._node(first)
+        if subject.startswith('"'):
+            raise cursor.refusal(first.at, "literal", "a literal is the subject of no triple")
+        return Atom(subject, self._predicate(cursor.next()), self._node(cursor.next()))
+
+    def _arguments(self, predicate: str) -> Atom:
+        """Read what stands behind ``predicate(``: one argument says that it is of that class."""
+        cursor = self._cursor
+        first = cursor.next()
+        subject = self._node(first)
+        if subject.startswith('"'):
+            raise cursor.refusal(first.at, "literal", "a literal is the subject of no triple")
+        if cursor.take_mark(")"):
+            return Atom(subject, _TYPE, predicate)
+        cursor.expect_mark(",")
+        obj = self._node(cursor.next())
+        if cursor.sees_mark(","):
+            raise cursor.refusal(cursor.next().at, "arguments", "a predicate has two, a class has one")
+        cursor.expect_mark(")")
+        return Atom(subject, predicate, obj)
+
+    def _node(self, symbol: Symbol) -> str:
+        if symbol.kind in ("var", "iri", "literal"):
+            return _variable_or_value(symbol)
+        if symbol.is_word("TRUE", "FALSE"):
+            return f'"{symbol.value.lower()}"^^<{XSD}boolean>'
+        if symbol.is_mark("("):
+            raise self._cursor.refusal(symbol.at, "collection", "a list is written as its triples")
+        raise self._cursor.misplaced(symbol)
+
+    def _predicate(self, symbol: Symbol) -> str:
+        if symbol.kind in ("var", "iri"):
+            return _variable_or_value(symbol)
+        if symbol.kind == "word" and symbol.value == "a":
+            return _TYPE
+        if symbol.kind == "literal":
+            raise self._cursor.refusal(symbol.at, "literal", "a literal is the predicate of no triple")
+        raise self._cursor.misplaced(symbol)
+
+
+def _variable_or_value(symbol: Symbol) -> str:
+    return "?" + symbol.value if symbol.kind == "var" else symbol.value
+
+
+def _marked(text: str, found: list[Token]) -> list[Token]:
+    """Return the tokens with those of rules among them: ``:-``, names of rules, predicates without a prefix."""
+    at, first = _declarations_end(found), True
+    result = found[:at]
+    while at < len(found):
+        token, following = found[at], found[at + 1] if at + 1 < len(found) else Token("end", "", -1)
+        at += 1
+        if token.text == ":" and following.text == "-" and following.at == token.at + 1:
+            token = Token("mark", ":-", token.at)
+            at += 1
+        elif first and token.kind == "name" and token.text.index(":") == len(token.text) - 1 and token.text != ":":
+            token = Token("label", token.text[:-1], token.at)
+        elif token.kind == "word" and following.text == "(" and token.text.upper() not in REFUSED_WORDS:
+            token = Token("name", ":" + token.text, token.at)
+        elif token.kind == "word" and token.text.upper() in _DECLARATIONS:
+            raise tokens.refusal(text, token.at, token.text.upper(), REFUSED_WORDS[token.text.upper()])
+        result.append(token)
+        first = token.text == "." and token.kind == "mark"
+    return result
+
+
+def _declarations_end(found: list[Token]) -> int:
+    at = 0
+    while at < len(found) and found[at].kind == "word" and found[at].text.upper() in _DECLARATIONS:
+        at += 3 if found[at].text.upper() == "PREFIX" else 2
+    return min(at, len(found))
+
+
+def _label(rule: Rule) -> str:
+    """Return how a rule's name is written before it."""
+    if not rule.name:
+        return ""
+    label = f"{rule.name}:"
+    try:
+        read = tokens.scan(label)
+    except QueryRefused:
+        read = []
+    if [(token.kind, token.text) for token in read] != [("name", label)] or label.index(":") != len(label) - 1:
+        raise LocalProtocolError(f"{rule}: {rule.name!r} is no name that could be read again: a word of letters and -")
+    return label + " "
