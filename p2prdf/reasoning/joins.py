@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
@@ -49,6 +50,9 @@ _ORDER_OF: Final = {
 }  # fmt: skip
 """By what of a pattern is known: the order in which facts that match lie side by side."""
 _UNIT: Final = "    "
+_CODES_MAX: Final = 4096
+"""Compiled texts that are remembered: equal rules with equal numbers, as whoever closes one small graph after another
+has, are compiled once."""
 
 
 class Tell(enum.Enum):
@@ -90,6 +94,21 @@ class _Coded:
 _Function = TypeVar("_Function", Fire, Best)
 
 
+class _Once(Generic[_Function]):
+    """What makes a function, and makes it once: with thousands of rules lighter than :func:`functools.cache`."""
+
+    __slots__ = ("_made", "_make")
+
+    def __init__(self, make: Callable[[], _Function]):
+        self._make: Callable[[], _Function] = make
+        self._made: _Function | None = None
+
+    def __call__(self) -> _Function:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+
 class Filed(Generic[_Function]):
     """Functions by the facts that they take, each written when the first of these is there.
 
@@ -99,7 +118,7 @@ class Filed(Generic[_Function]):
 
     def __init__(self, filed: Iterable[tuple[_Coded, Callable[[], _Function]]]):
         """``filed``: what facts each function takes, and what makes it, which is called once."""
-        self._makers: dict[tuple[int | None, int | None], list[Callable[[], _Function]]] = {}
+        self._makers: dict[tuple[int | None, int | None], list[_Once[_Function]]] = {}
         self._objects: dict[int, set[int]] = {}
         for atom, make in filed:
             p, o = (part if isinstance(part, int) else None for part in (atom.p, atom.o))
@@ -107,22 +126,28 @@ class Filed(Generic[_Function]):
                 o = None
             elif o is not None:
                 self._objects.setdefault(p, set()).add(o)
-            self._makers.setdefault((p, o), []).append(functools.cache(make))
-        self._made: dict[tuple[int, int] | int, tuple[_Function, ...]] = {}
+            self._makers.setdefault((p, o), []).append(_Once(make))
+        self._of_predicate: dict[int, tuple[_Function, ...]] = {}
+        self._of_object: dict[tuple[int, int], tuple[_Function, ...]] = {}
+        """Of predicates by which objects are told apart, with -1 for all other objects."""
 
     def of(self, predicate: int, obj: int) -> tuple[_Function, ...]:
         """Return the functions for facts of a predicate and object; not while others of them run."""
-        apart = obj in self._objects.get(predicate, ())
-        found = self._made.get((predicate, obj) if apart else predicate)
-        return self._of(predicate, obj, apart=apart) if found is None else found
+        found = self._of_predicate.get(predicate)  # before all else: most facts need no more
+        return self._found(predicate, obj) if found is None else found
 
-    def _of(self, predicate: int, obj: int, *, apart: bool) -> tuple[_Function, ...]:
-        keys: list[tuple[int | None, int | None]] = [(predicate, None), (None, None)]
-        if apart:
-            keys.insert(0, (predicate, obj))
-        found = tuple(make() for key in keys for make in self._makers.get(key, ()))
-        self._made[(predicate, obj) if apart else predicate] = found
-        return found
+    def _found(self, predicate: int, obj: int) -> tuple[_Function, ...]:
+        objects = self._objects.get(predicate)
+        if objects is None:
+            found = self._of_predicate[predicate] = self._written((predicate, None), (None, None))
+            return found
+        key = (predicate, obj if obj in objects else -1)
+        if key not in self._of_object:
+            self._of_object[key] = self._written(key, (predicate, None), (None, None))
+        return self._of_object[key]
+
+    def _written(self, *keys: tuple[int | None, int | None]) -> tuple[_Function, ...]:
+        return tuple(make() for key in keys for make in self._makers.get(key, ()))
 
 
 class Program:
@@ -193,8 +218,13 @@ class Program:
         return name
 
     def _made(self, source: str) -> Any:
-        exec(compile(source, "<rule>", "exec"), self._space)  # noqa: S102 - made of the texts in this module
+        exec(_compiled(source), self._space)  # noqa: S102 - made of the texts in this module
         return self._space.pop("function")
+
+
+@functools.lru_cache(maxsize=_CODES_MAX)
+def _compiled(source: str) -> types.CodeType:
+    return compile(source, "<rule>", "exec")
 
 
 def _coded(rule: Rule, intern: Callable[[str], int]) -> tuple[_Coded, list[_Coded]]:
