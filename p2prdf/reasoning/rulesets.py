@@ -153,6 +153,7 @@ rdf:Alt rdf:Bag rdf:Seq | rdfs:subClassOf rdfs:Container
 rdfs:ContainerMembershipProperty | rdfs:subClassOf rdf:Property
 rdfs:isDefinedBy | rdfs:subPropertyOf rdfs:seeAlso
 rdfs:Datatype | rdfs:subClassOf rdfs:Class
+rdf:XMLLiteral rdf:HTML rdf:langString xsd:string | rdf:type rdfs:Datatype
 """
 
 _OWL: Final = """
