@@ -24,8 +24,8 @@ THINGS = tuple(f"<urn:i{number}>" for number in range(5))
 LITERALS = ('"1"', '"a"@en')
 
 
-def random_schema(rng, size):
-    """Return triples of a schema with some statements of any kind."""
+def random_schema(rng, size, *, broken=True):
+    """Return triples of a schema with some statements of any kind; ``broken``: of lists that are none, too."""
     found = set()
     classes = [*CLASSES]
     for number in range(size):
@@ -41,9 +41,9 @@ def random_schema(rng, size):
             case 5:
                 how = rng.choice(LISTS)
                 of = THINGS if how == LISTS[2] else classes
-                found |= _list(rng, f"{number}", rng.choice(classes), how, _some(rng, of))
+                found |= _list(rng, f"{number}", rng.choice(classes), how, _some(rng, of), broken)
             case 6:
-                found |= _list(rng, f"{number}", rng.choice(PROPERTIES), CHAIN_AXIOM, _some(rng, PROPERTIES))
+                found |= _list(rng, f"{number}", rng.choice(PROPERTIES), CHAIN_AXIOM, _some(rng, PROPERTIES), broken)
             case 7:
                 name = f"<urn:bnode:r:{number}>"
                 classes.append(name)
@@ -71,12 +71,12 @@ def _some(rng, of):
     return [rng.choice(of) for _ in range(rng.choice((1, 2, 2, 3)))]
 
 
-def _list(rng, name, subject, predicate, members):
+def _list(rng, name, subject, predicate, members, broken):
     cells = [f"<urn:bnode:l:{name}-{place}>" for place in range(len(members))]
     found = {(subject, predicate, cells[0])}
     for cell, member, rest in zip(cells, members, [*cells[1:], NIL], strict=True):
         found |= {(cell, FIRST, member), (cell, REST, rest)}
-    if rng.random() < 0.2:  # no list: a cell with two things in it, or two ways on, perhaps back
+    if broken and rng.random() < 0.2:  # a cell with two things in it, or two ways on, perhaps back
         cell = rng.choice(cells)
         found.add((cell, FIRST, rng.choice(members)) if rng.random() < 0.5 else (cell, REST, rng.choice(cells)))
     return found

@@ -97,18 +97,46 @@ def test_what_follows_by_owl(schema, data, follows):
     _check(owl_rl(), schema, data, follows)
 
 
+@pytest.mark.parametrize(
+    ("schema", "follows"),
+    [
+        ("p rdfs:domain C , C rdfs:subClassOf D , q rdfs:subPropertyOf p", "p rdfs:domain D , q rdfs:domain C"),
+        ("p rdfs:range C , C rdfs:subClassOf D , q rdfs:subPropertyOf p", "p rdfs:range D , q rdfs:range C"),
+        ("C rdfs:subClassOf D , D rdfs:subClassOf C", "C owl:equivalentClass D , D owl:equivalentClass C"),
+        ("p owl:equivalentProperty q , q owl:equivalentProperty r", "r rdfs:subPropertyOf p , p rdfs:subPropertyOf r"),
+        ("R owl:hasValue v , R owl:onProperty p , S owl:hasValue v , S owl:onProperty q , p rdfs:subPropertyOf q",
+         "R rdfs:subClassOf S"),
+        (("R owl:someValuesFrom C , R owl:onProperty p , S owl:someValuesFrom D , S owl:onProperty p , "
+         "C rdfs:subClassOf D"), "R rdfs:subClassOf S"),
+        (("R owl:someValuesFrom C , R owl:onProperty p , S owl:someValuesFrom C , S owl:onProperty q , "
+         "p rdfs:subPropertyOf q"), "R rdfs:subClassOf S"),
+        (("R owl:allValuesFrom C , R owl:onProperty p , S owl:allValuesFrom D , S owl:onProperty p , "
+         "C rdfs:subClassOf D"), "R rdfs:subClassOf S"),
+        (("R owl:allValuesFrom C , R owl:onProperty p , S owl:allValuesFrom C , S owl:onProperty q , "
+         "p rdfs:subPropertyOf q"), "S rdfs:subClassOf R"),
+        ("C owl:intersectionOf (A B) , D owl:unionOf (A B)", "C rdfs:subClassOf B , A rdfs:subClassOf D"),
+    ],
+)  # fmt: skip
+def test_what_follows_of_a_schema_itself(schema, follows):
+    assert instantiate(owl_rl(), _triples(schema)).schema >= _triples(follows)
+
+
 def test_trivial_rules_say_of_everything_what_nobody_asks():
-    closed = closure(rdfs(trivial=True).rules, {*rdfs(trivial=True).axioms, *_triples("x p y")})
+    closed = closure(rdfs(trivial=True).rules, {*rdfs(trivial=True).axioms, *_triples("x p y , C a rdfs:Class")})
     assert closed >= _triples("x a rdfs:Resource , y a rdfs:Resource , p a rdf:Property , p rdfs:subPropertyOf p")
-    closed = closure(owl_rl(trivial=True).rules, _triples("x p y , C a owl:Class"))
+    assert closed >= _triples("C rdfs:subClassOf rdfs:Resource , C rdfs:subClassOf C")
+    declared = _triples("x p y , C a owl:Class , o a owl:ObjectProperty , d a owl:DatatypeProperty")
+    closed = closure(owl_rl(trivial=True).rules, declared)
     assert closed >= _triples("x owl:sameAs x , p owl:sameAs p , C rdfs:subClassOf owl:Thing , C rdfs:subClassOf C")
-    assert closure(owl_rl().rules, _triples("x p y , C a owl:Class")) == _triples("x p y , C a owl:Class")
+    assert closed >= _triples("C owl:equivalentClass C , owl:Nothing rdfs:subClassOf C , o rdfs:subPropertyOf o")
+    assert closed >= _triples("o owl:equivalentProperty o , d rdfs:subPropertyOf d , d owl:equivalentProperty d")
+    assert closure(owl_rl().rules, declared) == declared
 
 
 def test_equality_can_be_left_to_say_what_is_the_same_and_no_more():
-    closed = closure(owl_rl(equality=False).rules, _triples("x owl:sameAs y , x p z"))
+    closed = closure(owl_rl(equality=False).rules, _triples("x owl:sameAs y , y owl:sameAs w , x p z"))
     assert ("<urn:y>", "<urn:p>", "<urn:z>") not in closed
-    assert closed >= _triples("y owl:sameAs x")
+    assert closed >= _triples("y owl:sameAs x , x owl:sameAs w")
     instances = instantiate(owl_rl(equality=False), _triples("p a owl:TransitiveProperty"))
     assert all(atom.p[0] != "?" for rule in instances.rules for atom in rule.body)
 
