@@ -1,8 +1,10 @@
-"""``p2prdf derive``: what a CONSTRUCT answers, published back as a named graph, and kept so."""
+"""``p2prdf derive``: what follows by a CONSTRUCT or by rules, published as a named graph, and kept so."""
 
 from __future__ import annotations
 
 import contextlib
+import enum
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,9 +24,20 @@ from p2prdf_cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterator
+
     from p2prdf.client import Client, Derived
+    from p2prdf.client.pieces import Triple
+    from p2prdf.reasoning import Rule
 
 __all__ = ["register"]
+
+
+class Profile(enum.StrEnum):
+    """What of an ontology is taken into account."""
+
+    owl_rl = "owl-rl"
+    rdfs = "rdfs"
 
 
 def register(app: typer.Typer) -> None:
@@ -41,37 +54,64 @@ def derive(
         typer.Option("--file", "-f", metavar="Q.rq", help="Read the query from a file; - is standard input."),
     ] = None,
     prefix_file: PrefixFile = None,
+    rules: Annotated[
+        list[Path] | None,
+        typer.Option("--rules", metavar="FILE", help="Derive by the rules of a file instead; may be repeated."),
+    ] = None,
+    ontology: Annotated[
+        list[str] | None,
+        typer.Option("--ontology", metavar="FILE", help="Derive by what an ontology says (.ttl .rdf .owl .nt)."),
+    ] = None,
+    profile: Annotated[Profile, typer.Option(help="What of an ontology is taken into account.")] = Profile.owl_rl,
     once: Annotated[bool, typer.Option("--once", help="Stop when the graph holds what the query answers.")] = False,
     drop: Annotated[bool, typer.Option("--drop", help="Empty the graph instead, and forget that it is one.")] = False,
     algorithm: Algorithm = AlgorithmName.csbv,
     timeout: Timeout = TIMEOUT_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Publish what a CONSTRUCT answers back as a named graph, and keep that so.
+    """Publish what follows, by a CONSTRUCT or by rules, as a named graph, and keep that so.
 
     Runs until it is stopped, and may be stopped or killed at any moment: begun
     again, by anybody, it compares the graph with what the query answers. A
     query that reads the graph, itself or by way of other derived graphs, is
     refused. Nodes must be run with --roles all.
 
+    Rules may call themselves: all that follows from the default graph and is not
+    in it comes to stand in the graph, and goes when it follows no more.
+
     \b
     Examples:
       p2prdf derive --graph urn:near 'CONSTRUCT { ?a <urn:near> ?c }
                                       WHERE { ?a <urn:next>/<urn:next> ?c }'
       p2prdf subscribe 'SELECT * WHERE { GRAPH <urn:near> { ?a ?p ?c } }'
+      p2prdf derive --graph urn:inferred --rules places.rules --ontology places.owl
       p2prdf derive --graph urn:near --drop
     """
-    if drop and (query is not None or file is not None or once):
-        raise typer.BadParameter("--drop goes without a query and without --once")
-    run(_derive(_Wanted(graph, query, file, prefix_file, once, drop, algorithm.value, timeout, as_json), peer))
+    by_rules = bool(rules or ontology)
+    if drop and (query is not None or file is not None or by_rules or once):
+        raise typer.BadParameter("--drop goes without a query, rules and --once")
+    if by_rules and (query is not None or file is not None or prefix_file is not None):
+        raise typer.BadParameter("give either a query or --rules and --ontology")
+    what = _What(query, file, prefix_file, rules or [], ontology or [], profile.value)
+    run(_derive(_Wanted(graph, what, once, drop, algorithm.value, timeout, as_json), peer))
+
+
+@dataclass(frozen=True, slots=True)
+class _What:
+    """What it is derived by."""
+
+    query: str | None
+    file: Path | None
+    prefix_file: Path | None
+    rules: list[Path]
+    ontologies: list[str]
+    profile: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     graph: str
-    query: str | None
-    file: Path | None
-    prefix_file: Path | None
+    what: _What
     once: bool
     drop: bool
     algorithm: str
@@ -82,25 +122,70 @@ class _Wanted:
 async def _derive(wanted: _Wanted, peer: str) -> None:
     import p2prdf
     from p2prdf.rdf import terms
-    from p2prdf_cli.query_text import prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_told
 
     graph = terms.iri(wanted.graph)
-    text = ""
-    if not wanted.drop:
-        text = with_prefixes(read_query(wanted.query, wanted.file), prefixes_of(wanted.prefix_file))
+    begin = None if wanted.drop else _derivation(wanted, graph)
     with reconnections_told():
         async with p2prdf.connect(peer) as client:
-            if wanted.drop:
+            if begin is None:
                 count = await client.drop_derived(graph, timeout_seconds=wanted.timeout)
                 _tell({"removed": count}, f"{count:,} removed", as_json=wanted.as_json)
             else:
-                await _keep(client, text, graph, wanted)
+                await _keep(begin(client), wanted)
 
 
-async def _keep(client: Client, query: str, graph: str, wanted: _Wanted) -> None:
+def _derivation(wanted: _Wanted, graph: str) -> Callable[[Client], AsyncGenerator[Derived, None]]:
+    """Return what begins the derivation, when all that was given has been read and makes sense."""
+    from p2prdf_cli.query_text import prefixes_of, read_query, with_prefixes
+
+    what, algorithm, timeout = wanted.what, wanted.algorithm, wanted.timeout
+    if what.rules or what.ontologies:
+        rules, facts, unsaid = _rules(what)
+        return lambda client: client.derive_by_rules(
+            rules, graph, facts=facts, unsaid=unsaid, algorithm=algorithm, timeout_seconds=timeout
+        )
+    query = with_prefixes(read_query(what.query, what.file), prefixes_of(what.prefix_file))
+    return lambda client: client.derive(query, graph, algorithm=algorithm, timeout_seconds=timeout)
+
+
+def _rules(what: _What) -> tuple[list[Rule], tuple[Triple, ...], set[str]]:
+    """Return the rules of files and ontologies, what the latter say of individuals, and their blank nodes."""
+    from p2prdf.rdf.terms import skolem_prefix
+    from p2prdf.reasoning import instantiate, owl_rl, parse_rules, rdfs
+    from p2prdf_cli.query_text import read_query
+
+    rules = [rule for file in what.rules for rule in parse_rules(read_query(None, file, "rules"))]
+    schema = [triple for number, name in enumerate(what.ontologies) for triple in _triples(name, f"ontology{number}")]
+    if not schema:
+        return rules, (), set()
+    rule_set = rdfs() if what.profile == Profile.rdfs.value else owl_rl(equality=False)
+    ignored = rule_set.unsupported(schema)
+    if ignored:
+        print(f"p2prdf: not taken into account: {', '.join(ignored)}", file=sys.stderr)
+    found = instantiate(rule_set, schema)
+    own = tuple(skolem_prefix(f"ontology{number}") for number in range(len(what.ontologies)))
+    blank = {term for triple in schema for term in triple if term.startswith(own)}
+    return [*rules, *found.rules], found.facts, blank
+
+
+def _triples(name: str, scope: str) -> Iterator[Triple]:
+    """Yield the triples of a file; ``scope`` names its blank nodes.  Raises DataRefused."""
+    from p2prdf.rdf.ntriples import read_triples
+    from p2prdf_cli.sources import choose_input
+
+    source = choose_input(name, None)
+    base = Path(name).absolute().as_uri()
+    with Path(name).open("rb") as stream:
+        for batch in read_triples(
+            stream, publication_id=scope, syntax=source.syntax, compressed=source.compressed, source=name,
+            strict=True, base=base,
+        ):  # fmt: skip
+            yield from zip(batch.s, batch.p, batch.o, strict=True)
+
+
+async def _keep(derivation: AsyncGenerator[Derived, None], wanted: _Wanted) -> None:
     first = True
-    derivation = client.derive(query, graph, algorithm=wanted.algorithm, timeout_seconds=wanted.timeout)
     async with contextlib.aclosing(derivation) as steps:
         async for step in steps:
             if first or step.added or step.removed:

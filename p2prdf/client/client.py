@@ -12,7 +12,7 @@ from p2prdf import hlc
 from p2prdf.client.attachments import Attachments
 from p2prdf.client.derived import Derived, derive, drop
 from p2prdf.client.ledger import Ledger
-from p2prdf.client.pieces import Quad, Source
+from p2prdf.client.pieces import Quad, Source, Triple
 from p2prdf.client.publishing import Effort, Progress, Publisher
 from p2prdf.client.query import Result, answer_once
 from p2prdf.client.ruled import derive_by_rules
@@ -25,7 +25,7 @@ from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire import messages
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
     from types import TracebackType
 
     from p2prdf.reasoning import Rule
@@ -359,18 +359,24 @@ class Client:
         return derive(self, query, graph, algorithm=algorithm, timeout_seconds=timeout_seconds)
 
     def derive_by_rules(
-        self, rules: Sequence[Rule], graph: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0
-    ) -> AsyncGenerator[Derived, None]:
+        self, rules: Sequence[Rule], graph: str, *, facts: Iterable[Triple] = (), unsaid: Iterable[str] = (),
+        algorithm: str = "csbv", timeout_seconds: float = 60.0,
+    ) -> AsyncGenerator[Derived, None]:  # fmt: skip
         """Keep in a graph what follows from the default graph by rules, for as long as one iterates.
 
         As :meth:`derive`, but rules may call themselves.  All that follows, over however many rules, and that nobody
         has published into the default graph, comes to stand in the graph, and leaves it when it does not follow any
-        more.  Rules see the default graph and what follows from it.  All of that is held in memory here.
+        more.  Rules see the default graph and what follows from it, and ``facts``, which stand in the derived graph,
+        too.  All of that is held in memory here.  Triples with terms ``unsaid`` (classes without names, say) lead on to
+        others and are not published themselves.  Rules are made by :func:`p2prdf.reasoning.parse_rules`, or, for an
+        ontology, by :func:`p2prdf.reasoning.instantiate`.
 
         Raises what :meth:`derive` raises, and LocalProtocolError for no rules, for bodies with a variable as predicate,
         and for those with more than 32 predicates.
         """
-        return derive_by_rules(self, rules, graph, algorithm=algorithm, timeout_seconds=timeout_seconds)
+        return derive_by_rules(
+            self, rules, graph, facts=facts, unsaid=unsaid, algorithm=algorithm, timeout_seconds=timeout_seconds
+        )
 
     async def drop_derived(self, graph: str, *, timeout_seconds: float = 60.0) -> int:
         """Remove all that is in a derived graph, and forget that it is one; return how many triples that were.

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 from p2prdf.client.derived import Answered, Derived, keep
 from p2prdf.errors import LocalProtocolError
-from p2prdf.rdf import terms
 from p2prdf.reasoning import FOREVER, Materialiser, Rule, predicates_of
 
 if TYPE_CHECKING:
@@ -31,12 +30,15 @@ __all__ = ["PREDICATES_MAX", "derive_by_rules"]
 PREDICATES_MAX: Final = 32
 """In the bodies of the rules: each is a leaf of one standing query."""
 
+_SAME_AS: Final = "<http://www.w3.org/2002/07/owl#sameAs>"
+
 
 async def derive_by_rules(
-    client: Client, rules: Sequence[Rule], graph: str, *, algorithm: str, timeout_seconds: float
-) -> AsyncGenerator[Derived, None]:
+    client: Client, rules: Sequence[Rule], graph: str, *, facts: Iterable[Triple], unsaid: Iterable[str],
+    algorithm: str, timeout_seconds: float,
+) -> AsyncGenerator[Derived, None]:  # fmt: skip
     """Keep in a graph what follows by rules; as :meth:`p2prdf.client.Client.derive_by_rules`."""
-    goal_of = partial(_Closure, rules)
+    goal_of = partial(_Closure, rules, list(facts), frozenset(unsaid))
     steps = keep(client, _query(rules), graph, goal_of, algorithm=algorithm, timeout_seconds=timeout_seconds)
     async with contextlib.aclosing(steps):
         async for step in steps:
@@ -60,12 +62,15 @@ def _query(rules: Sequence[Rule]) -> str:
 class _Closure:
     """A graph that is to hold what follows from what a query answers, without that itself."""
 
-    def __init__(self, rules: Sequence[Rule], held: Iterable[Triple]):
+    def __init__(self, rules: Sequence[Rule], facts: Sequence[Triple], unsaid: frozenset[str], held: Iterable[Triple]):
+        self._unsaid = unsaid
         self._terms: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._all = Materialiser(rules, self._number)
+        self._all = Materialiser(rules, self._number, is_literal=lambda number: self._terms[number].startswith('"'))
+        self._all.step(0, dict.fromkeys(map(self._fact, facts), FOREVER))
+        self._facts = frozenset(facts)
         self._held = set(held)
-        self._touched: dict[Triple, None] = dict.fromkeys(self._held)
+        self._touched: dict[Triple, None] = dict.fromkeys([*self._held, *(self._triple(fact) for fact, _ in self._all)])
         self._answered = Answered()
         self._given: set[Triple] = set()
 
@@ -90,17 +95,20 @@ class _Closure:
         answered, given = self._answered, self._given
         come = [each for each in answered.touched if each in answered and each not in given]
         gone = [each for each in answered.touched if each not in answered and each in given]
-        change = self._all.step(0, dict.fromkeys(map(self._fact, come), FOREVER), map(self._fact, gone))
+        back = [self._fact(each) for each in gone if each not in self._facts]
+        change = self._all.step(0, dict.fromkeys(map(self._fact, come), FOREVER), back)
         given.update(come)
         given.difference_update(gone)
         answered.forget_touched()
         self._touched |= dict.fromkeys([*come, *gone, *map(self._triple, [*change.added, *change.removed])])
 
     def _follows(self, triple: Triple) -> bool:
-        if triple in self._given or self._all.label(self._fact(triple)) is None:
+        s, p, o = triple
+        if p == _SAME_AS and s == o:  # everything is; rules for functional properties say it of their values
             return False
-        s, p, _ = map(terms.kind, triple)  # what follows of a literal, its class, say, is no triple
-        return s is not terms.Kind.LITERAL and p is terms.Kind.IRI
+        if not self._unsaid.isdisjoint(triple):
+            return False
+        return triple not in self._given and self._all.label(self._fact(triple)) is not None
 
     def _number(self, term: str) -> int:
         number = self._numbers.setdefault(term, len(self._terms))

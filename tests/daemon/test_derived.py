@@ -159,6 +159,41 @@ async def test_rules_about_any_triple_and_about_too_many_predicates_are_refused_
                 await anext(client.derive_by_rules(rules, graph))
 
 
+def test_the_command_derives_by_rules_and_ontologies(keeping_all, ns, tmp_path):
+    """What follows by both together; of a class without a name nothing is published, but by way of it."""
+    peer = ("--peer", keeping_all[2].address)
+    rules, ontology = tmp_path / "places.rules", tmp_path / "places.ttl"
+    rules.write_text(f"PREFIX : <{ns}>\nfar: ?x :far ?z :- ?x :in ?y , ?y :in ?z .\n")
+    ontology.write_text(
+        f"@prefix : <{ns}> . @prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
+        "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        ":in a owl:TransitiveProperty . :within rdfs:subPropertyOf :in . :Lake owl:disjointWith :City .\n"
+        "[ a owl:Restriction ; owl:onProperty :in ; owl:someValuesFrom :Country ] rdfs:subClassOf :Place .\n"
+    )
+    data = ". ".join(
+        f"<{ns}{s}> {p} <{ns}{o}>" for s, p, o in (
+            ("a", f"<{ns}within>", "b"), ("b", f"<{ns}in>", "c"), ("c", "a", "Country"),
+        )
+    )  # fmt: skip
+    assert command("update", f"INSERT DATA {{ {data} }}", *peer)[0] == 0
+    given = ("derive", "--graph", f"{ns}all", "--rules", str(rules), "--ontology", str(ontology), *peer)
+    code, out, err = command(*given, "--once")
+    told = "p2prdf: not taken into account: owl:disjointWith\n"
+    assert (code, out, err) == (0, "5 published, 0 removed\n", told)
+    query = f"SELECT ?s ?p ?o {{ GRAPH <{ns}all> {{ ?s ?p ?o }} }}"
+    rows = {tuple(line.split("\t")) for line in command("query", query, "--format", "tsv", *peer)[1].splitlines()[1:]}
+    a, b, c, place = (f"<{ns}{name}>" for name in ("a", "b", "c", "Place"))
+    inside, kind = f"<{ns}in>", RDF_TYPE
+    assert rows == {
+        (a, inside, b), (a, inside, c), (a, f"<{ns}far>", c), (a, kind, place), (b, kind, place),
+    }  # fmt: skip
+    code, _, err = command("derive", "--graph", f"{ns}all", "--rules", str(rules), "CONSTRUCT { } WHERE { }", *peer)
+    assert (code, "give either a query or --rules" in err) == (2, True)
+    rules.write_text("?x <urn:p> ?z :- ?x <urn:p> ?y FILTER(?y > 3) .")
+    code, _, err = command("derive", "--graph", f"{ns}all", "--rules", str(rules), *peer)
+    assert (code, "FILTER" in err, "column" in err) == (4, True, True)
+
+
 def test_the_command_derives_once_tells_what_it_did_and_drops(keeping_all, ns):
     peer = ("--peer", keeping_all[4].address)
     data = " . ".join(f"<{ns}{child}> <{ns}parent> <{ns}{parent}>" for child, parent in ("ab", "bc", "cd"))
