@@ -5,7 +5,7 @@ fact is there.  Facts are kept in nested dictionaries, once for each order of th
 with the label at the end, for a join needs it as soon as it has found the fact.  There always is the order predicate,
 subject, object; the dictionaries of a predicate stay the same objects, so that compiled rules can hold on to them.
 
-Putting and dropping are written out for the orders that are kept, for they are what a step spends most time in.
+Putting and dropping are written out for the orders that are kept, for they are what a step spends much of its time in.
 """
 
 from __future__ import annotations
@@ -34,12 +34,18 @@ class Facts:
         self.orders: dict[str, Nested] = {order: {} for order in ("pso", *sorted(set(orders) - {"pso"}))}
         self.pso = self.orders["pso"]
         space: dict[str, Any] = {"ABSENT": ABSENT, **self.orders}
-        exec(_put_source(self.orders), space)  # noqa: S102 - made of the texts in this module
-        exec(_drop_source(self.orders), space)  # noqa: S102 - made of the texts in this module
+        for source in _SOURCES:
+            exec(source(self.orders), space)  # noqa: S102 - made of the texts in this module
         self.put: Callable[[Fact, int], int] = space["put"]
         """Give a fact a label; return the one it had."""
-        self.drop: Callable[[Fact], None] = space["drop"]
-        """Forget a fact that is there."""
+        self.put_missing: Callable[[Iterable[Fact], int], list[Fact]] = space["put_missing"]
+        """Give facts that are not there a label; return these."""
+        self.drop: Callable[[Iterable[Fact]], None] = space["drop"]
+        """Forget facts that are there."""
+        self.drop_labelled: Callable[[Iterable[Fact], int], list[Fact]] = space["drop_labelled"]
+        """Forget those facts that have just this label; return these."""
+        self.having: Callable[[Iterable[Fact], int], list[Fact]] = space["having"]
+        """Return those of some facts, which are there, that have just this label."""
 
     def __len__(self) -> int:
         return sum(len(row) for subjects in self.pso.values() for row in subjects.values())
@@ -71,6 +77,34 @@ class Facts:
 
 
 def _put_source(orders: Iterable[str]) -> str:
+    return _function("put(fact, label)", "", ["s, p, o = fact", *_put_lines(orders, "was = row.get(o, ABSENT)")], "was")
+
+
+def _put_missing_source(orders: Iterable[str]) -> str:
+    lines = ["s, p, o = fact", *_put_lines(orders, "if o in row: continue"), "out(fact)"]
+    return _function("put_missing(facts, label)", "for fact in facts:", lines)
+
+
+def _drop_source(orders: Iterable[str]) -> str:
+    return _function("drop(facts)", "for s, p, o in facts:", _drop_lines(orders))
+
+
+def _drop_labelled_source(orders: Iterable[str]) -> str:
+    test = ["s, p, o = fact", "row = pso[p].get(s)", "if row is None or row.get(o) != label: continue"]
+    return _function("drop_labelled(facts, label)", "for fact in facts:", [*test, *_drop_lines(orders), "out(fact)"])
+
+
+def _having_source(orders: Iterable[str]) -> str:
+    del orders
+    lines = ["s, p, o = fact", "if pso[p][s][o] == label: out(fact)"]
+    return _function("having(facts, label)", "for fact in facts:", lines)
+
+
+_SOURCES: Final = (_put_source, _put_missing_source, _drop_source, _drop_labelled_source, _having_source)
+
+
+def _put_lines(orders: Iterable[str], found: str) -> list[str]:
+    """Return what puts a fact; ``found`` comes where its row in the first order is known."""
     lines = []
     for order in orders:
         first, second, third = tuple(order)
@@ -81,19 +115,25 @@ def _put_source(orders: Iterable[str]) -> str:
             f"if row is None: row = rows[{second}] = {{}}",
         ]
         if order == "pso":
-            lines.append("was = row.get(o, ABSENT)")
+            lines.append(found)
         lines.append(f"row[{third}] = label")
-    return "\n    ".join(["def put(fact, label):", "s, p, o = fact", *lines, "return was"])
+    return lines
 
 
-def _drop_source(orders: Iterable[str]) -> str:
+def _drop_lines(orders: Iterable[str]) -> list[str]:
     lines = []
     for order in orders:
         first, second, third = tuple(order)
         lines += [
             f"rows = {order}[{first}]",
             f"row = rows[{second}]",
-            f"del row[{third}]",
-            f"if not row: del rows[{second}]",
+            f"if len(row) == 1: del rows[{second}]",
+            f"else: del row[{third}]",
         ]
-    return "\n    ".join(["def drop(fact):", "s, p, o = fact", *lines])
+    return lines
+
+
+def _function(signature: str, loop: str, lines: Iterable[str], result: str = "found") -> str:
+    top = ["found = []", "out = found.append", loop] if loop else []
+    inner = [f"    {line}" for line in lines] if loop else list(lines)
+    return "\n    ".join([f"def {signature}:", *top, *inner, f"return {result}"])

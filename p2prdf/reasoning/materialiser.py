@@ -16,8 +16,8 @@ Background Knowledge, ESWC 2010, with the defects of its printed program mended:
    label that what is left supports (Delete and Rederive; where all labels are equal it is just that);
 3. take in what is given, largest label first, and what follows with labels that are better than before.
 
-In 3 a fact that is looked at has its final label, for whatever follows later has no larger one (as in Dijkstra's
-algorithm, with the narrowest part of a path instead of its length).  So no fact is looked at twice in a step.
+In 3 a fact that is looked at has its final label, for whatever follows later has no larger one
+(:mod:`p2prdf.reasoning.raising`).
 
 *Windows of several sizes at once.*  Let the label be the time of the *oldest* fact of a derivation, of all derivations
 the latest.  Adding the size of a window to labels changes nothing in what is max and min of what, so one
@@ -29,38 +29,20 @@ first, each fact has its label as soon as it is found, so labels cost nothing.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final
 
-from p2prdf.errors import LocalProtocolError
+from p2prdf.reasoning.closing import Closing, count_relabelled, only_in
 from p2prdf.reasoning.effort import Effort
-from p2prdf.reasoning.facts import ABSENT, Fact, Nested
-from p2prdf.reasoning.joins import Derivation, Program, Tell
+from p2prdf.reasoning.facts import ABSENT, Fact
+from p2prdf.reasoning.given import Given, Turn
+from p2prdf.reasoning.joins import Program
 from p2prdf.reasoning.levels import Levels
+from p2prdf.reasoning.maintenance import FOREVER, Change
+from p2prdf.reasoning.raising import Raising
 from p2prdf.reasoning.rule import Rule
+from p2prdf.reasoning.withdrawal import Withdrawal
 
 __all__ = ["FOREVER", "Change", "Materialiser"]
-
-FOREVER: Final = (1 << 63) - 1
-"""The label of what does not expire: background knowledge."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a step did to the facts that hold."""
-
-    added: dict[Fact, int] = field(default_factory=dict)
-    """With their labels."""
-    removed: list[Fact] = field(default_factory=list)
-    relabelled: dict[Fact, int] = field(default_factory=dict)
-    """What holds longer than it was known to, or less long after something was taken back: the new labels.
-
-    After a step that began anew (``anew``) these are left out, for they are most.
-    """
-    anew: bool = False
-
 
 class Materialiser:
     """All that follows by some rules from facts given with expiration times.
@@ -83,21 +65,30 @@ class Materialiser:
         """
         self._program = Program(rules, intern, is_literal)
         self._facts = self._program.facts
-        self._raised = self._program.firing(Tell.RAISED)
-        self._supported = self._program.firing(Tell.SUPPORTED)
-        self._missing = self._program.firing(Tell.MISSING)
-        self._best = self._program.best()
-        self._given: dict[Fact, int] = {}
-        self._levels, self._given_levels = Levels(), Levels()
+        self._closing = Closing(self._program)
+        self._withdrawal = Withdrawal(self._program)
+        self._given = Given()
+        self._levels = Levels()
+        self._raising = Raising(self._program, self._levels)
         self._effort = effort or Effort()
-        self.now = 0
-        self.late = 0
-        """Facts given that had expired by then."""
+        self._count = 0
+        self.touched = 0
+        """Facts looked at or dropped, so far."""
+
+    @property
+    def now(self) -> int:
+        """The moment of the last step."""
+        return self._given.now
+
+    @property
+    def late(self) -> int:
+        """How many facts were given that had expired by then."""
+        return self._given.late
 
     # --- what holds ------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._facts)
+        return self._count
 
     def __iter__(self) -> Iterator[tuple[Fact, int]]:
         """Yield what holds, with labels; not while stepping."""
@@ -120,165 +111,62 @@ class Materialiser:
         A fact given again keeps the larger label; one that has expired already is counted as late.  What was not
         given, or has expired, cannot be taken back: nothing happens.  Raises LocalProtocolError if time goes back.
         """
-        if now < self.now:
-            raise LocalProtocolError(f"time goes back from {self.now} to {now}")
-        self.now = now
-        self._forget_expired()
-        back = [fact for fact in dict.fromkeys(taken_back) if fact in self._given]
-        gone = {fact: self._given.pop(fact) for fact in back}
-        arrivals = self._taken(given or {})
-        effort, changes = self._effort, len(arrivals) + len(gone)
-        if effort.anew(changes, len(self._facts)):
-            return self._begin_anew()
-        before: dict[Fact, int] = {}
-        self._expire(before)
-        pending = self._take_back(gone, before) if gone else {}
-        for fact in arrivals:
-            pending[fact] = max(self._given[fact], pending.get(fact, ABSENT))
-        touched = self._raise(pending, before)
-        effort.mended(changes, touched)
-        return self._change(before)
-
-    def _taken(self, given: Mapping[Fact, int]) -> list[Fact]:
-        known, taken = self._given, []
-        levels: dict[int, list[Fact]] = {}
-        for fact, label in given.items():
-            if label < self.now:
-                self.late += 1
-            elif label > known.get(fact, ABSENT):
-                known[fact] = label
-                taken.append(fact)
-                levels.setdefault(label, []).append(fact)
-        for label, facts in levels.items():
-            self._given_levels.put(label, facts)
-        return taken
-
-    def _forget_expired(self) -> None:
-        """Forget given facts that have expired; what holds may do so for other reasons."""
-        for label, expired in self._given_levels.pop_below(self.now):
-            for fact in expired:
-                if self._given.get(fact) == label:
-                    del self._given[fact]
-
-    def _expire(self, before: dict[Fact, int]) -> None:
-        """Drop what has expired, by its label."""
-        facts = self._facts
-        for label, expired in self._levels.pop_below(self.now):
-            for fact in expired:
-                if facts.label(fact) == label:
-                    facts.drop(fact)
-                    before[fact] = label
-
-    def _take_back(self, gone: Mapping[Fact, int], before: dict[Fact, int]) -> dict[Fact, int]:
-        """Drop what has its label through facts that are gone; return the best label of each that is left, if any."""
-        facts, given, supported = self._facts, self._given, self._supported
-        dropped = {fact: label for fact, label in gone.items() if facts.label(fact) == label}
-        queue = list(dropped)
-        out: list[Derivation] = []
-        for fact in queue:
-            s, p, o = fact
-            for fire in supported.of(p, o):
-                fire(s, p, o, dropped[fact], out.append)
-            for *parts, label in out:
-                head = (parts[0], parts[1], parts[2])
-                if head not in dropped and given.get(head) != label:
-                    dropped[head] = label
-                    queue.append(head)
-            out.clear()
-        for fact, label in dropped.items():
-            facts.drop(fact)
-            before.setdefault(fact, label)
-        found = {fact: max(self._best(fact), given.get(fact, ABSENT)) for fact in queue}
-        return {fact: label for fact, label in found.items() if label != ABSENT}
-
-    def _raise(self, pending: Mapping[Fact, int], before: dict[Fact, int]) -> int:
-        """Give facts labels, and what follows from them, if these are better than theirs; return how many."""
-        facts, raised, touched = self._facts, self._raised, 0
-        put = facts.put
-        levels: dict[int, list[Fact]] = {}
-        for fact, label in pending.items():
-            was = facts.label(fact)
-            if was < label:
-                put(fact, label)
-                before.setdefault(fact, was)
-                levels.setdefault(label, []).append(fact)
-        order = [-label for label in levels]
-        heapq.heapify(order)
-        out: list[Derivation] = []
-        while order:
-            level = -heapq.heappop(order)
-            queue = levels[level]
-            for fact in queue:
-                if facts.label(fact) != level:
-                    continue
-                touched += 1
-                s, p, o = fact
-                for fire in raised.of(p, o):
-                    fire(s, p, o, level, out.append)
-                for s, p, o, label in out:
-                    head = (s, p, o)
-                    was = facts.label(head)
-                    if was < label:
-                        put(head, label)
-                        before.setdefault(head, was)
-                        if label not in levels:
-                            levels[label] = []
-                            heapq.heappush(order, -label)
-                        levels[label].append(head)
-                out.clear()
-        for level, queue in levels.items():
-            self._levels.put(level, queue)
-        return touched
-
-    def _change(self, before: Mapping[Fact, int]) -> Change:
-        change = Change()
-        for fact, was in before.items():
-            label = self._facts.label(fact)
-            if was == ABSENT:
-                if label != ABSENT:
-                    change.added[fact] = label
-            elif label == ABSENT:
-                change.removed.append(fact)
-            elif label != was:
-                change.relabelled[fact] = label
+        turn = self._given.step(now, given or {}, taken_back)
+        changes = len(turn.taken) + len(turn.taken_back)
+        if self._effort.anew(changes, self._count):
+            change = self._begin_anew(changes)
+        else:
+            change = self._mend(turn, changes)
+        self._count += len(change.added) - len(change.removed)
         return change
+
+    def _mend(self, turn: Turn, changes: int) -> Change:
+        dropped = self._expire()
+        labels = self._given.labels
+        expired = len(dropped)
+        pending = self._take_back(turn.taken_back, dropped) if turn.taken_back else {}
+        withdrawn = len(dropped) - expired
+        for fact in turn.taken:
+            pending[fact] = max(labels[fact], pending.get(fact, ABSENT))
+        added, raised, touched = self._raising.of(pending)
+        self.touched += touched + len(dropped)
+        self._effort.touched(changes, touched + withdrawn)
+        return _change(dropped, added, raised)
+
+    def _expire(self) -> dict[Fact, int]:
+        """Drop what has expired, by its label; return it."""
+        dropped: dict[Fact, int] = {}
+        for label, filed in self._levels.pop_below(self.now):
+            dropped |= dict.fromkeys(self._facts.drop_labelled(filed, label), label)
+        return dropped
+
+    def _take_back(self, gone: Mapping[Fact, int], dropped: dict[Fact, int]) -> dict[Fact, int]:
+        """Drop what has its label through facts that are gone; return the best label of each that is left, if any."""
+        withdrawn, found = self._withdrawal.of(gone, self._given.labels)
+        dropped |= withdrawn
+        return found
 
     # --- beginning anew --------------------------------------------------------------------------
 
-    def _begin_anew(self) -> Change:
+    def _begin_anew(self, changes: int) -> Change:
         """Work everything out again from what is given, largest labels first."""
-        facts, given, missing = self._facts, self._given, self._missing
-        was = facts.renew()
-        put = facts.put
+        was = self._facts.renew()
         self._levels.clear()
-        out: list[Derivation] = []
-        for level, filed in self._given_levels.descending():
-            queue = []
-            for fact in filed:
-                if given.get(fact) == level and facts.label(fact) == ABSENT:
-                    put(fact, level)
-                    queue.append(fact)
-            for s, p, o in queue:
-                for fire in missing.of(p, o):
-                    fire(s, p, o, level, out.append)
-                for s, p, o, _ in out:
-                    head = (s, p, o)
-                    if put(head, level) == ABSENT:
-                        queue.append(head)
-                out.clear()
-            self._levels.put(level, queue)
-        return Change(_only(facts.pso, was), list(_only(was, facts.pso)), anew=True)
+        for level, filed in self._given.descending():
+            found = self._closing.take(filed, level)
+            self.touched += len(found)
+            self._levels.put(level, found)
+        if self._effort.counts:
+            self._effort.touched(changes, count_relabelled(self._facts.pso, was))
+        return Change(only_in(self._facts.pso, was), list(only_in(was, self._facts.pso)), anew=True)
 
 
-def _only(these: Nested, those: Nested) -> dict[Fact, int]:
-    """Return what is in the one and not in the other, by predicate and subject both."""
-    found: dict[Fact, int] = {}
-    for p, subjects in these.items():
-        others = those.get(p, {})
-        for s, row in subjects.items():
-            other = others.get(s)
-            if other is None:
-                found |= {(s, p, o): label for o, label in row.items()}
-            elif row.keys() != other.keys():
-                found |= {(s, p, o): label for o, label in row.items() if o not in other}
-    return found
+def _change(dropped: dict[Fact, int], added: dict[Fact, int], raised: dict[Fact, int]) -> Change:
+    """Return the change that facts dropped first, then added, then raised amount to."""
+    for fact in [each for each in raised if each in added]:
+        added[fact] = raised.pop(fact)
+    for fact in [each for each in added if each in dropped]:
+        label = added.pop(fact)
+        if dropped.pop(fact) != label:
+            raised[fact] = label
+    return Change(added, list(dropped), raised)

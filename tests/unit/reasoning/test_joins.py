@@ -28,12 +28,12 @@ def _numbers():
 def _told(firing, fact):
     out = []
     for fire in firing.of(fact[1], fact[2]):
-        fire(*fact, 1, out.append)
+        fire((fact,), 1, out.append)
     return sorted((s, p, o) for s, p, o, _ in out)
 
 
 def test_a_fact_meets_the_rules_of_its_predicate_and_object_and_those_of_any(numbers):
-    firing = Program([*map(_below, range(CLASSES)), OF_ALL, OF_TYPES], numbers).firing(Tell.MISSING)
+    firing = Program([*map(_below, range(CLASSES)), OF_ALL, OF_TYPES], numbers).telling(Tell.RAISED)
     fact = numbers.fact("<urn:a>", TYPE, "<urn:c7>")
     assert len(firing.of(*fact[1:])) == 3
     assert _told(firing, fact) == sorted([
@@ -48,7 +48,7 @@ def test_functions_are_written_once_when_a_fact_comes_that_they_take(numbers, mo
     program, written = Program([*map(_below, range(CLASSES)), OF_TYPES], numbers), []
     make = program._made
     monkeypatch.setattr(program, "_made", lambda source: written.append(source) or make(source))
-    firing = program.firing(Tell.RAISED)
+    firing = program.telling(Tell.RAISED)
     assert written == []
     for _ in range(2):
         for name in ("<urn:c7>", "<urn:c9>", "<urn:other>"):

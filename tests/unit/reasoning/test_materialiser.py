@@ -38,8 +38,12 @@ class Always:
     def anew(self, _changes, _facts):
         return self.answer()
 
-    def mended(self, changes, touched):
-        assert touched >= 0 <= changes
+    @property
+    def counts(self):
+        return self.answer()
+
+    def touched(self, changes, facts):
+        assert facts >= 0 <= changes
 
 
 MENDED, ANEW = Always(lambda: False), Always(lambda: True)

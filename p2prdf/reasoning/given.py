@@ -1,0 +1,83 @@
+"""The facts that were given, from outside: which of them hold, and which come and go with a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf.reasoning.facts import ABSENT, Fact
+from p2prdf.reasoning.levels import Levels
+
+__all__ = ["Given", "Turn"]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a step did to the facts that are given."""
+
+    expired: list[Fact]
+    taken_back: dict[Fact, int]
+    """With the labels they had."""
+    taken: dict[Fact, int]
+    """What was given anew or with a better label than before: the labels it had before, ABSENT if none."""
+
+    def entered(self) -> list[Fact]:
+        """Return what is given now and was not before the step: labels aside."""
+        left = {*self.expired, *self.taken_back}
+        return [fact for fact, was in self.taken.items() if was == ABSENT and fact not in left]
+
+    def left(self) -> list[Fact]:
+        """Return what was given before the step and is not any more: labels aside."""
+        return [fact for fact in (*self.expired, *self.taken_back) if fact not in self.taken]
+
+
+class Given:
+    """Given facts by label, each until it expires or is taken back."""
+
+    def __init__(self) -> None:
+        self.labels: dict[Fact, int] = {}
+        self._levels = Levels()
+        self.now = 0
+        self.late = 0
+        """Facts given that had expired by then."""
+
+    def step(self, now: int, given: Mapping[Fact, int], taken_back: Iterable[Fact]) -> Turn:
+        """Go on to a moment.  Raises LocalProtocolError if time goes back."""
+        if now < self.now:
+            raise LocalProtocolError(f"time goes back from {self.now} to {now}")
+        self.now = now
+        expired = self._expired()
+        back = [fact for fact in dict.fromkeys(taken_back) if fact in self.labels]
+        return Turn(expired, {fact: self.labels.pop(fact) for fact in back}, self._taken(given))
+
+    def descending(self) -> Iterator[tuple[int, list[Fact]]]:
+        """Yield labels and the facts that have them, largest first."""
+        labels = self.labels
+        for level, filed in self._levels.descending():
+            yield level, [fact for fact in filed if labels.get(fact) == level]
+
+    def _expired(self) -> list[Fact]:
+        labels, found = self.labels, []
+        for label, filed in self._levels.pop_below(self.now):
+            for fact in filed:
+                if labels.get(fact) == label:
+                    del labels[fact]
+                    found.append(fact)
+        return found
+
+    def _taken(self, given: Mapping[Fact, int]) -> dict[Fact, int]:
+        labels, taken = self.labels, {}
+        levels: dict[int, list[Fact]] = {}
+        for fact, label in given.items():
+            if label < self.now:
+                self.late += 1
+                continue
+            was = labels.get(fact, ABSENT)
+            if label > was:
+                labels[fact] = label
+                taken[fact] = was
+                levels.setdefault(label, []).append(fact)
+        for label, facts in levels.items():
+            self._levels.put(label, facts)
+        return taken

@@ -1,0 +1,51 @@
+"""Taking back given facts before their time, labels counting.
+
+Delete and Rederive, with labels: what has its label through a fact that goes is dropped first, all of it, for it may
+support nothing but itself; then each of these facts is looked at for the best label that the rest still supports.
+What was derived with a *better* label than the one that goes stays as it is, and where all labels are equal this is
+just Delete and Rederive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from p2prdf.reasoning.facts import ABSENT, Fact
+from p2prdf.reasoning.joins import Derivation, Program, Tell
+
+__all__ = ["Withdrawal"]
+
+
+class Withdrawal:
+    """Drops from a program's facts what has its label through facts that are taken back."""
+
+    def __init__(self, program: Program):
+        self._facts = program.facts
+        self._supported = program.telling(Tell.SUPPORTED)
+        self._best = program.best()
+
+    def of(self, gone: Mapping[Fact, int], given: Mapping[Fact, int]) -> tuple[dict[Fact, int], dict[Fact, int]]:
+        """Drop; return what was dropped, with its labels, and the best label of each of these that is left, if any.
+
+        ``given``: what is given still.
+        """
+        dropped = self._over_deleted(gone, given)
+        self._facts.drop(dropped)
+        found = {fact: max(self._best(fact), given.get(fact, ABSENT)) for fact in dropped}
+        return dropped, {fact: label for fact, label in found.items() if label != ABSENT}
+
+    def _over_deleted(self, gone: Mapping[Fact, int], given: Mapping[Fact, int]) -> dict[Fact, int]:
+        facts, supported = self._facts, self._supported
+        dropped = {fact: label for fact, label in gone.items() if facts.label(fact) == label}
+        queue = list(dropped)
+        out: list[Derivation] = []
+        for fact in queue:
+            for fire in supported.of(*fact[1:]):
+                fire((fact,), dropped[fact], out.append)
+            for s, p, o, label in out:
+                head = (s, p, o)
+                if head not in dropped and given.get(head) != label:
+                    dropped[head] = label
+                    queue.append(head)
+            out.clear()
+        return dropped
