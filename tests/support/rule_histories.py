@@ -22,10 +22,10 @@ class Numbers:
     """Terms by numbers, as a dictionary of terms gives them."""
 
     def __init__(self):
-        self._known = {}
+        self.known = {}
 
     def __call__(self, term):
-        return self._known.setdefault(term, len(self._known))
+        return self.known.setdefault(term, len(self.known))
 
     def fact(self, *terms):
         return tuple(map(self, terms))

@@ -1,0 +1,50 @@
+"""The baseline: whenever something changes, work everything out again.
+
+What follows is computed from the given facts that hold, semi-naively and without labels, and compared with what held
+before the step.  A step takes as long as the closure is large, however little changed; nothing can go wrong with it.
+It is what everything incremental has to beat, so it shares the compiled joins and the storage of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from p2prdf.reasoning.closing import Closing, only_in
+from p2prdf.reasoning.facts import Fact
+from p2prdf.reasoning.given import Given
+from p2prdf.reasoning.joins import Program
+from p2prdf.reasoning.maintenance import HELD, Change
+from p2prdf.reasoning.rule import Rule
+
+__all__ = ["Naive"]
+
+
+class Naive:
+    """All that follows by some rules, worked out again at every step: a :class:`Maintenance`."""
+
+    def __init__(self, rules: Iterable[Rule], intern: Callable[[str], int]):
+        """``intern``: the number of a term, as facts name it."""
+        program = Program(rules, intern)
+        self._facts = program.facts
+        self._closing = Closing(program)
+        self._given = Given()
+        self.touched = 0
+        """Facts looked at, so far."""
+
+    @property
+    def given(self) -> Mapping[Fact, int]:
+        """The given facts that hold, with their labels."""
+        return self._given.labels
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def __iter__(self) -> Iterator[tuple[Fact, int]]:
+        return iter(self._facts)
+
+    def step(self, now: int, given: Mapping[Fact, int] | None = None, taken_back: Iterable[Fact] = ()) -> Change:
+        """Go on to a moment, as :meth:`Maintenance.step` says."""
+        self._given.step(now, given or {}, taken_back)
+        was = self._facts.renew()
+        self.touched += len(self._closing.take(self._given.labels, HELD))
+        return Change(only_in(self._facts.pso, was), list(only_in(was, self._facts.pso)), anew=True)
