@@ -1,0 +1,129 @@
+"""Trees of ``isIn`` triples that stream through a window: the workload of the stream-reasoning paper (ESWC 2010, 5).
+
+Trees of one depth and fan-out fill a pool.  A share of the pool is background and always holds; of the rest a window
+full holds at any time.  With every step some triples enter that are not in the window, as many leave: those that were
+given longest ago, by expiring, and a share of them anywhere, taken back before their time.  The one rule says that
+``isIn`` is transitive.
+
+Terms are numbered in the order in which they first come, as a dictionary of terms does, so what lies together in a tree
+need not lie together in memory.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf.reasoning import FOREVER, Atom, Fact, Rule
+
+__all__ = ["IS_IN", "TRANSITIVE", "IsInStream", "Step", "StreamShape"]
+
+IS_IN: Final = "<urn:p2prdf:isIn>"
+TRANSITIVE: Final = Rule(Atom("?x", IS_IN, "?z"), (Atom("?x", IS_IN, "?y"), Atom("?y", IS_IN, "?z")), "transitive")
+_PREDICATE: Final = 0
+"""The number of the one predicate; :meth:`IsInStream.intern` gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamShape:
+    """Sizes of a stream.  ``pool`` in windows; ``background`` of the pool; ``taken_back`` of what leaves."""
+
+    window: int = 10_000
+    depth: int = 8
+    fan_out: int = 2
+    pool: float = 1.6
+    background: float = 0.0
+    taken_back: float = 0.1
+
+    def validate(self) -> None:
+        """Raise LocalProtocolError for a stream that there cannot be."""
+        for name, least, most in (("window", 100, 10_000_000), ("depth", 1, 30), ("fan_out", 1, 1000)):
+            size = getattr(self, name)
+            if not least <= size <= most:
+                raise LocalProtocolError(f"{name}: {size} is not between {least:,} and {most:,}")
+        for name in ("background", "taken_back"):
+            share = getattr(self, name)
+            if not 0 <= share < 1:
+                raise LocalProtocolError(f"{name}: {share} is not at least 0 and below 1")
+        if not 1.5 <= self.pool * (1 - self.background) <= 100:
+            raise LocalProtocolError(f"pool: {self.pool} windows less background are not 1.5 to 100 windows")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What comes and goes at a moment."""
+
+    now: int
+    given: dict[Fact, int]
+    taken_back: list[Fact]
+
+
+class IsInStream:
+    """A stream of one shape in which so many triples enter with every step; its first step fills the window."""
+
+    def __init__(self, shape: StreamShape, entering: int, seed: int):
+        """``entering``: at most half of a window."""
+        self._shape, self._entering = shape, entering
+        self._rng = random.Random(seed)
+        edges = self._edges(round(shape.window * shape.pool))
+        self._rng.shuffle(edges)
+        numbers: dict[tuple[int, ...], int] = {}
+        pool = [
+            (numbers.setdefault(s, len(numbers) + 1), _PREDICATE, numbers.setdefault(o, len(numbers) + 1))
+            for s, o in edges
+        ]
+        background = round(len(pool) * shape.background)
+        self._background, self._outside = pool[:background], pool[background:]
+
+    @staticmethod
+    def intern(term: str) -> int:
+        """Return the number of the one term that the rule names."""
+        assert term == IS_IN, term
+        return _PREDICATE
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the step that fills the window, then one after the other without end."""
+        spans = max(1, self._shape.window // self._entering)
+        back = round(self._entering * self._shape.taken_back)
+        inside: deque[list[Fact]] = deque()
+        given = dict.fromkeys(self._background, FOREVER)
+        for now in range(spans):
+            inside.append(self._enter())
+            given |= dict.fromkeys(inside[-1], now + spans - 1)
+        now = spans - 1
+        yield Step(now, given, [])
+        while True:
+            now += 1
+            arrivals = self._enter()  # before others leave: what leaves does not come back at once
+            self._outside += inside.popleft()
+            taken_back = [self._drawn(self._rng.choice(inside)) for _ in range(back)]
+            self._outside += taken_back
+            yield Step(now, dict.fromkeys(arrivals, now + spans - 1), taken_back)
+            inside.append(arrivals)
+
+    def _enter(self) -> list[Fact]:
+        return [self._drawn(self._outside) for _ in range(self._entering)]
+
+    def _drawn(self, facts: list[Fact]) -> Fact:
+        """Take a random fact out."""
+        at = self._rng.randrange(len(facts))
+        facts[at], facts[-1] = facts[-1], facts[at]
+        return facts.pop()
+
+    def _edges(self, count: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Return so many edges of trees, child and parent, one tree after the other; the last tree may be cut off."""
+        edges: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+        root = 0
+        while len(edges) < count:
+            level: list[tuple[int, ...]] = [(root,)]
+            for _ in range(self._shape.depth):
+                level = [(*node, child) for node in level for child in range(self._shape.fan_out)]
+                edges += [(node, node[:-1]) for node in level]
+                if len(edges) >= count:
+                    break
+            root += 1
+        return edges[:count]
