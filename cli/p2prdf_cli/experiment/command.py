@@ -103,10 +103,12 @@ class _Experiments(TyperGroup):
         if not self.commands:
             from p2prdf.sim.experiments import EXPERIMENTS
             from p2prdf_cli.experiment.plan import plan
+            from p2prdf_cli.experiment.reasoning import NAME, incremental_reasoning
 
             made = typer.Typer(rich_markup_mode="rich", context_settings=_CONTEXT)
             for name, each in EXPERIMENTS.items():
                 made.command(name, epilog=EXIT_CODES_HELP, short_help=each.summary)(_command(name, each))
+            made.command(NAME, epilog=EXIT_CODES_HELP)(incremental_reasoning)
             made.command("plan", epilog=PLAN_EXIT_CODES_HELP)(plan)
             self.commands.update(typer.main.get_group(made).commands)
         return self.commands

@@ -132,9 +132,16 @@ def _lines(axes: Axes, panel: Panel) -> None:
             markevery=_marked(curve, panel, place), zorder=2 + place, clip_on=False,
         )  # fmt: skip
     right = max(max(curve.x) for curve in panel.curves)
-    axes.set_xlim(0, right * 1.01 if right else 1.0)
-    axes.xaxis.set_major_formatter(FuncFormatter(amount))
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    if panel.x_log:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(FuncFormatter(amount))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_xlim(right=right * 1.05)
+    else:
+        axes.set_xlim(0, right * 1.01 if right else 1.0)
+        axes.xaxis.set_major_formatter(FuncFormatter(amount))
+        axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
 
 
 def _marked(curve: Curve, panel: Panel, place: int) -> list[int]:

@@ -45,12 +45,14 @@ class Panel:
     kind: Literal["lines", "bars"] = "lines"
     ticks: tuple[str, ...] = ()
     y_log: bool = False
+    x_log: bool = False
 
     def as_dict(self) -> dict[str, object]:
         """Return plain JSON values."""
         return {
             "title": self.title, "x_label": self.x_label, "y_label": self.y_label, "kind": self.kind,
-            "ticks": list(self.ticks), "y_log": self.y_log, "curves": [curve.as_dict() for curve in self.curves],
+            "ticks": list(self.ticks), "y_log": self.y_log, "x_log": self.x_log,
+            "curves": [curve.as_dict() for curve in self.curves],
         }  # fmt: skip
 
 
