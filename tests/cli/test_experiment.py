@@ -227,6 +227,17 @@ def test_legends_lie_over_no_data(results: dict[str, Result]) -> None:
         assert legend.x1 <= figure.bbox.x1
 
 
+@pytest.mark.parametrize("count", [5, 6])
+def test_legends_of_any_number_of_curves_end_before_the_next_panel(count: int) -> None:
+    """Six labels in two lines are three columns: with five the first alone would be full, and the line too long."""
+    curves = tuple(Curve(f"a curve {at}", (0.1, 50.0), (1.0, 2.0)) for at in range(count))
+    figure = draw("Legends", [Panel("P", "x", "y", curves, x_log=True, y_log=True)] * 2)
+    figure.canvas.draw()
+    left, right = (axes.get_legend().get_window_extent() for axes in figure.axes)
+    assert left.x1 <= right.x0
+    assert right.x1 <= figure.bbox.x1
+
+
 def test_more_curves_than_styles_are_all_drawn() -> None:
     curves = tuple(Curve(f"c{at}", (0.0, 1.0), (0.0, float(at))) for at in range(9))
     figure = draw("many", [Panel("P", "x", "y", curves)])

@@ -146,7 +146,7 @@ def _lines(axes: Axes, panel: Panel) -> None:
 
 def _marked(curve: Curve, panel: Panel, place: int) -> list[int]:
     """Return the points of a curve that get its marker: evenly along the axis, not where others have theirs."""
-    if len(curve.x) <= _MARKS + 1:
+    if panel.x_log or len(curve.x) <= _MARKS + 1:
         return list(range(len(curve.x)))
     right = max(max(each.x) for each in panel.curves)
     shift = (place + 0.5) / len(panel.curves)
@@ -195,12 +195,14 @@ def _legend(axes: Axes, panel: Panel, *, alone: bool) -> float:
         columns for columns in range(len(labels), 0, -1)
         if columns == 1 or _legend_width(labels, columns) <= _LEGEND_CHARACTERS * (1 + alone)
     )  # fmt: skip
+    rows = -(-len(labels) // columns)
+    columns = -(-len(labels) // rows)  # else the first column alone would be full
     handles = axes.get_legend_handles_labels()[0]
     legend = axes.legend(
         handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2, borderpad=0.0,
     )  # fmt: skip
     legend.set_in_layout(False)
-    return 13.5 * -(-len(labels) // columns) + 3.0
+    return 13.5 * rows + 3.0
 
 
 def _legend_width(labels: list[str], columns: int) -> int:
