@@ -61,6 +61,13 @@ def test_what_is_looked_at_is_little_where_little_changes_and_never_much_more_th
     assert high["stream"] < 1.2 * high["naive"]
 
 
+@pytest.mark.parametrize("window", [100, 200, 500])
+def test_a_window_is_as_large_whatever_enters_with_a_step(window: int) -> None:
+    setting = ReasoningSetting(StreamShape(window=window, taken_back=0.0, depth=1), steps=1, rates=(0.05, 1 / 3, 0.5))
+    result = incremental_reasoning(setting)
+    assert all(abs(facts - window) <= 2 for facts in (row[2] for row in result.tables[1].rows))
+
+
 def test_a_program_that_errs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     class Forgetful(reasoning.Volz):
         def step(self, now, given=None, taken_back=()) -> Change:

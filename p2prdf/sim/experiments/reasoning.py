@@ -130,8 +130,13 @@ def incremental_reasoning(setting: ReasoningSetting, progress: Progress = quiet)
     return _result(setting, measured, others)
 
 
+def _entering(setting: ReasoningSetting, rate: float) -> int:
+    """Return how many triples enter with a step: rounded down, for else a window would take a step less to fill."""
+    return max(1, int(setting.shape.window * rate + 1e-9))
+
+
 def _measure(setting: ReasoningSetting, rate: float) -> _Measured:
-    entering = max(1, round(setting.shape.window * rate))
+    entering = _entering(setting, rate)
     stream = IsInStream(setting.shape, entering, setting.seed).steps()
     runs = [_Run(name, make()) for name, make in _PROGRAMS.items()]
     unequal = 0
@@ -173,7 +178,7 @@ def _others(setting: ReasoningSetting) -> list[_Other]:
     """Let other reasoners begin from scratch on what is given after a step, at some rates."""
     found = []
     for rate in _ENGINE_RATES:
-        stream = IsInStream(setting.shape, max(1, round(setting.shape.window * rate)), setting.seed).steps()
+        stream = IsInStream(setting.shape, _entering(setting, rate), setting.seed).steps()
         naive = Naive([TRANSITIVE], IsInStream.intern)
         for _ in range(2):
             step = next(stream)
