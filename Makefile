@@ -66,6 +66,11 @@ QUERIES ?= 1000
 algebra: $(STAMP) ## random standing queries over random histories, each step against pyoxigraph; QUERIES=5000
 	@PYTHONPATH=tests/support $(BIN)/python -m algebra --queries $(QUERIES) $(ARGS)
 
+HISTORIES ?= 2000
+.PHONY: closures
+closures: $(STAMP) ## random rules and histories: what is kept up to date against closures worked out the slow way; HISTORIES=2000
+	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q tests/unit/reasoning $(ARGS)
+
 .PHONY: reads
 reads: $(STAMP) ## W3C cases and ten universities asked once, and left standing, through seven simulated peers; ARGS=--nodes
 	@PYTHONPATH=tests/support $(BIN)/python -m reads $(ARGS)

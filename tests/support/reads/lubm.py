@@ -7,11 +7,13 @@ all forms.
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import lzma
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyoxigraph as ox
@@ -21,7 +23,10 @@ from p2prdf.rdf.ntriples import read_triples
 from p2prdf.rdf.results import same_bag
 from reads.peers import Peers, Terms, Triple, understood
 
-__all__ = ["DATA", "MORE", "by_path", "compare", "data", "judge", "ontology", "queries"]
+__all__ = [
+    "DATA", "MORE", "by_path", "compare", "data", "digest", "judge", "ontology", "published_answers", "queries",
+    "with_inferred",
+]  # fmt: skip
 
 DATA = Path(__file__).parents[3] / "../shared/data/lubm"
 
@@ -78,6 +83,26 @@ def by_path(query: str) -> str:
     """Return a query in which whoever is of a class is of all above it."""
     found = re.sub(r"\brdf:type\s+(ub:\w+)", r"rdf:type/rdfs:subClassOf* \1", query)
     return "PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>\n" + found
+
+
+def with_inferred(query: str, graph: str) -> str:
+    """Return a benchmark query each of whose patterns is looked for in the default graph and in another one."""
+    head, _, rest = re.sub(r"^\s*#.*\n", "", query, flags=re.MULTILINE).partition("{")
+    patterns = [each.strip() for each in re.split(r"\.(?:\s|$)", rest.rpartition("}")[0]) if each.strip()]
+    both = (f"{{ {each} }} UNION {{ GRAPH {graph} {{ {each} }} }}" for each in patterns)
+    return f"{head}{{ {' '.join(both)} }}"
+
+
+def published_answers(universities: int = 1) -> dict[str, str]:
+    """Return the digest of each benchmark query's answers over the closure, by the query's name."""
+    told = json.loads((DATA / f"lubm{universities}-seed0.answers.json").read_text())["queries"]
+    return {name: each["sha256"] for name, each in told.items()}
+
+
+def digest(rows: Iterable[Sequence[str | None]]) -> str:
+    """Return the digest of a bag of rows."""
+    lines = sorted("\t".join(map(str, row)) for row in rows)
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
 def compare(peers: Peers, store: ox.Store, texts: list[str]) -> tuple[int, list[str]]:

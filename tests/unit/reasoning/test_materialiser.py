@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
@@ -11,7 +12,7 @@ from p2prdf.errors import LocalProtocolError
 from p2prdf.reasoning.materialiser import FOREVER, Materialiser
 from p2prdf.reasoning.rule import Atom, Rule
 
-HISTORIES = 250
+HISTORIES = int(os.environ.get("HISTORIES", "250"))
 IS_IN = TRANSITIVE.head.p
 RANGE = 10
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
@@ -28,7 +29,7 @@ from p2prdf.reasoning.volz import Volz
 PROGRAMS = [Naive, Volz, Counting, Paper]
 EXACT = [Naive, Volz, Paper]
 """On whatever rules and facts."""
-HISTORIES = 120
+HISTORIES = int(os.environ.get("HISTORIES", "120"))
 IS_IN = TRANSITIVE.head.p
 RANGE = 10
 
