@@ -290,6 +290,7 @@ class Peer:
         self._begin(now)
         self._exchange.restoring = True
         for message in kept:
+            self._exchange.fresh = False
             match message:
                 case messages.IndexTriples() | messages.Forward() | messages.IndexQuery():
                     self._engine.restore(message)

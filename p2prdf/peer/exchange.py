@@ -96,6 +96,10 @@ class Exchange:
         self._map: ReplicaMap | None = None
         self._short: list[Callable[[], None]] = []
         self._lost_at: dict[int, float] = {}
+        self.fresh = True
+        """Whether this peer began with nothing, and has not been in step yet."""
+        self.uninformed = False
+        """Whether it is fresh, and whom it had begun to compare with is lost."""
         self._fewer_since = 0.0  # when this peer began, or lost another
         self.members_max = 1
         """The most peers that there have ever been at once, as far as known."""
@@ -394,9 +398,10 @@ class Exchange:
         """Until when this peer does not speak for others: perhaps none of those is here who knew what was told.
 
         What subscribers have acknowledged is known to all who keep a home.  If fewer peers are missing than keep a
-        key, one of them is here.  Whoever is missing for long is taken to be gone.
+        key, one of them is here; if that is this one, which began with nothing and was told nothing, one fewer may miss.
+        Whoever is missing for long is taken to be gone.
         """
-        return self._missing_until(self.config.replicas)
+        return self._missing_until(max(1, self.config.replicas - self.uninformed))
 
     @property
     def copies_missing(self) -> bool:

@@ -231,8 +231,10 @@ class Repair:
             return
         if gained:
             self.in_step = self._begun = False
-        elif self._exchange.lost_together_until is not None:
-            self.in_step = False
+        else:
+            self._exchange.uninformed |= self._exchange.fresh and self._begun
+            if self._exchange.lost_together_until is not None:
+                self.in_step = False
         if not self.in_step:
             self._first_done = {each for each in self._first_done if not gained and each[1] in self._in_step_with}
         self._queue.clear()
@@ -398,7 +400,7 @@ class Repair:
             return
         fellows = (self._exchange.contact(number).key for number in found.fellows(0))
         if all((kind, key) in self._first_done for key in fellows for kind in self._first_kinds):
-            self.in_step = True
+            self.in_step, self._exchange.fresh, self._exchange.uninformed = True, False, False
             self._in_step_with = {contact.key for contact in self._others()}
             self.on_in_step()
 

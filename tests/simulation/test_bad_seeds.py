@@ -33,6 +33,8 @@ DAYS = [
     pytest.param(761148, id="a-stay-that-is-over-is-so-under-all-roles-that-a-later-one-has"),
     # Of each message to a peer that was lost there were forty to others, most of which had been sent it as well.
     pytest.param(761257, id="what-is-on-its-way-to-a-keeper-is-not-sent-there-again-when-others-are-lost"),
+    # Its disk was lost, and whoever could have told it what had been acknowledged went before it had.
+    pytest.param(813285, id="who-began-with-nothing-and-was-told-nothing-waits-for-those-who-know"),
     # One of its keepers, and not the first, heard that answers were taken back of a query that had ended unheard by it.
     pytest.param(801838, id="a-withdrawal-of-a-query-that-nobody-knows-any-more-is-not-refused-for-ever"),
 ]
