@@ -398,8 +398,8 @@ class Exchange:
         """Until when this peer does not speak for others: perhaps none of those is here who knew what was told.
 
         What subscribers have acknowledged is known to all who keep a home.  If fewer peers are missing than keep a
-        key, one of them is here; if that is this one, which began with nothing and was told nothing, one fewer may miss.
-        Whoever is missing for long is taken to be gone.
+        key, one of them is here; if that is this one, which began with nothing and was told nothing, one fewer may be
+        missing.  Whoever is missing for long is taken to be gone.
         """
         return self._missing_until(max(1, self.config.replicas - self.uninformed))
 
