@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from p2prdf.client.session import Silent
 from p2prdf.client.sessions import Retry, Sessions
-from p2prdf.errors import Busy, P2PRDFError, Unavailable, error_from_code
+from p2prdf.errors import Busy, P2PRDFError, SubscriptionGone, Unavailable, error_from_code
 from p2prdf.wire import messages
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ ACKNOWLEDGE_AGAIN_SECONDS: Final = 1.0
 """After an acknowledgement that the home did not confirm it is sent again."""
 EARLY_ROWS_MAX: Final = 100_000
 """Solutions kept for subscriptions whose confirmation is still on its way."""
+EARLY_ENDS_MAX: Final = 64
+"""Subscriptions not held whose end is remembered, in case their confirmation is still on its way."""
 GIVEN_UP_SECONDS: Final = 120.0
 """An attempt that was given up is not carried out later than this."""
 AT_ONCE_MAX: Final = 1024
@@ -51,6 +53,7 @@ class Attachments:
         self._held: dict[int, Subscription] = {}
         self._early: dict[int, list[tuple[messages.ClientRows, TermNames]]] = {}
         self._early_rows = 0
+        self._early_ends: dict[int, messages.ClientEnded] = {}
         self._retries: dict[int, Retry] = {}
         """Of subscriptions that are not attached now."""
         self._given_up: dict[int, list[float]] = {}
@@ -71,6 +74,8 @@ class Attachments:
             for rows, terms in self._early.pop(subscription.id, ()):
                 self._early_rows -= len(rows)
                 subscription.take(rows, terms)
+            if (ended := self._early_ends.pop(subscription.id, None)) is not None:
+                self._sub_ended(ended)
         elif live is not None:  # it was confirmed by a session that is lost since
             self._spawn(self._attach_again(live, subscription))
 
@@ -114,6 +119,7 @@ class Attachments:
         session.on_ended = self._sub_ended
         self._stop_work()
         self._early.clear()
+        self._early_ends.clear()
         self._early_rows = 0
         for subscription in self._held.values():
             subscription.start_over()
@@ -194,7 +200,11 @@ class Attachments:
 
     def _sub_ended(self, message: messages.ClientEnded) -> None:
         held, session = self._held.get(message.subscription), self._sessions.live
-        if held is None:
+        if held is None:  # it is not held any more, or its confirmation was read in the same chunk
+            if message.code == SubscriptionGone.code:
+                self._early_ends[message.subscription] = message
+                if len(self._early_ends) > EARLY_ENDS_MAX:
+                    del self._early_ends[next(iter(self._early_ends))]
             return
         if message.code == Unavailable.code and session is not None and self._was_given_up(held):
             held.start_over()

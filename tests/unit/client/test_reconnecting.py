@@ -26,6 +26,20 @@ def subscribed(visit, message, number=NUMBER):
     visit.send(messages.ClientSubscribed(message.request, number, 0, ("o",), (0,)))
 
 
+async def test_an_end_that_comes_along_with_the_confirmation_is_told():
+    """A query that holds too much may be ended while who asked has not run yet."""
+
+    def ended_at_once(visit, message):
+        confirmed = messages.ClientSubscribed(message.request, NUMBER, 0, ("o",), (0,))
+        visit.send(confirmed, messages.ClientEnded(NUMBER, p2prdf.SubscriptionGone.code, "the query holds too much"))
+
+    node = ScriptedNode(on={messages.ClientSubscribe: ended_at_once})
+    async with asyncio.timeout(SECONDS), nodes(node), both(node) as client:
+        subscription = await client.subscribe(QUERY)
+        with pytest.raises(p2prdf.SubscriptionGone, match="the query holds too much"):
+            await anext(subscription)
+
+
 def refusing(code, text):
     return lambda visit, message: visit.send(messages.ClientError(message.request, code, text))
 
