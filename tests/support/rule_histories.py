@@ -27,6 +27,9 @@ class Numbers:
     def __call__(self, term):
         return self.known.setdefault(term, len(self.known))
 
+    def term(self, number):
+        return list(self.known)[number]
+
     def fact(self, *terms):
         return tuple(map(self, terms))
 

@@ -89,8 +89,19 @@ def with_inferred(query: str, graph: str) -> str:
     """Return a benchmark query each of whose patterns is looked for in the default graph and in another one."""
     head, _, rest = re.sub(r"^\s*#.*\n", "", query, flags=re.MULTILINE).partition("{")
     patterns = [each.strip() for each in re.split(r"\.(?:\s|$)", rest.rpartition("}")[0]) if each.strip()]
-    both = (f"{{ {each} }} UNION {{ GRAPH {graph} {{ {each} }} }}" for each in patterns)
+    both = (f"{{ {each} }} UNION {{ GRAPH {graph} {{ {each} }} }}" for each in _connected(patterns))
     return f"{head}{{ {' '.join(both)} }}"
+
+
+def _connected(patterns: Sequence[str]) -> list[str]:
+    """Return patterns in an order in which each has a variable of those before it: they are joined as they stand."""
+    rest, ordered, known = list(patterns), list[str](), set[str]()
+    while rest:
+        found = next((each for each in rest if known.intersection(re.findall(r"\?\w+", each))), rest[0])
+        rest.remove(found)
+        ordered.append(found)
+        known.update(re.findall(r"\?\w+", found))
+    return ordered
 
 
 def published_answers(universities: int = 1) -> dict[str, str]:

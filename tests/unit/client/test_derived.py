@@ -5,12 +5,16 @@ from __future__ import annotations
 import random
 
 import pytest
+from rule_histories import TRANSITIVE, Numbers, closure
 
-from p2prdf.client.derived import _Goal, _way
+from p2prdf.client.derived import _Answers, _way
+from p2prdf.client.ruled import _Closure
 from p2prdf.client.solutions import Batch
 from p2prdf.hlc import GONE
+from p2prdf.reasoning import parse_rules
 
-TRIPLES = [(f"<urn:{s}>", "<urn:p>", f"<urn:{o}>") for s in "abc" for o in "xy"]
+TRIPLES = [(f"<urn:{s}>", "<urn:p>", f"<urn:{o}>") for s in "abc" for o in "xya"]
+SAME = "<http://www.w3.org/2002/07/owl#sameAs>"
 
 
 def batch(*changes):
@@ -21,11 +25,9 @@ def batch(*changes):
     return Batch(("subject", "predicate", "object"), 1, 0, identities, born, columns)
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_a_graph_comes_to_hold_what_is_answered_whatever_it_held_and_whatever_overtakes(seed):
-    rng = random.Random(seed)
-    graph = set(rng.sample(TRIPLES, rng.randrange(len(TRIPLES))))
-    goal, true = _Goal(list(graph)), set()
+def followed(rng, goal, graph, true_of):
+    """Have a graph follow random answers and withdrawals, in any order; ``true_of``: what it is to hold by what is."""
+    true = set()
     for _ in range(rng.randrange(1, 6)):
         changes = []
         for triple in rng.choices(TRIPLES, k=8):
@@ -33,13 +35,35 @@ def test_a_graph_comes_to_hold_what_is_answered_whatever_it_held_and_whatever_ov
             true ^= {triple}
         rng.shuffle(changes)
         goal.take(batch(*changes))
-        added, removed = goal.missing(), goal.surplus()
+        added, removed = goal.due()
         assert graph.isdisjoint(added)
         assert graph.issuperset(removed)
         graph = (graph - set(removed)) | set(added)
         goal.reached()
-        assert graph == true
-        assert (goal.missing(), goal.surplus()) == ([], [])
+        assert graph == true_of(true)
+        assert goal.due() == ([], [])
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_graph_comes_to_hold_what_is_answered_whatever_it_held_and_whatever_overtakes(seed):
+    rng = random.Random(seed)
+    graph = set(rng.sample(TRIPLES, rng.randrange(len(TRIPLES))))
+    followed(rng, _Answers(list(graph)), graph, set)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_graph_by_rules_comes_to_hold_what_follows_and_is_not_said(seed):
+    rng, numbers = random.Random(seed), Numbers()
+    rules = [TRANSITIVE, *parse_rules(f"?y a <urn:Place> , ?y <{SAME[1:-1]}> ?y :- ?x <urn:p> ?y .")]
+    graph = set(rng.sample([*TRIPLES, ("<urn:a>", "<urn:q>", "<urn:b>")], 3))
+    facts, unsaid = [("<urn:x>", "<urn:p>", "<urn:a>")], frozenset({"<urn:y>"})
+
+    def follows(said):
+        given = {numbers.fact(*triple) for triple in {*said, *facts}}
+        found = {tuple(map(numbers.term, fact)) for fact in closure(rules, given, numbers)}
+        return {each for each in found if each not in said and each[1] != SAME and "<urn:y>" not in each}
+
+    followed(rng, _Closure(rules, facts, unsaid, graph), graph, follows)
 
 
 def test_ways_back_are_found_and_told():
