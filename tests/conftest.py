@@ -1,7 +1,8 @@
-"""The suite runs in two processes (``make test``): whatever runs nodes stays in one of them, one test at a time.
+"""The suite runs in three processes (``make test``): whatever runs nodes stays in one of them, one test at a time.
 
-Nodes are processes of their own, five at a time, and tests of them have deadlines.  The other process does what needs
-none, mostly the simulator, and what needs Spark, whose nodes are five of its own.
+Nodes are processes of their own, five at a time, and tests of them have deadlines; mostly they wait.  So does what
+needs Spark, in another process and with five nodes of its own.  The rest, mostly the simulator, takes what they leave
+of two cores.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Final
 import pytest
 
 WITH_SPARK: Final = ("tests/daemon/test_spark", "tests/daemon/test_fleet.py")
+WITH_SETUP: Final = ("tests/cli/test_experiment.py",)
+"""Made ready once for all tests of the file, and that takes long."""
 WITH_NODES: Final = ("tests/daemon/", "tests/cli/test_demo.py", "tests/cli/test_with_nodes.py")
 
 
@@ -20,5 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(WITH_SPARK):
             item.add_marker(pytest.mark.xdist_group("spark"))
+        elif item.nodeid.startswith(WITH_SETUP):
+            item.add_marker(pytest.mark.xdist_group("setup"))
         elif item.nodeid.startswith(WITH_NODES):
             item.add_marker(pytest.mark.xdist_group("nodes"))
