@@ -36,8 +36,8 @@ $(STAMP): pyproject.toml
 demo: $(STAMP) ## five daemons, standing queries, the world's airports through Spark, answers checked; a minute
 	@$(BIN)/p2prdf demo $(ARGS)
 
-WORKERS ?= 3
-test: $(STAMP) ## all tests, in three processes; ARGS='-k word' narrows
+WORKERS ?= 2
+test: $(STAMP) ## all tests, in two processes; ARGS='-k word' narrows
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
 
 check: lint types floors ## ruff, mypy --strict and the import contracts

@@ -1,8 +1,8 @@
-"""The suite runs in three processes (``make test``): whatever runs nodes stays in one of them, one test at a time.
+"""The suite runs in two processes (``make test``): whatever runs nodes stays in one of them, one test at a time.
 
-Nodes are processes of their own, five at a time, and tests of them have deadlines; mostly they wait.  So does what
-needs Spark, in another process and with five nodes of its own.  The rest, mostly the simulator, takes what they leave
-of two cores.
+Nodes are processes of their own, five at a time, and tests of them have deadlines.  The other process does what needs
+none, mostly the simulator, and what needs Spark, whose nodes are five of its own.  A third process was tried: on two
+cores the suite takes as long, and each test longer.
 """
 
 from __future__ import annotations
