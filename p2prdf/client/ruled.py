@@ -51,7 +51,7 @@ def _query(rules: Sequence[Rule]) -> str:
         raise LocalProtocolError("there are no rules")
     predicates = predicates_of(rules)
     if predicates is None:
-        (first, *_) = [rule for rule in rules if any(atom.p.startswith("?") for atom in rule.body)]
+        first = next(rule for rule in rules if any(atom.p.startswith("?") for atom in rule.body))
         raise LocalProtocolError(f"{first}: a predicate of its body is a variable, so it may be about any triple")
     if len(predicates) > PREDICATES_MAX:
         raise LocalProtocolError(f"the rules' bodies have {len(predicates)} predicates, and may have {PREDICATES_MAX}")
