@@ -130,6 +130,8 @@ def _drop_lines(orders: Iterable[str]) -> list[str]:
             f"if len(row) == 1: del rows[{second}]",
             f"else: del row[{third}]",
         ]
+        if order[0] != "p":  # predicates keep their dictionaries, subjects and objects come without end
+            lines.append(f"if not rows: del {order}[{first}]")
     return lines
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from p2prdf.errors import LocalProtocolError
 from p2prdf.reasoning.facts import ABSENT, Fact
 from p2prdf.reasoning.levels import Levels
+from p2prdf.reasoning.maintenance import FOREVER
 
 __all__ = ["Given", "Turn"]
 
@@ -54,6 +55,7 @@ class Given:
     def descending(self) -> Iterator[tuple[int, list[Fact]]]:
         """Yield labels and the facts that have them, largest first."""
         labels = self.labels
+        yield FOREVER, [fact for fact, label in labels.items() if label == FOREVER]
         for level, filed in self._levels.descending():
             yield level, [fact for fact in filed if labels.get(fact) == level]
 

@@ -1,4 +1,7 @@
-"""Facts by label, so that those that expire are found without looking at others."""
+"""Facts by label, so that those that expire are found without looking at others.
+
+What never expires is not filed: nobody would ever take it out, so whatever comes and goes would stay here.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import heapq
 from collections.abc import Iterator
 
 from p2prdf.reasoning.facts import Fact
+from p2prdf.reasoning.maintenance import FOREVER
 
 __all__ = ["Levels"]
 
@@ -20,6 +24,8 @@ class Levels:
 
     def put(self, label: int, facts: list[Fact]) -> None:
         """File facts under a label; the list belongs to this from now on."""
+        if label == FOREVER:
+            return
         if label in self._levels:
             self._levels[label] += facts
         else:

@@ -6,7 +6,17 @@ import os
 import random
 
 import pytest
-from rule_histories import TRANSITIVE, Given, Numbers, closure, history, labelled_closure, random_rules
+from rule_histories import (
+    OF_PROPERTIES,
+    THREE,
+    TRANSITIVE,
+    Given,
+    Numbers,
+    closure,
+    history,
+    labelled_closure,
+    random_rules,
+)
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf.reasoning.materialiser import FOREVER, Materialiser
@@ -124,6 +134,23 @@ def test_what_is_taken_back_may_leave_a_shorter_support():
     change = places.step(3, back=["AC"])
     assert places.held == {"AB11", "BC12", "AC11"}
     assert change.relabelled == {places.fact("AC"): 11}
+
+
+@pytest.mark.parametrize("until", [FOREVER, None], ids=["for ever", "expiring"])
+def test_nothing_is_left_of_what_comes_and_goes(until):
+    """Subjects and objects come without end; what never expires may be taken back and given again as often."""
+    numbers = Numbers()
+    both = Materialiser([OF_PROPERTIES, THREE], numbers, effort=MENDED)
+    for now in range(1, 40):
+        fact = numbers.fact(f"<urn:s{now}>", "<urn:p>", f"<urn:o{now}>")
+        both.step(now, {fact: now if until is None else until})
+        both.step(now, {}, [fact] if until else [])
+    both.step(50)
+    assert len(both) == 0
+    others = [nested for order, nested in both._facts.orders.items() if order[0] != "p"]
+    assert others
+    assert not any(others)
+    assert list(both._levels.descending()) == list(both._given._levels.descending()) == []
 
 
 def test_late_facts_are_counted_and_unknown_ones_cannot_be_taken_back():
