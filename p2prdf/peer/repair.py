@@ -692,7 +692,9 @@ class Repair:
     def _send_offers(self, to: Contact, kind: int, items: Items, *, waited_for: bool = False) -> None:
         """Offer items, in the order of their identities."""
         identities = items.identities
-        identities = identities[np.append(identities[:1] == identities[:1], identities[1:] != identities[:-1])]
+        first = np.ones(len(identities), np.bool_)
+        first[1:] = identities[1:] != identities[:-1]
+        identities = identities[first]
         for start in range(0, len(identities), IDENTITIES_MAX):
             self._request += 1
             part = identities[start : start + IDENTITIES_MAX]
