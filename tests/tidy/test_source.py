@@ -33,7 +33,7 @@ TEXT = sorted(
 )
 THIS = Path(__file__)
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|raise NotImplementedError|<<<<<<< |>>>>>>> ")
-SOMEBODYS_MACHINE = re.compile(r"/home/\w|/Users/\w|/work/|/root/|/tmp/v\b")
+SOMEBODYS_MACHINE = re.compile(r"/(?:home|Users|root|work|tmp)/\w")
 
 
 def _module(path: Path) -> str | None:
