@@ -37,6 +37,8 @@ DAYS = [
     pytest.param(813285, id="who-began-with-nothing-and-was-told-nothing-waits-for-those-who-know"),
     # One of its keepers, and not the first, heard that answers were taken back of a query that had ended unheard by it.
     pytest.param(801838, id="a-withdrawal-of-a-query-that-nobody-knows-any-more-is-not-refused-for-ever"),
+    # The judge was mistaken: it was told of a triple's next stay, and left before it stored the end of the one before.
+    pytest.param(822433, id="who-left-meanwhile-may-hold-an-answer-whose-withdrawal-was-on-its-way"),
 ]
 
 

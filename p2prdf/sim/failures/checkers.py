@@ -112,7 +112,8 @@ def check_answers(
     removed = {} if stays else _removed(world, publishings, surely=True)
     may = _answers(subscriber, attempted(world, publishings, removed))
     ever = _answers(subscriber, attempted(world, publishings, {})) if removed else may
-    held = got - (may if subscriber.closing_at is None else ever)
+    # Who left may have left between an answer of the next stay and the withdrawal of the one before.
+    held = got - may if subscriber.closing_at is None else Counter()
     told = Counter(dict.fromkeys(subscriber.rows, 1)) if removed else Counter(subscriber.rows)
     if extra := held or told - ever:
         problems.append(Problem("extra", where, describe_bag(extra)))
