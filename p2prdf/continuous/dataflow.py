@@ -150,6 +150,8 @@ class _Maker:
                 return linear.Union()
             case algebra.Distinct():
                 return Distinct()
+            case algebra.Report(input):  # when rows are told is not the operators' business
+                return linear.Project(tuple(range(len(self._layouts[input]))))
         return self._stateful(node)
 
     def _stateful(

@@ -26,7 +26,8 @@ from p2prdf.rdf.query import Filter as Expression
 __all__ = [
     "LEAVES_MAX", "OPERATORS_MAX", "TRIPLE_NAMES", "Aggregate", "Closure", "Construct", "Distinct", "Exists",
     "Existence", "Expression", "Extend", "Filter", "Fix", "Form", "Function", "Group", "Join", "Leaf", "LeftJoin",
-    "Minus", "Operator", "Project", "Shared", "Slice", "StandingQuery", "Table", "Union",
+    "Minus", "Operator", "Project", "REPORT_NAME", "Report", "Reported", "Shared", "Slice", "StandingQuery", "Table",
+    "Union", "Window", "Windowed",
 ]  # fmt: skip
 
 LEAVES_MAX: Final = 32
@@ -39,6 +40,10 @@ TRIPLE_NAMES: Final = ("subject", "predicate", "object")
 
 Shared: TypeAlias = tuple[tuple[int, int], ...]
 """Columns of the left and the right input that hold the same variable, in pairs."""
+
+
+REPORT_NAME: Final = "report_time"
+"""What the last column of a stream of reports is called: the time of the report, an xsd:dateTime."""
 
 
 class Form(enum.Enum):
@@ -69,11 +74,49 @@ class Function(enum.Enum):
     GROUP_CONCAT = "GROUP_CONCAT"
 
 
+class Reported(enum.Enum):
+    """What is told of the solutions at a report (C-SPARQL and RSP-QL: the relation-to-stream operator)."""
+
+    CHANGES = "changes"
+    """What holds is told, and taken back when it holds no more: the subscriber has the solutions of the last report."""
+    RSTREAM = "rstream"
+    """All solutions, at each report anew."""
+    ISTREAM = "istream"
+    """The solutions that the report before did not have."""
+    DSTREAM = "dstream"
+    """The solutions of the report before that are none any more."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """Which elements of a stream count at a time T: those of times in (E - ``range``, E], times in milliseconds.
+
+    E, where the window ends, is the last multiple of ``step`` that is not after T (all since 1970).  ``range`` None: a
+    landmark window, whose elements are those of times in [``start``, E].
+    """
+
+    range: int | None
+    step: int
+    start: int = 0
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leaf:
     """The answers of a conjunctive query, a bag: one row per choice of triples, laid out as its ``answer``."""
 
     query: ConjunctiveQuery
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Windowed(Leaf):
+    """The answers of a conjunctive query over the elements of a stream, while these are in a window.
+
+    One row per choice of *elements*: a triple that is in the stream several times gives several.  All variables are
+    answered, so distinct rows are one per choice of triples.  Predicates are qualified by the stream
+    (:func:`p2prdf.rdf.quads.streamed`).
+    """
+
+    window: Window
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -239,9 +282,22 @@ class Construct:
     constants: tuple[str, ...]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """The root of a query with windows: when it is evaluated, and what is told then.
+
+    It is evaluated at the multiples of ``every`` milliseconds since 1970.  Rows are those of the input; in a stream
+    (all but CHANGES) with the time of the report behind them.
+    """
+
+    input: int
+    reported: Reported
+    every: int
+
+
 Operator: TypeAlias = (
     Leaf | Table | Project | Filter | Extend | Fix | Union | Join | LeftJoin | Minus | Exists | Distinct | Group | Slice
-    | Closure | Construct
+    | Closure | Construct | Report
 )  # fmt: skip
 
 
@@ -261,6 +317,12 @@ class StandingQuery:
     def leaves(self) -> tuple[ConjunctiveQuery, ...]:
         """The conjunctive queries, by leaf number: the order in which they stand among the operators."""
         return tuple(operator.query for operator in self.operators if isinstance(operator, Leaf))
+
+    @property
+    def report(self) -> Report | None:
+        """When a query with windows is evaluated, and what is told; None if it has none."""
+        root = self.operators[-1]
+        return root if isinstance(root, Report) else None
 
     @property
     def conjunctive(self) -> ConjunctiveQuery | None:

@@ -26,6 +26,8 @@ from p2prdf.rdf.algebra import (
     Minus,
     Operator,
     Project,
+    Report,
+    Reported,
     Slice,
     Table,
     Union,
@@ -95,6 +97,8 @@ def _layout(operator: Operator, inputs: list[tuple[bool, ...]]) -> tuple[bool, .
             return _with_columns(columns, inputs[0]) + (True,) * len(columns)
         case Distinct():
             return inputs[0]
+        case Report(_, reported):
+            return inputs[0] if reported is Reported.CHANGES else (*inputs[0], True)
         case Slice(_, order):
             return _with_columns([at for at, _ in order], inputs[0])
     return _layout_of_new_rows(operator, inputs)

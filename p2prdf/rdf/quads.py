@@ -16,6 +16,9 @@ predicate is one, too, there is a third, ``?d "of" ?p``.  A removal leaves the d
 nothing then.  The directory is never older than what it tells of, so from when on something counts, and how old an
 answer is, are decided by the statements themselves.
 
+A *stream* is named like a graph, and is none: its elements have times of their own and are read through windows.  Their
+predicates are qualified by the stream (:func:`streamed`), by a term that no graph has, and there is no directory.
+
 Qualified predicates and the directory's terms are literals of datatypes of our own, so the dictionary knows them for
 literals.  Nothing published can be taken for them: a predicate or subject from outside is an IRI, and literals of these
 datatypes are refused.  Nor does a pattern of the default graph whose predicate is a variable match them, for which
@@ -29,7 +32,7 @@ from typing import Final
 
 __all__ = [
     "DEFAULT", "OF", "RESERVED", "Quad", "Triple", "as_triples", "directory_term", "graph_of", "is_directory",
-    "is_reserved", "parts_of", "predicate_of", "qualified",
+    "is_reserved", "parts_of", "predicate_of", "qualified", "streamed",
 ]  # fmt: skip
 
 Triple = tuple[str, str, str]
@@ -43,6 +46,7 @@ RESERVED: Final = "urn:p2prdf:"
 """How the datatypes begin that are ours alone."""
 _QUALIFIED: Final = f'"^^<{RESERVED}in>'
 _DIRECTORY: Final = f'"^^<{RESERVED}predicate>'
+_STREAMED: Final = f'"^^<{RESERVED}on>'
 _MARK: Final = f'"^^<{RESERVED}'
 
 OF: Final = f'"of{_DIRECTORY}'
@@ -52,6 +56,11 @@ OF: Final = f'"of{_DIRECTORY}'
 def qualified(predicate: str, graph: str) -> str:
     """Return a predicate in a named graph as one term; both are canonical IRIs."""
     return f'"{predicate} {graph}{_QUALIFIED}'
+
+
+def streamed(predicate: str, stream: str) -> str:
+    """Return a predicate in a stream as one term; both are canonical IRIs."""
+    return f'"{predicate} {stream}{_STREAMED}'
 
 
 def directory_term(predicate: str) -> str:
