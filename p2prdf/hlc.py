@@ -3,13 +3,20 @@
 A stamp is ``milliseconds << 16 | counter``: physical time in the upper 48 bits, a logical
 counter below.  Stamps order causally related events whatever the clock skew (Kulkarni et al.
 2014), and compare as plain integers, also inside numpy columns.
+
+An element of a stream has the time that its publisher says, an *event time*, where others have a stamp.  It is told
+from stamps by the bit ``ELEMENT``, so all event times are after all stamps; in the place of the counter is a mark of
+the stream, by which what is under way for one stream is told from what is for others.
 """
 
 from __future__ import annotations
 
 from typing import Final, NewType
 
-__all__ = ["COUNTER_BITS", "FIRST", "GONE", "Stamp", "floor", "from_seconds", "merge", "plain", "seconds", "tick"]
+__all__ = [
+    "COUNTER_BITS", "ELEMENT", "ELEMENT_MS_MAX", "FIRST", "GONE", "Stamp", "element", "element_ms", "floor",
+    "from_seconds", "is_element", "merge", "plain", "seconds", "seconds_ms", "stream_mark", "tick",
+]  # fmt: skip
 
 Stamp = NewType("Stamp", int)
 
@@ -20,6 +27,32 @@ FIRST: Final = Stamp(1)
 
 GONE: Final = 1 << 63
 """Added to a stamp, it says that something was removed then.  Stamps of clocks are below it until the year 6429."""
+
+ELEMENT: Final = 1 << 61
+"""Part of the event time of an element of a stream.  Stamps of clocks are below it until the year 3084."""
+
+ELEMENT_MS_MAX: Final = (ELEMENT >> COUNTER_BITS) - 1
+"""The last event time, in milliseconds since 1970."""
+
+
+def element(milliseconds: int, mark: int) -> int:
+    """Return the time of an element: its event time, 0 to ``ELEMENT_MS_MAX``, and the mark of its stream."""
+    return ELEMENT | milliseconds << COUNTER_BITS | mark
+
+
+def is_element(time: int) -> bool:
+    """Tell whether a time is that of an element of a stream."""
+    return ELEMENT <= time < ELEMENT << 1
+
+
+def element_ms(time: int) -> int:
+    """Return the event time in the time of an element, in milliseconds since 1970."""
+    return (time & (ELEMENT - 1)) >> COUNTER_BITS
+
+
+def stream_mark(time: int) -> int:
+    """Return the mark of the stream in the time of an element: few streams share one."""
+    return time & ((1 << COUNTER_BITS) - 1)
 
 
 def from_seconds(now: float) -> Stamp:
@@ -35,6 +68,11 @@ def plain(time: int) -> int:
 def seconds(stamp: int) -> float:
     """Return the physical part of a stamp in seconds."""
     return (stamp >> COUNTER_BITS) / 1000
+
+
+def seconds_ms(stamp: int) -> int:
+    """Return the physical part of a stamp in milliseconds."""
+    return stamp >> COUNTER_BITS
 
 
 def floor(stamp: int) -> Stamp:

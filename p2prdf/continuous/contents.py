@@ -8,6 +8,7 @@ than what others hold, so that repair brings them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from p2prdf.columns import Column, as_list
 from p2prdf.continuous.operators.zset import Row
@@ -15,14 +16,19 @@ from p2prdf.hlc import GONE
 from p2prdf.store.result_log import ResultLog
 from p2prdf.wire.messages import WITHDRAWN
 
-__all__ = ["Contents"]
+__all__ = ["REPORTS_KEPT", "Contents"]
+
+REPORTS_KEPT: Final = 4
+"""Of a stream of reports so many are kept, by the order in which they came."""
 
 
 class Contents:
     """The rows of what was told and not withdrawn, by identity; terms by number, as they are told."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, reports: bool = False) -> None:
+        """``reports``: they are a stream of reports, each with its time behind it, of which only the last are kept."""
         self.rows: dict[int, Row] = {}
+        self._by_report: dict[int, list[int]] | None = {} if reports else None
         self._bare: dict[int, None] = {}
         self.version = 0
         """Changes with what is bare."""
@@ -42,7 +48,16 @@ class Contents:
             elif not is_over and name not in self.rows:
                 self.rows[name] = row
                 news += 1
+                if self._by_report is not None:
+                    self._by_report.setdefault(row[-1], []).append(name)
+        self._forget_reports()
         return news
+
+    def _forget_reports(self) -> None:
+        """Forget reports: who takes over asks for the last one of which anything was told."""
+        while self._by_report is not None and len(self._by_report) > REPORTS_KEPT:
+            for name in self._by_report.pop(next(iter(self._by_report))):
+                self.rows.pop(name, None)
 
     def acknowledge(self, log: ResultLog, identity: Column, *, surely: bool = False) -> Column:
         """Have the log note what is acknowledged; return the identities of those of which that is news.

@@ -56,7 +56,8 @@ class Evaluation:
         self._waiting: deque[tuple[int, Row, int]] = deque()
         for number, leaf in enumerate(leaves):
             assert leaf.answers is not None
-            self._waiting.extend((number, row, weight) for row, weight in leaf.answers.since(since))
+            if leaf.window is None:
+                self._waiting.extend((number, row, weight) for row, weight in leaf.answers.since(since))
         self._loading = len(self._waiting)
         self._to_compare: dict[Row, int] = {}
         """Rows that are compared with what was told, as they are told, and how many copies are held by the contents."""
@@ -91,6 +92,9 @@ class Evaluation:
         """Rows in the states of all operators, or answers of the largest leaf if these are more."""
         answers = (len(leaf.answers) for leaf in self._leaves if leaf.answers is not None)
         return max(self._flow.rows_held, *answers, 0)
+
+    def advance(self, upto: int, began: int, stamp: int) -> None:
+        """Take note how far the streams are that are read: none here (:mod:`p2prdf.continuous.reports`)."""
 
     def changed(self, leaf: int, changes: Iterable[Change]) -> None:
         """Take note of changes of a leaf."""

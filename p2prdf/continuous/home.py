@@ -44,7 +44,7 @@ from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_list
 from p2prdf.continuous.contents import Contents
 from p2prdf.continuous.ends import Ends
-from p2prdf.continuous.leaf import Change, Leaf, LeafAnswers
+from p2prdf.continuous.leaf import Change, ElementAnswers, Leaf, LeafAnswers
 from p2prdf.errors import Busy, RemoteProtocolError
 from p2prdf.hlc import GONE
 from p2prdf.rdf.algebra import LEAVES_MAX, StandingQuery
@@ -199,8 +199,22 @@ class Group:
     @property
     def roles(self) -> int:
         """The roles under which triples must be indexed for it."""
+        return self._roles_of(self.leaves)
+
+    @property
+    def windowed(self) -> bool:
+        """Whether it has windows of streams.  Then all that is no stream counts from the beginning on."""
+        return any(leaf.window is not None for leaf in self.leaves)
+
+    @property
+    def roles_of_the_past(self) -> int:
+        """The roles under which what was published before counts, whenever subscriptions begin."""
+        return self._roles_of(leaf for leaf in self.leaves if leaf.window is None) if self.windowed else 0
+
+    @staticmethod
+    def _roles_of(leaves: Iterable[Leaf]) -> int:
         roles = 0
-        for leaf in self.leaves:
+        for leaf in leaves:
             assert leaf.plan is not None
             roles |= leaf.plan.roles
         return roles
@@ -295,7 +309,9 @@ class Home:
         group = Group(group_home(identity), identity, query, algorithm, per_event, salt, _digest(canonical))
         if isinstance(query, StandingQuery):
             for number, each in enumerate(query.leaves):
-                leaf = Leaf(group, identity + number, each, answers=LeafAnswers(), slot=self._slot())
+                window = query.windows[number]
+                answers = LeafAnswers() if window is None else ElementAnswers(window)
+                leaf = Leaf(group, identity + number, each, answers=answers, window=window, slot=self._slot())
                 group.leaves.append(leaf)
                 self.by_slot[leaf.slot] = leaf
         else:
@@ -316,7 +332,8 @@ class Home:
         """
         opened = stamp or since
         number = self._name(subscription_home(opening.key), opened, SUBSCRIPTION_BITS, subscription=True)
-        group.since_min = min(group.since_min, since) if group.subscriptions else since
+        first = hlc.FIRST if group.windowed else since
+        group.since_min = min(group.since_min, first) if group.subscriptions else first
         group.since_max = max(group.since_max, since)
         opened_by = (opening.subscriber.key, opening.request)
         subscription = self._add(
@@ -330,10 +347,12 @@ class Home:
         self, group: Group, number: int, subscriber: Contact, request: int, names: tuple[str, ...], since: int,
         lease_seconds: float, opened_by: tuple[int, int], changed: int, now: float,
     ) -> Subscription:  # fmt: skip
+        query = group.query
+        contents = Contents(reports=query.is_stream) if isinstance(query, StandingQuery) else None
         subscription = Subscription(
             number, group, subscriber, request, names, since, lease_seconds, now + lease_seconds,
             ResultLog(self._columns, self._log_rows_max, self._log_characters_max),
-            opened_by, changed, self._slot(), Contents() if isinstance(group.query, StandingQuery) else None,
+            opened_by, changed, self._slot(), contents,
         )  # fmt: skip
         group.subscriptions[number] = subscription
         self.subscriptions[number] = subscription
@@ -404,7 +423,7 @@ class Home:
         for leaf in group.leaves:
             count = len(leaf.query.patterns)
             order = [position - first for position in record.order[first : first + count]]
-            leaf.plan = make_plan(leaf.query, order, algorithm, per_event=record.per_event)
+            leaf.plan = make_plan(leaf.query, order, algorithm, per_event=leaf.per_event)
             first += count
         group.planned = True
         self._joined.setdefault(group.digest, group)
@@ -556,7 +575,7 @@ class Home:
         assert leaf.answers is not None
         self.answers += len(identity)
         oldests = as_list(oldest)
-        youngest = max((each for each in oldests if each != GONE), default=0)
+        youngest = max((each for each in oldests if each < hlc.ELEMENT), default=0)
         leaf.group.youngest = max(leaf.group.youngest, youngest)
         before = leaf.answers.version
         changes = leaf.answers.take(as_list(identity), oldests, as_list(born), [as_list(each) for each in bindings])

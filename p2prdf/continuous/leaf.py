@@ -10,29 +10,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from p2prdf import hlc
 from p2prdf.continuous.operators.zset import Row
 from p2prdf.hlc import GONE
+from p2prdf.rdf.algebra import Window
 from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 if TYPE_CHECKING:
     from p2prdf.continuous.home import Group
 
-__all__ = ["Change", "Leaf", "LeafAnswers"]
+__all__ = ["LATE_MS", "Change", "ElementAnswers", "Leaf", "LeafAnswers"]
 
 _NEVER = -1
+LATE_MS: Final = 600_000
+"""What is over for less, in event time, may still be reported: by a home that is behind, or takes over."""
 
 
 class Change(NamedTuple):
     """An answer of a leaf that counts for other subscriptions than before.
 
-    It counts for those made up to a stamp: ``after`` now, ``before`` until now; -1: for none.
+    It counts for those made up to a stamp: ``after`` now, ``before`` until now; -1: for none.  ``born``: when the last
+    of its triples was published, or that of its elements is.
     """
 
     row: Row
     before: int
     after: int
+    born: int = 0
 
     def weight(self, since: int) -> int:
         """Return what changes for a subscription: 1 if it has the answer now, -1 if it has it no more."""
@@ -73,12 +79,12 @@ class LeafAnswers:
             if ordinal is None:
                 self._add(each, oldest[at], born[at], rows[at])
                 self.true += 1
-                changes.append(Change(rows[at], _NEVER, oldest[at]))
+                changes.append(Change(rows[at], _NEVER, oldest[at], born[at]))
             elif self.oldest[ordinal] < oldest[at]:
                 changes.append(Change(rows[at], self.oldest[ordinal], oldest[at]))
                 self.oldest[ordinal] = oldest[at]
                 self._born[ordinal] = max(self._born[ordinal], born[at])
-                self.youngest = max(self.youngest, born[at])
+                self._note(born[at])
         self.version += bool(changes)
         return changes
 
@@ -92,11 +98,15 @@ class LeafAnswers:
         self.oldest.append(oldest)
         self._born.append(born)
         self._rows.append(row)
+        self._note(born)
+
+    def _note(self, born: int) -> None:
+        """Take note of when an answer was born, or taken back."""
         self.youngest = max(self.youngest, born)
 
     def _withdraw(self, identity: int, born: int) -> list[Change]:
         ordinal = self._ordinals.get(identity)
-        self.youngest = max(self.youngest, born)
+        self._note(born)
         if ordinal is None:
             self._add(identity, GONE, born, None)
             self.version += 1
@@ -116,14 +126,75 @@ class LeafAnswers:
 
     def withdrawn(self, ordinals: Sequence[int]) -> list[int]:
         """Return the identities of those that are withdrawn."""
-        return [self.identity[each] for each in ordinals if self._rows[each] is None]
+        return [self.identity[each] for each in ordinals if each < len(self.identity) and self._rows[each] is None]
 
     def held(self, ordinals: Sequence[int]) -> list[tuple[int, int, int, Row]]:
         """Return identity, oldest, born and row of those that are true."""
         return [
             (self.identity[each], self.oldest[each], self._born[each], row)
             for each in ordinals
-            if (row := self._rows[each]) is not None
+            if each < len(self.identity) and (row := self._rows[each]) is not None
+        ]
+
+
+class ElementAnswers(LeafAnswers):
+    """The answers of a leaf over elements of a stream: an answer is made of elements, with event times for stamps.
+
+    What is over for longer than any report still needs is forgotten: an answer whose oldest element is older than the
+    youngest element of all by more than the window's range and ``LATE_MS``.  That follows from what answers there are,
+    so replicas forget the same.  Nothing is forgotten for a landmark window.
+    """
+
+    def __init__(self, window: Window):
+        super().__init__()
+        self._range = window.range
+        self._step = max(1, (LATE_MS + (window.range or 0)) // 8)
+        """It is looked for what can be forgotten each time the youngest is so much younger."""
+        self._latest = 0
+        self._earliest = 0
+        """Before this event time answers are forgotten."""
+
+    def _note(self, born: int) -> None:
+        if hlc.is_element(born):
+            self._latest = max(self._latest, hlc.element_ms(born))
+
+    def take(
+        self, identity: Sequence[int], oldest: Sequence[int], born: Sequence[int], bindings: Sequence[Sequence[int]]
+    ) -> list[Change]:
+        """Take answers in, but those that would be forgotten; return what that changes."""
+        for each, time in zip(oldest, born, strict=True):
+            if each != GONE:
+                self._note(time)
+        if self._range is not None:
+            before = (self._latest - self._range - LATE_MS) // self._step * self._step
+            if before > self._earliest:
+                self._forget(before)
+            kept = [at for at, each in enumerate(oldest) if each == GONE or hlc.element_ms(each) >= self._earliest]
+            if len(kept) < len(oldest):
+                identity, oldest, born = ([column[at] for at in kept] for column in (identity, oldest, born))
+                bindings = [[column[at] for at in kept] for column in bindings]
+        return super().take(identity, oldest, born, bindings)
+
+    def _forget(self, before: int) -> None:
+        """Forget answers with elements from before an event time; the others are numbered anew."""
+        self._earliest = before
+        kept = [at for at, each in enumerate(self.oldest) if each != GONE and hlc.element_ms(each) >= before]
+        if len(kept) == len(self.identity):
+            return
+        self.identity = [self.identity[at] for at in kept]
+        self.oldest = [self.oldest[at] for at in kept]
+        self._born = [self._born[at] for at in kept]
+        self._rows = [self._rows[at] for at in kept]
+        self._ordinals = {each: at for at, each in enumerate(self.identity)}
+        self.true = len(kept)
+        self.version += 1
+
+    def timed(self) -> list[tuple[Row, int, int]]:
+        """Return the answers, each with the event times of its oldest and its youngest element, in milliseconds."""
+        return [
+            (row, hlc.element_ms(oldest), hlc.element_ms(born))
+            for row, oldest, born in zip(self._rows, self.oldest, self._born, strict=True)
+            if row is not None
         ]
 
 
@@ -140,8 +211,15 @@ class Leaf:
     query: ConjunctiveQuery
     plan: Plan | None = None
     answers: LeafAnswers | None = None
+    window: Window | None = None
+    """Of a leaf over elements of a stream."""
     slot: int = 0
     """Names it among the leaves and subscriptions of this peer."""
     counts: dict[int, int] = field(default_factory=dict)
     unanswered: int = 0
     """Rates asked for and not told yet."""
+
+    @property
+    def per_event(self) -> bool:
+        """Whether it is answered per choice of publication events: elements are such."""
+        return self.group.per_event or self.window is not None

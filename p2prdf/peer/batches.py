@@ -41,6 +41,7 @@ class TripleBatch:
     published: int = 0
     began: int = 0
     complete: int = 0
+    stamp: int = 0
     """As in IndexTriples."""
 
     def __len__(self) -> int:
@@ -52,7 +53,8 @@ class TripleBatch:
 
     def message(self, *, hops: int = 0, view: int = 0) -> IndexTriples:
         """Return it as a message."""
-        return IndexTriples(*self.columns(), hops, view, self.origin, self.published, self.began, self.complete)
+        said = (self.origin, self.published, self.began, self.complete, self.stamp)
+        return IndexTriples(*self.columns(), hops, view, *said)
 
     @classmethod
     def of(cls, columns: Iterable[Column], hops: int, tokens: tuple[int, ...]) -> TripleBatch:
@@ -63,13 +65,16 @@ class TripleBatch:
 
 def _as_of(batch: TripleBatch, other: TripleBatch) -> None:
     """Let a batch say of its origin what another says."""
-    batch.origin, batch.published, batch.began, batch.complete = (
-        other.origin, other.published, other.began, other.complete,
+    batch.origin, batch.published, batch.began, batch.complete, batch.stamp = (
+        other.origin, other.published, other.began, other.complete, other.stamp,
     )  # fmt: skip
 
 
 def joined_batches(columns: Columns, batches: list[TripleBatch]) -> TripleBatch:
-    """Return several batches as one, which nobody sent; what it says of its origin is that of the first."""
+    """Return several batches as one, which nobody sent; what it says of its origin is that of the first.
+
+    Elements of streams are only joined with such, but for those that are stored at once and sent nowhere.
+    """
     if len(batches) == 1:
         return batches[0]
     concat = columns.concat
@@ -77,6 +82,7 @@ def joined_batches(columns: Columns, batches: list[TripleBatch]) -> TripleBatch:
     tokens = tuple(chain.from_iterable(batch.tokens for batch in batches))
     whole = TripleBatch.of((concat(column) for column in joined), batches[0].hops, tokens)
     _as_of(whole, batches[0])
+    whole.stamp = max(batch.stamp for batch in batches)
     return whole
 
 
@@ -170,7 +176,9 @@ def roles_by_owner(
 
 
 def youngest(batch: TripleBatch) -> int:
-    """Return the latest stamp in a batch that is not empty, of a publication or a removal."""
+    """Return the latest stamp in a batch that is not empty, of a publication or a removal; 0 if none is known."""
     if isinstance(batch.time, list):
-        return max(map(hlc.plain, batch.time))
-    return int((batch.time & np.uint64(hlc.GONE - 1)).max())
+        stamps = (stamp for stamp in map(hlc.plain, batch.time) if stamp < hlc.ELEMENT)
+        return max(batch.stamp, *stamps, 0)
+    times = batch.time & np.uint64(hlc.GONE - 1)
+    return max(batch.stamp, int(times[times < np.uint64(hlc.ELEMENT)].max(initial=0)))

@@ -95,6 +95,9 @@ class PeerConfig:
     answers_age_seconds: float = 7 * 86_400.0
     """Solutions whose youngest triple is older are dropped, acknowledged or not; so is the gap told."""
 
+    stream_idle_seconds: float = 10.0
+    """How long a silent publisher of a stream is waited for; then windows close without what it may publish later."""
+
     group_lease_seconds: float = 300.0
     """How long state lives at a peer before it asks the group's home whether it still matters."""
 

@@ -115,7 +115,8 @@ class Peer:
         self._repair.on_in_step = self._host.view_changed
         self._exchange.in_step = lambda: self._repair.in_step
         self._low_marks = LowMarks(
-            self._exchange, self._nothing_lacks, lambda: self._host.owes, self._low_mark_learned
+            self._exchange, self._nothing_lacks, lambda: self._host.owes, self._low_mark_learned,
+            self._entry.sources,
         )
         self._takeover = Takeover(self._exchange, self._engine)
         self._engine.on_widened = self._takeover.again
@@ -129,6 +130,14 @@ class Peer:
         """Whether something was heard of the ring since the last :meth:`wake`."""
         self.refused = 0
         self._handlers = self._handler_table()
+        self._requests: dict[type, Callable[[Any], None]] = {
+            contract.Publish: self._entry.publish, contract.Heartbeat: self._entry.heartbeat,
+            contract.Subscribe: self._entry.subscribe, contract.Attach: self._entry.attach,
+            contract.Detach: self._entry.detach, contract.Unsubscribe: self._entry.unsubscribe,
+            contract.AcknowledgeAnswers: self._entry.acknowledge,
+            contract.WantBookmarks: self._entry.want_bookmarks, contract.Explain: self._explanations.submit,
+            contract.Leave: self._leave,
+        }  # fmt: skip
 
     # --- the contract ----------------------------------------------------------------------------
 
@@ -142,22 +151,6 @@ class Peer:
             case contract.Publish() | contract.Subscribe() | contract.Explain() if self._repair.closing:
                 failed = contract.Failed(NodeLeaving.code, "this peer is leaving")
                 self._exchange.effects.append(contract.Completed(request.request, failed))
-            case contract.Publish():
-                self._entry.publish(request)
-            case contract.Subscribe():
-                self._entry.subscribe(request)
-            case contract.Attach():
-                self._entry.attach(request)
-            case contract.Detach():
-                self._entry.detach(request)
-            case contract.Unsubscribe():
-                self._entry.unsubscribe(request)
-            case contract.AcknowledgeAnswers():
-                self._entry.acknowledge(request)
-            case contract.WantBookmarks():
-                self._entry.want_bookmarks(request)
-            case contract.Explain():
-                self._explanations.submit(request)
             case contract.OwnersFound():
                 self._ring_changed = True
                 self._exchange.owners_found(request)
@@ -167,8 +160,8 @@ class Peer:
             case contract.ContactLost():
                 self._ring_changed = True
                 self._contact_lost(request.contact, left=request.left)
-            case contract.Leave():
-                self._leave(request)
+            case _:
+                self._requests[type(request)](request)
         return self._end()
 
     def receive(self, parcel: Parcel, *, sender: Contact, now: float) -> list[Effect]:
@@ -206,7 +199,8 @@ class Peer:
                 each()
         self._host.evaluations.turn()
         self._low_marks.wanted = self._host.owes or self._entry.wants_bookmarks
-        self._low_marks.urgent = self._entry.wants_bookmarks_soon
+        self._low_marks.streams = self._host.windows.wanted
+        self._low_marks.urgent = self._entry.wants_bookmarks_soon or self._host.windows.urgent
         self._low_marks.wake()
         self._handle_own()
         exchange.flush_acknowledgements()
@@ -385,6 +379,7 @@ class Peer:
 
     def _low_mark_learned(self, known: Known) -> None:
         self._host.derive_again()
+        self._host.windows.learn(known)
         self._entry.low_mark(known)
 
     def _nothing_lacks(self) -> bool:
@@ -425,6 +420,8 @@ class Peer:
             messages.SettledAnswers: lambda _, message: entry.settled(message),
             messages.WatchLowMarks: self._low_marks.watch,
             messages.LowMark: self._low_marks.take,
+            messages.ElementMark: self._low_marks.take_elements,
+            messages.SourceMark: self._low_marks.take_sources,
             messages.AskBookmarks: host.bookmarks,
             messages.TellBookmarks: lambda _, message: entry.bookmarks(message),
             messages.OpenSubscription: host.open,

@@ -28,6 +28,7 @@ from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.opening import opened_message
 from p2prdf.peer.records import Records
 from p2prdf.peer.unknown import Unknown
+from p2prdf.peer.windows import Windows
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.wire.messages import (
     Answers,
@@ -76,7 +77,8 @@ class Delivery:
         self._columns = exchange.columns
         self.records: Records
         self.evaluations: Evaluations
-        """Both given by :class:`p2prdf.peer.host.Host`."""
+        self.windows: Windows
+        """All three given by :class:`p2prdf.peer.host.Host`."""
 
     # --- answers ---------------------------------------------------------------------------------
 
@@ -238,6 +240,7 @@ class Delivery:
     def begin(self, subscription: Subscription) -> None:
         """Begin another epoch of a subscription: tell all that is not acknowledged, numbered from 1."""
         self.evaluations.begin(subscription)
+        self.windows.begin(subscription)
         # Those of one home in order of time, so that who attaches knows the former ones; of two homes never the same.
         self._begun = max(self._begun + 1, self._exchange.tick() >> _EPOCH_BITS)
         subscription.epoch = self._begun << _EPOCH_BITS | self._draw(64) >> 64 - _EPOCH_BITS

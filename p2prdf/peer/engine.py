@@ -245,7 +245,7 @@ class Engine:
             case IndexTriples():
                 batch = TripleBatch(
                     message.s, message.p, message.o, message.time, message.event, message.roles, 0, (), None,
-                    message.origin, message.published, message.began, message.complete,
+                    message.origin, message.published, message.began, message.complete, message.stamp,
                 )  # fmt: skip
                 self.roll_forward.note(batch)
                 if self.roles is not None and batch.published:
@@ -286,7 +286,7 @@ class Engine:
         for sender, message, arrival in arrived:
             batch = TripleBatch(
                 message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, (), sender,
-                message.origin, message.published, message.began, message.complete,
+                message.origin, message.published, message.began, message.complete, message.stamp,
             )  # fmt: skip
             roles = union(message.roles)
             if not roles:
@@ -736,7 +736,7 @@ class Engine:
         if isinstance(message, IndexTriples):
             batch = TripleBatch(
                 message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, tokens,
-                None, message.origin, message.published, message.began, message.complete,
+                None, message.origin, message.published, message.began, message.complete, message.stamp,
             )  # fmt: skip
             self.route_triples(batch)
             return True

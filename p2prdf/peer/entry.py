@@ -31,11 +31,12 @@ from p2prdf.peer.accepted import accept
 from p2prdf.peer.batches import TripleBatch
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.graphs import index_quads
+from p2prdf.peer.graphs import element_times, index_elements, index_quads
 from p2prdf.peer.host import Host
-from p2prdf.peer.low_mark import Known
+from p2prdf.peer.low_mark import Known, Source
 from p2prdf.peer.seeking import Seeking
 from p2prdf.peer.settled import RecentlySettled
+from p2prdf.peer.watermarks import Sources
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.quads import is_directory
@@ -48,6 +49,7 @@ from p2prdf.wire.contract import (
     Detach,
     Ended,
     Failed,
+    Heartbeat,
     Notify,
     Outcome,
     Publish,
@@ -176,6 +178,7 @@ class Entry:
         self._renewals: list[tuple[float, int]] = []
         self._deadlines: list[tuple[float, int]] = []
         self._repeats: list[tuple[float, int]] = []
+        self._sources = Sources(exchange.config.stream_idle_seconds)
         self.published = 0
         self.publications_open = 0
         self.rows_open = 0
@@ -184,8 +187,10 @@ class Entry:
 
     def publish(self, message: Publish) -> None:
         """Stamp triples and index them."""
+        elements = bool(message.times)
         try:
             s, p, o, events = self._indexed(message)
+            times = element_times(self._dictionary, message.times[0], message.graph[0]) if elements else None
         except (Busy, DataRefused) as error:
             self._complete(message.request, Failed(error.code, str(error)))
             return
@@ -215,19 +220,26 @@ class Entry:
 
         token = self._exchange.token(done, sparing=True)
         roles = self._roles()
-        if message.removed:  # what has happened stays so: events are not removed
+        time: Column
+        if times is not None:  # an element is an event, and no fact
+            roles &= ~((1 << keys.EVENT_SHIFT) - 1)
+            time = self._columns.adopt(times)
+        elif message.removed:  # what has happened stays so: events are not removed
             roles &= (1 << keys.EVENT_SHIFT) - 1
+            time = self._columns.full(count, stamp | GONE)
+        else:
+            time = self._columns.full(count, stamp)
         self.published += len(message.s)
         if count and (roles or self._exchange.replicated):
-            adopt, time = self._columns.adopt, stamp | GONE if message.removed else stamp
+            adopt = self._columns.adopt
             batch = TripleBatch(
                 adopt(s, "uint32"), adopt(p, "uint32"), adopt(o, "uint32"),
-                self._columns.full(count, time), adopt(events),
+                time, adopt(events),
                 self._columns.full(count, roles, "uint32"), 0, (token,), None,
-                self._exchange.own.key, roles, self._engine.roll_forward.began,
+                self._exchange.own.key, roles, self._engine.roll_forward.began, 0, stamp if elements else 0,
             )  # fmt: skip
             if roles:
-                if message.level == ACCEPTED:
+                if message.level == ACCEPTED and not elements:
                     accept(self._exchange, self._engine, batch, acknowledge)
                 self._engine.route_triples(batch)
             elif self._engine.roles is not None:
@@ -245,7 +257,11 @@ class Entry:
         else:
             events = keys.event_ids(message.publisher, message.first_event, count)
         s, p, o = message.s, message.p, message.o
-        if message.graph:
+        if message.times:
+            if not message.graph or message.removed or len(message.times[0]) != count:
+                raise DataRefused("an element has a stream and a time, and is not removed")
+            p = index_elements(self._dictionary, p, *message.graph)
+        elif message.graph:
             (graph,) = message.graph
             s, p, o, events = index_quads(self._dictionary, s, p, o, graph, events, removed=message.removed)
         if message.by_content:
@@ -253,6 +269,15 @@ class Entry:
             parts = (hashes[as_array(column, np.intp)] for column in (s, p, o))
             events = keys.event_ids_by_content(message.publisher, *parts)
         return s, p, o, events
+
+    def heartbeat(self, message: Heartbeat) -> None:
+        """Note how far a publisher is with a stream; others are told with the next low mark."""
+        if not self._sources.take(message, self._exchange.now):
+            self._exchange.trace("too-many-sources", publisher=message.publisher)
+
+    def sources(self) -> tuple[Source, ...]:
+        """Return what publishers said here of their streams."""
+        return self._sources.told(self._exchange.now)
 
     def _complete(self, request: int, outcome: Outcome) -> None:
         self._exchange.effects.append(Completed(request, outcome))

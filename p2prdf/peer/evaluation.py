@@ -67,12 +67,13 @@ class Evaluations:
         query = subscription.group.query
         if not isinstance(query, StandingQuery) or subscription.evaluation is not None:
             return
-        from p2prdf.continuous.evaluation import Evaluation  # it takes SPARQL's grammar along: only when it is needed
+        # They take SPARQL's grammar along: only when it is needed.
+        from p2prdf.continuous.evaluation import Evaluation
+        from p2prdf.continuous.reports import Reports
 
+        make = Evaluation if query.report is None else Reports
         try:
-            subscription.evaluation = Evaluation(
-                query, subscription.group.leaves, subscription.since, self._dictionary
-            )
+            subscription.evaluation = make(query, subscription.group.leaves, subscription.since, self._dictionary)
         except P2PRDFError as error:
             self._failed(subscription, error)
         self._dirty[subscription.number] = subscription
@@ -90,6 +91,12 @@ class Evaluations:
             if subscription.evaluation is not None:
                 subscription.evaluation.changed(number, changes)
                 self._dirty[subscription.number] = subscription
+
+    def known_upto(self, subscription: Subscription, upto: int, began: int) -> None:
+        """Take note that all streams of a query with windows are known up to an event time: reports may be due."""
+        if subscription.evaluation is not None:
+            subscription.evaluation.advance(upto, began, self._exchange.clock)
+            self._dirty[subscription.number] = subscription
 
     def told_elsewhere(self, subscription: Subscription) -> None:
         """Take note that another replica has told the subscriber something."""

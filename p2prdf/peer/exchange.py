@@ -33,12 +33,14 @@ from p2prdf.wire.messages import (
     AskLoad,
     Contact,
     Differing,
+    ElementMark,
     KeyDepth,
     LowMark,
     MembersKnown,
     Message,
     NotOwner,
     Parcel,
+    SourceMark,
     TellBookmarks,
     TellCounts,
     TellLoad,
@@ -54,8 +56,8 @@ _TOLD_MAX = 64
 _MISSING_SECONDS = 20.0
 _CUT_OFF_SECONDS = 600.0
 _UNRELIABLE = (
-    Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth, Totals, Differing, WatchLowMarks, LowMark, AskBookmarks,
-    TellBookmarks, AskCounts, TellCounts,
+    Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth, Totals, Differing, WatchLowMarks, LowMark, ElementMark,
+    SourceMark, AskBookmarks, TellBookmarks, AskCounts, TellCounts,
 )  # fmt: skip
 
 

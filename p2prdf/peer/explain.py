@@ -212,7 +212,7 @@ class Explanations:
         group = case.group
         for leaf in group.leaves:
             order = evaluation_order(leaf.query, leaf.counts)
-            leaf.plan = make_plan(leaf.query, order, group.algorithm, per_event=group.per_event)
+            leaf.plan = make_plan(leaf.query, order, group.algorithm, per_event=leaf.per_event)
         case.due = self._exchange.now + COUNT_SECONDS
         self._ask_counts(case)
 

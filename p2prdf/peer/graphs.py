@@ -11,14 +11,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from p2prdf import keys
+from p2prdf import hlc, keys
 from p2prdf.columns import Column, as_array
 from p2prdf.errors import DataRefused
 from p2prdf.rdf import quads
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.shapes import TERM_BYTES_MAX
 
-__all__ = ["Indexed", "index_quads"]
+__all__ = ["Indexed", "element_times", "index_elements", "index_quads"]
 
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
@@ -68,6 +68,38 @@ def index_quads(
         np.concatenate((objects, within, heads)),
         np.concatenate((events, keys.fmix_array(own))),
     )
+
+
+def index_elements(dictionary: TermDictionary, p: Column, stream: Column) -> Column:
+    """Return the predicates of elements of streams, as they are indexed.
+
+    Raises DataRefused for what has no stream, or a predicate and stream too long for one term; Busy if there is no
+    room for terms.
+    """
+    predicates, streams = as_array(p, np.uint32), as_array(stream, np.uint32)
+    pairs = predicates.astype(np.uint64) << np.uint64(32) | streams
+    distinct, place = np.unique(pairs, return_inverse=True)
+    spelled = dictionary.texts((distinct >> np.uint64(32)).tolist())
+    named = dictionary.texts(distinct.astype(np.uint32).tolist())
+    if quads.DEFAULT in named:
+        raise DataRefused("an element has no stream")
+    found: Column = _taken(dictionary, list(map(quads.streamed, spelled, named)))[place]
+    return found
+
+
+def element_times(dictionary: TermDictionary, time: Column, stream: Column) -> U64:
+    """Return the times of elements: their event times (milliseconds since 1970) and the marks of their streams.
+
+    Raises DataRefused for an event time that is out of range.
+    """
+    times = as_array(time)
+    latest = int(times.max(initial=0))
+    if latest > hlc.ELEMENT_MS_MAX:
+        raise DataRefused(f"an event time of {latest} ms since 1970; {hlc.ELEMENT_MS_MAX} is the last")
+    hashes = dictionary.hash_array()[as_array(stream, np.intp)]
+    marks = hashes & np.uint64((1 << hlc.COUNTER_BITS) - 1)
+    label: U64 = np.uint64(hlc.ELEMENT) | times << np.uint64(hlc.COUNTER_BITS) | marks
+    return label
 
 
 def _taken(dictionary: TermDictionary, texts: list[str]) -> npt.NDArray[Any]:

@@ -22,6 +22,7 @@ from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.opening import Opening, steps_that_wait
 from p2prdf.peer.records import Records
 from p2prdf.peer.unknown import Unknown
+from p2prdf.peer.windows import Windows
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import (
@@ -98,6 +99,7 @@ class Host:
         self.evaluations = self._delivery.evaluations = Evaluations(
             exchange, self.home, dictionary, self.records, engine.cutter, self._delivery.pump, self._end_too_large
         )
+        self.windows = self._delivery.windows = Windows(exchange, self.home, self.evaluations)
         self._opening = Opening(
             exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, records=self.records,
             begin=self._delivery.begin, wait=self.unknown.wait,
@@ -137,7 +139,8 @@ class Host:
         """Take back what a former life kept; False if it is nothing of a home's."""
         if isinstance(message, Answers):
             self._delivery.take_held(message)
-            self._exchange.clock = max(self._exchange.clock, max(as_list(message.rows.born), default=0))
+            stamps = (each for each in as_list(message.rows.born) if not hlc.is_element(each))
+            self._exchange.clock = max(self._exchange.clock, max(stamps, default=0))
             return True
         if isinstance(message, KeepWithdrawn):
             self._delivery.withdrawn(message)

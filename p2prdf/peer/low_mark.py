@@ -26,6 +26,13 @@ that for some seconds.  One message from each to each of them per cut that count
 
 Publications that were not acknowledged when the mark was told may be older and follow later.
 
+Elements of streams.  They have event times, not stamps, and so has what follows from them: it counts for no low mark.
+Instead a peer tells the earliest event time that it has under way of each stream, and what publishers say of how far
+they are.  A publisher says so after its elements are where queries find them, so what a peer has been told of when it
+passes a cut lies before the cut everywhere: from that, and from what is under way at the cut, follows up to which event
+time all is known that was published (T. Akidau et al., VLDB 2015, call it a watermark).  Whoever wants to know,
+:mod:`p2prdf.peer.watermarks`, keeps the latest of each publisher.
+
 What was true before the mark.  An answer is born when the last of its triples is published, and of a triple that is
 published again and again that is the last time.  So an answer that is true for long may be under way and be younger
 than any mark (:mod:`p2prdf.peer.seeking`).  Therefore marks come with the homes to whose queries anything is under way.
@@ -34,7 +41,10 @@ than any mark (:mod:`p2prdf.peer.seeking`).  Therefore marks come with the homes
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from p2prdf import hlc
 from p2prdf.columns import as_array, as_list
@@ -42,6 +52,7 @@ from p2prdf.continuous.home import GROUP_BITS, group_home, subscription_home
 from p2prdf.wire.messages import (
     Answers,
     Contact,
+    ElementMark,
     Forward,
     IndexQuery,
     IndexTriples,
@@ -50,17 +61,20 @@ from p2prdf.wire.messages import (
     LowMark,
     Message,
     Offer,
+    SourceMark,
     Want,
     WatchLowMarks,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from p2prdf.columns import Column
     from p2prdf.peer.exchange import Exchange
 
-__all__ = ["CUT_SECONDS", "Known", "LowMarks"]
+__all__ = ["CUT_SECONDS", "Known", "LowMarks", "Source", "UnderWay"]
+
+U64 = npt.NDArray[np.uint64]
 
 CUT_SECONDS: Final = 0.125
 """Between cuts; the same at all peers."""
@@ -74,12 +88,25 @@ _WATCH_SECONDS: Final = 5.0
 _CUTS_MAX: Final = 16
 """Cuts of which marks are gathered at a time."""
 _NEVER: Final = (1 << 64) - 1
-_PLAIN: Final = hlc.GONE - 1
+_PLAIN: Final = np.uint64(hlc.GONE - 1)
 """These bits of a time are its stamp (:func:`p2prdf.hlc.plain`)."""
+_ELEMENT: Final = np.uint64(hlc.ELEMENT)
+_MARK: Final = np.uint64((1 << hlc.COUNTER_BITS) - 1)
+_NOTHING: Final[U64] = np.zeros(0, np.uint64)
+_FROM_THE_FIRST: Final[U64] = np.zeros(1, np.uint64)
 _BUSY_MAX: Final = 256
 """Homes that are told with a mark."""
 _OLDEST: Final = 1
 """The low mark of a peer that is steady, and has something to derive again, however old."""
+
+
+class Source(NamedTuple):
+    """What a publisher says of its stream: it has published elements from ``began`` on, and all up to ``upto``."""
+
+    stream: int
+    publisher: int
+    began: int
+    upto: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +114,14 @@ class Known:
     """A low mark ``upto``, known at the cut ``at``: stamps both.
 
     ``busy``: the homes to whose queries something was under way then, whatever its stamp; None: too many.
+    ``elements``: by the mark of a stream the earliest time of an element under way then; None: it is not known.
     """
 
     upto: int
     at: int
     busy: frozenset[int] | None = frozenset()
+    elements: Mapping[int, int] | None = None
+    sources: tuple[Source, ...] = ()
 
     def quiet(self, home: int) -> bool:
         """Return whether nothing at all was under way that belongs to a query of a home."""
@@ -103,9 +133,11 @@ class LowMarks:
 
     def __init__(
         self, exchange: Exchange, steady: Callable[[], bool], owes: Callable[[], bool],
-        learned: Callable[[Known], None],
+        learned: Callable[[Known], None], sources: Callable[[], Sequence[Source]] = tuple,
     ):
         """``steady``: whether nothing can be missing here that a copy has.  ``learned`` is told low marks.
+
+        ``sources``: what publishers said here of their streams.
 
         ``owes``: whether this peer waits for all to be steady to derive old answers again; the low mark is 0 then.
         """
@@ -113,31 +145,40 @@ class LowMarks:
         self._steady = steady
         self._owes = owes
         self._learned = learned
+        self._sources = sources
         self._watchers: dict[int, tuple[Contact, float]] = {}
         self._hurried: dict[int, float] = {}
-        """Until when each of these is in a hurry."""
+        """Until when each of these is in a hurry,"""
+        self._with_streams: dict[int, float] = {}
+        """and wants to know of streams."""
         self._asked_at: float | None = None
         self._asked_urgently = False
         self._cut = 0
         """The last one passed, or when this peer began to look."""
-        self._low: int | None = None
-        """The least under way when a cut that counts was passed, until it is told,"""
-        self._busy: set[int] = set()
-        """for which homes there was anything,"""
+        self._low: UnderWay | None = None
+        """What was under way when a cut that counts was passed, until it is told,"""
+        self._said: Sequence[Source] = ()
+        """what publishers had said then,"""
         self._low_cut = 0
         """and this cut."""
         self._told: dict[int, dict[int, LowMark]] = {}
-        """Per cut the mark of each peer by its key."""
+        """Per cut the mark of each peer by its key,"""
+        self._elements: dict[int, dict[int, ElementMark]] = {}
+        """what came with them of elements,"""
+        self._published: dict[int, dict[int, SourceMark]] = {}
+        """and of publishers."""
         self.wanted = False
         """Whether somebody here wants bookmarks."""
         self.urgent = False
         """And soon."""
+        self.streams = False
+        """Whether somebody here wants to know how far streams are."""
 
     # --- cuts ------------------------------------------------------------------------------------
 
     @property
     def _active(self) -> bool:
-        return self.wanted or bool(self._watchers)
+        return self.wanted or self.streams or bool(self._watchers)
 
     def passing(self, remote: int = 0) -> None:
         """Look at what is under way if the clock passes a cut now, by itself or by that of a message (``remote``).
@@ -158,7 +199,7 @@ class LowMarks:
             exchange.clock = max(exchange.clock, cut * _CUT)
             counts = cut // self._step * self._step
             if counts > last:  # between the two nothing was done here
-                (self._low, self._busy), self._low_cut = self._under_way(), counts
+                self._low, self._said, self._low_cut = self._under_way(), self._sources(), counts
 
     @property
     def _stride(self) -> int:
@@ -171,45 +212,63 @@ class LowMarks:
         hurry = self.urgent or any(until > self._exchange.now for until in self._hurried.values())
         return self._stride * (1 if hurry else CALM_CUTS)
 
-    def _under_way(self) -> tuple[int, set[int]]:
-        """Return the least stamp under way, and the homes to whose queries anything belongs: all, or too many."""
-        low, homes = _NEVER, set[int]()
+    def _under_way(self) -> UnderWay:
+        found = UnderWay()
         for message in self._exchange.outbox.messages():
-            low = min(low, _least(message))
-            if len(homes) <= _BUSY_MAX:
-                homes |= _homes(message)
-        return low, homes
+            found.add(message)
+        return found
 
     def wake(self) -> None:
         """Tell the mark of a cut just passed, at the end of a turn; ask others to tell theirs."""
         exchange, now = self._exchange, self._exchange.now
+        wanted = self.wanted or self.streams
         if self._low is not None:
-            at_end, came_since = self._under_way()
-            low, self._low = min(self._low, at_end), None
-            homes = sorted(self._busy | came_since)
-            many = len(homes) > _BUSY_MAX
-            busy = exchange.columns.column([] if many else homes)
-            view = exchange.view
+            found, self._low = self._low.with_all(self._under_way()), None
+            low, view = found.low, exchange.view
             if not view or exchange.parked or exchange.short_of_peers or not self._steady():
                 low = 0
             elif self._owes():
                 low = _OLDEST
+            marks = self._marks(low, found)
             self._watchers = {key: each for key, each in self._watchers.items() if each[1] > now}
             self._hurried = {key: until for key, until in self._hurried.items() if until > now}
+            self._with_streams = {key: until for key, until in self._with_streams.items() if until > now}
             for_all = self._low_cut % (self._stride * CALM_CUTS) == 0
             for key, (contact, _) in self._watchers.items():
                 if for_all or key in self._hurried:
-                    exchange.send(contact, LowMark(self._low_cut, low, view, busy, many))
-            if self.wanted and (for_all or self.urgent):
-                self.take(exchange.own, LowMark(self._low_cut, low, view, busy, many))
+                    for message in marks if key in self._with_streams else marks[-1:]:
+                        exchange.send(contact, message)
+            if wanted and (for_all or self.urgent):
+                for message in marks:
+                    self._take_own(message)
         hurries = self.urgent and not self._asked_urgently
-        if self.wanted and (self._asked_at is None or hurries or now >= self._asked_at + _WATCH_SECONDS / 2):
+        if wanted and (self._asked_at is None or hurries or now >= self._asked_at + _WATCH_SECONDS / 2):
             self._asked_at, self._asked_urgently = now, self.urgent
             for contact in exchange.cache.contacts():
                 if contact.key != exchange.own.key:
-                    exchange.send(contact, WatchLowMarks(self.urgent))
-        elif not self.wanted:
+                    exchange.send(contact, WatchLowMarks(self.urgent, self.streams))
+        elif not wanted:
             self._asked_at = None
+
+    def _marks(self, low: int, found: UnderWay) -> list[LowMark | ElementMark | SourceMark]:
+        """Return what is told of a cut, the low mark last: when it is there the others are."""
+        make, cut, view = self._exchange.columns.column, self._low_cut, self._exchange.view
+        marks: list[LowMark | ElementMark | SourceMark] = []
+        if low > _OLDEST and len(found.elements) <= _BUSY_MAX:
+            marks.append(ElementMark(cut, view, make(sorted(found.elements.values()))))
+        if self._said:
+            marks.append(SourceMark(cut, view, *map(make, zip(*self._said, strict=True))))
+        many = len(found.homes) > _BUSY_MAX
+        return [*marks, LowMark(cut, low, view, make([] if many else sorted(found.homes)), many)]
+
+    def _take_own(self, message: LowMark | ElementMark | SourceMark) -> None:
+        match message:
+            case LowMark():
+                self.take(self._exchange.own, message)
+            case ElementMark():
+                self.take_elements(self._exchange.own, message)
+            case SourceMark():
+                self.take_sources(self._exchange.own, message)
 
     @property
     def deadline(self) -> float | None:
@@ -228,45 +287,123 @@ class LowMarks:
         self._watchers[sender.key] = (sender, self._exchange.now + _WATCH_SECONDS)
         if message.urgent:
             self._hurried[sender.key] = self._exchange.now + _WATCH_SECONDS
+        if message.streams:
+            self._with_streams[sender.key] = self._exchange.now + _WATCH_SECONDS
+
+    def take_elements(self, sender: Contact, message: ElementMark) -> None:
+        """Note what a peer has under way of streams."""
+        if self.streams and message.view and message.view == self._exchange.view:
+            self._elements.setdefault(message.cut, {})[sender.key] = message
+            _forget_earliest(self._elements)
+
+    def take_sources(self, sender: Contact, message: SourceMark) -> None:
+        """Note what a peer was told by publishers."""
+        if self.streams and message.view and message.view == self._exchange.view:
+            self._published.setdefault(message.cut, {})[sender.key] = message
+            _forget_earliest(self._published)
 
     def take(self, sender: Contact, message: LowMark) -> None:
         """Note the mark of a peer; conclude if it was the last one to tell."""
         exchange = self._exchange
-        if not self.wanted or not message.view or message.view != exchange.view:
+        if not (self.wanted or self.streams) or not message.view or message.view != exchange.view:
             return
         told = self._told.setdefault(message.cut, {})
         told[sender.key] = message
-        if len(self._told) > _CUTS_MAX:
-            del self._told[min(self._told)]
+        _forget_earliest(self._told)
         if len(told) >= exchange.cache.size and all(each.key in told for each in exchange.cache.contacts()):
             self._told = {cut: each for cut, each in self._told.items() if cut > message.cut}
             low = min(message.cut * _CUT, *(each.low for each in told.values()))
             if low:
                 busy = frozenset(home for each in told.values() for home in as_list(each.busy))
                 many = any(each.many for each in told.values())
-                self._learned(Known(max(0, hlc.floor(low) - 1), message.cut * _CUT, None if many else busy))
+                upto = max(0, hlc.floor(low) - 1)
+                came = self._elements.pop(message.cut, {})
+                elements = _elements_of(came.values()) if came.keys() >= told.keys() else None
+                sources = _sources_of(self._published.pop(message.cut, {}).values())
+                self._learned(Known(upto, message.cut * _CUT, None if many else busy, elements, sources))
 
     def view_changed(self) -> None:
         """Forget marks of another view."""
-        self._told.clear()
+        for told in (self._told, self._elements, self._published):
+            told.clear()
 
 
-def _least(message: Message) -> int:
-    """Return the least stamp that an answer may be born with that a message leads to."""
+class UnderWay:
+    """What some messages may lead to: the least stamp, homes, and by the mark of a stream the earliest event time.
+
+    No more homes and marks than are told, and some to show that there are more.
+    """
+
+    def __init__(self) -> None:
+        self.low = _NEVER
+        self.homes: set[int] = set()
+        self.elements: dict[int, int] = {}
+
+    def add(self, message: Message) -> None:
+        """Count a message in."""
+        stamps = _stamps(message)
+        if len(stamps):
+            events = stamps >= _ELEMENT
+            if events.any():
+                self._add_elements(stamps[events])
+                stamps = stamps[~events]
+            self.low = min(self.low, int(stamps.min(initial=_NEVER)))
+        if len(self.homes) <= _BUSY_MAX:
+            self.homes |= _homes(message)
+
+    def _add_elements(self, times: U64) -> None:
+        times = np.sort(times)
+        marks, first = np.unique(times & _MARK, return_index=True)
+        for mark, time in zip(marks.tolist(), times[first].tolist(), strict=True):
+            if mark in self.elements:
+                self.elements[mark] = min(self.elements[mark], time)
+            elif len(self.elements) <= _BUSY_MAX:
+                self.elements[mark] = time
+
+    def with_all(self, other: UnderWay) -> UnderWay:
+        """Return both together."""
+        self.low = min(self.low, other.low)
+        self.homes |= other.homes
+        if other.elements:
+            self._add_elements(np.array([*self.elements.values(), *other.elements.values()], np.uint64))
+        return self
+
+
+def _stamps(message: Message) -> U64:
+    """Return stamps, or event times, before the least of which no answer is born that a message leads to."""
     match message:
         case IndexTriples():
-            stamps = as_array(message.time) & _PLAIN
+            return as_array(message.time) & _PLAIN
         case Forward() | Answers():
-            stamps = as_array(message.rows.born)
+            return as_array(message.rows.born) & _PLAIN
         case KeepAnswers():
-            stamps = as_array(message.born) & _PLAIN
+            return as_array(message.born) & _PLAIN
         case IndexQuery():
-            stamps = as_array([message.refresh] if message.refresh else message.groups.since_min)
+            return as_array([message.refresh] if message.refresh else message.groups.since_min)
         case Offer() | Want():  # who knows what they lead to
-            return 0
-        case _:
-            return _NEVER
-    return int(stamps.min(initial=_NEVER))
+            return _FROM_THE_FIRST
+    return _NOTHING
+
+
+def _forget_earliest(told: dict[int, Any]) -> None:
+    """Keep no more cuts than may be of use."""
+    if len(told) > _CUTS_MAX:
+        del told[min(told)]
+
+
+def _elements_of(marks: Iterable[ElementMark]) -> dict[int, int]:
+    """Return by the mark of a stream the earliest time of an element under way anywhere."""
+    times = sorted((time for mark in marks for time in as_list(mark.times)), reverse=True)
+    return {hlc.stream_mark(time): time for time in times}
+
+
+def _sources_of(marks: Iterable[SourceMark]) -> tuple[Source, ...]:
+    """Return what publishers said anywhere; one may have said it at several peers."""
+    return tuple(
+        Source(*each)
+        for mark in marks
+        for each in zip(*map(as_list, (mark.streams, mark.publishers, mark.began, mark.upto)), strict=True)
+    )
 
 
 def _homes(message: Message) -> set[int]:

@@ -156,7 +156,7 @@ class Opening:
     def _plan(self, leaf: Leaf) -> None:
         self._planning.pop(leaf.identity, None)
         order = evaluation_order(leaf.query, leaf.counts)
-        leaf.plan = make_plan(leaf.query, order, leaf.group.algorithm, per_event=leaf.group.per_event)
+        leaf.plan = make_plan(leaf.query, order, leaf.group.algorithm, per_event=leaf.per_event)
 
     def _planned(self, group: Group) -> None:
         """Go on when all leaves have plans."""
@@ -207,7 +207,8 @@ class Opening:
         opened = []
         for opening in waiting:
             since = hlc.Stamp(opening.since) if 0 < opening.since < now else now
-            if since < now and group.roles & ~exchange.config.fixed_roles:
+            roles = group.roles_of_the_past if group.windowed else group.roles if since < now else 0
+            if roles & ~exchange.config.fixed_roles:
                 refused = SubscriptionRefused(opening.request, QueryRefused.code, _NO_HISTORY)
                 self._by_key.reply(opening.subscriber, refused)
                 continue
@@ -243,7 +244,8 @@ class Opening:
         While its home was with peers that did not know of it, say since their copies were lost or cut off.
         """
         if subscription.group.planned:
-            self._let_wait(subscription.group, subscription.since, ())
+            group = subscription.group
+            self._let_wait(group, hlc.FIRST if group.windowed else subscription.since, ())
 
     def _let_wait(self, group: Group, refresh: int, tokens: tuple[int, ...]) -> None:
         """Let a query wait with all who keep the keys of its first pattern, in CQC of all its patterns."""

@@ -176,7 +176,7 @@ class RollForward:
             if found:
                 yield replace(
                     self._message(found), origin=batch.origin, published=batch.published, began=batch.began,
-                    complete=batch.complete,
+                    complete=batch.complete, stamp=batch.stamp,
                 )  # fmt: skip
         if rest:
             yield self._message([(s, p, o, time, event, role) for (s, p, o, time, event), role in rest.items()])

@@ -318,11 +318,22 @@ class StandingQuery:
         """The conjunctive queries, by leaf number: the order in which they stand among the operators."""
         return tuple(operator.query for operator in self.operators if isinstance(operator, Leaf))
 
+    @cached_property
+    def windows(self) -> tuple[Window | None, ...]:
+        """The window of each leaf, by leaf number; None for what is no element of a stream."""
+        leaves = (operator for operator in self.operators if isinstance(operator, Leaf))
+        return tuple(leaf.window if isinstance(leaf, Windowed) else None for leaf in leaves)
+
     @property
     def report(self) -> Report | None:
         """When a query with windows is evaluated, and what is told; None if it has none."""
         root = self.operators[-1]
         return root if isinstance(root, Report) else None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it answers a stream of reports, not what holds."""
+        return self.report is not None and self.report.reported is not Reported.CHANGES
 
     @property
     def conjunctive(self) -> ConjunctiveQuery | None:

@@ -32,7 +32,7 @@ from typing import Final
 
 __all__ = [
     "DEFAULT", "OF", "RESERVED", "Quad", "Triple", "as_triples", "directory_term", "graph_of", "is_directory",
-    "is_reserved", "parts_of", "predicate_of", "qualified", "streamed",
+    "is_reserved", "parts_of", "predicate_of", "qualified", "stream_of", "streamed",
 ]  # fmt: skip
 
 Triple = tuple[str, str, str]
@@ -61,6 +61,13 @@ def qualified(predicate: str, graph: str) -> str:
 def streamed(predicate: str, stream: str) -> str:
     """Return a predicate in a stream as one term; both are canonical IRIs."""
     return f'"{predicate} {stream}{_STREAMED}'
+
+
+def stream_of(term: str) -> str | None:
+    """Return the stream of a predicate in a stream; None for any other term."""
+    if not (is_reserved(term) and term.endswith(_STREAMED)):
+        return None
+    return term[1 : -len(_STREAMED)].partition(" ")[2]
 
 
 def directory_term(predicate: str) -> str:

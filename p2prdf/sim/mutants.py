@@ -32,7 +32,7 @@ from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
 from p2prdf.peer.evaluation import Evaluations
 from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.low_mark import LowMarks
+from p2prdf.peer.low_mark import LowMarks, UnderWay
 from p2prdf.peer.opening import Opening
 from p2prdf.peer.records import Records
 from p2prdf.peer.repair import Repair
@@ -305,8 +305,7 @@ def _lost_together() -> list[Change]:
 
 
 def _marks_without_outbox() -> list[Change]:
-    original = LowMarks._under_way
-    return [(LowMarks, "_under_way", lambda self: (_NEVER, original(self)[1]))]
+    return [(UnderWay, "add", lambda *_: None)]
 
 
 def _late_look() -> list[Change]:
@@ -317,7 +316,7 @@ def _late_look() -> list[Change]:
         cut = self._cut
         original(self, remote)
         if self._cut != cut and self._low is not None:
-            self._low = _NEVER
+            self._low = UnderWay()
 
     return [(LowMarks, "passing", passing)]
 

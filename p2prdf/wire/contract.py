@@ -14,7 +14,7 @@ from p2prdf.wire.messages import INDEXED, Contact, Message, Parcel, Query
 
 __all__ = [
     "AcknowledgeAnswers", "Attach", "Attached", "Bookmark", "Completed", "ContactLost", "ContactSeen", "Detach",
-    "Effect", "Ended", "Explain", "Explained", "Failed", "FindOwner", "Leave", "Left", "Notify", "Outcome",
+    "Effect", "Ended", "Explain", "Explained", "Failed", "FindOwner", "Heartbeat", "Leave", "Left", "Notify", "Outcome",
     "OwnersFound", "Persist", "Publish", "Published", "Request", "Send", "Settled", "Subscribe", "Subscribed",
     "Trace", "Unsubscribe", "Unsubscribed", "WantBookmarks",
 ]  # fmt: skip
@@ -31,7 +31,8 @@ class Publish:
     completed: ``indexed``, when all owners hold them; ``accepted``, when enough peers keep them, whichever, and will
     see to it that the owners get them; if that cannot be had it is completed when they are indexed.
     ``removed``: they are removed instead.  ``after``: a stamp that theirs is to be after, of what came before it for
-    the publisher, perhaps at another peer.  ``graph`` and ``by_content``: as in ClientPublish.
+    the publisher, perhaps at another peer.  ``graph`` and ``by_content``: as in ClientPublish.  ``times``, if not
+    empty: they are elements of streams, of these event times (milliseconds since 1970), and ``graph`` names streams.
     """
 
     request: int
@@ -45,6 +46,22 @@ class Publish:
     after: int = 0
     graph: tuple[Column, ...] = ()
     by_content: bool = False
+    times: tuple[Column, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A publisher of a stream tells how far it is: all its elements of times up to ``upto`` are acknowledged.
+
+    Its first was, or will be, of time ``began``; times are milliseconds since 1970.  ``stream`` is the hash of the
+    stream (:func:`p2prdf.keys.term_hash`).  Not completed.  It counts for some seconds: it is repeated as long as the
+    publisher is to be waited for (:mod:`p2prdf.peer.watermarks`).
+    """
+
+    stream: int
+    publisher: int
+    began: int
+    upto: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +189,8 @@ class Leave:
 
 
 Request = (
-    Leave | Publish | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers | WantBookmarks | Explain
-    | OwnersFound | ContactSeen | ContactLost
+    Leave | Publish | Heartbeat | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers | WantBookmarks
+    | Explain | OwnersFound | ContactSeen | ContactLost
 )  # fmt: skip
 
 

@@ -94,6 +94,8 @@ def _hexadecimal(value: int) -> str:
 def _stamp(stamp: int) -> str:
     if stamp >= hlc.GONE:
         return "-" + _stamp(stamp - hlc.GONE)
+    if hlc.is_element(stamp):
+        return f"@{hlc.element_ms(stamp) / 1000:.3f}"
     counter = stamp & ((1 << hlc.COUNTER_BITS) - 1)
     return f"{hlc.seconds(stamp):.3f}" + (f"+{counter}" if counter else "")
 
@@ -139,14 +141,15 @@ def _query(query: ConjunctiveQuery) -> str:
 
 _SILENT: Final = frozenset({"born", "event", "oldest"})
 _ZERO_IS_THE_RULE: Final = frozenset(
-    {"began", "complete", "epoch", "hops", "lost", "opened", "origin", "published", "refresh", "salt", "since", "view"}
+    {"began", "complete", "epoch", "hops", "lost", "opened", "origin", "published", "refresh", "salt", "since",
+     "stamp", "view"}
 )
 _IDENTIFIERS: Final = (
     "epoch", "group", "groups", "have", "identities", "identity", "key", "keys", "leaf", "leaves", "opener", "origin",
     "publisher", "receiver_key", "subscription", "subscriptions", "sums",
 )  # fmt: skip
 _STAMPS: Final = (
-    "began", "changed", "complete", "lease", "opened", "refresh", "since", "since_max", "since_min", "time",
+    "began", "changed", "complete", "lease", "opened", "refresh", "since", "since_max", "since_min", "stamp", "time",
     "times", "youngest",
 )  # fmt: skip
 _SPELLINGS: Final[dict[str, Callable[[Any], str]]] = {

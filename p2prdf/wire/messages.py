@@ -30,13 +30,13 @@ __all__ = [
     "ClientStatusReply", "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed",
     "ClientExplain", "ClientExplained", "ClientWantBookmarks", "ClientWelcome",
     "CloseSubscription", "Contact", "Deliver", "Delivered", "Differing", "EndSubscription", "ExplainSubscription",
-    "Explanation", "FindNode", "Forward",
+    "ElementMark", "Explanation", "FindNode", "Forward",
     "GetRates", "Given", "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples",
     "KeepAcknowledged", "KeepAnswers", "KeepGroups", "KeepSubscription", "KeepWithdrawn", "KeyDepth", "Leaving",
     "LowMark", "MembersKnown", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello",
     "PublicationsComplete", "Query", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers", "SubscriptionClosed",
     "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellBookmarks", "TellCounts", "TellKnown",
-    "TellLoad", "TellRoles", "Totals", "Want", "WatchLowMarks",
+    "SourceMark", "TellLoad", "TellRoles", "Totals", "Want", "WatchLowMarks",
 ]  # fmt: skip
 
 
@@ -153,6 +153,9 @@ class IndexTriples:
     ``published`` all roles they were published under; all that the origin published from the stamp ``began``, when
     its present life began, to ``complete`` is at its owners (:mod:`p2prdf.peer.roll_forward`).  Rows without any role
     are not indexed: the receiver only keeps them until they are at their owners (:mod:`p2prdf.peer.accepted`).
+
+    Of elements of streams ``time`` is the event time (:func:`p2prdf.hlc.element`), and ``stamp`` the latest publication
+    stamp of any; of all else ``stamp`` is 0.
     """
 
     s: Column = _terms()
@@ -167,6 +170,7 @@ class IndexTriples:
     published: int = 0
     began: int = 0
     complete: int = 0
+    stamp: int = 0
 
     def __len__(self) -> int:
         return len(self.s)
@@ -427,10 +431,12 @@ class Differing:
 class WatchLowMarks:
     """A peer with subscribers that want bookmarks, to each other: tell me your low marks for some seconds.
 
-    ``urgent``: at each cut, not at one in eight.  Not acknowledged: it is repeated.
+    ``urgent``: at each cut, not at one in eight.  ``streams``: with ElementMark and SourceMark.  Not acknowledged: it
+    is repeated.
     """
 
     urgent: bool = False
+    streams: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,6 +452,33 @@ class LowMark:
     view: int
     busy: Column = _u64()
     many: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ElementMark:
+    """Comes with a LowMark: of each stream of which elements are under way the earliest time of one, in ``times``.
+
+    Not told if there are too many streams, or if it is not known.
+    """
+
+    cut: int
+    view: int
+    times: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMark:
+    """Comes with a LowMark: what publishers had said here of their streams when the cut was passed.
+
+    For each the hash of its stream, and ``began`` and ``upto`` as in :class:`p2prdf.wire.contract.Heartbeat`.
+    """
+
+    cut: int
+    view: int
+    streams: Column = _u64()
+    publishers: Column = _u64()
+    began: Column = _u64()
+    upto: Column = _u64()
 
 
 @dataclass(frozen=True, slots=True)
@@ -853,7 +886,7 @@ Message = (
     | RenewSubscriptions | Deliver | Delivered | SettledAnswers | KeepSubscription | EndSubscription | KeepAnswers
     | KeepAcknowledged | KeepWithdrawn | AskKnown | TellKnown | Acknowledge | NotOwner | FindNode | Nodes
     | MembersKnown | PublicationsComplete | Leaving | Totals | Differing | Summary | Offer | Want | Given
-    | WatchLowMarks | LowMark | AskBookmarks | TellBookmarks
+    | WatchLowMarks | LowMark | ElementMark | SourceMark | AskBookmarks | TellBookmarks
     | ExplainSubscription | Explanation | AskCounts | TellCounts
 )  # fmt: skip
 

@@ -22,7 +22,7 @@ __all__ = [
     "ROWS", "ROWS_MAX", "SHAPES", "TERMS_MAX", "TERM_BYTES_MAX", "VERSION", "WIDTHS", "Memo", "Shape",
 ]  # fmt: skip
 
-VERSION: Final = 2
+VERSION: Final = 3
 FRAME_BYTES_MAX: Final = 8 << 20
 TERM_BYTES_MAX: Final = 4 << 20
 """One term may fill half a frame."""
@@ -63,7 +63,8 @@ NUMBERS: Final[dict[type, int]] = {
     m.SettledAnswers: 30, m.AskKnown: 31, m.TellKnown: 41,
     m.PublicationsComplete: 36, m.Summary: 37, m.Offer: 38, m.Want: 39, m.Given: 40, m.MembersKnown: 42,
     m.Totals: 43, m.Differing: 44, m.Leaving: 45,
-    m.KeepWithdrawn: 52, m.WatchLowMarks: 46, m.LowMark: 47, m.AskBookmarks: 50, m.TellBookmarks: 51,
+    m.KeepWithdrawn: 52, m.WatchLowMarks: 46, m.LowMark: 47, m.ElementMark: 53, m.SourceMark: 54,
+    m.AskBookmarks: 50, m.TellBookmarks: 51,
     m.PeerHello: 48, m.Parcel: 49, m.ExplainSubscription: 56, m.Explanation: 57, m.AskCounts: 58, m.TellCounts: 59,
     m.ClientHello: 64, m.ClientWelcome: 65, m.ClientPublish: 66, m.ClientPublished: 67,
     m.ClientSubscribe: 68, m.ClientSubscribed: 69, m.ClientAttach: 70, m.ClientRows: 71,

@@ -504,7 +504,7 @@ GROUPS = [ONE, ONE, ONE, ONE, [ONE]]
 
 def triples(**changes: Any) -> list[Any]:
     fields = {"s": ONE, "p": ONE, "o": [1, 1], "time": ONE, "event": ONE, "roles": ONE, "hops": 0, "view": 0}
-    fields |= {"origin": 0, "published": 0, "began": 0, "complete": 0} | changes
+    fields |= {"origin": 0, "published": 0, "began": 0, "complete": 0, "stamp": 0} | changes
     return [1, *fields.values()]
 
 
@@ -533,7 +533,7 @@ def query(**changes: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (frame_of(version=1), "frame version 1; this peer speaks version 2"),
+        (frame_of(version=1), "frame version 1; this peer speaks version 3"),
         (frame_of(version=True), "frame version True"),
         (msgpack.packb([VERSION, []]), "a frame has 3 parts, not 2"),
         (msgpack.packb({}), "not a sequence"),

@@ -1,0 +1,255 @@
+"""A query with windows being evaluated for one subscription, report by report.
+
+A report is due when the watermarks of all streams of the query have reached its time: all elements up to then are known
+that count, and all that follows from them is here.  Then what has come into a window, and what has left one, goes
+through the operators, as changes of the leaves do elsewhere; what is no stream is taken as it is when the report is
+made.  What comes of it is told: as changes of what holds, in which case all goes on as without windows
+(:mod:`p2prdf.continuous.evaluation`), or as a stream of reports.
+
+Rows of a stream of reports have the time of the report behind them, so no row comes twice, and its identity follows
+from it alone.  A report is told when the one before is known to enough replicas: so who takes over finds the last
+report of which anything was told, works out the one before it without telling, and goes on from there.
+
+An answer may come late: a publisher has published before what it had said to be its watermark, or was not waited for
+any more.  Where changes are told the last report is made again with it.  In a stream what was reported stays so: it
+counts in the reports to come, if it is in a window then; ``late`` counts such answers.
+
+Reports at which nothing can change are skipped, but for RSTREAM, which repeats what holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from p2prdf import hlc
+from p2prdf.continuous.evaluation import PIECE, Evaluation, News
+from p2prdf.continuous.leaf import ElementAnswers
+from p2prdf.continuous.operators.zset import Row
+from p2prdf.continuous.windows import WindowQueue, next_multiple
+from p2prdf.rdf.algebra import Reported, StandingQuery
+
+if TYPE_CHECKING:
+    from p2prdf.continuous.contents import Contents
+    from p2prdf.continuous.leaf import Change, Leaf
+    from p2prdf.rdf.dictionary import TermDictionary
+    from p2prdf.store.result_log import ResultLog
+
+__all__ = ["Reports", "time_of", "time_term"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_DATE_TIME: Final = "^^<http://www.w3.org/2001/XMLSchema#dateTime>"
+
+
+def time_term(milliseconds: int) -> str:
+    """Return an event time as a canonical term, an xsd:dateTime."""
+    moment = _EPOCH + milliseconds * _MILLISECOND
+    spelled = moment.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
+    fraction = f".{milliseconds % 1000:03d}".rstrip("0").rstrip(".")
+    return f'"{spelled}{fraction}Z"{_DATE_TIME}'
+
+
+def time_of(term: str) -> int:
+    """Return the event time that a term stands for, in milliseconds.  Raises ValueError if it stands for none."""
+    lexical, _, datatype = term[1:].partition('"')
+    if datatype != _DATE_TIME:
+        raise ValueError(f"{term!r:.60} is no xsd:dateTime")
+    return (datetime.fromisoformat(lexical) - _EPOCH) // _MILLISECOND
+
+
+class Reports(Evaluation):
+    """The operators of a query with windows, its windows, and what its subscriber was told."""
+
+    def __init__(self, query: StandingQuery, leaves: Sequence[Leaf], since: int, dictionary: TermDictionary):
+        super().__init__(query, leaves, hlc.FIRST, dictionary)
+        report = query.report
+        assert report is not None
+        self._reported, self._every = report.reported, report.every
+        self._dictionary = dictionary
+        self._first = None if since == hlc.FIRST else hlc.seconds_ms(since)
+        """Before this time nothing is reported; None: before there are elements."""
+        self._queues: dict[int, WindowQueue] = {}
+        for number, leaf in enumerate(leaves):
+            if leaf.window is not None:
+                self._queues[number] = queue = WindowQueue(leaf.window, self._every)
+                assert isinstance(leaf.answers, ElementAnswers)
+                for row, oldest, youngest in leaf.answers.timed():
+                    queue.add(row, oldest, youngest)
+        self._stamp = since
+        self._upto = -1
+        self._began: int | None = None
+        self._at: int | None = None
+        """The last report that was made, or the one before the first."""
+        self._tell_from = 0
+        """Reports before this one are made, and not told."""
+        self._open: int | None = None
+        """The report that is being made,"""
+        self._changes: Iterator[tuple[int, Row, int]] = iter(())
+        """what is still to be applied for it,"""
+        self._touched: dict[Row, int] = {}
+        """and by how much its rows have changed."""
+        self._again = False
+        """Whether the last report is to be made again."""
+        self.late = 0
+        """Answers that came after a report that should have had them."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether what is told is a stream of reports."""
+        return self._reported is not Reported.CHANGES
+
+    @property
+    def reported(self) -> int | None:
+        """The time of the last report that was made."""
+        return self._at if self._at is not None and self._at >= 0 else None
+
+    @property
+    def born(self) -> int:
+        """When the last watermark came: what is told now follows from that."""
+        return self._stamp
+
+    @property
+    def rows_held(self) -> int:
+        """Rows in the states of all operators and in the windows."""
+        return self._flow.rows_held + sum(map(len, self._queues.values()))
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is anything to do now."""
+        if self.streams and self.staged:
+            return False
+        if self._open is not None or self._due() is not None:
+            return True
+        return not self.streams and self._at is not None and self._compares
+
+    @property
+    def _compares(self) -> bool:
+        return not self.staged if self.stale else bool(self._to_compare)
+
+    @property
+    def settled(self) -> bool:
+        """Never: what will be reported of the elements that there are is not known before the watermark."""
+        return False
+
+    # --- what comes ------------------------------------------------------------------------------
+
+    def advance(self, upto: int, began: int, stamp: int) -> None:
+        """Take note that all streams are known up to an event time.
+
+        ``began``: their earliest element; ``stamp``: when that was learnt.
+        """
+        self._began = began if self._began is None else min(began, self._began)
+        self._upto, self._stamp = max(upto, self._upto), max(stamp, self._stamp)
+
+    def changed(self, leaf: int, changes: Iterable[Change]) -> None:
+        """Take note of changes of a leaf."""
+        queue = self._queues.get(leaf)
+        if queue is None:
+            super().changed(leaf, changes)
+            self._again = self._again or bool(self._waiting)
+            return
+        for change in changes:
+            first = queue.add(change.row, hlc.element_ms(change.after), hlc.element_ms(change.born))
+            if self._at is not None and first <= self._at:
+                self.late += 1
+                self._again = True
+
+    # --- reports ---------------------------------------------------------------------------------
+
+    def _due(self) -> int | None:
+        """Return the report to be made next, if there is one."""
+        if self._at is None:
+            return 0 if self._upto >= 0 else None
+        last = self._upto // self._every * self._every
+        if last <= self._at:
+            return self._at if self._again and not self.streams and self._at >= 0 else None
+        following = self._at + self._every
+        if self._waiting or (self._reported is Reported.RSTREAM and self._flow.output()):
+            return following
+        return min(last, max(following, min(queue.next for queue in self._queues.values())))
+
+    def _start(self, contents: Contents) -> None:
+        """See which report is the first."""
+        told = {row[-1] for row in contents.rows.values()} if self.streams else ()
+        if told:
+            last = max(time_of(self._dictionary.text(term)) for term in told)
+            self._tell_from, self._at = last, last - 2 * self._every
+        else:
+            assert self._began is not None
+            first = self._began if self._first is None else self._first
+            self._at = next_multiple(first, self._every) - self._every
+            self._tell_from = self._at + self._every
+
+    def work(self, contents: Contents, log: ResultLog, rows_max: int = 1 << 62) -> list[News]:
+        """Work off a piece, unless ``rows_max`` rows are held; return what is to be told."""
+        if (self.streams and self.staged) or self.rows_held > rows_max:
+            return []
+        if self._at is None and self._upto >= 0:
+            self._start(contents)
+        if self._open is None:
+            self._begin()
+        if self._open is not None:
+            return self._go_on(contents, log)
+        if self.streams or self._at is None or not self._compares:
+            return []
+        if self.stale:
+            self._begin_to_compare(contents)
+        return self._compare(contents, log)
+
+    def _begin(self) -> None:
+        due = self._due()
+        if self._at is None or due is None:
+            return
+        self._open, self._again = due, False
+        self._touched = {}
+        waiting, self._waiting = self._waiting, type(self._waiting)()
+        self._changes = self._all_changes(waiting, due)
+
+    def _all_changes(self, waiting: Iterable[tuple[int, Row, int]], report: int) -> Iterator[tuple[int, Row, int]]:
+        yield from waiting
+        for leaf, queue in self._queues.items():
+            for row, weight in queue.at(report):
+                yield leaf, row, weight
+
+    def _go_on(self, contents: Contents, log: ResultLog) -> list[News]:
+        """Apply a piece of what the report is made of; when it is made, return what is told of it."""
+        assert self._open is not None
+        piece: dict[int, list[tuple[Row, int]]] = {}
+        done = 0
+        for leaf, row, weight in self._changes:
+            piece.setdefault(leaf, []).append((row, weight))
+            done += 1
+            if done >= PIECE:
+                break
+        for row, weight in (self._flow.apply_all(piece) if piece else {}).items():
+            self._touched[row] = self._touched.get(row, 0) + weight
+        if done >= PIECE:
+            return []
+        report, self._open, self._at = self._open, None, self._open
+        if report < self._tell_from:
+            return []
+        if self.streams:
+            return self._stream(report, log)
+        if self.stale:
+            if self.staged:
+                return []
+            self._begin_to_compare(contents)
+        changed = [row for row in map(self._as_told, self._touched) if row not in self._to_compare]
+        return [*self._tell(changed, log), *self._compare(contents, log)]
+
+    def _stream(self, report: int, log: ResultLog) -> list[News]:
+        """Return what a stream has at a report."""
+        if self._reported is Reported.RSTREAM:
+            wanted = {row: count for row, count in self._flow.output().items() if count > 0}
+        elif self._reported is Reported.ISTREAM:
+            wanted = {row: change for row, change in self._touched.items() if change > 0}
+        else:
+            wanted = {row: -change for row, change in self._touched.items() if change < 0}
+        if not wanted:
+            return []
+        time = self._dictionary.intern(time_term(report))
+        told = {(*self._as_told(row), time): count for row, count in wanted.items()}
+        self._told.forget()
+        return [News(identity, over, row) for row, identity, over in self._told.changes(told, log.knows)]

@@ -1,0 +1,141 @@
+"""How far streams are: what publishers say of it, and up to which event time nothing is under way.
+
+A *watermark* of a stream is an event time up to which all its elements are known, and all that follows from them is at
+its home.  Each publisher says up to when it has published all (a *heartbeat*: :class:`p2prdf.wire.contract.Heartbeat`)
+where it is attached.  Peers tell that with their low marks, and what elements they have under way
+(:mod:`p2prdf.peer.low_mark`): the least of it all is the watermark, and that never goes back.
+
+A publisher that is silent for ``idle_seconds`` is not waited for any more, nor is one whose peer is gone for so long;
+what it publishes later comes late.  One that never said anything is not waited for at all.  While there is none at all
+the watermark stays.  Who begins to look at a stream looks for as long before it concludes anything: all publishers that
+are to be waited for have been heard of then, also those that were attached to a peer that is gone.
+
+Pure bookkeeping: no messages, no clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from p2prdf import hlc
+from p2prdf.peer.low_mark import Known, Source
+from p2prdf.wire.contract import Heartbeat
+
+__all__ = ["SOURCES_MAX", "Sources", "Watermarks", "mark_of"]
+
+SOURCES_MAX: Final = 4096
+"""Publishers of streams that are remembered at a peer."""
+
+
+def mark_of(stream: int) -> int:
+    """Return the mark of a stream by its hash (:func:`p2prdf.hlc.stream_mark`)."""
+    return hlc.stream_mark(stream)
+
+
+@dataclass(slots=True)
+class _Said:
+    """What a publisher said, and when it was heard of last."""
+
+    began: int
+    upto: int
+    at: float
+
+    def take(self, began: int, upto: int, now: float) -> None:
+        self.began, self.upto, self.at = min(self.began, began), max(self.upto, upto), now
+
+
+class _Publishers:
+    """What is known of publishers, by stream and publisher."""
+
+    def __init__(self, idle_seconds: float):
+        self._idle_seconds = idle_seconds
+        self.said: dict[tuple[int, int], _Said] = {}
+
+    def take(self, stream: int, publisher: int, began: int, upto: int, now: float) -> bool:
+        """Note what a publisher said; False if there is no room for one more."""
+        known = self.said.get((stream, publisher))
+        if known is not None:
+            known.take(began, upto, now)
+        elif len(self.said) >= SOURCES_MAX:
+            return False
+        else:
+            self.said[stream, publisher] = _Said(began, upto, now)
+        return True
+
+    def forget(self, now: float) -> None:
+        """Forget who is silent."""
+        before = now - self._idle_seconds
+        for each in [each for each, said in self.said.items() if said.at < before]:
+            del self.said[each]
+
+
+class Sources:
+    """What publishers said at the peer that they are attached to."""
+
+    def __init__(self, idle_seconds: float):
+        self._publishers = _Publishers(idle_seconds)
+
+    def take(self, message: Heartbeat, now: float) -> bool:
+        """Note a heartbeat; False if there is no room for one more publisher."""
+        self._publishers.forget(now)
+        return self._publishers.take(message.stream, message.publisher, message.began, message.upto, now)
+
+    def told(self, now: float) -> tuple[Source, ...]:
+        """Return what others are to be told."""
+        self._publishers.forget(now)
+        said = self._publishers.said.items()
+        return tuple(Source(stream, publisher, each.began, each.upto) for (stream, publisher), each in said)
+
+
+class Watermarks:
+    """How far the streams are that somebody waits for here.  Streams go by their hashes, times are milliseconds."""
+
+    def __init__(self, idle_seconds: float):
+        self._publishers = _Publishers(idle_seconds)
+        self._idle_seconds = idle_seconds
+        self._since: dict[int, float] = {}
+        """When each stream was looked at first."""
+        self._upto: dict[int, int] = {}
+        self._began: dict[int, int] = {}
+
+    def learn(self, known: Known, streams: Collection[int], now: float) -> bool:
+        """Conclude from what peers told of a cut how far some streams are; return whether any is further.
+
+        Others are forgotten.
+        """
+        for stream in streams:
+            self._since.setdefault(stream, now)
+        for each in known.sources:
+            if each.stream in streams:
+                self._publishers.take(*each, now)
+                self._began[each.stream] = min(each.began, self._began.get(each.stream, each.began))
+        self._publishers.forget(now)
+        for held in (self._since, self._upto, self._began):
+            for stream in [each for each in held if each not in streams]:
+                del held[stream]
+        return known.elements is not None and self._advance(known.elements, now - self._idle_seconds)
+
+    def _advance(self, under_way: Mapping[int, int], before: float) -> bool:
+        least: dict[int, int] = {}
+        for (stream, _), said in self._publishers.said.items():
+            if self._since.get(stream, math.inf) <= before:
+                least[stream] = min(said.upto, least.get(stream, said.upto))
+        further = False
+        for stream, upto in least.items():
+            earliest = under_way.get(mark_of(stream))
+            if earliest is not None:
+                upto = min(upto, hlc.element_ms(earliest) - 1)
+            if upto > self._upto.get(stream, -1):
+                self._upto[stream], further = upto, True
+        return further
+
+    def upto(self, stream: int) -> int:
+        """Return the watermark of a stream; -1 if there is none yet."""
+        return self._upto.get(stream, -1)
+
+    def began(self, stream: int) -> int | None:
+        """Return the earliest time that a publisher has published at; None if none has said."""
+        return self._began.get(stream)

@@ -1,0 +1,96 @@
+"""Queries with windows that are evaluated here: which streams they read, and which reports are due.
+
+A home watches low marks for them (:mod:`p2prdf.peer.low_mark`), concludes how far the streams are
+(:mod:`p2prdf.peer.watermarks`), and tells each query when all its streams have come further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from p2prdf import keys
+from p2prdf.continuous.home import Home, Subscription
+from p2prdf.peer.evaluation import Evaluations
+from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.low_mark import Known
+from p2prdf.peer.watermarks import Watermarks
+from p2prdf.rdf import quads
+from p2prdf.rdf.algebra import StandingQuery
+
+__all__ = ["Windows", "streams_of"]
+
+_URGENT_MS: Final = 2000
+"""Who makes reports more often is told low marks at each cut."""
+
+
+@lru_cache(maxsize=4096)
+def _stream_hash(stream: str) -> int:
+    return keys.term_hash(stream)
+
+
+def streams_of(query: StandingQuery) -> frozenset[int]:
+    """Return the hashes of the streams that a query reads."""
+    constants = {
+        constant
+        for leaf, window in zip(query.leaves, query.windows, strict=True)
+        if window is not None
+        for constant in leaf.constants
+    }
+    return frozenset(_stream_hash(stream) for each in constants if (stream := quads.stream_of(each)) is not None)
+
+
+class _Read(NamedTuple):
+    """What a query reads, and how often it makes reports (milliseconds)."""
+
+    streams: frozenset[int]
+    every: int
+
+
+class Windows:
+    """What homes here want to know of streams."""
+
+    def __init__(self, exchange: Exchange, home: Home, evaluations: Evaluations):
+        self._exchange = exchange
+        self._home = home
+        self._evaluations = evaluations
+        self._watermarks = Watermarks(exchange.config.stream_idle_seconds)
+        self._read: dict[int, _Read] = {}
+        """By the number of a subscription."""
+        self.urgent = False
+        """Whether any query here makes reports often."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether any query here has windows."""
+        return bool(self._read)
+
+    def begin(self, subscription: Subscription) -> None:
+        """Have a subscription's reports made here from now on, if it has any."""
+        query = subscription.group.query
+        if isinstance(query, StandingQuery) and query.report is not None:
+            self._read[subscription.number] = _Read(streams_of(query), query.report.every)
+            self.urgent = self.urgent or query.report.every <= _URGENT_MS
+            self._advance([subscription])
+
+    def learn(self, known: Known) -> None:
+        """Take in what peers told of a cut."""
+        if not self._read:
+            return
+        held = [each for number in self._read if (each := self._home.subscriptions.get(number)) is not None]
+        delivered = {each.number: each for each in held if each.delivered}
+        self._read = {number: each for number, each in self._read.items() if number in delivered}
+        self.urgent = any(each.every <= _URGENT_MS for each in self._read.values())
+        streams = frozenset[int]().union(*(each.streams for each in self._read.values()))
+        if self._watermarks.learn(known, streams, self._exchange.now):
+            self._advance(delivered.values())
+
+    def _advance(self, subscriptions: Iterable[Subscription]) -> None:
+        """Tell queries how far their streams are."""
+        for subscription in subscriptions:
+            streams = self._read[subscription.number].streams
+            upto = min(map(self._watermarks.upto, streams), default=-1)
+            began = [each for each in map(self._watermarks.began, streams) if each is not None]
+            if upto >= 0 and began:
+                self._evaluations.known_upto(subscription, upto, min(began))
