@@ -38,7 +38,7 @@ def streams_of(query: StandingQuery) -> frozenset[int]:
         if window is not None
         for constant in leaf.constants
     }
-    return frozenset(_stream_hash(stream) for each in constants if (stream := quads.stream_of(each)) is not None)
+    return frozenset(_stream_hash(parts[1]) for each in constants if (parts := quads.stream_parts_of(each)) is not None)
 
 
 class _Read(NamedTuple):

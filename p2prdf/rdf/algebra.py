@@ -26,8 +26,8 @@ from p2prdf.rdf.query import Filter as Expression
 __all__ = [
     "LEAVES_MAX", "OPERATORS_MAX", "TRIPLE_NAMES", "Aggregate", "Closure", "Construct", "Distinct", "Exists",
     "Existence", "Expression", "Extend", "Filter", "Fix", "Form", "Function", "Group", "Join", "Leaf", "LeftJoin",
-    "Minus", "Operator", "Project", "REPORT_NAME", "Report", "Reported", "Shared", "Slice", "StandingQuery", "Table",
-    "Union", "Window", "Windowed",
+    "LANDMARK_MS_MAX", "Minus", "Operator", "Project", "REPORT_NAME", "Report", "Reported", "Shared", "Slice",
+    "StandingQuery", "Table", "Union", "WINDOW_MS_MAX", "Window", "Windowed",
 ]  # fmt: skip
 
 LEAVES_MAX: Final = 32
@@ -41,6 +41,10 @@ TRIPLE_NAMES: Final = ("subject", "predicate", "object")
 Shared: TypeAlias = tuple[tuple[int, int], ...]
 """Columns of the left and the right input that hold the same variable, in pairs."""
 
+WINDOW_MS_MAX: Final = 366 * 86_400_000
+"""Longest range and step of a window, and longest time from one report to the next: a year, in milliseconds."""
+LANDMARK_MS_MAX: Final = 253_402_300_799_999
+"""Latest start of a landmark window: the last millisecond of the year 9999, since 1970."""
 
 REPORT_NAME: Final = "report_time"
 """What the last column of a stream of reports is called: the time of the report, an xsd:dateTime."""

@@ -35,6 +35,8 @@ def _read_by(leaf: ConjunctiveQuery) -> frozenset[str]:
     found = {constant(o) or ANY for _, _, o in directory}
     for pattern in leaf.patterns:
         predicate = pattern[1]
+        if quads.stream_parts_of(constant(predicate)) is not None:
+            continue  # a stream is no graph
         if pattern not in directory and predicate not in bound and constant(predicate) != quads.OF:
             found.add(quads.graph_of(constant(predicate)))
     return frozenset(found)

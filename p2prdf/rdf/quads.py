@@ -32,7 +32,7 @@ from typing import Final
 
 __all__ = [
     "DEFAULT", "OF", "RESERVED", "Quad", "Triple", "as_triples", "directory_term", "graph_of", "is_directory",
-    "is_reserved", "parts_of", "predicate_of", "qualified", "stream_of", "streamed",
+    "is_reserved", "parts_of", "predicate_of", "qualified", "stream_parts_of", "streamed",
 ]  # fmt: skip
 
 Triple = tuple[str, str, str]
@@ -63,13 +63,6 @@ def streamed(predicate: str, stream: str) -> str:
     return f'"{predicate} {stream}{_STREAMED}'
 
 
-def stream_of(term: str) -> str | None:
-    """Return the stream of a predicate in a stream; None for any other term."""
-    if not (is_reserved(term) and term.endswith(_STREAMED)):
-        return None
-    return term[1 : -len(_STREAMED)].partition(" ")[2]
-
-
 def directory_term(predicate: str) -> str:
     """Return the term under which the directory lists the graphs of a predicate."""
     return f'"{predicate}{_DIRECTORY}'
@@ -82,10 +75,19 @@ def is_reserved(term: str) -> bool:
 
 def parts_of(term: str) -> tuple[str, str] | None:
     """Return predicate and graph of a qualified predicate; None for any other term."""
-    if not (is_reserved(term) and term.endswith(_QUALIFIED)):
+    return _parts(term, _QUALIFIED)
+
+
+def stream_parts_of(term: str) -> tuple[str, str] | None:
+    """Return predicate and stream of a predicate in a stream; None for any other term."""
+    return _parts(term, _STREAMED)
+
+
+def _parts(term: str, ending: str) -> tuple[str, str] | None:
+    if not (is_reserved(term) and term.endswith(ending)):
         return None
-    predicate, _, graph = term[1 : -len(_QUALIFIED)].partition(" ")  # an IRI has no space
-    return predicate, graph
+    predicate, _, place = term[1 : -len(ending)].partition(" ")  # an IRI has no space
+    return predicate, place
 
 
 def graph_of(term: str) -> str:

@@ -28,10 +28,13 @@ from p2prdf.rdf.algebra import (
     Minus,
     Operator,
     Project,
+    Report,
     Slice,
     StandingQuery,
     Table,
     Union,
+    Window,
+    Windowed,
 )
 from p2prdf.rdf.layouts import inputs_of, layouts
 from p2prdf.rdf.query import ConjunctiveQuery, Pattern
@@ -98,7 +101,7 @@ class Names:
                 joined = {column for _, column in shared}
                 others = [column for column in range(self._widths[right]) if column not in joined]
                 yield from ((right, column, self._widths[left] + at) for at, column in enumerate(others))
-            case Filter() | Extend() | Fix() | Union() | Distinct() | Slice() | Minus() | Exists():
+            case Filter() | Extend() | Fix() | Union() | Distinct() | Slice() | Minus() | Exists() | Report():
                 sources = inputs_of(operator)
                 for source in sources if isinstance(operator, Union) else sources[:1]:
                     yield from ((source, column, column) for column in range(self._widths[source]))
@@ -112,6 +115,9 @@ class Names:
             case Leaf():
                 before = sum(isinstance(each, Leaf) for each in self._operators[:number])
                 text = f"part {before + 1}"
+                text += f" in {_spell_window(operator.window)}" if isinstance(operator, Windowed) else ""
+            case Report(_, reported, every):
+                text = f"{reported.value} every {_spell_milliseconds(every)}"
             case Table(_, rows):
                 text = _counted(len(rows), "fixed row")
             case Filter(source, condition):
@@ -154,11 +160,25 @@ def spell_pattern(pattern: Pattern, constants: Sequence[str], names: Sequence[st
     predicate = constants[~pattern[1]] if pattern[1] < 0 else ""
     if (parts := quads.parts_of(predicate)) is not None:
         return f"GRAPH {_term(parts[1])} {{ {s} {_term(parts[0])} {o} }}"
+    if (parts := quads.stream_parts_of(predicate)) is not None:
+        return f"STREAM {_term(parts[1])} {{ {s} {_term(parts[0])} {o} }}"
     if predicate == quads.OF:
         return f"{s} stands for predicate {o}"
     if (listed := quads.predicate_of(predicate)) is not None:
         return f"{s} stands for {_term(listed)} in GRAPH {o}"
     return f"{s} {p} {o}"
+
+
+def _spell_window(window: Window) -> str:
+    if window.range is None:
+        reach = f"a window from {_spell_milliseconds(window.start)} after 1970 on"
+    else:
+        reach = f"a window of {_spell_milliseconds(window.range)}"
+    return f"{reach}, every {_spell_milliseconds(window.step)}"
+
+
+def _spell_milliseconds(count: int) -> str:
+    return f"{count} ms" if count % 1000 else f"{count // 1000} s"
 
 
 def _term(text: str) -> str:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from p2prdf.rdf import terms
+from p2prdf.rdf import quads, terms
 from p2prdf.rdf.algebra import (
+    LANDMARK_MS_MAX,
+    WINDOW_MS_MAX,
     Aggregate,
     Closure,
     Construct,
+    Distinct,
     Exists,
     Expression,
     Extend,
@@ -24,17 +27,21 @@ from p2prdf.rdf.algebra import (
     Minus,
     Operator,
     Project,
+    Report,
     Shared,
     Slice,
     Table,
     Union,
+    Window,
+    Windowed,
 )
+from p2prdf.rdf.layouts import inputs_of
 from p2prdf.rdf.outline import FILTERS_MAX, PATTERNS_MAX
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.sparql import compile_expression
 from p2prdf.rdf.standing.selects import SLICE_MAX, TEMPLATE_MAX
 
-__all__ = ["check_operator"]
+__all__ = ["check_operator", "check_windows"]
 
 
 def check_operator(operator: Operator, layouts: list[tuple[bool, ...]]) -> None:
@@ -42,6 +49,7 @@ def check_operator(operator: Operator, layouts: list[tuple[bool, ...]]) -> None:
     match operator:
         case Leaf(query):
             _check_leaf(query)
+            _check_place(operator)
         case Table(width, rows):
             _require(all(len(row) == width for row in rows), "a row of a table is not as wide as the table")
             _check_terms(cell for row in rows for cell in row if cell is not None)
@@ -72,6 +80,18 @@ def check_operator(operator: Operator, layouts: list[tuple[bool, ...]]) -> None:
             top = len(layouts[input]) + 3 * TEMPLATE_MAX
             _require(all(-len(constants) <= slot < top for triple in template for slot in triple), "no such slot")
             _check_terms(constants)
+
+
+def check_windows(operators: tuple[Operator, ...]) -> None:
+    """Check that windows are below a report, the report is the root, and triples of a window count once."""
+    root = operators[-1]
+    _require(not isinstance(root, Report) or 1 <= root.every <= WINDOW_MS_MAX, "reports are too many or too few")
+    _require(not any(isinstance(each, Report) for each in operators[:-1]), "a report is not the root")
+    windowed = {number for number, each in enumerate(operators) if isinstance(each, Windowed)}
+    _require(bool(windowed) is isinstance(root, Report), "windows without a report, or a report without")
+    for operator in operators:
+        distinct = isinstance(operator, Distinct) or windowed.isdisjoint(inputs_of(operator))
+        _require(distinct, "triples of a window are counted by element")
 
 
 def _require(truth: bool, reason: str) -> None:
@@ -115,3 +135,35 @@ def _check_leaf(query: ConjunctiveQuery) -> None:
     _require(set(read) <= set(variables) and len(set(query.answer)) == len(query.answer), "a leaf has no such variable")
     _require(len(query.filters) <= FILTERS_MAX, "a leaf has too many filters")
     _check_expressions(query.filters)
+
+
+def _check_place(leaf: Leaf) -> None:
+    """Check that a leaf is about the elements of a window, or about nothing of a stream."""
+    if isinstance(leaf, Windowed):
+        _check_window(leaf.window)
+        _check_streamed(leaf.query)
+    else:
+        streamed = any(quads.stream_parts_of(each) is not None for each in leaf.query.constants)
+        _require(not streamed, "a stream is read through a window")
+
+
+def _check_window(window: Window) -> None:
+    lengths = (window.step,) if window.range is None else (window.step, window.range)
+    _require(all(1 <= length <= WINDOW_MS_MAX for length in lengths), "a window is out of range")
+    _require(0 <= window.start <= (LANDMARK_MS_MAX if window.range is None else 0), "a window starts out of range")
+
+
+def _check_streamed(query: ConjunctiveQuery) -> None:
+    """Check that a leaf is about one stream, all its predicates told, and answers all its variables."""
+    _require(query.answer == tuple(range(query.variable_count)), "a window's leaf leaves variables out")
+    streams = set()
+    for _, p, _ in query.patterns:
+        parts = quads.stream_parts_of(query.constants[~p]) if p < 0 else None
+        _require(parts is not None, "a predicate in a window is not of a stream")
+        assert parts is not None, "just checked"
+        streams.add(parts[1])
+        for part in parts:
+            _require(terms.parse_term(part) == part and part.startswith("<"), f"{part!r:.40} is no canonical IRI")
+    _require(len(streams) == 1, "a window's leaf is about several streams")
+    ends = [query.constants[~slot] for s, _, o in query.patterns for slot in (s, o) if slot < 0]
+    _require(not any(map(quads.is_reserved, ends)), "an end of a pattern is no term of a triple")

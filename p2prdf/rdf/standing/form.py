@@ -15,11 +15,23 @@ from typing import Any, Final, TypeVar
 
 from p2prdf.errors import DataRefused, QueryRefused, RemoteProtocolError
 from p2prdf.rdf import algebra
-from p2prdf.rdf.algebra import TRIPLE_NAMES, Aggregate, Existence, Expression, Form, Function, Operator, StandingQuery
+from p2prdf.rdf.algebra import (
+    REPORT_NAME,
+    TRIPLE_NAMES,
+    Aggregate,
+    Existence,
+    Expression,
+    Form,
+    Function,
+    Operator,
+    Reported,
+    StandingQuery,
+    Window,
+)
 from p2prdf.rdf.layouts import layouts
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.standing.assembly import canonical
-from p2prdf.rdf.standing.checks import check_operator
+from p2prdf.rdf.standing.checks import check_operator, check_windows
 
 __all__ = ["FORM_BYTES_MAX", "canonical_bytes", "decode", "encode"]
 
@@ -28,10 +40,11 @@ FORM_BYTES_MAX: Final = 1 << 18
 
 _VERSION: Final = 1
 _KINDS: Final[dict[str, type[Operator]]] = {
-    "leaf": algebra.Leaf, "table": algebra.Table, "project": algebra.Project, "filter": algebra.Filter,
-    "extend": algebra.Extend, "fix": algebra.Fix, "union": algebra.Union, "join": algebra.Join,
-    "leftjoin": algebra.LeftJoin, "minus": algebra.Minus, "exists": algebra.Exists, "distinct": algebra.Distinct,
-    "group": algebra.Group, "slice": algebra.Slice, "closure": algebra.Closure, "construct": algebra.Construct,
+    "leaf": algebra.Leaf, "window": algebra.Windowed, "table": algebra.Table, "project": algebra.Project,
+    "filter": algebra.Filter, "extend": algebra.Extend, "fix": algebra.Fix, "union": algebra.Union,
+    "join": algebra.Join, "leftjoin": algebra.LeftJoin, "minus": algebra.Minus, "exists": algebra.Exists,
+    "distinct": algebra.Distinct, "group": algebra.Group, "slice": algebra.Slice, "closure": algebra.Closure,
+    "construct": algebra.Construct, "report": algebra.Report,
 }  # fmt: skip
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 
@@ -62,7 +75,7 @@ def _plain(value: Any) -> Any:
     """Turn a field into what JSON has."""
     if isinstance(value, ConjunctiveQuery):
         return [*map(_plain, (value.patterns, value.constants, value.answer, value.filters))]
-    if isinstance(value, (Expression, Aggregate)):
+    if isinstance(value, (Expression, Aggregate, Window)):
         return [*map(_plain, _fields(value))]
     if isinstance(value, enum.Enum):
         return value.value
@@ -94,10 +107,14 @@ def _decoded(data: bytes) -> StandingQuery:
     rows = layouts(operators)
     for operator in operators:
         check_operator(operator, rows)
+    check_windows(operators)
     query = StandingQuery(Form(form), tuple(map(_text, names)), operators)
     fixed = {Form.ASK: (), Form.CONSTRUCT: TRIPLE_NAMES}.get(query.form, query.names)
     if query.names != fixed or len(rows[-1]) != len(fixed) or len(set(fixed)) != len(fixed):
         raise ValueError("the names are not those of the columns")
+    report = query.report
+    if report is not None and report.reported is not Reported.CHANGES and query.names[-1:] != (REPORT_NAME,):
+        raise ValueError("the time of the report has another name")
     if canonical(operators, len(operators) - 1) != operators or encode(query) != data:
         raise ValueError("it is not spelled as it would be here")
     return query
@@ -174,6 +191,11 @@ def _aggregate(value: Any) -> Aggregate:
     return Aggregate(Function(function), _integers(columns), _flag(distinct), _text(separator))
 
 
+def _window(value: Any) -> Window:
+    length, step, start = _list(value)
+    return Window(_maybe(_integer)(length), _integer(step), _integer(start))
+
+
 def _ordered(value: Any) -> tuple[int, bool]:
     column, descending = _list(value)
     return _integer(column), _flag(descending)
@@ -188,6 +210,8 @@ _FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
     "int | None": _maybe(_integer),
     "Expression": _expression,
     "Existence": Existence,
+    "Reported": Reported,
+    "Window": _window,
     "Shared": _tuple(_exactly(2)),
     "tuple[int, ...]": _integers,
     "tuple[str, ...]": _tuple(_text),
