@@ -34,6 +34,7 @@ _PIECES_MAX: Final = 256
 """Longest shape in symbols: the grammar takes a millisecond for each."""
 
 _FORMS: Final = {
+    "REGISTER": "a query with windows is more than conjunctive",
     **dict.fromkeys(("ASK", "CONSTRUCT", "DESCRIBE"), "a standing query is a SELECT"),
     **dict.fromkeys(
         ("INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH", "USING"),

@@ -32,6 +32,9 @@ SPELLED_MAX: Final = 32 << 20
 """Most characters that all IRIs of a text have when prefixes and bases are written out: a prefix of half a
 megabyte could be used a hundred thousand times in the other half.  Only updates are long enough for that."""
 
+_REGISTRATION_TOKENS_MAX: Final = 16
+"""More than ``REGISTER QUERY name COMPUTED EVERY PT0.5S AS`` has."""
+
 
 class Token(NamedTuple):
     """A piece of the text: its kind, its spelling, where it begins."""
@@ -226,11 +229,28 @@ class _Prologue:
 
 
 def symbols(text: str, found: list[Token]) -> tuple[list[Symbol], str | None]:
-    """Resolve tokens against their prologue; return what follows it, and the base IRI if any."""
+    """Resolve tokens against their prologue; return what follows it, and the base IRI if any.
+
+    ``REGISTER ... AS`` may stand before the prologue (C-SPARQL) or behind it (RSP-QL): it stays, and what is declared
+    on either side of it holds in all of the text.
+    """
     prologue = _Prologue(text)
     result: list[Symbol] = []
-    _resolve(prologue, found, prologue.declare(found), len(found), result)
+    begins = prologue.declare(found)
+    ends = _registration_end(found, begins)
+    follows = prologue.declare(found, ends)
+    _resolve(prologue, found, begins, ends, result)
+    _resolve(prologue, found, follows, len(found), result)
     return result, prologue.base
+
+
+def _registration_end(found: list[Token], at: int) -> int:
+    """Return which token follows ``REGISTER ... AS``; ``at`` if none begins there."""
+    if at < len(found) and found[at].kind == "word" and found[at].text.upper() == "REGISTER":
+        for end in range(at + 1, min(at + _REGISTRATION_TOKENS_MAX, len(found))):
+            if found[end].kind == "word" and found[end].text.upper() == "AS":
+                return end + 1
+    return at
 
 
 def update_symbols(text: str, found: list[Token]) -> list[Symbol]:

@@ -5,6 +5,7 @@
 ``cursor``           steps over the symbols of the text
 ``triples``          triples and property paths, read
 ``expressions``      where an expression ends, and what in it is no expression: EXISTS, aggregates
+``windows``          REGISTER, windows on streams and their extents, read
 ``groups``           group graph patterns, read
 ``selects``          query forms, projections and solution modifiers, read
 ``relations``        the algebra by names

@@ -33,7 +33,7 @@ __all__ = ["Scope", "condensed", "named_inside", "nodes", "patterns_in"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scope:
-    """What a group is read in: what its variables are called in the whole, and the graph it is about.
+    """What a group is read in: what its variables are called in the whole, and the graph or window it is about.
 
     ``graph``: an IRI, ``?`` and a name in the whole, or ``DEFAULT``; ``at``: where its GRAPH stands.
     """
@@ -41,6 +41,7 @@ class Scope:
     rename: Callable[[str], str]
     graph: str = quads.DEFAULT
     at: int = 0
+    window: syntax.StreamWindow | None = None
 
     def __call__(self, name: str) -> str:
         """Return what a name is called in the whole."""
@@ -122,6 +123,8 @@ def _names(element: syntax.Element, graph: str, *, joined: bool) -> bool:
             return not joined and any(graph in _terms(triple) for triple in triples)
         case syntax.Group():
             return in_group(element, joined=joined)
+        case syntax.WindowGroup(_, group):
+            return in_group(group, joined=joined)
         case syntax.UnionGroups(groups):
             return any(in_group(group, joined=joined) for group in groups)
         case syntax.OptionalGroup(group) | syntax.MinusGroup(group):

@@ -18,12 +18,16 @@ from p2prdf.rdf.standing.syntax import (
     MinusGroup,
     OptionalGroup,
     Select,
+    StreamWindow,
     SubSelect,
     Triples,
     UnionGroups,
+    WindowGroup,
 )
 from p2prdf.rdf.standing.triples import TriplesReader
+from p2prdf.rdf.standing.windows import WindowReader
 from p2prdf.rdf.terms import XSD
+from p2prdf.rdf.tokens import Symbol
 
 __all__ = ["GROUPS_MAX", "PARTS_MAX", "GroupReader"]
 
@@ -34,11 +38,14 @@ PARTS_MAX: Final = 128
 
 
 class GroupReader:
-    """Reads groups; ``select`` reads a sub-query."""
+    """Reads groups; ``select`` reads a sub-query, ``windows`` knows what was declared before the pattern."""
 
-    def __init__(self, cursor: Cursor, select: Callable[[], Select]):
+    def __init__(self, cursor: Cursor, select: Callable[[], Select], windows: WindowReader):
         self._cursor = cursor
         self._select = select
+        self._windows = windows
+        self._within = ""
+        """The word of the innermost braces that are about a graph or window."""
         self._groups = 0
         self._filters = 0
         self._parts = 0
@@ -99,7 +106,9 @@ class GroupReader:
                 case "MINUS":
                     return MinusGroup(self.group())
                 case "GRAPH":
-                    return GraphGroup(self._graph(), self.group(), word.at)
+                    return self._about_graph(word)
+                case "WINDOW" | "STREAM":
+                    return self._about_window(self._windows.named(word), word)
                 case "FILTER":
                     self._filters += 1
                     if self._filters > FILTERS_MAX:
@@ -111,12 +120,31 @@ class GroupReader:
                     return self.inline_data()
         raise cursor.misplaced(word)
 
-    def _graph(self) -> str:
-        """Read what follows GRAPH: an IRI or a variable."""
+    def _about_graph(self, word: Symbol) -> GraphGroup | WindowGroup:
+        """Read what follows GRAPH: an IRI or a variable, and a group."""
         symbol = self._cursor.next()
         if symbol.kind not in ("iri", "var"):
             raise self._cursor.misplaced(symbol)
-        return symbol.value if symbol.kind == "iri" else "?" + symbol.value
+        window = self._windows.stream_as_graph(symbol.value) if symbol.kind == "iri" else None
+        if window is not None:
+            return self._about_window(window, word)
+        if self._within == "WINDOW":
+            reason = "the elements of a window have no graphs; write it beside the braces of the window"
+            raise self._cursor.refusal(word.at, "GRAPH in WINDOW", reason)
+        name = symbol.value if symbol.kind == "iri" else "?" + symbol.value
+        return GraphGroup(name, self._inner("GRAPH"), word.at)
+
+    def _about_window(self, window: StreamWindow, word: Symbol) -> WindowGroup:
+        if self._within:
+            reason = "patterns are about one window or one graph; write it beside the other braces"
+            raise self._cursor.refusal(word.at, f"{word.value.upper()} in {self._within}", reason)
+        return WindowGroup(window, self._inner("WINDOW"))
+
+    def _inner(self, within: str) -> Group:
+        outer, self._within = self._within, within
+        group = self.group()
+        self._within = outer
+        return group
 
     def _bind(self, at: int) -> Bind:
         cursor = self._cursor

@@ -78,17 +78,19 @@ def _over(relation: LeftJoin | Minus | Exists | Extend | Filter, inner: Relation
 
 def _merged(first: Basic, second: Basic) -> Basic | None:
     patterns = graphs.condensed(first.patterns + second.patterns)
-    if len(patterns) > PATTERNS_MAX:
+    places = {basic.window for basic in (first, second) if basic.patterns}
+    if len(patterns) > PATTERNS_MAX or len(places) > 1:
         return None
     conditions = sorted(first.conditions + second.conditions, key=lambda condition: condition.at)
-    return Basic(patterns, tuple(conditions), min(first.at, second.at))
+    return Basic(patterns, tuple(conditions), min(first.at, second.at), *places)
 
 
 def restrict(relation: Relation, condition: Condition) -> Relation:
     """Return the solutions for which a condition holds, decided as far below as its variables are certain."""
     match relation:
-        case Basic(patterns, conditions, at) if patterns or not condition.seen:
-            return Basic(patterns, tuple(sorted((*conditions, condition), key=lambda each: each.at)), at)
+        case Basic(patterns, conditions) if patterns or not condition.seen:
+            found = tuple(sorted((*conditions, condition), key=lambda each: each.at))
+            return dataclasses.replace(relation, conditions=found)
         case Join(left, right):
             if decided_by(condition, left, right):
                 return Join(restrict(left, condition), right)

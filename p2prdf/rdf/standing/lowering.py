@@ -83,7 +83,7 @@ class Lowering:
         if isinstance(relation, Project):
             relation = relation.input
         if isinstance(relation, Basic) and relation.patterns and set(names) <= set(variables(relation)):
-            return self._add(algebra.Leaf(leaves.conjunctive_query(relation, names, self._base)))
+            return self._leaf(relation, names)
         return self._laid_out(self.lower(relation, frozenset(names)), names)
 
     def lower(self, relation: Relation, needed: frozenset[str]) -> Lowered:
@@ -130,7 +130,7 @@ class Lowering:
                 return self.lower(input, needed.intersection(names))
             case Distinct(input):
                 names = variables(relation)
-                return Lowered(self._add(algebra.Distinct(self.exactly(input, names))), names)
+                return Lowered(self._distinct(self.exactly(input, names)), names)
             case Group():
                 return self._group(relation)
             case Slice(input, order, offset, limit):
@@ -139,16 +139,34 @@ class Lowering:
                 return Lowered(self._add(algebra.Slice(self.exactly(input, names), by, offset, limit)), names)
         return self._of_two(relation, needed)
 
+    def _distinct(self, number: int) -> int:
+        below = self.operators[number]
+        if isinstance(below, algebra.Distinct) and isinstance(self.operators[below.input], algebra.Windowed):
+            return number  # each row of a window's leaf is there once
+        return self._add(algebra.Distinct(number))
+
     # --- leaves and conditions ---------------------------------------------------------------
 
     def _basic(self, basic: Basic, needed: frozenset[str]) -> Lowered:
         names = tuple(name for name in variables(basic) if name in needed)
         if basic.patterns:
-            return Lowered(self._add(algebra.Leaf(leaves.conjunctive_query(basic, names, self._base))), names)
+            return Lowered(self._leaf(basic, names), names)
         number = self._add(algebra.Table(0, ((),)))
         for condition in basic.conditions:
             number = self._filtered(Lowered(number, ()), condition)
         return Lowered(number, ())
+
+    def _leaf(self, basic: Basic, names: Names) -> int:
+        """Return the solutions of a pattern as rows of these columns.
+
+        In a window a triple counts once, however many elements say it: one row per choice of triples is one per value
+        of all variables, blank nodes and steps of paths among them.
+        """
+        if basic.window is None:
+            return self._add(algebra.Leaf(leaves.conjunctive_query(basic, names, self._base)))
+        full = variables(basic)
+        leaf = algebra.Windowed(leaves.conjunctive_query(basic, full, self._base), basic.window.window)
+        return self._laid_out(Lowered(self._add(algebra.Distinct(self._add(leaf))), full), names)
 
     def _filtered(self, lowered: Lowered, condition: Condition) -> int:
         decided = leaves.decided(self._spelled(condition, lowered.names))
@@ -230,7 +248,7 @@ class Lowering:
         return self._add(algebra.Table(1, ((term,),)))
 
     def _between(self, s: str, path: Path, o: str, whole: PathPattern) -> Relation:
-        return paths.between(s, path, o, whole.at, self._hidden("w"), whole.graph)
+        return paths.between(s, path, o, whole.at, self._hidden("w"), whole.graph, whole.window)
 
     def _seeded(self, seeds: Lowered) -> Given:
         given = Given(seeds.names, frozenset(seeds.names), ())

@@ -15,12 +15,23 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from p2prdf.rdf import quads
 from p2prdf.rdf.standing import graphs, laws
 from p2prdf.rdf.standing.relations import Basic, Condition, PathPattern, Relation, Table, Union, names_in
-from p2prdf.rdf.standing.syntax import Alternative, Inverse, Link, Negated, Path, Repeat, Sequence, is_variable
+from p2prdf.rdf.standing.syntax import (
+    Alternative,
+    Inverse,
+    Link,
+    Negated,
+    Path,
+    Repeat,
+    Sequence,
+    StreamWindow,
+    is_variable,
+)
 from p2prdf.rdf.tokens import Symbol
 
-__all__ = ["between", "may_be_empty", "no_step", "normal", "renamed", "repeats"]
+__all__ = ["between", "may_be_empty", "no_step", "normal", "renamed", "repeats", "takes_any"]
 
 
 def renamed(path: Path, names: Callable[[str], str]) -> Path:
@@ -108,15 +119,33 @@ def repeats(path: Path) -> bool:
     return False
 
 
-def between(s: str, path: Path, o: str, at: int, name: str, graph: str) -> Relation:
-    """Return the relation of a normal path between two terms of a graph; ``name``: for variables of its own."""
-    return _Between(at, f"?.p{name}", graph).relation(s, path, o)
+def takes_any(path: Path) -> bool:
+    """Tell whether a step of a path is not told by one predicate: a variable, or all but some predicates."""
+    match path:
+        case Link(predicate):
+            return is_variable(predicate)
+        case Negated():
+            return True
+        case Inverse(inner) | Repeat(inner):
+            return takes_any(inner)
+    return any(map(takes_any, path.paths))
+
+
+def between(
+    s: str, path: Path, o: str, at: int, name: str, graph: str, window: StreamWindow | None = None
+) -> Relation:
+    """Return the relation of a normal path between two terms of a graph or window; ``name``: for variables of its own.
+
+    In a window each step has a predicate (not :func:`takes_any`).
+    """
+    return _Between(at, f"?.p{name}", graph, window).relation(s, path, o)
 
 
 class _Between:
-    def __init__(self, at: int, prefix: str, graph: str):
+    def __init__(self, at: int, prefix: str, graph: str, window: StreamWindow | None):
         self._at = at
         self._graph = graph
+        self._window = window
         self._steps: Iterator[str] = (f"{prefix}.{number}" for number in itertools.count())
 
     def relation(self, s: str, path: Path, o: str) -> Relation:
@@ -138,9 +167,11 @@ class _Between:
                 return ways[0] if len(ways) == 1 else Union(tuple(ways))
         if isinstance(path, Alternative) and not may_be_empty(path):
             return Union(tuple(self.relation(s, inner, o) for inner in path.paths))
-        return PathPattern(s, path, o, self._at, self._graph)
+        return PathPattern(s, path, o, self._at, self._graph, self._window)
 
     def _basic(self, s: str, p: str, o: str, *conditions: Condition) -> Basic:
+        if self._window is not None:
+            return Basic(((s, quads.streamed(p, self._window.stream), o),), conditions, self._at, self._window)
         return Basic(graphs.patterns_in(self._graph, s, p, o, self._steps), conditions, self._at)
 
     def _except(self, s: str, excluded: tuple[str, ...], o: str) -> Relation:

@@ -8,7 +8,7 @@ from typing import Final
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import algebra, tokens
-from p2prdf.rdf.algebra import Form, Function, StandingQuery
+from p2prdf.rdf.algebra import REPORT_NAME, Form, Function, Reported, StandingQuery
 from p2prdf.rdf.ordering import order_name
 from p2prdf.rdf.standing import laws, syntax
 from p2prdf.rdf.standing.assembly import canonical
@@ -35,10 +35,10 @@ __all__ = ["parse_query"]
 
 
 def parse_query(text: str, *, ordered: bool = False) -> StandingQuery:
-    """Return the standing query that a SELECT, ASK or CONSTRUCT query is.
+    """Return the standing query that a SELECT, ASK or CONSTRUCT query is, with windows or without.
 
-    ``ordered``: solutions have what ORDER BY orders them by in columns of their own, behind the others
-    (:func:`p2prdf.rdf.ordering.in_order`).
+    ``ordered``: it is asked once, which a query with windows cannot be.  Solutions have what ORDER BY orders them by in
+    columns of their own, behind the others (:func:`p2prdf.rdf.ordering.in_order`).
 
     Raises QueryRefused for what is malformed or not supported, naming the construct and its place.
     """
@@ -65,7 +65,8 @@ class _Translator:
         self._groups = GroupTranslator(cursor.text, cursor.base, self._sub_select)
 
     def query(self, query: syntax.Query) -> StandingQuery:
-        select = query.select
+        select, continuous = query.select, query.continuous
+        whole = _WHOLE if continuous is None else dataclasses.replace(_WHOLE, window=continuous.window)
         lowering = Lowering(self._cursor.text, self._cursor.base, self._cursor.hidden)
         names: Names = ()
         if query.form is Form.SELECT:
@@ -74,19 +75,42 @@ class _Translator:
                 order_name(number, descending=descending)
                 for number, (_, descending) in enumerate(select.order if self._shows_order else ())
             )
-            relation = self._select(select, names, _WHOLE, keys)
+            relation = self._select(select, names, whole, keys)
             names += keys
             root = lowering.exactly(relation, names)
         elif query.form is Form.ASK:
-            root = lowering.exactly(self._select(select, (), _WHOLE), ())
+            root = lowering.exactly(self._select(select, (), whole), ())
             root = lowering.add(algebra.Distinct(root))
         else:
             terms = [term for triple in query.template for term in triple]
             solution = tuple(name for name in names_in(terms) if not name.startswith("."))
-            root = lowering.exactly(self._select(select, solution, _WHOLE), solution)
+            root = lowering.exactly(self._select(select, solution, whole), solution)
             root = lowering.add(algebra.Distinct(lowering.add(_construct(root, query.template, solution))))
             names = algebra.TRIPLE_NAMES
-        return StandingQuery(query.form, names, canonical(lowering.operators, root))
+        if continuous is not None:
+            root = lowering.add(algebra.Report(root, continuous.reported, continuous.every))
+            names = self._with_time(names, continuous)
+        found = StandingQuery(query.form, names, canonical(lowering.operators, root))
+        if continuous is not None:
+            self._check_windows(found, select.at)
+        return found
+
+    def _with_time(self, names: Names, continuous: syntax.Continuous) -> Names:
+        """Return the names of what is told at a report: in a stream its time stands behind them."""
+        if continuous.reported is Reported.CHANGES:
+            return names
+        if REPORT_NAME in names:
+            reason = f"?{REPORT_NAME} is the time of the report, which is told behind what is projected; rename yours"
+            raise self._cursor.refusal(continuous.at, continuous.reported.name, reason)
+        return (*names, REPORT_NAME)
+
+    def _check_windows(self, found: StandingQuery, at: int) -> None:
+        """Refuse what is asked once, and what has windows but depends on none."""
+        if self._shows_order:
+            reason = "a query with windows has no one answer: subscribe to it (subscribe instead of query)"
+            raise self._cursor.refusal(at, "WINDOW in a query asked once", reason)
+        if not any(isinstance(operator, algebra.Windowed) for operator in found.operators):
+            raise self._cursor.refusal(at, "WINDOW", "no solution of the query depends on an element of a window")
 
     def _projected(self, select: syntax.Select) -> Names:
         if select.projection is not None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from p2prdf.rdf.algebra import Existence, Function
-from p2prdf.rdf.standing.syntax import Path, is_variable
+from p2prdf.rdf.standing.syntax import Path, StreamWindow, is_variable
 from p2prdf.rdf.tokens import Symbol
 
 __all__ = [
@@ -51,22 +51,30 @@ class Condition:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Basic:
-    """A basic graph pattern with conditions on its solutions; no pattern: one empty solution."""
+    """A basic graph pattern with conditions on its solutions; no pattern: one empty solution.
+
+    ``window``: the one whose elements it is about, if any.
+    """
 
     patterns: tuple[Pattern, ...] = ()
     conditions: tuple[Condition, ...] = ()
     at: int = 0
+    window: StreamWindow | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PathPattern:
-    """Two terms between which a path leads that is no triple pattern; in one graph, named or the default one."""
+    """Two terms between which a path leads that is no triple pattern; in one graph, named or the default one.
+
+    Or in a window, whose elements are a graph of their own.
+    """
 
     subject: str
     path: Path
     object: str
     at: int
     graph: str
+    window: StreamWindow | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

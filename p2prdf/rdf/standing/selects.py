@@ -10,6 +10,7 @@ from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.groups import GroupReader
 from p2prdf.rdf.standing.syntax import Expression, Group, Link, Projection, Query, Select, Triple, Triples
 from p2prdf.rdf.standing.triples import TriplesReader
+from p2prdf.rdf.standing.windows import WindowReader
 from p2prdf.rdf.terms import XSD
 
 __all__ = ["SLICE_MAX", "TEMPLATE_MAX", "QueryReader"]
@@ -25,18 +26,22 @@ class QueryReader:
 
     def __init__(self, cursor: Cursor):
         self._cursor = cursor
-        self._groups = GroupReader(cursor, self._sub_select)
+        self._windows = WindowReader(cursor)
+        self._groups = GroupReader(cursor, self._sub_select, self._windows)
 
     def query(self) -> Query:
-        """Read a query from its form to its end."""
+        """Read a query from its form, or REGISTER before it, to its end."""
         cursor = self._cursor
+        self._windows.registration()
         first = cursor.next()
+        self._windows.told()
         template: list[tuple[str, str, str]] = []
         if first.is_word("SELECT"):
             form = Form.SELECT
-            select = self._select(first.at)
+            select = self._select(first.at, whole=True)
         elif first.is_word("ASK"):
             form = Form.ASK
+            self._windows.sources()
             select = self._modified(Select(self._where(), first.at))
         elif first.is_word("CONSTRUCT"):
             form = Form.CONSTRUCT
@@ -46,7 +51,7 @@ class QueryReader:
         last = cursor.peek()
         if last is not None:
             raise cursor.misplaced(last)
-        return Query(form, select, template, cursor.base)
+        return Query(form, select, template, cursor.base, self._windows.continuous(form))
 
     def _sub_select(self) -> Select:
         return self._select(self._cursor.expect_word("SELECT").at)
@@ -57,12 +62,15 @@ class QueryReader:
 
     # --- SELECT ------------------------------------------------------------------------------
 
-    def _select(self, at: int) -> Select:
+    def _select(self, at: int, *, whole: bool = False) -> Select:
+        """Read what follows SELECT; the ``whole`` query may have streams for its sources."""
         cursor = self._cursor
         distinct = cursor.take_word("DISTINCT")
         if not distinct:
             cursor.take_word("REDUCED")  # may remove duplicates, so need not
         projection = None if cursor.take_mark("*") else self._projection()
+        if whole:
+            self._windows.sources()
         select = Select(self._where(), at, projection, distinct)
         return self._modified(select)
 
@@ -195,6 +203,7 @@ class QueryReader:
 
     def _construct(self, at: int) -> tuple[list[tuple[str, str, str]], Select]:
         cursor = self._cursor
+        self._windows.sources()
         if cursor.sees_word("WHERE"):  # CONSTRUCT WHERE { triples }: the pattern is the template
             group = self._where()
             triples = [triple for element in group.elements for triple in _triples_of(element)]
@@ -208,6 +217,7 @@ class QueryReader:
         cursor.labels.clear()  # those of the template are its own
         if len(template) > TEMPLATE_MAX:
             raise cursor.refusal(opening.at, "CONSTRUCT", f"a template has at most {TEMPLATE_MAX} triples")
+        self._windows.sources()
         return template, self._modified(Select(self._where(), at))
 
     def _plain(self, triple: Triple) -> tuple[str, str, str]:

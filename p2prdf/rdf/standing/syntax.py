@@ -10,13 +10,14 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from p2prdf.rdf.algebra import Form, Function
+from p2prdf.rdf.algebra import Form, Function, Reported, Window
 from p2prdf.rdf.tokens import Symbol
 
 __all__ = [
-    "AggregateCall", "Alternative", "Bind", "Element", "Expression", "FilterBy", "GraphGroup", "Group", "InlineData",
-    "Inverse", "Link", "MinusGroup", "Negated", "OptionalGroup", "Path", "Projection", "Query", "Repeat", "Select",
-    "Sequence", "SubSelect", "Triple", "Triples", "UnionGroups", "is_variable", "visible",
+    "AggregateCall", "Alternative", "Bind", "Continuous", "Element", "Expression", "FilterBy", "GraphGroup", "Group",
+    "InlineData", "Inverse", "Link", "MinusGroup", "Negated", "OptionalGroup", "Path", "Projection", "Query", "Repeat",
+    "Select", "Sequence", "StreamWindow", "SubSelect", "Triple", "Triples", "UnionGroups", "WindowGroup", "is_variable",
+    "visible",
 ]  # fmt: skip
 
 
@@ -159,6 +160,28 @@ class GraphGroup:
     at: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class StreamWindow:
+    """A window that a query declares on a stream; both are named by canonical IRIs.
+
+    ``declared``: the words that did.  ``at``: where they stand.
+    """
+
+    name: str
+    stream: str
+    window: Window
+    declared: str
+    at: int
+
+
+@dataclasses.dataclass(slots=True)
+class WindowGroup:
+    """``WINDOW name { }``."""
+
+    window: StreamWindow
+    group: Group
+
+
 @dataclasses.dataclass(slots=True)
 class FilterBy:
     """``FILTER``."""
@@ -199,8 +222,9 @@ class Group:
 
 
 Element: TypeAlias = (
-    Triples | Group | OptionalGroup | UnionGroups | MinusGroup | GraphGroup | FilterBy | Bind | InlineData | SubSelect
-)
+    Triples | Group | OptionalGroup | UnionGroups | MinusGroup | GraphGroup | WindowGroup | FilterBy | Bind | InlineData
+    | SubSelect
+)  # fmt: skip
 
 
 # --- queries -------------------------------------------------------------------------------------
@@ -235,15 +259,30 @@ class Select:
     """VALUES at the end."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Continuous:
+    """What a query with windows says of its reports.
+
+    ``at``: where it says what is told.  ``every``: milliseconds.  ``window``: what all patterns are about that stand
+    in no braces of a window or graph.
+    """
+
+    reported: Reported
+    at: int
+    every: int
+    window: StreamWindow | None
+
+
 @dataclasses.dataclass(slots=True)
 class Query:
-    """A whole query."""
+    """A whole query; ``continuous`` if it has windows."""
 
     form: Form
     select: Select
     template: list[tuple[str, str, str]]
     """Of CONSTRUCT; blank nodes are hidden variables."""
     base: str | None
+    continuous: Continuous | None = None
 
 
 def visible(group: Group) -> Iterator[str]:
@@ -254,7 +293,7 @@ def visible(group: Group) -> Iterator[str]:
                 yield from _visible_in(triples)
             case Group():
                 yield from visible(element)
-            case OptionalGroup(inner):
+            case OptionalGroup(inner) | WindowGroup(_, inner):
                 yield from visible(inner)
             case GraphGroup(name, inner):
                 yield from ([name[1:]] if is_variable(name) else ())

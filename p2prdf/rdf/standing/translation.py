@@ -88,14 +88,17 @@ class GroupTranslator:
 
     def _operand(
         self,
-        element: syntax.Group | syntax.UnionGroups | syntax.GraphGroup | syntax.InlineData | syntax.SubSelect,
+        element: syntax.Group | syntax.UnionGroups | syntax.GraphGroup | syntax.WindowGroup | syntax.InlineData
+        | syntax.SubSelect,
         names: Scope,
-    ) -> Relation:
+    ) -> Relation:  # fmt: skip
         match element:
             case syntax.Group():
                 return self.group(element, names)
             case syntax.GraphGroup():
                 return self._graph(element, names)
+            case syntax.WindowGroup(window, group):
+                return self.group(group, dataclasses.replace(names, window=window))
             case syntax.UnionGroups(groups):
                 union = Union(tuple(self.group(inner, names) for inner in groups))
                 self._require_graph(union, names, names.apart_in(union))
@@ -106,7 +109,7 @@ class GroupTranslator:
 
     def _graph(self, element: syntax.GraphGroup, names: Scope) -> Relation:
         """Return the solutions of a group in one graph, or in each of them."""
-        within = dataclasses.replace(names, graph=renamed(element.name, names), at=element.at)
+        within = dataclasses.replace(names, graph=renamed(element.name, names), at=element.at, window=None)
         if within.apart and graphs.named_inside(element.group, element.name):
             reason = (
                 f"{element.name} has no value yet where its own braces name it, but in a triple pattern that is not "
@@ -134,7 +137,10 @@ class GroupTranslator:
             if names.apart and paths.repeats(path):
                 reason = "its ways would have to stay in one graph, and the graph is a variable; name the graph"
                 raise tokens.refusal(self.text, each.at, "repeated property path in GRAPH", reason)
-            found.append(paths.between(s, path, o, each.at, f"{each.at}.{number}", names.graph))
+            if names.window is not None and paths.takes_any(path):
+                reason = "the elements of a window are found by their predicates: name one"
+                raise tokens.refusal(self.text, each.at, "variable or negated predicate in WINDOW", reason)
+            found.append(paths.between(s, path, o, each.at, f"{each.at}.{number}", names.graph, names.window))
         # Triple patterns first: they are one leaf, and tell paths where to start.
         basic = [part for part in found if isinstance(part, Basic)]
         count = len(graphs.condensed(pattern for part in basic for pattern in part.patterns))

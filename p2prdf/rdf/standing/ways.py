@@ -9,6 +9,7 @@ ways from there are kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from p2prdf.rdf.standing.graphs import nodes as nodes_of
 from p2prdf.rdf.standing.paths import may_be_empty
@@ -30,9 +31,16 @@ from p2prdf.rdf.standing.relations import (
     certain,
     variables,
 )
-from p2prdf.rdf.standing.syntax import is_variable
+from p2prdf.rdf.standing.syntax import StreamWindow, is_variable
 
 __all__ = ["joined_in_order"]
+
+_Place: TypeAlias = tuple[str, StreamWindow | None]
+"""Where nodes are nodes: a graph, or a window."""
+
+
+def _place(path: PathPattern) -> _Place:
+    return path.graph, path.window
 
 
 def joined_in_order(operands: Sequence[Relation]) -> list[tuple[Relation, str | None]]:
@@ -47,16 +55,16 @@ def joined_in_order(operands: Sequence[Relation]) -> list[tuple[Relation, str | 
     bound = frozenset[str]().union(*(certain(operand) for operand, _ in ordered))
     waiting = [operand for operand in operands if isinstance(operand, PathPattern)]
     nodes = {
-        graph: frozenset[str]().union(*(_nodes(operand, graph) for operand, _ in ordered))
-        for graph in {path.graph for path in waiting}
+        place: frozenset[str]().union(*(_nodes(operand, place) for operand, _ in ordered))
+        for place in dict.fromkeys(map(_place, waiting))
     }
     while waiting:
-        starts = [_start(path, nodes[path.graph] if may_be_empty(path.path) else bound) for path in waiting]
+        starts = [_start(path, nodes[_place(path)] if may_be_empty(path.path) else bound) for path in waiting]
         at = next((at for at, start in enumerate(starts) if start is not None), 0)
         path, start = waiting.pop(at), starts[at]
         ordered.append((path, start or None))
         bound = bound.union(variables(path))
-        nodes[path.graph] = nodes[path.graph].union(variables(path))
+        nodes[_place(path)] = nodes[_place(path)].union(variables(path))
     return ordered
 
 
@@ -67,21 +75,24 @@ def _start(path: PathPattern, known: frozenset[str]) -> str | None:
     return next((name for name in variables(path) if name in known), None)
 
 
-def _nodes(relation: Relation, graph: str) -> frozenset[str]:
-    """Return the variables that every solution binds to nodes of a graph, or to what has the standing of that."""
+def _nodes(relation: Relation, place: _Place) -> frozenset[str]:
+    """Return the variables that every solution binds to nodes of a place, or to what has the standing of that."""
     match relation:
-        case Basic(patterns):
-            return nodes_of(patterns, graph)
+        case Basic(patterns, window=window):
+            graph, wanted = place
+            if window != wanted:
+                return frozenset()
+            return frozenset(variables(relation)) if window is not None else nodes_of(patterns, graph)
         case PathPattern():
-            return frozenset(variables(relation)) if relation.graph == graph else frozenset()
+            return frozenset(variables(relation)) if _place(relation) == place else frozenset()
         case Given():
             return certain(relation).difference(relation.fixed)
         case Join(left, right):
-            return _nodes(left, graph) | _nodes(right, graph)
+            return _nodes(left, place) | _nodes(right, place)
         case Union(branches):
-            return frozenset.intersection(*(_nodes(branch, graph) for branch in branches))
+            return frozenset.intersection(*(_nodes(branch, place) for branch in branches))
         case Project(input, names):
-            return _nodes(input, graph).intersection(names)
+            return _nodes(input, place).intersection(names)
         case LeftJoin() | Minus() | Exists() | Extend() | Filter() | Distinct() | Slice():
-            return _nodes(relation.input, graph)
+            return _nodes(relation.input, place)
     return frozenset()

@@ -1,0 +1,303 @@
+"""What makes a query continuous, read from its symbols: REGISTER, windows on streams, and how often it reports.
+
+Two dialects are read, RSP-QL [1] and C-SPARQL [2]::
+
+    REGISTER RSTREAM <name> AS                      REGISTER QUERY name COMPUTED EVERY 1s AS
+    SELECT ... FROM NAMED WINDOW <w> ON <stream>    SELECT ... FROM STREAM <stream> [RANGE 10s STEP 1s]
+      [RANGE PT10S STEP PT1S]                       WHERE { ... }
+    WHERE { WINDOW <w> { ... } ... }
+
+In both a query has one extent per window, and FROM stands before the patterns, so a window is known when its braces are
+read.  A landmark window has no spelling in either; that of SNEEql, ``[FROM instant TO NOW STEP duration]``, is taken.
+
+[1] D. Dell'Aglio, J.-P. Calbimonte, E. Della Valle, O. Corcho: Towards a Unified Language for RDF Stream Query
+    Processing (ESWC 2015 Satellite Events).
+[2] D. F. Barbieri, D. Braga, S. Ceri, E. Della Valle, M. Grossniklaus: Querying RDF Streams with C-SPARQL (SIGMOD
+    Record 39(1), 2010).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from decimal import Decimal
+from typing import Final
+
+from p2prdf.rdf import terms
+from p2prdf.rdf.algebra import LANDMARK_MS_MAX, WINDOW_MS_MAX, Form, Reported, Window
+from p2prdf.rdf.moments import parse_duration, parse_moment
+from p2prdf.rdf.standing.cursor import Cursor
+from p2prdf.rdf.standing.syntax import Continuous, StreamWindow
+from p2prdf.rdf.terms import XSD
+from p2prdf.rdf.tokens import Symbol
+
+__all__ = ["WindowReader"]
+
+_STREAMS: Final = {"RSTREAM": Reported.RSTREAM, "ISTREAM": Reported.ISTREAM, "DSTREAM": Reported.DSTREAM}
+_BY_COUNT: Final = ("TRIPLES", "ELEMENTS", "ELEMENT", "ITEMS", "ITEM", "ROWS")
+_UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+"""Milliseconds of a unit, as C-SPARQL abbreviates it."""
+_DURATION: Final = re.compile(r"(?P<iso>P[A-Z0-9.]*+)|(?P<count>[0-9]++(?:\.[0-9]++)?)[ \t\r\n]*+(?P<unit>[A-Za-z]*+)")
+_DURATION_CHARACTERS_MAX: Final = 40
+_SHOWN_AS: Final = "a duration is written as PT10S, P1DT2H, 500ms, 10s, 1m, 2h or 1d"
+
+
+@dataclasses.dataclass(slots=True)
+class _Registration:
+    """REGISTER: where it stands, and what stands behind it."""
+
+    at: int
+    streams: bool
+    every: int | None
+
+
+class WindowReader:
+    """Reads what a query says of streams, and knows its windows by name."""
+
+    def __init__(self, cursor: Cursor):
+        self._cursor = cursor
+        self._windows: dict[str, StreamWindow] = {}
+        self._used: set[str] = set()
+        self._registration: _Registration | None = None
+        self._told: tuple[Reported, Symbol] | None = None
+
+    # --- before the form ---------------------------------------------------------------------
+
+    def registration(self) -> None:
+        """Read ``REGISTER ... AS``, if it is there."""
+        cursor = self._cursor
+        if not cursor.sees_word("REGISTER"):
+            return
+        at = cursor.next().at
+        kind = cursor.next()
+        if kind.is_word(*_STREAMS):
+            self._tell(kind)
+        elif not kind.is_word("STREAM", "QUERY"):
+            raise cursor.misplaced(kind)
+        name = cursor.next()
+        if name.is_word("AS"):
+            raise cursor.refusal(name.at, "REGISTER", "a name stands before AS")
+        if name.kind not in ("iri", "word"):
+            raise cursor.misplaced(name)
+        every = None
+        if cursor.sees_word("COMPUTE", "COMPUTED"):
+            cursor.next()
+            cursor.expect_word("EVERY")
+            every = self._duration("COMPUTE EVERY")
+        cursor.expect_word("AS")
+        self._registration = _Registration(at, kind.is_word("STREAM"), every)
+
+    def told(self) -> None:
+        """Read RSTREAM, ISTREAM or DSTREAM, which may stand behind the word of the form."""
+        if self._cursor.sees_word(*_STREAMS):
+            self._tell(self._cursor.next())
+
+    def _tell(self, symbol: Symbol) -> None:
+        if self._told is not None:
+            reason = f"what is told at a report is said before, by {self._told[1].value.upper()}"
+            raise self._cursor.refusal(symbol.at, symbol.value.upper(), reason)
+        self._told = _STREAMS[symbol.value.upper()], symbol
+
+    # --- between form and pattern ------------------------------------------------------------
+
+    def sources(self) -> None:
+        """Read all clauses ``FROM``.  Those of plain SPARQL are refused."""
+        cursor = self._cursor
+        while cursor.sees_word("FROM"):
+            begins = cursor.next()
+            named = cursor.take_word("NAMED")
+            if named and cursor.take_word("WINDOW"):
+                name = self._iri()
+                cursor.expect_word("ON")
+                cursor.take_word("STREAM")
+                self._declare(name, self._iri().value, "FROM NAMED WINDOW", begins.at)
+            elif cursor.take_word("STREAM"):
+                name = self._iri()
+                self._declare(name, name.value, "FROM NAMED STREAM" if named else "FROM STREAM", begins.at)
+            else:
+                raise cursor.misplaced(begins)
+
+    def _iri(self) -> Symbol:
+        symbol = self._cursor.next()
+        if symbol.kind == "var":
+            reason = f"?{symbol.value} is a variable; windows and streams are named by IRIs"
+            raise self._cursor.refusal(symbol.at, "WINDOW", reason)
+        if symbol.kind != "iri":
+            raise self._cursor.misplaced(symbol)
+        return symbol
+
+    def _declare(self, name: Symbol, stream: str, declared: str, at: int) -> None:
+        if name.value in self._windows:
+            reason = f"a window {name.value} is declared before"
+            if declared != "FROM NAMED WINDOW":
+                reason += "; FROM NAMED WINDOW gives each of several windows on one stream a name"
+            raise self._cursor.refusal(name.at, declared, reason)
+        self._windows[name.value] = StreamWindow(name.value, stream, self._extent(), declared, at)
+
+    # --- extents -----------------------------------------------------------------------------
+
+    def _extent(self) -> Window:
+        """Read ``[ ... ]``."""
+        cursor = self._cursor
+        cursor.expect_mark("[")
+        first = cursor.next()
+        self._refuse_counted(first)
+        if first.is_word("FROM"):
+            found = self._landmark(first)
+        elif first.is_word("RANGE"):
+            counted = cursor.peek()
+            if counted is not None:
+                self._refuse_counted(counted)
+            length = step = self._duration("RANGE")
+            if not cursor.take_word("TUMBLING") and cursor.take_word("STEP"):
+                step = self._duration("STEP")
+            found = Window(length, step)
+        else:
+            raise cursor.misplaced(first)
+        cursor.expect_mark("]")
+        return found
+
+    def _refuse_counted(self, symbol: Symbol) -> None:
+        if symbol.is_word(*_BY_COUNT):
+            reason = "windows by count are not supported: which elements are the last ones no node could tell"
+            raise self._cursor.refusal(symbol.at, f"window of {symbol.value.upper()}", reason)
+
+    def _landmark(self, first: Symbol) -> Window:
+        cursor = self._cursor
+        if cursor.sees_word("NOW"):
+            reason = "what begins some time before now is [RANGE duration STEP duration]; none ends before now"
+            raise cursor.refusal(first.at, "window FROM NOW", reason)
+        start = self._instant()
+        if cursor.take_word("TO") and not cursor.take_word("NOW"):
+            raise cursor.refusal(first.at, "window FROM", "it ends TO NOW, if anything is said of its end")
+        if not cursor.take_word("STEP"):
+            raise cursor.refusal(first.at, "window FROM", "a landmark window needs a STEP: how often it moves on")
+        return Window(None, self._duration("STEP"), start)
+
+    def _instant(self) -> int:
+        """Read an xsd:dateTime; return it in milliseconds since 1970."""
+        cursor = self._cursor
+        symbol = cursor.next()
+        if symbol.kind != "literal":
+            raise cursor.misplaced(symbol)
+        lexical, datatype, _ = terms.literal_parts(symbol.value)
+        moment = parse_moment(lexical, "dateTime") if datatype == XSD + "dateTime" else None
+        if moment is None or moment.zone is None:
+            reason = f"{symbol.value:.60} is no xsd:dateTime with a time zone"
+            raise cursor.refusal(symbol.at, "window FROM", reason)
+        milliseconds = moment.seconds * 1000
+        if not 0 <= milliseconds <= LANDMARK_MS_MAX or milliseconds != int(milliseconds):
+            reason = f"{lexical:.60} is not a whole number of milliseconds from 1970 to 9999"
+            raise cursor.refusal(symbol.at, "window FROM", reason)
+        return int(milliseconds)
+
+    def _duration(self, construct: str) -> int:
+        """Read a duration; return it in milliseconds."""
+        cursor = self._cursor
+        symbol = cursor.next()
+        at = symbol.at
+        milliseconds = self._literal(symbol) if symbol.kind == "literal" and cursor.text[at] in "\"'" else None
+        if milliseconds is None:
+            match = _DURATION.match(cursor.text, at)
+            if match is None or match.end() - at > _DURATION_CHARACTERS_MAX:
+                raise cursor.refusal(at, construct, _SHOWN_AS)
+            while (following := cursor.peek()) is not None and following.at < match.end():
+                cursor.next()
+            milliseconds = _days_to_seconds(match["iso"]) if match["iso"] else _with_unit(match["count"], match["unit"])
+        if milliseconds is None:
+            raise cursor.refusal(at, construct, f"{_SHOWN_AS}; months and years have no fixed length")
+        if milliseconds != int(milliseconds) or not 1 <= milliseconds <= WINDOW_MS_MAX:
+            reason = "a duration is a whole number of milliseconds, at least one and at most a year (366 days)"
+            raise cursor.refusal(at, construct, reason)
+        return int(milliseconds)
+
+    def _literal(self, symbol: Symbol) -> Decimal | None:
+        lexical, datatype, _ = terms.literal_parts(symbol.value)
+        known = datatype in (XSD + "dayTimeDuration", XSD + "duration") and len(lexical) <= _DURATION_CHARACTERS_MAX
+        return _days_to_seconds(lexical) if known else None
+
+    # --- in the pattern ----------------------------------------------------------------------
+
+    def named(self, word: Symbol) -> StreamWindow:
+        """Read the name behind WINDOW or STREAM, and return what it names."""
+        name = self._iri()
+        found = self._windows.get(name.value)
+        if found is None:
+            reason = f"{name.value} is not declared, as by FROM NAMED WINDOW <name> ON <stream> [RANGE 10s STEP 1s]"
+            raise self._cursor.refusal(name.at, word.value.upper(), reason)
+        self._used.add(name.value)
+        return found
+
+    def stream_as_graph(self, name: str) -> StreamWindow | None:
+        """Return the window on a stream that ``GRAPH`` means in C-SPARQL; None if it means a graph."""
+        found = self._windows.get(name)
+        if found is None or found.declared == "FROM NAMED WINDOW":
+            return None
+        self._used.add(name)
+        return found
+
+    # --- all of it ---------------------------------------------------------------------------
+
+    def continuous(self, form: Form) -> Continuous | None:
+        """Return what the whole text, which was read, says of reports; None if it has no windows."""
+        registration = self._registration
+        if not self._windows:
+            self._refuse_reports()
+            return None
+        reported, at = Reported.CHANGES, 0
+        if self._told is not None:
+            reported, at = self._told[0], self._told[1].at
+            self._check_told(form, self._told[1])
+        elif form is Form.SELECT and registration is not None and registration.streams and self._of_streams():
+            reported, at = Reported.RSTREAM, registration.at  # a stream that C-SPARQL registers
+        every = None if registration is None else registration.every
+        if every is None:
+            every = math.gcd(*(declared.window.step for declared in self._windows.values()))
+        return Continuous(reported, at, every, self._about_all())
+
+    def _refuse_reports(self) -> None:
+        """Refuse what is said of reports where there are none."""
+        reason = "the query has no window, so there is no time at which it reports"
+        if self._registration is not None:
+            raise self._cursor.refusal(self._registration.at, "REGISTER", reason)
+        if self._told is not None:
+            raise self._cursor.refusal(self._told[1].at, self._told[1].value.upper(), reason)
+
+    def _check_told(self, form: Form, word: Symbol) -> None:
+        if form is not Form.SELECT:
+            reason = f"{form.name} has no column for the time of a report; without it the changes are told"
+            raise self._cursor.refusal(word.at, f"{word.value.upper()} of {form.name}", reason)
+
+    def _of_streams(self) -> bool:
+        return any(each.declared != "FROM NAMED WINDOW" for each in self._windows.values())
+
+    def _about_all(self) -> StreamWindow | None:
+        """Return the window that all patterns are about which stand in no braces of a window or graph.
+
+        C-SPARQL does not tell patterns on a stream from others.  Here that has to be known, so there is one if it is
+        the only one, and no braces are about it.
+        """
+        unused = [each for name, each in self._windows.items() if name not in self._used]
+        if not unused:
+            return None
+        first = unused[0]
+        if len(self._windows) == 1 and first.declared == "FROM STREAM":
+            return first
+        if first.declared == "FROM STREAM":
+            reason = f"with several windows, which patterns are about it? Write STREAM {first.name} {{ patterns }}"
+        else:
+            word = first.declared.rpartition(" ")[2]
+            reason = f"no {word} {first.name} {{ patterns }} is about it"
+        raise self._cursor.refusal(first.at, first.declared, reason)
+
+
+def _days_to_seconds(lexical: str) -> Decimal | None:
+    """Return a duration of days to seconds in milliseconds; None if it is none."""
+    found = parse_duration(lexical, "dayTimeDuration")
+    return None if found is None else found.seconds * 1000
+
+
+def _with_unit(count: str, unit: str) -> Decimal | None:
+    length = _UNITS.get(unit.lower())
+    return None if length is None else Decimal(count) * length
