@@ -88,8 +88,8 @@ class Reports(Evaluation):
         """The report that is being made,"""
         self._changes: Iterator[tuple[int, Row, int]] = iter(())
         """what is still to be applied for it,"""
-        self._touched: dict[Row, int] = {}
-        """and by how much its rows have changed."""
+        self._touched: dict[Row, int] = self._flow.output()
+        """and by how much its rows have changed: at first by what follows from nothing, such as a count of 0."""
         self._again = False
         """Whether the last report is to be made again."""
         self.late = 0
@@ -166,7 +166,7 @@ class Reports(Evaluation):
         if last <= self._at:
             return self._at if self._again and not self.streams and self._at >= 0 else None
         following = self._at + self._every
-        if self._waiting or (self._reported is Reported.RSTREAM and self._flow.output()):
+        if self._waiting or self._touched or (self._reported is Reported.RSTREAM and self._flow.output()):
             return following
         return min(last, max(following, min(queue.next for queue in self._queues.values())))
 
@@ -203,7 +203,6 @@ class Reports(Evaluation):
         if self._at is None or due is None:
             return
         self._open, self._again = due, False
-        self._touched = {}
         waiting, self._waiting = self._waiting, type(self._waiting)()
         self._changes = self._all_changes(waiting, due)
 
@@ -228,25 +227,26 @@ class Reports(Evaluation):
         if done >= PIECE:
             return []
         report, self._open, self._at = self._open, None, self._open
+        touched, self._touched = self._touched, {}
         if report < self._tell_from:
             return []
         if self.streams:
-            return self._stream(report, log)
+            return self._stream(report, touched, log)
         if self.stale:
             if self.staged:
                 return []
             self._begin_to_compare(contents)
-        changed = [row for row in map(self._as_told, self._touched) if row not in self._to_compare]
+        changed = [row for row in map(self._as_told, touched) if row not in self._to_compare]
         return [*self._tell(changed, log), *self._compare(contents, log)]
 
-    def _stream(self, report: int, log: ResultLog) -> list[News]:
+    def _stream(self, report: int, touched: dict[Row, int], log: ResultLog) -> list[News]:
         """Return what a stream has at a report."""
         if self._reported is Reported.RSTREAM:
             wanted = {row: count for row, count in self._flow.output().items() if count > 0}
         elif self._reported is Reported.ISTREAM:
-            wanted = {row: change for row, change in self._touched.items() if change > 0}
+            wanted = {row: change for row, change in touched.items() if change > 0}
         else:
-            wanted = {row: -change for row, change in self._touched.items() if change < 0}
+            wanted = {row: -change for row, change in touched.items() if change < 0}
         if not wanted:
             return []
         time = self._dictionary.intern(time_term(report))

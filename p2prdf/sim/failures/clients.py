@@ -63,7 +63,7 @@ class RepeatedPublishing:
     """Triples that are published together under consecutive event numbers, as often as needed.
 
     ``stamps``: those that were acknowledged to the publisher.  ``unheard``: those acknowledged when it was gone.
-    ``removed``: the triples are removed instead.
+    ``removed``: the triples are removed instead.  ``times``: they are elements of streams, of these event times.
     """
 
     publisher: int
@@ -80,6 +80,7 @@ class RepeatedPublishing:
     gone: bool = False
     """The publisher crashed before it heard of an acknowledgement."""
     failures: list[Failed] = field(default_factory=list)
+    times: Sequence[int] = ()
 
     @property
     def events(self) -> list[int]:
@@ -110,9 +111,16 @@ class Publisher(_AtSomePeer):
         self.published: list[RepeatedPublishing] = []
         self._open: dict[int, RepeatedPublishing] = {}
 
-    def publish(self, at: float, triples: Sequence[Triple], *, removed: bool = False) -> RepeatedPublishing:
-        """Publish triples, or remove them, ``at`` seconds from now, until that is acknowledged."""
-        publishing = RepeatedPublishing(self.identity, self._next_event, tuple(triples), self._world.now + at, removed)
+    def publish(
+        self, at: float, triples: Sequence[Triple], *, removed: bool = False, times: Sequence[int] = ()
+    ) -> RepeatedPublishing:
+        """Publish triples, or remove them, ``at`` seconds from now, until that is acknowledged.
+
+        ``times``: they are elements, of these event times, with their streams as fourth parts.
+        """
+        publishing = RepeatedPublishing(
+            self.identity, self._next_event, tuple(triples), self._world.now + at, removed, times=tuple(times)
+        )
         self._next_event += len(publishing.triples)
         self.published.append(publishing)
         self._world.schedule(at, self._attempt, publishing, 0)
@@ -140,6 +148,7 @@ class Publisher(_AtSomePeer):
                 lambda request: contract.Publish(
                     request, publishing.publisher, publishing.first_event, s, p, o,
                     ACCEPTED if failures.accepted else INDEXED, publishing.removed, graph=tuple(graph),
+                    times=(make(publishing.times),) if publishing.times else (),
                 ),
                 _Attempt(self, publishing, publishing.attempts),
             )

@@ -1,0 +1,271 @@
+"""One day: a few publishers of streams, queries with windows, and whatever may go wrong meanwhile.
+
+Event times have nothing to do with the clocks of the peers, and elements come out of order, as far as their publishers
+said they may.  Each publisher says how far it is, and all are waited for: so every report must have exactly what another
+engine finds in the windows, though peers crash, lose their disks or are cut off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Final
+
+from windows_oracle import Element, Extent, Rows, WindowsOracle
+
+from p2prdf import keys
+from p2prdf.continuous.reports import time_of
+from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.rdf.query import Algorithm
+from p2prdf.rdf.standing.query import parse_query
+from p2prdf.sim.checkers import describe_bag
+from p2prdf.sim.failures.clients import Publisher, SubscriberClient
+from p2prdf.sim.failures.copies import Copies
+from p2prdf.sim.failures.mischief import Mischief
+from p2prdf.sim.failures.scenario import draw_bad_day
+from p2prdf.sim.failures.subscriber import ResumingSubscriber
+from p2prdf.sim.failures.world import FailingWorld
+from p2prdf.wire import contract
+
+__all__ = ["Verdict", "run_seed"]
+
+SPAN_SECONDS: Final = 40.0
+IDLE_SECONDS: Final = 30.0
+"""How long a silent publisher is waited for: longer than any that is cut off."""
+HEAL_SECONDS: Final = 240.0
+EPOCH_MS: Final = 1_091_944_800_000
+STREAMS: Final = ("<urn:s1>", "<urn:s2>")
+NODES: Final = tuple(f"<urn:n{number}>" for number in range(4))
+PREDICATES: Final = ("<urn:p>", "<urn:q>")
+
+PATTERNS: Final = (
+    "WINDOW :w { ?x :p ?v }",
+    "WINDOW :w { ?x :p ?y . ?y :q ?v }",
+    "WINDOW :w { ?x :p ?v . ?x :q ?v }",
+    "WINDOW :w { ?x :p ?y } WINDOW :u { ?y :q ?v }",
+    "WINDOW :w { ?x :p ?v } ?x :kind ?k",
+    "WINDOW :w { ?x :p ?v } OPTIONAL { WINDOW :u { ?x :q ?z } }",
+    "WINDOW :w { ?x :p ?v . FILTER(?x != ?v) } FILTER NOT EXISTS { ?v :kind :odd }",
+    "{ WINDOW :w { ?x :p ?v } } UNION { WINDOW :u { ?x :q ?v } }",
+)
+HEADS: Final = ("SELECT ?x ?v", "SELECT DISTINCT ?x", "SELECT ?x (COUNT(*) AS ?n)", "SELECT (COUNT(?v) AS ?n)")
+REPORTED: Final = ("RSTREAM", "ISTREAM", "DSTREAM", "")
+
+
+@dataclass
+class Verdict:
+    """What came of a seed."""
+
+    seed: int
+    told: str
+    problems: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def report(self) -> str:
+        """Tell what was run and what is wrong with it."""
+        return "\n".join([f"seed {self.seed}: {self.told}", *(f"  {problem}" for problem in self.problems)])
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A query with its windows by name."""
+
+    text: str
+    reported: str
+    windows: dict[str, Extent]
+    query: StandingQuery
+
+
+class StreamPublisher(Publisher):
+    """A publisher of elements, which says how far it is."""
+
+    def __init__(self, world: FailingWorld, name: str, random: Random, *, late_ms: int):
+        super().__init__(world, name, random)
+        self._late_ms = late_ms
+        self._clock_ms = EPOCH_MS
+        self._done = False
+
+    def emit(self) -> None:
+        """Publish a few elements, none of them as late as was promised not to come."""
+        rng = self._random
+        self._clock_ms += rng.choice((200, 1000, 2500))
+        count, stream = rng.choice((1, 1, 2, 4)), rng.choice(STREAMS)
+        times = [max(EPOCH_MS, self._clock_ms - rng.randrange(self._late_ms)) for _ in range(count)]
+        quads = [(rng.choice(NODES), rng.choice(PREDICATES), rng.choice(NODES), stream) for _ in range(count)]
+        self.publish(0.0, quads, times=times)
+
+    def upto(self, stream: str) -> int:
+        """Return up to when all is acknowledged that was, or will be, published."""
+        last = math.inf if self._done else self._clock_ms - self._late_ms
+        for publishing in self.published:
+            if publishing.triples[0][3] == stream and publishing.open:
+                last = min(last, *publishing.times)
+        return max(EPOCH_MS, int(min(last, self._clock_ms + 60_000)) - 1)
+
+    def finish(self) -> None:
+        """Publish nothing more."""
+        self._done = True
+
+    def heartbeat(self) -> None:
+        """Say how far it is, at a peer that lives, and again in a moment."""
+        living = self._world.living()
+        if living:
+            node = self._random.choice(living)
+            for stream in STREAMS:
+                said = contract.Heartbeat(keys.term_hash(stream), self.identity, EPOCH_MS, self.upto(stream))
+                self._world.submit(node, said)
+        self._world.schedule(1.0, self.heartbeat)
+
+
+def _draw_reading(rng: Random) -> Reading:
+    pattern, head, reported = rng.choice(PATTERNS), rng.choice(HEADS), rng.choice(REPORTED)
+    windows: dict[str, Extent] = {}
+    clauses = []
+    for name in ("w", "u"):
+        if f":{name} " in pattern:
+            step = rng.choice((1000, 2000, 3000, 5000))
+            length = rng.choice((1000, 4000, 5000, 9000, 20_000))
+            stream = rng.choice(STREAMS)
+            windows[f"<urn:{name}>"] = Extent(stream, length, step)
+            clauses.append(f"FROM NAMED WINDOW :{name} ON {stream} [RANGE {length}ms STEP {step}ms]")
+    register = f"REGISTER {reported} <urn:out> AS" if reported else ""
+    group = "GROUP BY ?x" if "?x (COUNT" in head else ""
+    text = f"PREFIX : <urn:> {register} {head} {' '.join(clauses)} WHERE {{ {pattern} }} {group}"
+    return Reading(text, reported.lower(), windows, parse_query(text))
+
+
+class _Day:
+    def __init__(self, seed: int, trace: Callable[[str], None] | None):
+        self._rng = Random(f"p2prdf stream day {seed}")
+        day = draw_bad_day(seed)
+        config = replace(
+            day.options.config, replicas=3, copies_min=2, roles="all", stream_idle_seconds=IDLE_SECONDS
+        )
+        failures = replace(
+            day.failures, span_seconds=SPAN_SECONDS, publisher_crash_probability=0.0, removals=False, standing=False,
+            bookmarks=False,
+        )  # fmt: skip
+        peers = max(4, day.options.peers)
+        self.world = FailingWorld(replace(day.options, config=config, peers=peers), failures, trace=trace)
+        self.verdict = Verdict(seed, f"{day}")
+        self._clients: list[tuple[Reading, SubscriberClient]] = []
+        self._publishers = [
+            StreamPublisher(self.world, f"{seed} {number}", self._random(f"publisher {number}"), late_ms=late)
+            for number, late in enumerate(self._rng.sample((1, 1500, 4000), self._rng.randint(1, 3)))
+        ]
+        self._static = Publisher(self.world, f"{seed} static", self._random("static"))
+        self._subscribers: list[SubscriberClient] = []
+        self._mischief = Mischief(self.world, self._random("mischief"), Copies(self.world), self._subscribers)
+
+    def _random(self, name: str) -> Random:
+        return Random(f"p2prdf stream day {self.verdict.seed} {name}")
+
+    def play(self) -> None:
+        world, rng = self.world, self._rng
+        kinds = [(node, "<urn:kind>", rng.choice(("<urn:odd>", "<urn:even>"))) for node in NODES]
+        self._static.publish(0.0, kinds)
+        for number in range(rng.randint(1, 3)):
+            reading = _draw_reading(rng)
+            algorithm = Algorithm.CSBV
+            record = ResumingSubscriber(f"s{number}", reading.query, algorithm, False, 86_400.0, reading.text, True)
+            client = SubscriberClient(world, record, self._random(f"subscriber {number}"))
+            self._subscribers.append(client)
+            self._clients.append((reading, client))
+            world.schedule(0.0, client.connect)
+        self._wait(lambda: all(client.record.opened_at is not None for _, client in self._clients), 60.0)
+        for publisher in self._publishers:
+            publisher.heartbeat()
+        self._mischief.plan()
+        end = world.now + SPAN_SECONDS
+        while world.now < end:
+            rng.choice(self._publishers).emit()
+            world.run_for(rng.choice((0.1, 0.5, 1.5)))
+        self._mischief.heal()
+        faults = world.network.faults
+        world.network.faults = replace(
+            faults, loss_probability=0.0, duplicate_probability=0.0, straggler_probability=0.0
+        )
+        self._wait(lambda: not any(each.open for each in self._publishings()), 60.0)
+        for publisher in self._publishers:
+            publisher.finish()
+        self._wait(self._all_told, HEAL_SECONDS)
+
+    def _publishings(self) -> list:
+        return [each for publisher in (*self._publishers, self._static) for each in publisher.published]
+
+    def _wait(self, true: Callable[[], bool], seconds: float) -> None:
+        end = self.world.now + seconds
+        while not true() and self.world.now < end:
+            self.world.run_for(1.0)
+
+    # --- judging ---------------------------------------------------------------------------------
+
+    def _elements(self) -> list[Element]:
+        return [
+            Element(time, stream, (s, p, o))
+            for publisher in self._publishers
+            for publishing in publisher.published
+            for time, (s, p, o, stream) in zip(publishing.times, publishing.triples, strict=True)
+        ]
+
+    def _last_ms(self) -> int:
+        return min(publisher.upto(stream) for publisher in self._publishers for stream in STREAMS)
+
+    def _expected(self, reading: Reading) -> Rows:
+        """Return what is told in all, in a stream; of changes, what holds in the end."""
+        static = [triple for publishing in self._static.published for triple in publishing.triples]
+        oracle = WindowsOracle(reading.text, reading.windows, static, self._elements())
+        report = reading.query.report
+        assert report is not None
+        every, last = report.every, self._last_ms()
+        first, last = -(-EPOCH_MS // every) * every, last // every * every
+        if not reading.reported:
+            return oracle.solutions(last)[1]
+        told = oracle.told(reading.reported, range(first, last + 1, every))
+        return Counter({(*row, time): count for time, rows in told for row, count in rows.items()})
+
+    def _got(self, reading: Reading, record: ResumingSubscriber) -> Rows:
+        rows = Counter(record.rows) if reading.reported else record.bag
+        unbound = [tuple(None if term == "" else term for term in row) for row in rows.elements()]
+        if not reading.reported:
+            return Counter(unbound)
+        return Counter((*row[:-1], time_of(row[-1])) for row in unbound)
+
+    def _all_told(self) -> bool:
+        """Whether all subscribers are attached and have what they are owed, and everything is settled."""
+        return all(
+            client.attached and not client.record.unsettled and self._got(reading, client.record) == owed
+            for (reading, client), owed in zip(self._clients, self._owed(), strict=True)
+        )
+
+    def _owed(self) -> Sequence[Rows]:
+        if not hasattr(self, "_found"):
+            self._found = [self._expected(reading) for reading, _ in self._clients]
+        return self._found
+
+    def judge(self) -> None:
+        verdict = self.verdict
+        verdict.told += f"; {dict(self.world.happened)} happened; {len(self._elements())} elements"
+        verdict.counts.update(self.world.happened)
+        verdict.counts["elements"] += len(self._elements())
+        verdict.problems += [f"not acknowledged: {each.failures[-1:]}" for each in self._publishings() if each.open]
+        for (reading, client), owed in zip(self._clients, self._owed(), strict=True):
+            record = client.record
+            got = self._got(reading, record)
+            verdict.counts["rows told"] += len(record.rows)
+            verdict.problems += [f"{record.name} {reading.text}: {text}" for text in record.complaints]
+            for what, rows in (("missing", owed - got), ("extra", got - owed)):
+                if rows:
+                    shown = describe_bag(Counter({tuple(map(str, row)): count for row, count in rows.items()}))
+                    verdict.problems.append(f"{what}: {record.name} {reading.text}: {shown}")
+
+
+def run_seed(seed: int, *, trace: Callable[[str], None] | None = None) -> Verdict:
+    """Play the day of a seed and judge it."""
+    day = _Day(seed, trace)
+    day.play()
+    day.judge()
+    return day.verdict
