@@ -63,7 +63,7 @@ bench: $(STAMP) ## triples and answers per second, bytes per row, side by side w
 
 QUERIES ?= 1000
 .PHONY: algebra
-algebra: $(STAMP) ## random standing queries over random histories, each step against pyoxigraph; QUERIES=5000
+algebra: $(STAMP) ## random standing queries over random histories, each step against pyoxigraph; QUERIES=5000, ARGS=--windows
 	@PYTHONPATH=tests/support $(BIN)/python -m algebra --queries $(QUERIES) $(ARGS)
 
 HISTORIES ?= 2000

@@ -17,6 +17,8 @@ Triple = tuple[str, str, str]
 Statement = Triple | tuple[str, str, str, str]
 """A triple of the default graph, or one and its graph."""
 Terms = tuple[str | None, ...]
+CHOICES_MAX = 5000
+"""Most choices of elements that are listed for a leaf."""
 
 
 def answers(query: ConjunctiveQuery, triples: Iterable[Triple]) -> Counter[tuple[str, ...]]:
@@ -53,6 +55,32 @@ def _extended(
         if wanted != term:
             return None
     return extended
+
+
+def choices(
+    query: ConjunctiveQuery, elements: Iterable[tuple[int, Triple]]
+) -> list[tuple[tuple[str, ...], int, int]]:
+    """Return for each choice of elements that a leaf is answered by its row, and its oldest and youngest time.
+
+    Predicates are told.  Raises OverflowError for more than ``CHOICES_MAX``.
+    """
+    by_predicate: dict[str, list[tuple[int, Triple]]] = {}
+    for element in elements:
+        by_predicate.setdefault(element[1][1], []).append(element)
+    found: list[tuple[dict[int, str], list[int]]] = [({}, [])]
+    for pattern in query.patterns:
+        found = [
+            (extended, [*times, time])
+            for solution, times in found
+            for time, triple in by_predicate.get(query.constants[~pattern[1]], ())
+            if (extended := _extended(query, pattern, triple, solution)) is not None
+        ]
+        if len(found) > CHOICES_MAX:
+            raise OverflowError(f"{len(found)} choices of elements")
+    for condition in query.filters:
+        holds = compile_filter(condition)
+        found = [each for each in found if holds([each[0][v] for v in condition.variables])]
+    return [(tuple(solution[v] for v in query.answer), min(times), max(times)) for solution, times in found]
 
 
 class Home:

@@ -1,0 +1,293 @@
+"""Random queries with windows over random streams, compared with another engine at every report.
+
+Leaves are answered by hand here: of a leaf on a window all choices of elements are listed once, each with the times of
+its oldest and youngest element, and at a report those count whose oldest is in the window and whose youngest is not
+after its end.  So what is compared is the text's way to operators, and that these make of choices of elements, of which
+a triple has as many as it has elements, what SPARQL answers to sets of triples.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from windows_oracle import Element, Extent, Rows, WindowsOracle
+
+from algebra.compare import same_values
+from algebra.leaves import Terms, answers, choices
+from algebra.queries import (
+    DEPTH,
+    NODES,
+    NUMBER,
+    NUMBERS,
+    PREDICATES,
+    STRINGS,
+    TEXT,
+    QueryWriter,
+    draw_statements,
+    for_engine,
+    for_us,
+)
+from algebra.queries import GRAPHS as STATIC_GRAPHS
+from p2prdf.continuous.dataflow import Dataflow
+from p2prdf.errors import QueryRefused
+from p2prdf.rdf.algebra import Leaf, StandingQuery, Window, Windowed
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.quads import DEFAULT, as_triples, streamed
+from p2prdf.rdf.standing import form
+from p2prdf.rdf.standing.query import parse_query
+
+STREAMS = ("<urn:s>", "<urn:t>")
+NAMES = ("<urn:w>", "<urn:v>")
+SECONDS = 12
+"""How long elements come."""
+_NAMED = re.compile(r"WINDOW (<[^>]*>)")
+_NO_STEP = re.compile(r"[>)][*?]")
+
+
+class WindowWriter(QueryWriter):
+    """Writes queries with patterns on windows.
+
+    ``dense``: all nodes are in all windows at all times.  Else there are no paths that may have no step: the engine
+    knows none from a constant that is no node.
+    """
+
+    def __init__(self, rng: random.Random, *, dense: bool):
+        super().__init__(rng)
+        self._dense = dense
+        self._place = ""
+        """The word of the braces around what is written."""
+        self._deepest = DEPTH
+
+    def query(self) -> str:
+        """Return a query that is about one window at least, without its declaration."""
+        while True:
+            self._place = ""
+            self._deepest = self._rng.choice((1, 1, 2, DEPTH))  # what nests deeply seldom has answers
+            text = super().query()
+            if _NAMED.search(text):
+                return text
+
+    def _group(self, depth: int) -> tuple[list[str], str]:
+        return super()._group(min(depth, self._deepest))
+
+    def _part(self, names: dict[str, bool], depth: int) -> str:
+        if not self._place and self._one_in(2):
+            return self._in_graph(names, depth)
+        return super()._part(names, depth)
+
+    def _in_graph(self, names: dict[str, bool], depth: int) -> str:
+        if self._place:
+            return self._nested("", names, depth)
+        if self._one_in(5):
+            self._place = "GRAPH"
+            while True:
+                found = dict(names)
+                text = super()._in_graph(found, depth)
+                if not text.startswith("GRAPH ?"):  # to the engine windows would be among them
+                    break
+            names.update(found)
+        else:
+            self._place = "WINDOW"
+            text = self._nested(f"WINDOW {self._rng.choice(NAMES)} ", names, depth)
+        self._place = ""
+        return text
+
+    def _inside(self, names: list[str], depth: int) -> str:
+        if self._place or not self._one_in(2):
+            return super()._inside(names, depth)
+        self._place = "WINDOW"
+        text = super()._inside(names, depth)
+        self._place = ""
+        return f"{{ WINDOW {self._rng.choice(NAMES)} {text} }}"
+
+    def _triples(self, names: dict[str, bool]) -> str:
+        while True:
+            found = dict(names)
+            text = super()._triples(found)
+            if self._place != "WINDOW" or all(part.split()[1][0] != "?" for part in text.split(" .") if part):
+                names.update(found)
+                return text
+
+    def _path(self, names: dict[str, bool]) -> str:
+        while True:
+            found = dict(names)
+            text = super()._path(found)
+            if self._place != "WINDOW" or ("!" not in text and (self._dense or not _NO_STEP.search(text))):
+                names.update(found)
+                return text
+
+
+# --- data ----------------------------------------------------------------------------------------
+
+
+def draw_elements(rng: random.Random, *, dense: bool) -> list[Element]:
+    """Return elements of all streams in a random order; some say what others say, at other times or the same."""
+    found: list[Element] = []
+    for _ in range(rng.choice((20, 40, 60))):
+        p = rng.choice((*PREDICATES, *PREDICATES, NUMBER, TEXT))
+        objects = {NUMBER: NUMBERS, TEXT: STRINGS}.get(p, (*NODES, *NODES, *NODES, *NUMBERS[:2]))
+        time = rng.randrange(2 * SECONDS) * 500 + rng.choice((0, 0, 1, 499))
+        element = Element(time, rng.choice((*STREAMS, STREAMS[0])), (rng.choice(NODES), p, rng.choice(objects)))
+        found += [element] * rng.choice((1, 1, 1, 2))
+        if rng.random() < 0.4:
+            found.append(Element(time + rng.choice((1, 500, 1000, 2500)), element.stream, element.triple))
+    if dense:
+        always = [(stream, (node, "<urn:always>", node)) for node in NODES for stream in STREAMS]
+        found += [Element(1000 * second, *each) for second in range(2 * SECONDS) for each in always]
+    rng.shuffle(found)
+    return found
+
+
+def draw_extent(rng: random.Random, *, dense: bool) -> Extent:
+    """Return a window on one of the streams."""
+    unit = 1000 if dense else 500
+    step, stream = unit * rng.choice((1, 1, 2, 3)), rng.choice((*STREAMS, STREAMS[0]))
+    if rng.random() < 0.15:
+        return Extent(stream, None, step, 0 if dense else rng.choice((0, 3000, 5500)))
+    return Extent(stream, unit * rng.choice((1, 3, 5, 8, 12)), step)
+
+
+def declared(text: str, extents: dict[str, Extent], rng: random.Random) -> str:
+    """Return a query with declarations of the windows it names, in one spelling or another."""
+    clauses = []
+    for name, extent in extents.items():
+        if extent.range is None:
+            moment = f"1970-01-01T00:00:{extent.start / 1000:06.3f}Z"
+            length = f'FROM "{moment}"^^<http://www.w3.org/2001/XMLSchema#dateTime>'
+        else:
+            length = f"RANGE {_spelled(extent.range, rng)}"
+        clauses.append(f"FROM NAMED WINDOW {name} ON {extent.stream} [{length} STEP {_spelled(extent.step, rng)}] ")
+    form = text.split(maxsplit=1)[0]
+    before = len(form) + 1 if form == "ASK" else text.index("WHERE")
+    every = f"REGISTER QUERY q COMPUTED EVERY {rng.choice((700, 1500, 2000))}ms AS " if rng.random() < 0.2 else ""
+    return every + text[:before] + "".join(clauses) + text[before:]
+
+
+def _spelled(milliseconds: int, rng: random.Random) -> str:
+    seconds = f"{milliseconds / 1000:g}"
+    return rng.choice((f"PT{seconds}S", f"{milliseconds}ms", f"{seconds}s", f"{seconds} s"))
+
+
+# --- the leaves by hand ----------------------------------------------------------------------------
+
+
+class Reports:
+    """A dataflow whose leaves on windows answer by choices of elements, report by report."""
+
+    def __init__(self, query: StandingQuery, static: Iterable[tuple[str, str, str, str]], elements: Sequence[Element]):
+        self._query = query
+        self._dictionary = TermDictionary()
+        self._flow = Dataflow(query, self._dictionary)
+        triples, directory = as_triples(static)
+        on_streams = [
+            (each.time, (s, streamed(p, each.stream), o)) for each in elements for s, p, o in (each.triple,)
+        ]
+        self._leaves = [operator for operator in query.operators if isinstance(operator, Leaf)]
+        self._choices = {
+            number: choices(leaf.query, on_streams)
+            for number, leaf in enumerate(self._leaves)
+            if isinstance(leaf, Windowed)
+        }
+        self._held = [Counter[tuple[str, ...]]() for _ in self._leaves]
+        self._feed({
+            number: answers(leaf.query, [*triples, *directory])
+            for number, leaf in enumerate(self._leaves)
+            if number not in self._choices
+        })  # fmt: skip
+
+    def rows(self, now: int) -> Rows:
+        """Return the bag of rows at a report."""
+        current = {}
+        for number, found in self._choices.items():
+            leaf = self._leaves[number]
+            assert isinstance(leaf, Windowed)
+            current[number] = Counter(row for row, *times in found if _counts(leaf.window, *times, now=now))
+        self._feed(current)
+        rows: Rows = Counter()
+        for row, count in self._flow.output().items():
+            rows[tuple(self._dictionary.text(cell) if cell >= 0 else None for cell in row)] += count
+        return rows
+
+    def _feed(self, current: dict[int, Counter[tuple[str, ...]]]) -> None:
+        changes = {}
+        for number, now in current.items():
+            changed = {row: now[row] - self._held[number][row] for row in {*now, *self._held[number]}}
+            changes[number] = [(tuple(self._dictionary.intern_all(row)), more) for row, more in changed.items() if more]
+            self._held[number] = now
+        self._flow.apply_all(changes)
+
+
+def _counts(window: Window, oldest: int, youngest: int, *, now: int) -> bool:
+    """Tell whether a choice of elements is in a window at a time."""
+    end = now // window.step * window.step
+    return youngest <= end and (oldest > end - window.range if window.range is not None else oldest >= window.start)
+
+
+# --- compared ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tally:
+    """What was compared."""
+
+    queries: int = 0
+    reports: int = 0
+    answers: int = 0
+    answered: int = 0
+    """Queries that had other solutions at one report than at another."""
+    changed: int = 0
+    """Reports whose solutions are others than those of the one before."""
+    too_many: int = 0
+    """Queries with more choices of elements than are listed."""
+    refused: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+def play(seed: int, tally: Tally, query: str | None = None) -> None:
+    """Draw a query and streams, and compare at every report; add to the tally."""
+    rng = random.Random(seed)
+    dense = rng.random() < 0.5
+    drawn = WindowWriter(rng, dense=dense).query() if query is None else query
+    extents = {name: draw_extent(rng, dense=dense) for name in dict.fromkeys(_NAMED.findall(drawn))}
+    always = [(node, "<urn:always>", node, graph) for node in NODES for graph in STATIC_GRAPHS]
+    static = [*always, *draw_statements(rng, 20)]
+    elements = draw_elements(rng, dense=dense)
+    text = declared(for_us(drawn), extents, rng)
+    try:
+        standing = parse_query(text)
+    except QueryRefused as refused:
+        tally.refused[refused.construct] += 1
+        return
+    assert form.decode(form.encode(standing)) == standing
+    report = standing.report
+    assert report is not None, "a query with windows reports"
+    tally.queries += 1
+    oracle = WindowsOracle(declared(for_engine(drawn), extents, rng), extents, static, elements)
+    try:
+        flow = Reports(standing, [(s, p, o, g or DEFAULT) for s, p, o, g in static], elements)
+    except OverflowError:
+        tally.too_many += 1
+        return
+    before: Rows = Counter()
+    changed = tally.changed
+    for now in range(0, 1000 * (SECONDS + 6), report.every)[:: 1 if report.every >= 1000 else 2]:
+        names, expected = oracle.solutions(now)
+        order = [names.index(name) if name in names else -1 for name in standing.names]
+        laid_out = Counter[Terms]()
+        for row, count in expected.items():
+            laid_out[tuple(row[at] if at >= 0 else None for at in order)] += count
+        more = same_values(flow.rows(now))
+        more.subtract(same_values(laid_out))
+        if any(more.values()):
+            rows = [(row, count) for row, count in more.items() if count]
+            tally.wrong.append(f"seed {seed}, report at {now}: {text}\n  {len(rows)} rows differ: {rows[:3]}")
+            return
+        tally.reports += 1
+        tally.changed += laid_out != before
+        tally.answers += laid_out.total()
+        before = laid_out
+    tally.answered += tally.changed > changed + 1
