@@ -66,6 +66,10 @@ def _facts(told: Told) -> Iterator[str]:
     if subscription["true"] is not None:
         answers += f"; {subscription['true']:,} are true"
     yield answers
+    reports = subscription.get("reports")
+    if reports is not None and reports["watermark"] is not None:
+        last = "none" if reports["last"] is None else time_text(reports["last"])
+        yield f"last report {last}, watermark {time_text(reports['watermark'])}, {reports['late']:,} answers late"
 
 
 # --- operators -----------------------------------------------------------------------------------

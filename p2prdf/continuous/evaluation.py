@@ -93,6 +93,11 @@ class Evaluation:
         answers = (len(leaf.answers) for leaf in self._leaves if leaf.answers is not None)
         return max(self._flow.rows_held, *answers, 0)
 
+    @property
+    def reports(self) -> dict[str, float | int | None] | None:
+        """Where reports are, in words for people, if there are any (:mod:`p2prdf.continuous.reports`)."""
+        return None
+
     def advance(self, upto: int, began: int, stamp: int) -> None:
         """Take note how far the streams are that are read: none here (:mod:`p2prdf.continuous.reports`)."""
 

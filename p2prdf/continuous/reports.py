@@ -101,9 +101,10 @@ class Reports(Evaluation):
         return self._reported is not Reported.CHANGES
 
     @property
-    def reported(self) -> int | None:
-        """The time of the last report that was made."""
-        return self._at if self._at is not None and self._at >= 0 else None
+    def reports(self) -> dict[str, float | int | None]:
+        """The watermark and the last report made, as event times in seconds, and how many answers came late."""
+        known = {"watermark": self._upto, "last": -1 if self._at is None else self._at}
+        return {name: each / 1000 if each >= 0 else None for name, each in known.items()} | {"late": self.late}
 
     @property
     def born(self) -> int:

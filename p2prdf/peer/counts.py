@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.hlc import GONE
-from p2prdf.wire.messages import NOT_COUNTED, AskCounts, TellCounts
+from p2prdf.wire.messages import EVENTS_COUNTED, NOT_COUNTED, AskCounts, TellCounts
 
 if TYPE_CHECKING:
     from p2prdf.columns import Column
@@ -57,7 +57,7 @@ class Counts:
             triples, young, few = 0, 0, False
             if role != NOT_COUNTED:
                 triples, young, few = self._triples(
-                    role, mask, triple, asked.since, triples_max, per_event=asked.per_event
+                    role & keys.SPO, mask, triple, asked.since, triples_max, per_event=role >= EVENTS_COUNTED
                 )
             told.append((waiting, over, triples, young, _ROWS * some + _TRIPLES * few))
         waits, gone, match, count, estimated = map(list, zip(*told, strict=True)) if told else ([] for _ in range(5))

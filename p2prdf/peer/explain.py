@@ -31,6 +31,7 @@ from p2prdf.rdf.dictionary import UNBOUND_TEXT
 from p2prdf.rdf.query import Step, constant_mask, make_plan
 from p2prdf.wire.contract import Completed, Explain, Explained, Failed
 from p2prdf.wire.messages import (
+    EVENTS_COUNTED,
     NOT_COUNTED,
     AskCounts,
     Contact,
@@ -241,25 +242,23 @@ class Explanations:
         rows: list[tuple[int, ...]] = []
         for at, leaf, step, number in _steps(case.group):
             constants = self._dictionary.intern_all(leaf.query.constants)
-            under = self._counted_under(step, per_event=case.group.per_event)
+            under = self._counted_under(step, per_event=leaf.per_event)
             case.steps.append(StepCounts(at, number, under))
             triple = [constants[~slot] if slot < 0 else nothing for slot in step.pattern]
             rows.append((leaf.identity, number, under, constant_mask(step.pattern), *triple))
         make = self._columns.column
         leaves, *columns = map(list, zip(*rows, strict=True)) if rows else ([] for _ in range(7))
-        since = 0 if case.subscription is None else case.subscription.since
-        return AskCounts(
-            case.number, since, case.group.per_event, make(leaves), *(make(column, "uint32") for column in columns)
-        )
+        since = 0 if case.subscription is None or case.group.windowed else case.subscription.since
+        return AskCounts(case.number, since, make(leaves), *(make(column, "uint32") for column in columns))
 
     def _counted_under(self, step: Step, *, per_event: bool) -> int:
         """Return the role under which triples of a pattern are best counted: its constants', its own, or any."""
-        bits = self._counted_roles()
+        bits, events = self._counted_roles(), 0
         if per_event:
-            bits >>= keys.EVENT_SHIFT
+            bits, events = bits >> keys.EVENT_SHIFT, EVENTS_COUNTED
         for role in (constant_mask(step.pattern), step.role, *keys.ROLES):
             if bits >> role & 1:
-                return role
+                return role | events
         return NOT_COUNTED
 
     def count(self, sender: Contact, message: AskCounts) -> None:

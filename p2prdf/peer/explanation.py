@@ -109,7 +109,7 @@ class Sheet:
             for each in self._counts
             if each.counted and not each.triples
         ]
-        findings = [*problems, *self._findings(by_leaf)]
+        findings = [*problems, *self._unreported(), *self._findings(by_leaf)]
         if len(findings) > FINDINGS_MAX:
             findings = [*findings[:FINDINGS_MAX], f"and {len(findings) - FINDINGS_MAX} more of this kind"]
         said["findings"] = findings
@@ -141,6 +141,7 @@ class Sheet:
             "dropped": log.dropped_total,
             "true": None if contents is None else len(contents.rows),
             "rows_held": None if evaluation is None else evaluation.rows_held,
+            "reports": None if evaluation is None else evaluation.reports,
         }
 
     def _told_operators(self) -> Iterator[dict[str, Any]]:
@@ -230,6 +231,13 @@ class Sheet:
             return f"all patterns match: {answers} answers and withdrawals so far"
         found = f"{answers} {'answer' if answers == 1 else 'answers'}"
         return f"part {counts[0].leaf + 1}: all patterns match: {found} so far"
+
+    def _unreported(self) -> Iterator[str]:
+        """Say why nothing is reported of a query with windows, if so."""
+        evaluation = None if self._subscription is None else self._subscription.evaluation
+        reports = None if evaluation is None else evaluation.reports
+        if reports is not None and reports["watermark"] is None:
+            yield "no report is made before publishers of its streams have said how far they are (heartbeats)"
 
     def _why_it_stops(self, each: StepCounts, taken_back: int) -> str:
         """Say why nothing comes of a step."""

@@ -22,7 +22,7 @@ from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 __all__ = [
-    "ACCEPTED", "CLIENT_VERSION", "INDEXED", "LEVELS", "NOT_COUNTED", "SURE", "WITHDRAWN",
+    "ACCEPTED", "CLIENT_VERSION", "EVENTS_COUNTED", "INDEXED", "LEVELS", "NOT_COUNTED", "SURE", "WITHDRAWN",
     "Acknowledge", "Advertise", "Answers", "AskBookmarks", "AskCounts", "AskKnown", "AskLoad", "AskRoles",
     "AttachSubscription",
     "ClientAcknowledge", "ClientAttach", "ClientBookmark", "ClientEnded", "ClientError", "ClientHello", "ClientMessage",
@@ -47,6 +47,7 @@ ACCEPTED: Final = "accepted"
 LEVELS: Final = (INDEXED, ACCEPTED)
 """When a publication is acknowledged (:class:`ClientPublish`)."""
 
+EVENTS_COUNTED: Final = 16
 NOT_COUNTED: Final = 8
 """In place of a role (:class:`AskCounts`): triples are not asked for."""
 
@@ -297,12 +298,12 @@ class AskCounts:
 
     One row per step: the identity of its leaf (0: nobody waits), its number, and under which role triples are to be
     counted (``NOT_COUNTED``: none) that have the parts of ``masks``; parts that it does not name are filled with any
-    term.  ``since``: rows and triples from this stamp on count for the subscription.
+    term.  ``since``: rows and triples from this stamp on count for the subscription.  With ``EVENTS_COUNTED`` added to
+    the role publication events are counted, not triples.
     """
 
     request: int
     since: int
-    per_event: bool
     leaves: Column = _u64()
     steps: Column = _u32()
     under: Column = _u32()

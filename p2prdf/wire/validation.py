@@ -372,7 +372,7 @@ def _check_ask_known(message: m.AskKnown, dictionary: TermDictionary | TermNames
 
 
 def _check_ask_counts(message: m.AskCounts, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
-    _below(message.under, m.NOT_COUNTED + 1, "a role")
+    _below(message.under, m.EVENTS_COUNTED + m.NOT_COUNTED, "a role")
     _below(message.masks, keys.SPO + 1, "a mask")
     if len(message) > COUNTS_MAX:
         raise RemoteProtocolError(f"counts of {len(message)} steps; {COUNTS_MAX} are told at a time")

@@ -39,8 +39,8 @@ def _windows(seeds: range) -> int:
     for seed in seeds:
         windowed.play(seed, tally)
     print(
-        f"queries {tally.queries}, {tally.answered} with changing solutions  refused {sum(tally.refused.values())}  too "
-        f"many choices {tally.too_many}  reports {tally.reports}, {tally.changed} with a change  solutions "
+        f"queries {tally.queries}, {tally.answered} with changing solutions  refused {sum(tally.refused.values())}  "
+        f"too many choices {tally.too_many}  reports {tally.reports}, {tally.changed} with a change  solutions "
         f"{tally.answers}  wrong {len(tally.wrong)}  CPU seconds {time.process_time() - began:.0f}"
     )
     return _shown(tally)

@@ -1,8 +1,8 @@
 """One day: a few publishers of streams, queries with windows, and whatever may go wrong meanwhile.
 
 Event times have nothing to do with the clocks of the peers, and elements come out of order, as far as their publishers
-said they may.  Each publisher says how far it is, and all are waited for: so every report must have exactly what another
-engine finds in the windows, though peers crash, lose their disks or are cut off.
+said they may.  Each publisher says how far it is, and all are waited for: so every report must have exactly what
+another engine finds in the windows, though peers crash, lose their disks or are cut off.
 """
 
 from __future__ import annotations

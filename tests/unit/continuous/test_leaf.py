@@ -7,8 +7,10 @@ from random import Random
 
 import pytest
 
-from p2prdf.continuous.leaf import Change, LeafAnswers
+from p2prdf import hlc
+from p2prdf.continuous.leaf import LATE_MS, Change, ElementAnswers, LeafAnswers
 from p2prdf.hlc import GONE
+from p2prdf.rdf.algebra import Window
 
 Told = tuple[int, int, int, tuple[int, ...]]
 """Identity, oldest, born and row."""
@@ -96,3 +98,58 @@ def test_whatever_the_order_it_comes_to_the_same(seed):
         assert len(held) == answers.true
         states.append((held, sorted(answers.withdrawn(ordinals))))
     assert all(state == states[0] for state in states)
+
+
+# --- elements of streams -------------------------------------------------------------------------
+
+
+def elements(random: Random, count: int) -> list[Told]:
+    """Answers of elements over several times as long as they are kept."""
+    found = []
+    for number in range(count):
+        oldest, youngest = sorted(random.choices(range(0, 5 * LATE_MS, 1000), k=2))
+        if youngest - oldest < LATE_MS:
+            found.append((number, hlc.element(oldest, 3), hlc.element(youngest, 3), (number, 1)))
+    return found
+
+
+def kept(answers: ElementAnswers) -> list[tuple[int, int]]:
+    return sorted(zip(answers.identity, answers.oldest, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_over_for_long_is_forgotten_whatever_the_order(seed):
+    random = Random(seed)
+    told = elements(random, 400)
+    states = []
+    for _ in range(3):
+        answers, left = ElementAnswers(Window(5_000, 1000)), list(told)
+        random.shuffle(left)
+        while left:
+            some = [left.pop() for _ in range(min(len(left), random.randint(1, 60)))]
+            take(answers, *some, *random.choices(some, k=2))
+        states.append(kept(answers))
+        assert len(answers) == answers.true == len(answers.timed()) < len(told)
+        assert answers.youngest == 0, "event times are no stamps"
+    assert states[0] == states[1] == states[2]
+    latest = max(hlc.element_ms(born) for _, _, born, _ in told)
+    assert {each for each, *_ in states[0]} >= {
+        each for each, oldest, _, _ in told if hlc.element_ms(oldest) >= latest - 5_000 - LATE_MS
+    }
+
+
+def test_what_would_be_forgotten_changes_nothing():
+    answers = ElementAnswers(Window(1000, 1000))
+    take(answers, (1, hlc.element(10 * LATE_MS, 3), hlc.element(10 * LATE_MS, 3), (1, 1)))
+    version = answers.version
+    assert take(answers, (2, hlc.element(5000, 3), hlc.element(5000, 3), (2, 2))) == []
+    assert (answers.version, answers.held([0, 1, 7]), answers.withdrawn([0, 1, 7])) == (
+        version, [(1, hlc.element(10 * LATE_MS, 3), hlc.element(10 * LATE_MS, 3), (1, 1))], [],
+    )  # fmt: skip
+
+
+def test_nothing_is_forgotten_of_a_landmark_window():
+    answers = ElementAnswers(Window(None, 1000))
+    told = elements(Random(1), 200)
+    take(answers, *told)
+    assert len(answers) == len(told)

@@ -343,7 +343,7 @@ def test_counts_that_nobody_asked_for_are_dropped(columns):
     make = columns.column
     empty = [make([]) for _ in range(5)]
     explanations.counted(HIGH, TellCounts(4711, *empty))
-    asked = AskCounts(1, 0, False, make([5]), make([9]), make([7]), make([7]), make([0]), make([0]), make([0]))
+    asked = AskCounts(1, 0, make([5]), make([9]), make([7]), make([7]), make([0]), make([0]), make([0]))
     assert [int(each) for each in explanations._counts.take(asked).waiting] == [0], "an unknown leaf, a step beyond it"
 
 

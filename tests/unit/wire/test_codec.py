@@ -179,7 +179,8 @@ class Maker:
                 return self.numbers(TOP, np.uint64)
             case "u32":
                 roles = (1 << 32) - 1 if kind is m.IndexTriples else 65_535
-                tops = {"roles": roles, "position": 200, "known": 3, "kinds": 1, "under": m.NOT_COUNTED, "masks": 7}
+                under = m.EVENTS_COUNTED + keys.SPO
+                tops = {"roles": roles, "position": 200, "known": 3, "kinds": 1, "under": under, "masks": 7}
                 top = tops.get(field.name, (1 << 32) - 1)
                 return self.numbers(top, np.uint32)
         if field.type == "Contact":

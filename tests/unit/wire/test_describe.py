@@ -71,7 +71,7 @@ LINES = {
         1, PEER, 255
     ),
     "AskCounts 2 rows request=7 since=43200.000 leaves=00000000000000ff,00000000000000ff steps=0,1 under=2,8"
-    " masks=2,2": m.AskCounts(7, NOON, False, [255, 255], [0, 1], [2, 8], [2, 2], [1, 1], [1, 1], [1, 1]),
+    " masks=2,2": m.AskCounts(7, NOON, [255, 255], [0, 1], [2, 8], [2, 2], [1, 1], [1, 1], [1, 1]),
     "TellCounts 1 row request=7 waiting=12 over=0 triples=3 young=1 estimated=0": m.TellCounts(
         7, [12], [0], [3], [1], [0]
     ),

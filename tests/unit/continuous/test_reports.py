@@ -1,0 +1,292 @@
+"""A query with windows is evaluated report by report, by whoever is there: each report is told once, as defined."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from standing_homes import Replica
+
+from p2prdf import hlc
+from p2prdf.columns import LISTS
+from p2prdf.continuous import evaluation
+from p2prdf.continuous.contents import REPORTS_KEPT
+from p2prdf.continuous.reports import Reports, time_of, time_term
+from p2prdf.hlc import FIRST
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.wire.messages import Answers, KeepAnswers, Rows
+
+PREFIX = "PREFIX : <urn:> "
+WINDOW = "FROM NAMED WINDOW :w ON :s [RANGE 5s STEP 2s] WHERE { WINDOW :w { ?a :p ?b } }"
+ALL = f"SELECT ?a ?b {WINDOW}"
+COUNT = f"SELECT (COUNT(*) AS ?n) {WINDOW}"
+STREAMS = ("RSTREAM", "ISTREAM", "DSTREAM")
+TOP = hlc.element(hlc.ELEMENT_MS_MAX, 0)
+
+
+def spelled(text, stream=""):
+    return f"{PREFIX} REGISTER {stream} :out AS {text}" if stream else PREFIX + text
+
+
+class Place:
+    """A replica that evaluates the query, and what its subscriber was told."""
+
+    def __init__(self, text, stream="", *, since=FIRST, dictionary=None):
+        self.dictionary = TermDictionary() if dictionary is None else dictionary
+        self.replica = Replica(self.dictionary)
+        self.subscription = self.replica.open(spelled(text, stream), since)
+        self.told: list[tuple[int, bool, tuple[str, ...]]] = []
+        self.begin()
+
+    def begin(self):
+        group = self.subscription.group
+        self.reports = Reports(group.query, group.leaves, self.subscription.since, self.dictionary)
+
+    def element(self, identity, row, oldest, youngest=None, leaf=0):
+        """Take in an answer of elements of these event times."""
+        times = hlc.element(oldest, 7), hlc.element(oldest if youngest is None else youngest, 7)
+        self.answer(identity, row, *times, leaf=leaf)
+
+    def answer(self, identity, row, oldest, born, leaf=0):
+        make, group = LISTS.column, self.subscription.group
+        bindings = tuple(make([term], "uint32") for term in self.dictionary.intern_all(row))
+        rows = Rows(make([0]), make([identity]), make([oldest]), make([born]), bindings)
+        found, changes = self.replica.take(Answers(make([group.leaves[leaf].identity]), rows))
+        self.reports.changed(found.identity - group.identity, changes)
+
+    def upto(self, time, began=0):
+        """Let the watermark be known, and work off what is due."""
+        self.reports.advance(time, began, hlc.from_seconds(2000.0))
+        self.settle()
+
+    def settle(self, news_max=1 << 60):
+        while self.reports.waits and news_max > 0:
+            news_max -= 1
+            self.tell(self.reports.work(self.subscription.contents, self.subscription.log))
+
+    def tell(self, news):
+        if news:
+            self.replica.take(self.replica.message(self.subscription, self.reports, news))
+            self.told += [(each.identity, each.over, tuple(map(self.dictionary.text, each.row))) for each in news]
+
+    @property
+    def reported(self):
+        """What was told of each report, as the multiset of its rows."""
+        found: dict[int, Counter[tuple[str, ...]]] = {}
+        for _, over, row in self.told:
+            assert not over
+            found.setdefault(time_of(row[-1]), Counter())[row[:-1]] += 1
+        return found
+
+    @property
+    def held(self):
+        rows = Counter(row for _, over, row in self.told if not over)
+        return rows - Counter(row for _, over, row in self.told if over)
+
+
+@given(st.integers(0, hlc.ELEMENT_MS_MAX))
+def test_a_time_is_a_term_and_back(milliseconds):
+    assert time_of(time_term(milliseconds)) == milliseconds
+
+
+def test_times_are_canonical_as_xsd_has_them():
+    terms = [time_term(each) for each in (0, 1_091_944_800_000, 1_500, 1_050)]
+    assert [term.partition('"^^')[0] for term in terms] == [
+        '"1970-01-01T00:00:00Z', '"2004-08-08T06:00:00Z', '"1970-01-01T00:00:01.5Z', '"1970-01-01T00:00:01.05Z',
+    ]  # fmt: skip
+    for wrong in ('"x"', '"1970-01-01T00:00:00Z"', "<urn:a>"):
+        with pytest.raises(ValueError, match="."):
+            time_of(wrong)
+
+
+def by_definition(elements, stream, reports, *, length=5000, step=2000):
+    """Return what a stream has at each report; ``elements``: rows with the times of their oldest and youngest."""
+    found, before = {}, Counter()
+    for report in reports:
+        end = report // step * step
+        rows = Counter(row for row, oldest, youngest in elements if oldest > end - length and youngest <= end)
+        rows = Counter(dict.fromkeys(rows, 1))  # of one triple, in a window once
+        told = {"RSTREAM": rows, "ISTREAM": rows - before, "DSTREAM": before - rows}[stream]
+        if told:
+            found[report] = told
+        before = rows
+    return found
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("seed", range(12))
+def test_each_report_is_told_once_as_defined_whoever_takes_over(stream, seed):
+    random = Random(f"{stream} {seed}")
+    place, elements, identity = Place(ALL, stream), [], 0
+    for step in range(14):
+        upto = step * 1500
+        for _ in range(random.randrange(4)):  # none of them late
+            time = random.randint(max(0, upto), upto + 4000)
+            row = (f"<urn:a{random.randrange(3)}>", f"<urn:b{random.randrange(2)}>")
+            elements.append((row, time, time))
+            place.element(identity := identity + 1, row, time)
+        place.upto(upto)
+        if random.random() < 0.4:  # another one takes over: it knows what leaves answered, and what was told
+            place.begin()
+            place.reports.advance(upto - random.randrange(2000) if upto > 2000 else 0, 0, 0)
+            place.settle()
+    assert place.reported == by_definition(elements, stream, range(0, upto + 1, 2000))
+    identities = [each for each, _, _ in place.told]
+    assert len(set(identities)) == len(identities)
+    assert place.reports.late == 0
+
+
+def test_a_count_of_nothing_is_reported_at_first_and_while_it_holds():
+    zero, one = (f'"{n}"^^<http://www.w3.org/2001/XMLSchema#integer>' for n in (0, 1))
+    expected = {
+        "RSTREAM": {0: zero, 2000: zero, 4000: one, 6000: one, 8000: zero},
+        "ISTREAM": {0: zero, 4000: one, 8000: zero},
+        "DSTREAM": {4000: zero, 8000: one},
+    }
+    for stream, rows in expected.items():
+        place = Place(COUNT, stream)
+        place.element(1, ("<urn:a>", "<urn:b>"), 3000)
+        place.upto(9000)
+        assert place.reported == {at: Counter({(row,): 1}) for at, row in rows.items()}, stream
+
+
+def test_what_holds_is_told_and_taken_back():
+    place = Place(ALL)
+    place.element(1, ("<urn:a>", "<urn:b>"), 1000)
+    place.upto(1999)
+    assert place.told == []
+    place.upto(2000)
+    assert place.held == Counter({("<urn:a>", "<urn:b>"): 1})
+    place.element(2, ("<urn:a>", "<urn:b>"), 5000)  # the same triple again: it stays
+    place.upto(6000)
+    assert place.held == Counter({("<urn:a>", "<urn:b>"): 1})
+    place.upto(8000)
+    assert len(place.told) == 1
+    place.upto(10_000)
+    assert (place.held, len(place.told)) == (Counter(), 2)
+
+
+def test_late_answers_change_what_holds_and_leave_what_was_reported():
+    place, stream = Place(ALL), Place(ALL, "RSTREAM")
+    for each in (place, stream):
+        each.element(1, ("<urn:a>", "<urn:b>"), 1000)
+        each.upto(4000)
+        each.element(2, ("<urn:c>", "<urn:d>"), 1500)
+        each.settle()
+        assert each.reports.late == 1
+    assert set(place.held) == {("<urn:a>", "<urn:b>"), ("<urn:c>", "<urn:d>")}
+    assert set(stream.reported) == {2000, 4000}
+    stream.upto(6000)
+    assert stream.reported == {at: Counter({("<urn:a>", "<urn:b>"): 1}) for at in (2000, 4000)} | {
+        6000: Counter({("<urn:c>", "<urn:d>"): 1})
+    }
+
+
+def test_nothing_is_reported_from_before_the_subscription():
+    place = Place(ALL, "RSTREAM", since=hlc.from_seconds(5.0))
+    place.element(1, ("<urn:a>", "<urn:b>"), 3000)
+    place.element(2, ("<urn:c>", "<urn:d>"), 5500)
+    place.upto(9000)
+    assert place.reported == {
+        6000: Counter([("<urn:a>", "<urn:b>"), ("<urn:c>", "<urn:d>")]), 8000: Counter([("<urn:c>", "<urn:d>")]),
+    }  # fmt: skip
+
+
+def test_what_is_no_stream_counts_however_old_it_is():
+    text = "SELECT ?a ?k FROM NAMED WINDOW :w ON :s [RANGE 5s STEP 2s] WHERE { WINDOW :w { ?a :p ?b } ?a :kind ?k }"
+    place = Place(text, "ISTREAM", since=hlc.from_seconds(1.0))
+    windowed = [leaf.window is not None for leaf in place.subscription.group.leaves]
+    static, moving = windowed.index(False), windowed.index(True)
+    place.element(1, ("<urn:a>", "<urn:b>"), 1500, leaf=moving)
+    place.answer(2, ("<urn:a>", "<urn:k>"), 5, 5, leaf=static)
+    place.upto(3000)
+    place.answer(3, ("<urn:a>", "<urn:l>"), 9, 9, leaf=static)
+    place.settle()
+    place.upto(4000)
+    assert place.reported == {2000: Counter([("<urn:a>", "<urn:k>")]), 4000: Counter([("<urn:a>", "<urn:l>")])}
+
+
+def test_what_holds_follows_what_is_no_stream_at_once():
+    text = "SELECT ?a ?k FROM NAMED WINDOW :w ON :s [RANGE 5s STEP 2s] WHERE { WINDOW :w { ?a :p ?b } ?a :kind ?k }"
+    place = Place(text)
+    static = [leaf.window is None for leaf in place.subscription.group.leaves].index(True)
+    place.element(1, ("<urn:a>", "<urn:b>"), 1500, leaf=1 - static)
+    place.upto(3000)
+    place.answer(2, ("<urn:a>", "<urn:k>"), 5, 5, leaf=static)
+    place.settle()
+    assert place.held == Counter([("<urn:a>", "<urn:k>")])
+
+
+def test_the_next_report_waits_until_the_last_is_known_to_others():
+    place = Place(ALL, "RSTREAM")
+    place.element(1, ("<urn:a>", "<urn:b>"), 1000)
+    place.reports.advance(4000, 0, 0)
+    contents, log = place.subscription.contents, place.subscription.log
+    news = []
+    while not news:
+        news = place.reports.work(contents, log)
+    place.reports.staged = len(news)
+    assert not place.reports.waits
+    assert place.reports.work(contents, log) == []
+    place.reports.staged = 0
+    place.tell(news)
+    place.settle()
+    assert list(place.reported) == [2000, 4000]
+
+
+def test_a_report_of_many_pieces_is_told_as_a_whole(monkeypatch):
+    monkeypatch.setattr("p2prdf.continuous.reports.PIECE", 3)
+    place = Place(COUNT, "ISTREAM")
+    assert evaluation.PIECE > 3
+    for identity in range(10):
+        place.element(identity + 1, (f"<urn:a{identity}>", "<urn:b>"), 1000)
+    place.upto(2000)
+    ten = '"10"^^<http://www.w3.org/2001/XMLSchema#integer>'
+    assert place.reported[2000] == Counter([(ten,)])
+
+
+def test_only_the_last_reports_are_kept():
+    place = Place(COUNT, "RSTREAM")
+    place.element(1, ("<urn:a>", "<urn:b>"), 1000)
+    place.upto(60_000)
+    assert len(place.reported) == 31
+    kept = {time_of(place.dictionary.text(row[-1])) for row in place.subscription.contents.rows.values()}
+    assert kept == set(range(60_000, 60_000 - 2000 * REPORTS_KEPT, -2000))
+
+
+def test_who_takes_over_tells_what_is_missing_of_the_last_report():
+    place = Place(ALL, "RSTREAM")
+    for identity in range(4):
+        place.element(identity + 1, (f"<urn:a{identity}>", "<urn:b>"), 3000)
+    place.upto(3999)
+    place.reports.advance(4000, 0, 0)
+    news = []
+    while not news:
+        news = place.reports.work(place.subscription.contents, place.subscription.log)
+    place.tell(news[:1])  # no more of it reached anybody
+    place.begin()
+    place.upto(6000)
+    assert [sum(place.reported[at].values()) for at in (4000, 6000)] == [4, 4]
+
+
+def test_a_watermark_never_goes_back():
+    place = Place(ALL, "RSTREAM")
+    place.element(1, ("<urn:a>", "<urn:b>"), 1000)
+    place.upto(2500)
+    place.upto(100)
+    assert place.reports.reports == {"watermark": 2.5, "last": 2.0, "late": 0}
+
+
+def test_what_was_told_is_told_to_replicas_as_it_is():
+    place = Place(ALL, "ISTREAM")
+    place.element(1, ("<urn:a>", "<urn:b>"), 1000)
+    place.upto(2000)
+    other = Replica(place.dictionary)
+    place.replica.tell(other)
+    subscription = other.home.subscriptions[place.subscription.number]
+    assert subscription.contents.rows == place.subscription.contents.rows
+    assert any(isinstance(each, KeepAnswers) for each in place.replica.items.everything())
+    assert TOP > hlc.element(2000, 7)

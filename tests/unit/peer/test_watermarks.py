@@ -1,0 +1,107 @@
+"""How far a stream is follows from what its publishers said and from what is under way, and never goes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from p2prdf import hlc
+from p2prdf.peer.low_mark import Known, Source
+from p2prdf.peer.watermarks import SOURCES_MAX, Sources, Watermarks
+from p2prdf.wire.contract import Heartbeat
+
+IDLE = 10.0
+STREAM, OTHER = (7 << 16) + 1, (9 << 16) + 2
+"""Hashes of streams with marks of their own."""
+LATER = 100.0
+"""When it is looked at for long enough."""
+
+
+def known(*sources, elements=None):
+    return Known(0, 0, frozenset(), {} if elements is None else elements, tuple(Source(*each) for each in sources))
+
+
+def under_way(stream, time):
+    mark = hlc.stream_mark(stream)
+    return {mark: hlc.element(time, mark)}
+
+
+@pytest.fixture
+def marks() -> Watermarks:
+    """Watermarks of who has looked at both streams for long."""
+    found = Watermarks(IDLE)
+    found.learn(known(), (STREAM, OTHER), LATER - IDLE)
+    return found
+
+
+def test_a_stream_is_as_far_as_the_last_of_its_publishers(marks):
+    assert marks.learn(known((STREAM, 1, 10, 500), (STREAM, 2, 5, 300), (OTHER, 1, 0, 900)), (STREAM, OTHER), LATER)
+    assert (marks.upto(STREAM), marks.upto(OTHER), marks.began(STREAM)) == (300, 900, 5)
+    assert not marks.learn(known((STREAM, 1, 10, 700)), (STREAM, OTHER), LATER + 1)
+    assert marks.learn(known((STREAM, 2, 10, 600)), (STREAM, OTHER), LATER + 2)
+    assert (marks.upto(STREAM), marks.began(STREAM)) == (600, 5)
+
+
+def test_what_is_under_way_holds_its_own_stream_back(marks):
+    said = (STREAM, 1, 0, 500), (OTHER, 1, 0, 500)
+    assert marks.learn(known(*said, elements=under_way(STREAM, 200)), (STREAM, OTHER), LATER)
+    assert (marks.upto(STREAM), marks.upto(OTHER)) == (199, 500)
+    assert not marks.learn(known(elements=under_way(STREAM, 100)), (STREAM, OTHER), LATER)
+    assert (marks.upto(STREAM), marks.upto(OTHER)) == (199, 500)
+
+
+def test_nothing_is_concluded_while_it_is_not_known_what_is_under_way(marks):
+    unknown = Known(0, 0, frozenset(), None, (Source(STREAM, 1, 0, 500),))
+    assert not marks.learn(unknown, (STREAM,), LATER)
+    assert marks.upto(STREAM) == -1
+    assert marks.learn(known(), (STREAM,), LATER)
+    assert marks.upto(STREAM) == 500
+
+
+def test_a_silent_publisher_is_not_waited_for_any_more(marks):
+    marks.learn(known((STREAM, 1, 0, 100), (STREAM, 2, 0, 100)), (STREAM,), LATER)
+    assert not marks.learn(known((STREAM, 2, 0, 900)), (STREAM,), LATER + IDLE)
+    assert marks.learn(known((STREAM, 2, 0, 900)), (STREAM,), LATER + IDLE + 0.1)
+    assert marks.upto(STREAM) == 900
+    assert not marks.learn(known((STREAM, 1, 0, 200)), (STREAM,), LATER + IDLE + 1), "it does not go back"
+    assert marks.upto(STREAM) == 900
+
+
+def test_without_any_publisher_it_stays(marks):
+    marks.learn(known((STREAM, 1, 0, 100)), (STREAM,), LATER)
+    assert not marks.learn(known(), (STREAM,), LATER + 10 * IDLE)
+    assert marks.upto(STREAM) == 100
+
+
+def test_who_begins_to_look_waits_for_all_who_may_be_there():
+    marks = Watermarks(IDLE)
+    assert not marks.learn(known((STREAM, 1, 0, 500)), (STREAM,), 50.0)
+    assert not marks.learn(known((STREAM, 1, 0, 600)), (STREAM,), 50.0 + IDLE - 0.1)
+    assert marks.upto(STREAM) == -1
+    assert marks.learn(known((STREAM, 1, 0, 700), (STREAM, 2, 0, 300)), (STREAM,), 50.0 + IDLE)
+    assert marks.upto(STREAM) == 300
+
+
+def test_streams_that_nobody_reads_are_forgotten(marks):
+    marks.learn(known((STREAM, 1, 0, 500), (OTHER, 1, 0, 500)), (STREAM, OTHER), LATER)
+    marks.learn(known((STREAM, 1, 0, 600), (OTHER, 1, 0, 600)), (OTHER,), LATER)
+    assert (marks.upto(STREAM), marks.began(STREAM), marks.upto(OTHER)) == (-1, None, 600)
+    marks.learn(known((STREAM, 1, 0, 700)), (STREAM, OTHER), LATER)
+    assert marks.upto(STREAM) == -1, "who begins to look at it again waits"
+
+
+def test_a_peer_tells_what_publishers_said_until_they_are_silent():
+    sources = Sources(IDLE)
+    assert sources.take(Heartbeat(STREAM, 1, 5, 100), 0.0)
+    assert sources.take(Heartbeat(STREAM, 1, 9, 90), 6.0), "an older one takes nothing back"
+    assert sources.take(Heartbeat(OTHER, 1, 0, 50), 1.0)
+    assert set(sources.told(8.0)) == {Source(STREAM, 1, 5, 100), Source(OTHER, 1, 0, 50)}
+    assert sources.told(12.0) == (Source(STREAM, 1, 5, 100),)
+    assert sources.told(17.0) == ()
+
+
+def test_publishers_are_bounded_and_make_room():
+    sources = Sources(IDLE)
+    assert all(sources.take(Heartbeat(STREAM, each, 0, 1), 0.0) for each in range(SOURCES_MAX))
+    assert not sources.take(Heartbeat(STREAM, SOURCES_MAX, 0, 1), 1.0)
+    assert sources.take(Heartbeat(STREAM, 0, 0, 2), 1.0), "who is known goes on"
+    assert sources.take(Heartbeat(STREAM, SOURCES_MAX, 0, 1), IDLE + 0.5)
