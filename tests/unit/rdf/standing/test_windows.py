@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -199,6 +200,14 @@ def test_registered_streams_of_solutions_are_told_anew_at_each_report() -> None:
     assert parsed("CONSTRUCT FROM STREAM :s [RANGE 3s] WHERE { ?x :p ?y }").leaves[0].constants == (
         streamed("<urn:p>", "<urn:s>"),
     )
+
+
+def test_the_example_of_the_documents_is_taken() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "semantics.md").read_text()
+    _, _, example = page.partition("```sparql\n")
+    query = parse_query(example.partition("```")[0])
+    assert told(query) == (Reported.RSTREAM, 10_000)
+    assert windows(query) == [Window(60_000, 10_000), Window(86_400_000, 3_600_000)]
 
 
 # --- extents -------------------------------------------------------------------------------------
