@@ -27,9 +27,11 @@ from p2prdf.rdf.algebra import (
 )
 from p2prdf.rdf.graphs_read import graphs_read
 from p2prdf.rdf.quads import graph_of, qualified, stream_parts_of, streamed
+from p2prdf.rdf.sparql import parse_select
 from p2prdf.rdf.spelling import Names, spell_pattern
 from p2prdf.rdf.standing.form import canonical_bytes, decode, encode
 from p2prdf.rdf.standing.query import parse_query
+from p2prdf.rdf.tokens import scan
 
 PREFIXES = "PREFIX : <urn:> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> "
 RSP_QL = """REGISTER RSTREAM :out AS
@@ -325,6 +327,44 @@ def test_texts_cut_anywhere_are_refused_and_nothing_worse() -> None:
             parse_query(whole[:end])
 
 
+C_SPARQL = """REGISTER STREAM cars COMPUTE EVERY 1m AS PREFIX : <urn:> CONSTRUCT { ?x :on ?y }
+FROM STREAM :s [RANGE 10s STEP 1s] FROM NAMED STREAM :t [FROM "2004-01-01T00:00:00Z"^^xsd:dateTime TO NOW STEP 1d]
+WHERE { STREAM :s { ?x :p+ ?y } GRAPH :t { ?y a :z FILTER NOT EXISTS { ?y :q 1 } } GRAPH :g { ?x ?p ?y } }"""
+
+
+@pytest.mark.parametrize("whole", [RSP_QL, C_SPARQL])
+def test_whatever_is_left_out_repeated_or_moved_is_read_or_refused(whole: str) -> None:
+    rng = random.Random(7)
+    text = PREFIXES + whole
+    parsed(whole)
+    pieces = [token.text for token in scan(text)]
+    refused = 0
+    for _ in range(600):
+        changed = list(pieces)
+        for _ in range(rng.choice((1, 1, 2))):
+            at, other = rng.randrange(len(changed)), rng.randrange(len(changed))
+            match rng.randrange(3):
+                case 0:
+                    del changed[at]
+                case 1:
+                    changed.insert(at, changed[other])
+                case _:
+                    changed[at], changed[other] = changed[other], changed[at]
+        try:
+            query = parse_query(" ".join(changed))
+        except QueryRefused:
+            refused += 1
+        else:
+            assert decode(encode(query)) == query
+    assert 100 < refused < 600
+
+
+def test_who_takes_conjunctive_queries_alone_refuses_these_by_name() -> None:
+    with pytest.raises(QueryRefused) as refused:
+        parse_select(PREFIXES + RSP_QL)
+    assert refused.value.construct == "REGISTER"
+
+
 # --- the form ------------------------------------------------------------------------------------
 
 
@@ -392,6 +432,31 @@ def test_a_form_that_no_query_has_is_refused(spoil: Any) -> None:
     spoil(form)
     with pytest.raises(RemoteProtocolError):
         decode(json.dumps(form, separators=(",", ":")).encode())
+
+
+def test_whatever_is_changed_in_a_form_is_refused_or_is_another_query_in_its_own_form() -> None:
+    rng = random.Random(8)
+    strange = [-1, 0, 1, 2, 10**30, 1.5, True, None, "", "x", [], {}, "changes", "window", "report"]
+    strange.append(streamed("<x:p>", "<x:s>"))
+    whole = json.dumps(_form())
+    taken = 0
+    for _ in range(1500):
+        form: Any = json.loads(whole)
+        place = form
+        while True:
+            at = rng.randrange(len(place))
+            if not isinstance(place[at], list) or not place[at] or rng.random() < 0.1:
+                break
+            place = place[at]
+        place[at] = rng.choice(strange)
+        data = json.dumps(form, ensure_ascii=False, separators=(",", ":")).encode()
+        try:
+            query = decode(data)
+        except RemoteProtocolError:
+            continue
+        taken += 1
+        assert encode(query) == data
+    assert 0 < taken < 300
 
 
 def test_a_report_without_windows_is_refused() -> None:
