@@ -36,7 +36,11 @@ SPAN_SECONDS: Final = 40.0
 IDLE_SECONDS: Final = 30.0
 """How long a silent publisher is waited for: longer than any that is cut off."""
 HEAL_SECONDS: Final = 240.0
+STILL_SECONDS: Final = 60.0
+"""Whoever is told nothing for so long, with nothing wrong any more, has been told all there is."""
 EPOCH_MS: Final = 1_091_944_800_000
+STEP_MS_MIN: Final = 200
+"""By which the next elements of a publisher are younger than the last, before some of them are late."""
 STREAMS: Final = ("<urn:s1>", "<urn:s2>")
 NODES: Final = tuple(f"<urn:n{number}>" for number in range(4))
 PREDICATES: Final = ("<urn:p>", "<urn:q>")
@@ -91,7 +95,7 @@ class StreamPublisher(Publisher):
     def emit(self) -> None:
         """Publish a few elements, none of them as late as was promised not to come."""
         rng = self._random
-        self._clock_ms += rng.choice((200, 1000, 2500))
+        self._clock_ms += rng.choice((STEP_MS_MIN, 1000, 2500))
         count, stream = rng.choice((1, 1, 2, 4)), rng.choice(STREAMS)
         times = [max(EPOCH_MS, self._clock_ms - rng.randrange(self._late_ms)) for _ in range(count)]
         quads = [(rng.choice(NODES), rng.choice(PREDICATES), rng.choice(NODES), stream) for _ in range(count)]
@@ -99,7 +103,7 @@ class StreamPublisher(Publisher):
 
     def upto(self, stream: str) -> int:
         """Return up to when all is acknowledged that was, or will be, published."""
-        last = math.inf if self._done else self._clock_ms - self._late_ms
+        last = math.inf if self._done else self._clock_ms + STEP_MS_MIN - self._late_ms
         for publishing in self.published:
             if publishing.triples[0][3] == stream and publishing.open:
                 last = min(last, *publishing.times)
@@ -117,7 +121,7 @@ class StreamPublisher(Publisher):
             for stream in STREAMS:
                 said = contract.Heartbeat(keys.term_hash(stream), self.identity, EPOCH_MS, self.upto(stream))
                 self._world.submit(node, said)
-        self._world.schedule(1.0, self.heartbeat)
+        self._world.schedule(self._random.choice((0.1, 1.0)), self.heartbeat)
 
 
 def _draw_reading(rng: Random) -> Reading:
@@ -191,7 +195,16 @@ class _Day:
         self._wait(lambda: not any(each.open for each in self._publishings()), 60.0)
         for publisher in self._publishers:
             publisher.finish()
-        self._wait(self._all_told, HEAL_SECONDS)
+        told, since = -1, world.now
+
+        def over() -> bool:
+            nonlocal told, since
+            now = sum(len(client.record.rows) for _, client in self._clients)
+            if now != told:
+                told, since = now, world.now
+            return self._all_told() or world.now > since + STILL_SECONDS
+
+        self._wait(over, HEAL_SECONDS)
 
     def _publishings(self) -> list:
         return [each for publisher in (*self._publishers, self._static) for each in publisher.published]
