@@ -563,7 +563,7 @@ class Entry:
         self._tell_bookmark(local)
 
     def _notify(self, message: Deliver, known: int) -> None:
-        """Hand on what follows the first ``known`` answers, without those that were settled."""
+        """Hand on what follows the first ``known`` answers, as is fit after what was settled."""
         identity, born = message.identity[known:], message.born[known:]
         bindings = tuple(column[known:] for column in message.bindings)
         lost = 0 if known else message.lost
@@ -574,6 +574,7 @@ class Entry:
             take, index = self._columns.take, self._columns.column(places, "int64")
             identity, born = take(identity, index), take(born, index)
             bindings = tuple(take(column, index) for column in bindings)
+        born = self._settled.made_sure(message.subscription, identity, born, message.epoch)
         self._exchange.effects.append(
             Notify(message.subscription, message.first + known, lost, identity, born, bindings, message.epoch)
         )

@@ -39,6 +39,8 @@ DAYS = [
     pytest.param(801838, id="a-withdrawal-of-a-query-that-nobody-knows-any-more-is-not-refused-for-ever"),
     # The judge was mistaken: it was told of a triple's next stay, and left before it stored the end of the one before.
     pytest.param(822433, id="who-left-meanwhile-may-hold-an-answer-whose-withdrawal-was-on-its-way"),
+    # It was told by a home that did not know yet that the answer was acknowledged, and came when that was settled.
+    pytest.param(833998, id="a-withdrawal-that-is-late-is-sure-where-the-answer-was-settled"),
 ]
 
 

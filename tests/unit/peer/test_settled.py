@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from p2prdf.hlc import GONE
 from p2prdf.peer.settled import RecentlySettled
+from p2prdf.wire.messages import SURE, WITHDRAWN
 
 MATERIALS = {"lists": list, "arrays": lambda numbers: np.array(numbers, np.uint64)}
 
@@ -29,6 +31,19 @@ def test_in_another_epoch_what_was_settled_is_left_out(column):
     assert settled.places_left(1, column([10, 11]), 8) == []
     assert settled.places_left(1, column([9, 12]), 6) is None
     assert settled.places_left(2, column([10]), 6) is None
+
+
+def test_in_another_epoch_a_withdrawal_of_what_was_settled_is_sure(column):
+    settled = RecentlySettled()
+    settled.add(1, column([10, 11 ^ WITHDRAWN]), 7, 0.0)
+    identities = column([10 ^ WITHDRAWN, 11, 12 ^ WITHDRAWN, 10, 10 ^ WITHDRAWN])
+    times = column([GONE | 5, GONE | 6, GONE | 7, 8, GONE | SURE | 9])
+    made = [GONE | SURE | 5, GONE | SURE | 6, GONE | 7, 8, GONE | SURE | 9]
+    assert list(settled.made_sure(1, identities, times, 6)) == made
+    assert type(settled.made_sure(1, identities, times, 6)) is type(times)
+    assert list(settled.made_sure(1, identities, times, 7)) == list(times)
+    assert list(settled.made_sure(2, identities, times, 6)) == list(times)
+    assert times[0] == GONE | 5, "what came may be kept elsewhere"
 
 
 def test_it_is_forgotten_after_its_time(column):
