@@ -445,7 +445,7 @@ class Peer:
             messages.GroupLeases: lambda _, message: self._tables.extend_leases(
                 as_list(message.groups), as_list(message.lease)
             ),
-            messages.PublicationsComplete: engine.roll_forward.complete_told,
+            messages.PublicationsComplete: self._publications_complete,
             messages.Leaving: self._repair.leaving,
             messages.Totals: self._repair.totals,
             messages.Differing: self._repair.differing,
@@ -459,6 +459,10 @@ class Peer:
             messages.KeyDepth: engine.hot.key_depth,
             **host.handlers(),
         }
+
+    def _publications_complete(self, sender: Contact, message: messages.PublicationsComplete) -> None:
+        self._engine.roll_forward.complete_told(sender, message)
+        self._repair.life_told(sender, message.began)
 
     # --- overlay ---------------------------------------------------------------------------------
 
@@ -480,6 +484,7 @@ class Peer:
         self._host.contact_back(contact)
         self._engine.hot.met()
         self._roles.met(contact)
+        self._engine.roll_forward.met(contact)
 
     def _contact_lost(self, contact: Contact, *, left: bool = False) -> None:
         """Route anew what was on its way to a peer that is gone."""

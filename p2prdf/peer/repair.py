@@ -23,8 +23,8 @@ compare, for only they agree on what both should keep; views become equal, so wh
 once it is this one's, and asked again.
 
 What a peer holds but does not keep any more (it was displaced, or an item came when views differed) it *offers* to the
-primary of those who keep it.  When that has it, it is compared among them; as long as whoever said to have it is there
-and keeps it, it is not offered again.
+primary of those who keep it.  When that has it, it is compared among them; as long as whoever said to have it is there,
+in the same life, and keeps it, it is not offered again.
 
 When.  After each change of the view everything is compared with every peer that shares keys, kind by kind; after that,
 ``repair_seconds`` after something has changed here.  At rest nothing happens.  Until the homes' records have been
@@ -188,6 +188,8 @@ class Repair:
         """What was last offered elsewhere: to whom, the kind and the identities."""
         self._took: dict[int, int] = {}
         """Key and number of each peer that has said to have some of that."""
+        self._lives: dict[int, int] = {}
+        """By key of a peer, the stamp at which its life began that it told of last."""
         self._request = first_request
         self._due: float | None = None
         self._lost_seconds = LOST_SECONDS * (0.5 + exchange.own.key / (1 << 64))
@@ -680,10 +682,26 @@ class Repair:
         """Forget a peer that is gone; it may come back to stay."""
         self._leaving.discard(contact.key)
         self._in_step_with.discard(contact.key)
-        self._offered = {request: each for request, each in self._offered.items() if each[0].key != contact.key}
-        number = self._took.pop(contact.key, 0)
+        self._lives.pop(contact.key, None)
+        self._forget_told(contact.key)
+
+    def life_told(self, sender: Contact, began: int) -> None:
+        """Offer again what a peer said to have, if that may have been a former life of it: its disk may have been lost.
+
+        It was gone and is back, and nobody need have noticed.
+        """
+        if self._lives.get(sender.key) != began:
+            self._lives[sender.key] = began
+            self._offer_due |= self._forget_told(sender.key)
+
+    def _forget_told(self, key: int) -> bool:
+        """Forget what a peer was offered, and said to have; return whether there was anything."""
+        before = len(self._offered)
+        self._offered = {request: each for request, each in self._offered.items() if each[0].key != key}
+        number = self._took.pop(key, 0)
         for held in self._held.values() if number else ():
             held.forget(number)
+        return bool(number) or len(self._offered) < before
 
     def _others(self) -> list[Contact]:
         exchange = self._exchange

@@ -47,6 +47,8 @@ class RollForward:
         self._open: dict[int, None] = {}  # stamps of own publications under way, ascending
         self._last = 0  # of own publications
         self._tell_at: float | None = None
+        self._life_told = False
+        """Whether others were told of this life."""
         self.began = 0
         """Stamp from which on this peer lives; 0: nothing has happened yet."""
 
@@ -138,10 +140,20 @@ class RollForward:
         self._tell_at = None
         if self._open:
             self._tell_at = self._exchange.now + TELL_SECONDS
-            return
+            if self._life_told:
+                return
+        self._life_told = True
         for contact in self._exchange.cache.contacts():
             if contact.key != self._exchange.own.key:
-                self._exchange.send(contact, PublicationsComplete(self.began, self._last))
+                self._tell(contact)
+
+    def met(self, contact: Contact) -> None:
+        """Tell a peer that came of this life: what it was told before, or was to be, may have been lost."""
+        if self._life_told:
+            self._tell(contact)
+
+    def _tell(self, contact: Contact) -> None:
+        self._exchange.send(contact, PublicationsComplete(self.began, self.complete()))
 
     def complete_told(self, sender: Contact, message: PublicationsComplete) -> None:
         """Take in what a peer says of its own publications."""

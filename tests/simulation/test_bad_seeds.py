@@ -41,6 +41,8 @@ DAYS = [
     pytest.param(822433, id="who-left-meanwhile-may-hold-an-answer-whose-withdrawal-was-on-its-way"),
     # It was told by a home that did not know yet that the answer was acknowledged, and came when that was settled.
     pytest.param(833998, id="a-withdrawal-that-is-late-is-sure-where-the-answer-was-settled"),
+    # It was back, without its disk, before anybody noticed that it had been gone.
+    pytest.param(834535, id="what-a-peer-was-offered-is-offered-again-to-its-next-life"),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -23,10 +24,15 @@ class Watched(FailingWorld):
 
     offered = wanted = 0
 
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.offered_to = Counter()
+
     def send(self, node, to, parcel):
         message = parcel.message
         if isinstance(message, Offer) and not message.asked:
             self.offered += len(as_list(message.identities))
+            self.offered_to[to.key] += len(as_list(message.identities))
         elif isinstance(message, Want) and not message.asked:
             self.wanted += len(as_list(message.identities))
         super().send(node, to, parcel)
@@ -65,3 +71,15 @@ def test_it_is_offered_once_and_again_only_by_who_has_forgotten_or_if_its_keeper
     again = [_away(world, 1) for _ in range(2)]
     assert all(each < first / 3 for each in again)
     assert world.wanted < first / 10, "whoever keeps it has it"
+
+
+def test_it_is_offered_again_to_who_came_back_without_its_disk_before_anybody_noticed(world: Watched):
+    _away(world, 1)  # what others hold for it they have offered, and it has said to have it
+    node = world.nodes[1]
+    before, views = world.offered_to[node.contact.key], world.view_changes
+    world.crash(node)
+    world.restart(node, disk="lost")
+    world.run_for(20.0)
+    assert world.view_changes == views
+    assert difference(world) is None
+    assert world.offered_to[node.contact.key] > before, "the others may have the only copies"

@@ -6,12 +6,13 @@ from random import Random
 
 import pytest
 
-from p2prdf import keys
+from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.peer import Peer, PeerConfig
 from p2prdf.peer.batches import TripleBatch
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.wire.messages import Contact, IndexTriples
+from p2prdf.wire.contract import ContactSeen, Send
+from p2prdf.wire.messages import Contact, IndexTriples, PublicationsComplete
 
 ORIGIN, BEGAN, STAMP = 77, 1000, 2000
 ALL_ROLES = 0xFFFF
@@ -79,3 +80,24 @@ def test_what_is_complete_has_no_origin_any_more(peer):
     _note(peer, (1, 2, 3, STAMP, 91))
     peer._engine.roll_forward.told(ORIGIN, BEGAN, STAMP)
     assert _given(peer, (1, 2, 3, STAMP, 0, SPO)) == {(0, 0, 0): [(1, STAMP, 0, SPO)]}
+
+
+def _told(effects) -> dict[int, tuple[int, int]]:
+    """Return what is told of complete publications: per peer since when and up to when."""
+    sends = [each for each in effects if isinstance(each, Send)]
+    sent = [each for each in sends if isinstance(each.parcel.message, PublicationsComplete)]
+    return {each.to.key: (each.parcel.message.began, each.parcel.message.complete) for each in sent}
+
+
+def test_of_a_new_life_others_are_told_though_its_publications_never_pause_and_who_comes_later_too(peer):
+    now, roll_forward = 1_000_000.0, peer._engine.roll_forward
+    peer.submit(ContactSeen(Contact(2, "other", 1)), now=now)
+    stamp = hlc.from_seconds(now) + 5
+    roll_forward.begin(stamp)
+    life = {2: (roll_forward.began, stamp - 1)}
+    assert _told(peer.wake(now=now + 0.5)) == {}
+    assert _told(peer.wake(now=now + 1.5)) == life
+    assert _told(peer.submit(ContactSeen(Contact(3, "third", 1)), now=now + 1.6)) == {3: life[2]}
+    for contact in (Contact(2, "other", 1), Contact(3, "third", 1)):
+        peer._exchange.outbox.lost(contact)  # lest it be sent again
+    assert _told(peer.wake(now=now + 3.0)) == {}
