@@ -10,7 +10,10 @@ A withdrawal may come that way, too, told before the home that told it knew that
 not say so (``SURE``), and the subscriber, which has forgotten what was settled, would take the answer for one that
 it never had.  What was settled is acknowledged: here it is said.
 
-Bounds: two minutes, and a million identities at a peer; the oldest are forgotten first.
+Two homes that change over may both settle answers for a while, each in its own epoch.
+
+Bounds: two minutes, and a million identities at a peer; the oldest are forgotten first.  Once asked for, what an epoch
+had is found until all of it is to be forgotten: as many again at the most.
 """
 
 from __future__ import annotations
@@ -33,17 +36,16 @@ _GONE, _SURE, _WITHDRAWN = (np.uint64(each) for each in (GONE, SURE, WITHDRAWN))
 
 
 class RecentlySettled:
-    """Identities of settled answers, by subscription."""
+    """Identities of settled answers, by subscription and the epoch in which they were."""
 
     def __init__(self, *, seconds: float = SETTLED_SECONDS, most: int = SETTLED_MAX):
-        """``seconds``: how long each is remembered; ``most``: how many at once."""
+        """``seconds``: how long each is remembered at least; ``most``: how many at once."""
         self._seconds = seconds
         self._most = most
-        self._held: dict[int, deque[npt.NDArray[np.uint64]]] = {}
-        self._epochs: dict[int, int] = {}
-        self._sorted: dict[int, npt.NDArray[np.uint64]] = {}
-        """All that is held of a subscription, made when it is asked for: a new home tells much in a new epoch."""
-        self._order: deque[tuple[float, int]] = deque()
+        self._held: dict[int, dict[int, deque[npt.NDArray[np.uint64]]]] = {}
+        self._sorted: dict[tuple[int, int], npt.NDArray[np.uint64]] = {}
+        """All that was held of a subscription and an epoch when it was asked for, since something was added last."""
+        self._order: deque[tuple[float, int, int]] = deque()
         self._count = 0
 
     def __len__(self) -> int:
@@ -52,51 +54,52 @@ class RecentlySettled:
     def add(self, subscription: int, identities: Column, epoch: int, now: float) -> None:
         """Note answers that were settled in an epoch, at ``now`` seconds."""
         if len(identities):
-            self._epochs[subscription] = epoch
-            self._sorted.pop(subscription, None)
-            self._held.setdefault(subscription, deque()).append(as_array(identities))
-            self._order.append((now, subscription))
+            self._sorted.pop((subscription, epoch), None)
+            self._held.setdefault(subscription, {}).setdefault(epoch, deque()).append(as_array(identities))
+            self._order.append((now, subscription, epoch))
             self._count += len(identities)
         while self._order and (self._order[0][0] <= now - self._seconds or self._count > self._most):
-            self._forget(self._order.popleft()[1])
+            self._forget(*self._order.popleft()[1:])
 
-    def _forget(self, subscription: int) -> None:
-        held = self._held[subscription]
-        self._count -= len(held.popleft())
-        self._sorted.pop(subscription, None)
-        if not held:
-            del self._held[subscription], self._epochs[subscription]
+    def _forget(self, subscription: int, epoch: int) -> None:
+        epochs = self._held[subscription]
+        self._count -= len(epochs[epoch].popleft())
+        if not epochs[epoch]:
+            del epochs[epoch]
+            self._sorted.pop((subscription, epoch), None)
+        if not epochs:
+            del self._held[subscription]
 
     def places_left(self, subscription: int, identities: Column, epoch: int) -> list[int] | None:
         """Return the places of the answers that were not settled; None if none was."""
-        known = self._known(subscription, epoch)
-        if known is None:
+        if not self._elsewhere(subscription, epoch):
             return None
-        found = _among(known, as_array(identities))
+        found = self._found(subscription, as_array(identities), epoch)
         return np.flatnonzero(~found).tolist() if found.any() else None
 
     def made_sure(self, subscription: int, identities: Column, times: Column, epoch: int) -> Column:
         """Return the times of what came, with ``SURE`` where the answer that is taken back was settled."""
-        known = self._known(subscription, epoch)
-        if known is None:
+        if not self._elsewhere(subscription, epoch):
             return times
         made = as_array(times).copy()
         over = np.flatnonzero((made >= _GONE) & (made & _SURE == 0))
-        made[over[_among(known, as_array(identities)[over] ^ _WITHDRAWN)]] |= _SURE
+        answers = as_array(identities)[over] ^ _WITHDRAWN
+        made[over[self._found(subscription, answers, epoch)]] |= _SURE
         return made.tolist() if isinstance(times, list) else made
 
-    def _known(self, subscription: int, epoch: int) -> npt.NDArray[np.uint64] | None:
-        """Return what was settled of a subscription, ascending; None if nothing is to be looked up in an epoch."""
-        held = self._held.get(subscription)
-        if held is None or self._epochs[subscription] == epoch:
-            return None
-        known = self._sorted.get(subscription)
-        if known is None:
-            known = self._sorted[subscription] = np.sort(np.concatenate(held))
-        return known
+    def _elsewhere(self, subscription: int, epoch: int) -> list[int]:
+        """Return the other epochs in which something of a subscription was settled."""
+        return [each for each in self._held.get(subscription, ()) if each != epoch]
 
-
-def _among(known: npt.NDArray[np.uint64], identities: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Return which identities are among those known, which are ascending and not none."""
-    found: npt.NDArray[np.bool_] = known[np.minimum(np.searchsorted(known, identities), len(known) - 1)] == identities
-    return found
+    def _found(
+        self, subscription: int, identities: npt.NDArray[np.uint64], epoch: int
+    ) -> npt.NDArray[np.bool_]:  # fmt: skip
+        """Return which of some answers were settled in another epoch."""
+        found = np.zeros(len(identities), np.bool_)
+        for other in self._elsewhere(subscription, epoch):
+            known = self._sorted.get((subscription, other))
+            if known is None:
+                known = np.sort(np.concatenate(self._held[subscription][other]))
+                self._sorted[subscription, other] = known
+            found |= known[np.minimum(np.searchsorted(known, identities), len(known) - 1)] == identities
+        return found

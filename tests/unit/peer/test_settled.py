@@ -33,6 +33,20 @@ def test_in_another_epoch_what_was_settled_is_left_out(column):
     assert settled.places_left(2, column([10]), 6) is None
 
 
+def test_what_was_settled_in_several_epochs_is_left_out_of_each_that_is_another(column):
+    """Two homes that change over may both tell of answers that are settled, and some of what they sent is late."""
+    settled = RecentlySettled(seconds=120.0)
+    settled.add(1, column([10, 11]), 7, 0.0)
+    settled.add(1, column([12]), 8, 1.0)
+    settled.add(1, column([13]), 7, 2.0)
+    assert settled.places_left(1, column([9, 10, 12, 13]), 8) == [0, 2]
+    assert settled.places_left(1, column([9, 10, 12, 13]), 7) == [0, 1, 3]
+    assert settled.places_left(1, column([9, 10, 12, 13]), 6) == [0]
+    settled.add(2, column([20]), 7, 121.5)
+    assert settled.places_left(1, column([9, 12, 13]), 8) == [0, 1]
+    assert settled.places_left(1, column([12, 13]), 7) is None
+
+
 def test_in_another_epoch_a_withdrawal_of_what_was_settled_is_sure(column):
     settled = RecentlySettled()
     settled.add(1, column([10, 11 ^ WITHDRAWN]), 7, 0.0)
