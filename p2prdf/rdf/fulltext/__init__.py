@@ -1,0 +1,23 @@
+"""Full-text conditions: what they say, how they are written, and whether the text of a literal satisfies one.
+
+==============  ===============================================================================
+``words``       the tokeniser: from a text to its words; words with ``*`` in them
+``expression``  the tree of a condition, its bounds, and its canonical spelling
+``syntax``      from the spelling back to the tree; refusals point at the place
+``evaluation``  whether a text satisfies an expression
+==============  ===============================================================================
+
+The language stands beside terms and patterns, for queries are read and literals are tested there; what finds the
+queries that a publication satisfies is :mod:`p2prdf.text`.
+"""
+
+from p2prdf.rdf.fulltext.evaluation import Text, condition_holds, expression_holds, text_of
+from p2prdf.rdf.fulltext.expression import And, Condition, Expression, Gap, Near, Not, Or, Phrase, spelled
+from p2prdf.rdf.fulltext.syntax import FullTextCall, parse_call, parse_condition, parse_expression
+from p2prdf.rdf.fulltext.words import masks_of, word_fits, words_of
+
+__all__ = [
+    "And", "Condition", "Expression", "FullTextCall", "Gap", "Near", "Not", "Or", "Phrase", "Text", "condition_holds",
+    "expression_holds", "masks_of", "parse_call", "parse_condition", "parse_expression", "spelled", "text_of",
+    "word_fits", "words_of",
+]  # fmt: skip

@@ -1,0 +1,127 @@
+"""Whether a text satisfies an expression, worked out from the places of its words.
+
+Nearness is worked out along the chain: of each phrase those places are kept that some place of the phrase before it is
+near to, found by bisection in sorted lists.  So a chain takes time in proportion to the places of its words, not to
+their combinations.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Final
+
+from p2prdf.rdf import terms
+from p2prdf.rdf.fulltext.expression import And, Condition, Expression, Gap, Near, Not, Or, Phrase
+from p2prdf.rdf.fulltext.words import word_fits, words_of
+
+__all__ = ["Text", "condition_holds", "expression_holds", "language_fits", "text_of"]
+
+_NOWHERE: Final[list[int]] = []
+
+
+class Text:
+    """The words of one literal, its language if it has one, and (made when first asked for) where each word stands."""
+
+    __slots__ = ("_places", "language", "words")
+
+    def __init__(self, words: list[str], language: str | None = None):
+        self.words = words
+        self.language = language
+        self._places: dict[str, list[int]] | None = None
+
+    @property
+    def places(self) -> dict[str, list[int]]:
+        """Each word with its places, in ascending order."""
+        if self._places is None:
+            found: dict[str, list[int]] = {}
+            for place, word in enumerate(self.words):
+                found.setdefault(word, []).append(place)
+            self._places = found
+        return self._places
+
+
+def text_of(term: str) -> Text | None:
+    """Return the text of a canonical term, or None: only plain literals and those with a language have one."""
+    if not term.startswith('"'):
+        return None
+    if term.endswith('"'):  # plain, most often without escapes
+        lexical = term[1:-1] if "\\" not in term else terms.lexical(term)
+        return Text(words_of(lexical))
+    lexical, datatype, language = terms.literal_parts(term)
+    return None if datatype is not None else Text(words_of(lexical), language)
+
+
+def condition_holds(condition: Condition, text: Text | None) -> bool:
+    """Tell whether a condition holds of a text; of None, what is no text, it never does."""
+    return (
+        text is not None
+        and language_fits(condition.language, text.language)
+        and expression_holds(condition.expression, text)
+    )
+
+
+def language_fits(wanted: str | None, language: str | None) -> bool:
+    """Tell whether a language is in a range: basic filtering of RFC 4647, as SPARQL's ``langMatches``."""
+    if wanted is None:
+        return True
+    if language is None:
+        return False
+    return wanted == "*" or language == wanted or language.startswith(wanted + "-")
+
+
+def expression_holds(expression: Expression, text: Text) -> bool:
+    """Tell whether the words of a text satisfy an expression."""
+    match expression:
+        case Phrase(words):
+            if len(words) == 1 and "*" not in words[0]:
+                return words[0] in text.places
+            return bool(_starts(expression, text))
+        case Near(phrases, gaps):
+            return _chain_holds(phrases, gaps, text)
+        case And(parts):
+            return all(expression_holds(each, text) for each in parts)
+        case Or(parts):
+            return any(expression_holds(each, text) for each in parts)
+        case Not(part):
+            return not expression_holds(part, text)
+
+
+def _starts(phrase: Phrase, text: Text) -> list[int]:
+    """Return where a phrase begins, in ascending order."""
+    first, *rest = phrase.words
+    starts = _word_places(first, text)
+    words = text.words
+    for offset, mask in enumerate(rest, 1):
+        if not starts:
+            return starts
+        if "*" in mask:
+            starts = [at for at in starts if at + offset < len(words) and word_fits(mask, words[at + offset])]
+        else:
+            starts = [at for at in starts if at + offset < len(words) and words[at + offset] == mask]
+    return starts
+
+
+def _word_places(mask: str, text: Text) -> list[int]:
+    if "*" not in mask:
+        return text.places.get(mask, _NOWHERE)
+    return sorted(place for word, places in text.places.items() if word_fits(mask, word) for place in places)
+
+
+def _chain_holds(phrases: tuple[Phrase, ...], gaps: tuple[Gap, ...], text: Text) -> bool:
+    reached = _starts(phrases[0], text)
+    for before, gap, phrase in zip(phrases, gaps, phrases[1:], strict=False):
+        if not reached:
+            return False
+        length, own = len(before.words), len(phrase.words)
+        reached = [
+            at
+            for at in _starts(phrase, text)
+            if _any_within(reached, at - length - gap.most, at - length - gap.least)
+            or (not gap.ordered and _any_within(reached, at + own + gap.least, at + own + gap.most))
+        ]
+    return bool(reached)
+
+
+def _any_within(places: list[int], low: int, high: int) -> bool:
+    at = bisect_left(places, low)
+    return at < len(places) and places[at] <= high

@@ -1,0 +1,181 @@
+"""Full-text expressions as a tree, within bounds, and their canonical spelling.
+
+::
+
+    "olympic" ftAND ("games" ftNEAR[0,2] "rio") ftAND ftNOT "winter"
+
+A phrase is one or more words that follow each other.  Phrases may be near each other: in a chain, each follows the one
+before it (or, *unordered*, stands on either side of it) with a number of words between that is in the gap's range; the
+whole chain has to be found with one place for each phrase.  Of the rest, ``ftOR`` binds least, then ``ftAND``, then
+``ftNOT``, as in XQuery and XPath Full Text.
+
+A tree that exists is within the bounds, which its making checks: what recurses over one needs no bound of its own.
+The spelling is canonical: read again it is the same tree, parentheses that were written for nothing left out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf.rdf.fulltext.words import masks_of
+
+__all__ = [
+    "DEPTH_MAX", "GAP_MAX", "WORDS_MAX", "And", "Condition", "Expression", "Gap", "Near", "Not", "Or", "Phrase",
+    "spelled",
+]  # fmt: skip
+
+DEPTH_MAX: Final = 32
+"""Deepest nesting of a tree, a phrase counting as one."""
+WORDS_MAX: Final = 256
+"""Most words of one expression."""
+GAP_MAX: Final = 100_000
+"""Most words between two phrases."""
+
+_RANGE: Final = re.compile(r"\*|[a-z]{1,8}(?:-[a-z0-9]{1,8})*")
+
+
+class Gap(NamedTuple):
+    """How many words stand between two phrases, and whether the second has to be behind the first."""
+
+    least: int
+    most: int
+    ordered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Words that follow each other; each may be a mask."""
+
+    words: tuple[str, ...]
+    depth: int = field(init=False, compare=False, repr=False, default=1)
+    size: int = field(init=False, compare=False, repr=False, default=0)
+
+    def __post_init__(self) -> None:
+        if not self.words:
+            raise LocalProtocolError("a phrase has at least one word")
+        for word in self.words:
+            if masks_of(word) != [word]:
+                raise LocalProtocolError(f"{word!r} is not one word as the tokeniser gives it: {masks_of(word)}")
+            if word == "*":
+                raise LocalProtocolError("'*' alone is no word: ftNEAR[1,1] leaves room for one")
+        _bound(self, 1, len(self.words))
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Phrases at some distance from each other: ``gaps[i]`` is between phrases i and i + 1."""
+
+    phrases: tuple[Phrase, ...]
+    gaps: tuple[Gap, ...]
+    depth: int = field(init=False, compare=False, repr=False, default=1)
+    size: int = field(init=False, compare=False, repr=False, default=0)
+
+    def __post_init__(self) -> None:
+        if len(self.phrases) < 2 or len(self.gaps) != len(self.phrases) - 1:
+            raise LocalProtocolError("nearness is between two or more phrases, with a gap between each two")
+        for gap in self.gaps:
+            if not 0 <= gap.least <= gap.most <= GAP_MAX:
+                raise LocalProtocolError(
+                    f"[{gap.least},{gap.most}] is no range of words from 0 to {GAP_MAX}, the smaller first"
+                )
+        _bound(self, 1, sum(each.size for each in self.phrases))
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of two or more parts."""
+
+    parts: tuple[Expression, ...]
+    depth: int = field(init=False, compare=False, repr=False, default=1)
+    size: int = field(init=False, compare=False, repr=False, default=0)
+
+    def __post_init__(self) -> None:
+        _bound_parts(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one of two or more parts."""
+
+    parts: tuple[Expression, ...]
+    depth: int = field(init=False, compare=False, repr=False, default=1)
+    size: int = field(init=False, compare=False, repr=False, default=0)
+
+    def __post_init__(self) -> None:
+        _bound_parts(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """What the part is not true of."""
+
+    part: Expression
+    depth: int = field(init=False, compare=False, repr=False, default=1)
+    size: int = field(init=False, compare=False, repr=False, default=0)
+
+    def __post_init__(self) -> None:
+        _bound(self, self.part.depth + 1, self.part.size)
+
+
+Expression = Phrase | Near | And | Or | Not
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """An expression, and of literals in which language; ``language`` is a range as ``langMatches`` has it, or None.
+
+    It is false of everything that is not a text (IRIs, numbers, dates), also where the expression is negated.
+    """
+
+    expression: Expression
+    language: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.language is not None and _RANGE.fullmatch(self.language) is None:
+            raise LocalProtocolError(f"{self.language!r} is no language range: en, en-gb or *, in lower case")
+
+    def __str__(self) -> str:
+        tail = "" if self.language is None else f', "{self.language}"'
+        return spelled(self.expression) + tail
+
+
+def spelled(expression: Expression) -> str:
+    """Return the canonical spelling, which reads back as an equal tree."""
+    match expression:
+        case Phrase(words):
+            return f'"{" ".join(words)}"'
+        case Near(phrases, gaps):
+            rest = zip(gaps, phrases[1:], strict=True)
+            return " ".join([spelled(phrases[0]), *(f"{_gap(gap)} {spelled(each)}" for gap, each in rest)])
+        case Not(part):
+            return f"ftNOT {_within(part, (And, Or))}"
+        case And(parts):
+            return " ftAND ".join(_within(each, (And, Or)) for each in parts)
+        case Or(parts):
+            return " ftOR ".join(_within(each, (Or,)) for each in parts)
+
+
+def _within(part: Expression, loose: tuple[type[And | Or], ...]) -> str:
+    return f"({spelled(part)})" if isinstance(part, loose) else spelled(part)
+
+
+def _gap(gap: Gap) -> str:
+    return f"ftNEAR[{gap.least},{gap.most}{'' if gap.ordered else ',unordered'}]"
+
+
+def _bound_parts(made: And | Or) -> None:
+    if len(made.parts) < 2:
+        raise LocalProtocolError(f"{type(made).__name__} has two or more parts, not {len(made.parts)}")
+    _bound(made, 1 + max(each.depth for each in made.parts), sum(each.size for each in made.parts))
+
+
+def _bound(made: Expression, depth: int, size: int) -> None:
+    if depth > DEPTH_MAX:
+        raise LocalProtocolError(f"a full-text expression nests deeper than {DEPTH_MAX}")
+    if size > WORDS_MAX:
+        raise LocalProtocolError(f"a full-text expression has {size} words, more than {WORDS_MAX}")
+    object.__setattr__(made, "depth", depth)
+    object.__setattr__(made, "size", size)

@@ -1,0 +1,239 @@
+"""Full-text conditions as text.
+
+::
+
+    ftcontains(?body, "olympic games" ftAND ("summer" ftNEAR[0,2] "rio*") ftAND ftNOT "winter", "en")
+
+    call        := 'ftcontains' '(' variable ',' condition ')'
+    condition   := disjunction [ ',' language ]
+    disjunction := conjunction ( 'ftOR' conjunction )*
+    conjunction := negation ( 'ftAND' negation )*
+    negation    := 'ftNOT' negation | chain
+    chain       := primary ( 'ftNEAR' '[' least ',' most [ ',' 'unordered' ] ']' primary )*
+    primary     := string | '(' disjunction ')'
+
+Strings are those of SPARQL, without language or datatype; a string of several words is a phrase.  Words are those of
+the tokeniser, which may have ``*`` in them.  Keywords are read in any case.  The tokens are those of queries, so the
+text is bounded and cut in linear time before anything is understood, and a condition may be read where it stands in a
+query: refusals then have the line and column of the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
+
+from p2prdf.errors import LocalProtocolError, QueryRefused
+from p2prdf.rdf import terms, tokens
+from p2prdf.rdf.fulltext.expression import GAP_MAX, And, Condition, Expression, Gap, Near, Not, Or, Phrase
+from p2prdf.rdf.fulltext.words import masks_of
+from p2prdf.rdf.standing.cursor import Cursor
+from p2prdf.rdf.tokens import Symbol, Token
+
+__all__ = ["FullTextCall", "parse_call", "parse_condition", "parse_expression"]
+
+_T = TypeVar("_T")
+_WORDS: Final = "a string of one or more words"
+_OPEN: Final = "([{"
+_INTEGER: Final = f'"^^<{terms.XSD}integer>'
+
+
+class FullTextCall(NamedTuple):
+    """A condition on a variable (its name without the question mark), and where the text goes on behind it."""
+
+    variable: str
+    condition: Condition
+    end: int
+
+
+def parse_call(text: str, at: int = 0) -> FullTextCall:
+    """Read ``ftcontains(?variable, condition)``, which begins at a place of a text that may go on behind it.
+
+    Raises QueryRefused, which names the construct and its line and column in the whole text.
+    """
+    found = [token for token in tokens.scan(text) if token.at >= at]
+    call = _one_call(text, found)
+    last = call[-1]
+    cursor = _cursor(text, call)
+    cursor.expect_word("FTCONTAINS")
+    cursor.expect_mark("(")
+    variable = cursor.next()
+    if variable.kind != "var":
+        raise cursor.refusal(variable.at, "ftcontains", "its first argument is the variable that has the text")
+    cursor.expect_mark(",")
+    condition = _read_condition(cursor)
+    cursor.expect_mark(")")
+    return FullTextCall(variable.value, condition, last.at + len(last.text))
+
+
+def parse_condition(text: str) -> Condition:
+    """Read a condition: an expression, and a language range if one follows.  Raises QueryRefused."""
+    return _whole(text, _read_condition)
+
+
+def parse_expression(text: str) -> Expression:
+    """Read an expression.  Raises QueryRefused."""
+    return _whole(text, _disjunction)
+
+
+def _whole(text: str, read: Callable[[Cursor], _T]) -> _T:
+    cursor = _cursor(text, tokens.scan(text))
+    result = read(cursor)
+    if (more := cursor.peek()) is not None:
+        raise _misplaced(cursor, more)
+    return result
+
+
+def _cursor(text: str, found: Iterable[Token]) -> Cursor:
+    found = list(found)
+    if found and found[0].kind == "word" and found[0].text.upper() in ("PREFIX", "BASE"):
+        raise tokens.refusal(text, found[0].at, found[0].text.upper(), "a condition has no declarations")
+    return Cursor(text, *tokens.symbols(text, found))
+
+
+def _one_call(text: str, found: list[Token]) -> list[Token]:
+    """Return the tokens up to the parenthesis that closes the first one; the scanner has seen that there is one."""
+    if not found or found[0].kind != "word" or found[0].text.upper() != "FTCONTAINS":
+        place = found[0].at if found else len(text.rstrip())
+        raise tokens.refusal(text, place, "full-text condition", "ftcontains( is expected here")
+    depth = 0
+    for number, token in enumerate(found):
+        if token.kind == "mark":
+            depth += (token.text in _OPEN) - (token.text in ")]}")
+            if depth == 0:
+                return found[: number + 1]
+            if depth < 0:
+                break
+        elif depth == 0 and number:
+            break
+    raise tokens.refusal(text, found[0].at, "ftcontains", "its arguments stand in parentheses behind it")
+
+
+def _read_condition(cursor: Cursor) -> Condition:
+    expression = _disjunction(cursor)
+    if not cursor.take_mark(","):
+        return Condition(expression)
+    symbol = cursor.next()
+    if symbol.kind != "literal" or not symbol.value.endswith('"'):
+        raise cursor.refusal(symbol.at, "language", 'a plain string: a range of languages such as "en"')
+    return _made(cursor, symbol, "language", lambda: Condition(expression, terms.lexical(symbol.value).lower()))
+
+
+def _disjunction(cursor: Cursor) -> Expression:
+    return _series(cursor, "FTOR", _conjunction, Or)
+
+
+def _conjunction(cursor: Cursor) -> Expression:
+    return _series(cursor, "FTAND", _negation, And)
+
+
+def _series(
+    cursor: Cursor,
+    word: str,
+    read: Callable[[Cursor], Expression],
+    made: Callable[[tuple[Expression, ...]], Expression],
+) -> Expression:
+    first = cursor.peek()
+    parts = [read(cursor)]
+    while cursor.take_word(word):
+        parts.append(read(cursor))
+    assert first is not None, "a part was read from it"
+    return parts[0] if len(parts) == 1 else _made(cursor, first, "full-text expression", lambda: made(tuple(parts)))
+
+
+def _negation(cursor: Cursor) -> Expression:
+    """Read ``ftNOT``, as often as it stands there, and what it negates."""
+    negations: list[Symbol] = []
+    while cursor.sees_word("FTNOT"):
+        negations.append(cursor.next())
+    found = _chain(cursor)
+    for symbol in reversed(negations):
+        found = _made(cursor, symbol, "ftNOT", partial(Not, found))
+    return found
+
+
+def _chain(cursor: Cursor) -> Expression:
+    first = cursor.peek()
+    found = _primary(cursor)
+    if not cursor.sees_word("FTNEAR"):
+        return found
+    assert first is not None, "a part was read from it"
+    phrases, gaps = [_phrase_only(cursor, first, found)], []
+    while cursor.take_word("FTNEAR"):
+        gaps.append(_gap(cursor))
+        start = cursor.peek()
+        read = _primary(cursor)
+        assert start is not None, "a part was read from it"
+        phrases.append(_phrase_only(cursor, start, read))
+    return _made(cursor, first, "ftNEAR", lambda: Near(tuple(phrases), tuple(gaps)))
+
+
+def _phrase_only(cursor: Cursor, symbol: Symbol, found: Expression) -> Phrase:
+    if not isinstance(found, Phrase):
+        raise cursor.refusal(symbol.at, "ftNEAR", "it stands between words and phrases, not between conditions")
+    return found
+
+
+def _primary(cursor: Cursor) -> Expression:
+    symbol = cursor.next()
+    if symbol.is_mark("("):
+        inner = _disjunction(cursor)
+        closing = cursor.next()
+        if not closing.is_mark(")"):
+            raise _misplaced(cursor, closing)
+        return inner
+    if symbol.kind != "literal":
+        raise _misplaced(cursor, symbol)
+    if not symbol.value.endswith('"'):
+        reason = f"{_WORDS} has no language and no datatype; a range of languages stands behind the whole condition"
+        raise cursor.refusal(symbol.at, "full-text string", reason)
+    words = tuple(masks_of(terms.lexical(symbol.value)))
+    if not words:
+        raise cursor.refusal(symbol.at, "full-text string", f"{symbol.value} has no word in it")
+    return _made(cursor, symbol, "full-text string", lambda: Phrase(words))
+
+
+def _gap(cursor: Cursor) -> Gap:
+    opening = cursor.expect_mark("[")
+    least = _number(cursor)
+    cursor.expect_mark(",")
+    most = _number(cursor)
+    ordered = True
+    if cursor.take_mark(","):
+        cursor.expect_word("UNORDERED")
+        ordered = False
+    cursor.expect_mark("]")
+    if least > most:
+        raise cursor.refusal(opening.at, "ftNEAR", f"[{least},{most}] is no range: the smaller number comes first")
+    return Gap(least, most, ordered)
+
+
+def _number(cursor: Cursor) -> int:
+    symbol = cursor.next()
+    digits = symbol.value[1 : -len(_INTEGER)]
+    if symbol.kind != "literal" or not symbol.value.endswith(_INTEGER) or symbol.signed:
+        raise cursor.refusal(symbol.at, "ftNEAR", "a distance is a number of words: [0,2]")
+    if len(digits) > len(str(GAP_MAX)) or int(digits) > GAP_MAX:
+        raise cursor.refusal(symbol.at, "ftNEAR", f"a distance of more than {GAP_MAX} words")
+    return int(digits)
+
+
+def _made(cursor: Cursor, symbol: Symbol, construct: str, make: Callable[[], _T]) -> _T:
+    """Make a part of the tree; what its bounds refuse is refused at the place of a symbol."""
+    try:
+        return make()
+    except QueryRefused:
+        raise
+    except LocalProtocolError as error:
+        raise cursor.refusal(symbol.at, construct, str(error)) from None
+
+
+def _misplaced(cursor: Cursor, symbol: Symbol) -> QueryRefused:
+    if symbol.kind == "word" and symbol.value.upper() in ("AND", "OR", "NOT", "NEAR"):
+        return cursor.refusal(
+            symbol.at, "full-text expression", f"{symbol.value}: it is written ft{symbol.value.upper()}"
+        )
+    if symbol.kind in ("literal", "var", "iri"):
+        return cursor.refusal(symbol.at, "full-text expression", f"ftAND, ftOR, ftNEAR or {_WORDS} is expected here")
+    return cursor.misplaced(symbol)

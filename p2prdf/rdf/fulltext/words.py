@@ -1,0 +1,89 @@
+"""The tokeniser: which words a text has.
+
+Words are maximal runs of letters and numbers (Unicode's L and N) with the combining marks (M) behind them, after
+compatibility normalisation and case folding (NFKC, as for Unicode's caseless match of identifiers): ``Café``, written
+with one character or two, is the word ``café``, ``STRASSE`` and ``Straße`` are one word, ``rock-n-roll`` are three.
+Scripts without spaces: each Han ideograph and each hiragana is a word of its own, as in Unicode's word boundaries
+(UAX #29), so that a phrase finds them in any text; runs of katakana, Hangul, Thai and the like are one word.
+
+In a query a word may have ``*`` in it, which stands for any characters within one word, or none: a mask.
+
+This is the one place where a text becomes words, for data and queries alike.  What would change words, such as
+stemming, or leave some out, such as stop words, belongs here, behind the runs and before they are returned; there is
+none of it yet, and nothing elsewhere would have to know.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import Final
+
+__all__ = ["masks_of", "word_fits", "words_of"]
+
+_ASCII: Final = re.compile(r"[a-z0-9]+")
+_ASCII_MASKS: Final = re.compile(r"[a-z0-9*]+")
+_RUNS: Final = re.compile(r"[^\W_]+")
+_RUN_MASKS: Final = re.compile(r"(?:[^\W_]|\*)+")
+_NEITHER: Final = re.compile(r"[^\w\x00-\x7f]")
+"""What is neither part of a word by Python's own account nor ASCII: combining marks are among these."""
+_IDEOGRAPH: Final = re.compile(
+    "[\u3005-\u3007\u3041-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+_STARS: Final = re.compile(r"\*{2,}")
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, in order, as they are compared.  Takes time linear in the text."""
+    if text.isascii():
+        return _ASCII.findall(text.lower())
+    return _cut(_folded(text), _RUNS)
+
+
+def masks_of(text: str) -> list[str]:
+    """Return the words of a text that stands in a query, which may have ``*`` in them."""
+    text = _STARS.sub("*", text)
+    if text.isascii():
+        return _ASCII_MASKS.findall(text.lower())
+    return [_STARS.sub("*", mask) for mask in _cut(_folded(text), _RUN_MASKS)]
+
+
+def word_fits(mask: str, word: str) -> bool:
+    """Tell whether a word is one that a mask, or a word without ``*``, stands for.
+
+    The parts between stars are looked for from the left, each once: no mask takes more than linear time.
+    """
+    if "*" not in mask:
+        return mask == word
+    head, *middle, tail = mask.split("*")
+    at, end = len(head), len(word) - len(tail)
+    if at > end or not word.startswith(head) or not word.endswith(tail):
+        return False
+    for part in middle:
+        found = word.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
+
+
+def _folded(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = unicodedata.normalize("NFKC", folded)  # folding takes some letters apart
+    return _IDEOGRAPH.sub(r" \g<0> ", folded) if _IDEOGRAPH.search(folded) else folded
+
+
+def _cut(text: str, runs: re.Pattern[str]) -> list[str]:
+    """Cut at all that belongs to no word."""
+    marks = [each for each in dict.fromkeys(_NEITHER.findall(text)) if _is_mark(each)]
+    if not marks:
+        return runs.findall(text)
+    star = "*" if runs is _RUN_MASKS else ""
+    kept = "".join(each if each.isalnum() or each in marks or each == star else " " for each in text)
+    return [run for run in kept.split() if runs.search(run)]  # marks behind nothing are no word
+
+
+@lru_cache(maxsize=4096)
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character)[0] == "M"

@@ -1,0 +1,66 @@
+"""Every query on every publication: what the others are held to, and what an index saves."""
+
+from __future__ import annotations
+
+from p2prdf.rdf.fulltext import condition_holds
+from p2prdf.text.joins import agrees, is_joined, joinable
+from p2prdf.text.matcher import Semantics, refuse_known, refuse_unknown
+from p2prdf.text.memory import held_bytes
+from p2prdf.text.publication import Publication
+from p2prdf.text.query import TextPattern, TextQuery, is_constant
+
+__all__ = ["BruteForce", "satisfies"]
+
+
+class BruteForce:
+    """Holds queries as they are, and tries them all."""
+
+    def __init__(self, semantics: Semantics = Semantics.EXACT):
+        self.semantics = semantics
+        self.touched = 0
+        self._queries: dict[int, TextQuery] = {}
+
+    def __len__(self) -> int:
+        return len(self._queries)
+
+    def add(self, key: int, query: TextQuery) -> None:
+        """Take in a query."""
+        refuse_known(key, key in self._queries)
+        self._queries[key] = query
+
+    def remove(self, key: int) -> None:
+        """Forget a query."""
+        refuse_unknown(key, key in self._queries)
+        del self._queries[key]
+
+    def match(self, publication: Publication) -> list[int]:
+        """Return the numbers of the queries that hold."""
+        self.touched += len(self._queries)
+        return sorted(key for key, each in self._queries.items() if satisfies(publication, each, self.semantics))
+
+    def memory_bytes(self) -> int:
+        """Return the bytes of all that is held."""
+        return held_bytes(self._queries)
+
+
+def satisfies(publication: Publication, query: TextQuery, semantics: Semantics = Semantics.EXACT) -> bool:
+    """Tell whether a publication satisfies a query."""
+    exact = semantics is Semantics.EXACT
+    found = []
+    for pattern in query.patterns:
+        rows = [
+            triple
+            for number, triple in enumerate(publication.triples)
+            if _fits(pattern, number, publication) and (not exact or agrees(pattern, triple))
+        ]
+        if not rows:
+            return False
+        found.append(rows)
+    return not exact or not is_joined(query.patterns) or joinable(query.patterns, found)
+
+
+def _fits(pattern: TextPattern, number: int, publication: Publication) -> bool:
+    triple = publication.triples[number]
+    if any(is_constant(part) and part != term for part, term in zip(pattern.parts, triple, strict=True)):
+        return False
+    return pattern.condition is None or condition_holds(pattern.condition, publication.text(number))

@@ -1,0 +1,110 @@
+"""What is verified about one pattern, once for a publication, however many queries have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from p2prdf.rdf.fulltext import Condition, condition_holds
+from p2prdf.text.joins import agrees, joinable
+from p2prdf.text.publication import Publication, Triple
+from p2prdf.text.query import TextPattern, is_constant, is_variable
+
+__all__ = ["Check", "Checks", "Verification", "shape_of"]
+
+
+class Check(NamedTuple):
+    """A pattern but for the names of its variables: they are numbers, equal within a pattern if the names are."""
+
+    s: str
+    p: str
+    o: str
+    condition: Condition | None
+
+
+class Checks:
+    """The checks that queries have, each held once and counted."""
+
+    def __init__(self) -> None:
+        self._held: dict[Check, list[Check | int]] = {}
+
+    def use(self, pattern: TextPattern) -> Check:
+        """Return the one check of a pattern, used once more."""
+        names: dict[str, str] = {}
+        s, p, o = (names.setdefault(part, f"?{len(names)}") if is_variable(part) else part for part in pattern.parts)
+        made = Check(s, p, o, pattern.condition)
+        held = self._held.setdefault(made, [made, 0])
+        held[1] += 1  # type: ignore[operator]
+        return held[0]  # type: ignore[return-value]
+
+    def release(self, check: Check) -> None:
+        """Take back one use."""
+        held = self._held[check]
+        held[1] -= 1  # type: ignore[operator]
+        if not held[1]:
+            del self._held[check]
+
+
+def shape_of(patterns: Sequence[TextPattern]) -> tuple[int, ...]:
+    """Return where the variables of patterns are equal: a number for each place, by first occurrence, -1 for others."""
+    names: dict[str, int] = {}
+    return tuple(
+        names.setdefault(part, len(names)) if is_variable(part) else -1 for each in patterns for part in each.parts
+    )
+
+
+class Verification:
+    """What was found out about one publication."""
+
+    __slots__ = ("_by_predicate", "_found", "_publication", "evaluated")
+
+    def __init__(self, publication: Publication):
+        self._publication = publication
+        self._by_predicate: dict[str, list[int]] = {}
+        for number, (_, p, _) in enumerate(publication.triples):
+            self._by_predicate.setdefault(p, []).append(number)
+        self._found: dict[int, list[Triple]] = {}
+        """By the identity of checks: of equal ones there is only one."""
+        self.evaluated = 0
+
+    def holds(self, checks: Sequence[Check], shape: tuple[int, ...] | None) -> bool:
+        """Tell whether each check is passed by a triple and, given the shape of a query, whether these join."""
+        found = []
+        for check in checks:
+            triples = self._found.get(id(check))
+            if triples is None:
+                triples = self._found[id(check)] = self._passing(check)
+            if not triples:
+                return False
+            found.append(triples)
+        return shape is None or joinable(_named(checks, shape), found)
+
+    def _passing(self, check: Check) -> list[Triple]:
+        self.evaluated += 1
+        s, p, o, condition = check
+        publication = self._publication
+        numbers = self._by_predicate.get(p, ()) if is_constant(p) else range(len(publication.triples))
+        pattern = TextPattern(s, p, o) if len({s, p, o}) < 3 else None
+        found = []
+        for number in numbers:
+            triple = publication.triples[number]
+            if (
+                (not is_constant(s) or triple[0] == s)
+                and (not is_constant(o) or triple[2] == o)
+                and (pattern is None or agrees(pattern, triple))
+                and (condition is None or condition_holds(condition, publication.text(number)))
+            ):
+                found.append(triple)
+        return found
+
+
+def _named(checks: Sequence[Check], shape: tuple[int, ...]) -> list[TextPattern]:
+    """Return patterns with the variables of a query's shape."""
+    named = []
+    for at, check in enumerate(checks):
+        s, p, o = (
+            f"?{number}" if number >= 0 else part
+            for number, part in zip(shape[3 * at : 3 * at + 3], (check.s, check.p, check.o), strict=True)
+        )
+        named.append(TextPattern(s, p, o))
+    return named

@@ -1,0 +1,181 @@
+"""Features: what a publication can be seen to have before any query is looked at, as small numbers.
+
+A feature is a predicate that occurs, a predicate with an object, a predicate with a word in its text, or a word that
+fits a mask; any of these with whatever predicate; or a subject.  Only what queries ask for is numbered, so that a word
+of a publication is looked up once, among the words that are asked for together with its predicate, and what nobody
+asks for is gone with that.  Numbers are given back when no query needs them.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from p2prdf.text.masks import Masks
+from p2prdf.text.publication import Publication
+from p2prdf.text.set_trie import END
+
+__all__ = ["ANY_PREDICATE", "Feature", "Features"]
+
+ANY_PREDICATE: Final = ""
+"""Stands for whatever predicate."""
+
+
+class Feature(NamedTuple):
+    """A predicate, and what of it: ``object``, ``word``, ``mask``, ``itself`` (no value); or a ``subject``."""
+
+    kind: str
+    predicate: str
+    value: str
+
+
+class _OfPredicate:
+    """What queries ask for together with one predicate."""
+
+    __slots__ = ("itself", "masks", "objects", "several", "words")
+
+    def __init__(self) -> None:
+        self.itself: int | None = None
+        self.objects: dict[str, int] = {}
+        self.words: dict[str, int] = {}
+        self.masks: Masks | None = None
+        self.several = 0
+        """How many patterns ask for more than one feature: of one triple, which features do not say."""
+
+
+class Features:
+    """Numbers of features, how many paths use each, and how often each was seen in publications."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Feature, int] = {}
+        self._names: list[Feature | None] = []
+        self._free: list[int] = []
+        self._uses: list[int] = []
+        self._seen: list[int] = []
+        self._by_predicate: dict[str, _OfPredicate] = {}
+        self._subjects: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def use(self, feature: Feature) -> int:
+        """Return the number of a feature that is used once more."""
+        number = self._numbers.get(feature)
+        if number is None:
+            if self._free:
+                number = self._free.pop()
+                self._names[number], self._seen[number] = feature, 0
+            else:
+                number = len(self._names)
+                self._names.append(feature)
+                self._uses.append(0)
+                self._seen.append(0)
+            self._numbers[feature] = number
+            self._file(feature, number)
+        self._uses[number] += 1
+        return number
+
+    def release(self, number: int) -> None:
+        """Take back one use; with the last one the number is free."""
+        self._uses[number] -= 1
+        if self._uses[number] == 0:
+            feature = self._names[number]
+            assert feature is not None, "it was in use"
+            self._names[number] = None
+            del self._numbers[feature]
+            self._free.append(number)
+            self._unfile(feature)
+
+    def several(self, predicate: str, change: int) -> None:
+        """Count patterns that ask for more than one feature of triples with a predicate."""
+        of = self._by_predicate.setdefault(predicate, _OfPredicate())
+        of.several += change
+        self._drop_if_empty(predicate)
+
+    def frequency(self, number: int, queries: int, publications: int) -> float:
+        """Return how frequent a feature is held to be in publications, as a share of them.
+
+        As long as few publications were seen, what is asked for often is held to be frequent.
+        """
+        prior = 100.0
+        return (self._seen[number] + prior * self._uses[number] / (queries or 1)) / (publications + prior)
+
+    def count(self, present: set[int]) -> None:
+        """Count the features of a publication as seen."""
+        seen = self._seen
+        for number in present:
+            if number != END:
+                seen[number] += 1
+
+    def of(self, publication: Publication) -> tuple[set[int], bool]:
+        """Return the features of a publication, END among them, and whether they may hide what one triple has.
+
+        They do where a predicate that occurs in more than one triple is one of which some pattern asks for several.
+        """
+        present: set[int | None] = {END}
+        predicates: set[str] = set()
+        hidden = False
+        anywhere = self._by_predicate.get(ANY_PREDICATE)
+        for place, (s, p, o) in enumerate(publication.triples):
+            own = self._by_predicate.get(p)
+            if own is not None:
+                if p in predicates:
+                    hidden = hidden or own.several > 0
+                predicates.add(p)
+                self._add(present, own, o, place, publication)
+            if anywhere is not None:
+                hidden = hidden or (anywhere.several > 0 and place > 0)
+                self._add(present, anywhere, o, place, publication)
+            if self._subjects:
+                present.add(self._subjects.get(s))
+        present.discard(None)
+        return present, hidden  # type: ignore[return-value]
+
+    @staticmethod
+    def _add(present: set[int | None], of: _OfPredicate, o: str, place: int, publication: Publication) -> None:
+        present.add(of.itself)
+        present.add(of.objects.get(o))
+        if (of.words or of.masks) and o[0] == '"':
+            text = publication.text(place)
+            if text is not None:
+                present.update(map(of.words.get, text.words))
+                if of.masks:
+                    for word in text.words:
+                        present.update(of.masks.fitting(word))
+
+    def _file(self, feature: Feature, number: int) -> None:
+        if feature.kind == "subject":
+            self._subjects[feature.value] = number
+            return
+        of = self._by_predicate.setdefault(feature.predicate, _OfPredicate())
+        match feature.kind:
+            case "itself":
+                of.itself = number
+            case "object":
+                of.objects[feature.value] = number
+            case "word":
+                of.words[feature.value] = number
+            case _:
+                of.masks = of.masks or Masks()
+                of.masks.add(feature.value, number)
+
+    def _unfile(self, feature: Feature) -> None:
+        if feature.kind == "subject":
+            del self._subjects[feature.value]
+            return
+        of = self._by_predicate[feature.predicate]
+        match feature.kind:
+            case "itself":
+                of.itself = None
+            case "object":
+                del of.objects[feature.value]
+            case "word":
+                del of.words[feature.value]
+            case _:
+                assert of.masks is not None, "it was filed there"
+                of.masks.remove(feature.value)
+        self._drop_if_empty(feature.predicate)
+
+    def _drop_if_empty(self, predicate: str) -> None:
+        of = self._by_predicate[predicate]
+        if of.itself is None and not (of.objects or of.words or of.masks or of.several):
+            del self._by_predicate[predicate]

@@ -1,0 +1,258 @@
+"""The index of standing full-text queries that p2prdf uses.
+
+What a query asks for is a set of features (:mod:`p2prdf.text.features`): predicates with words, objects, subjects.  A
+publication that satisfies it has all of them, so candidates are the queries whose sets are contained in the
+publication's.  A trie over these sets finds them (:mod:`p2prdf.text.set_trie`); each set is a path in it with the
+rarest feature first, so that few paths are begun in vain, however many queries there are.
+
+Features do not say everything, and each query has flags for what they leave open:
+
+* SAME: of a pattern with several features one triple has to have all.  In question only if a publication has several
+  triples with the predicate of such a pattern.
+* SUBJECT: variables occur in several patterns, but as subjects only, or a subject is given along with other features.
+  In question only if a publication has several subjects.
+* ALWAYS: anything else, such as phrases, nearness, negation, languages and other joins.
+
+A candidate none of whose flags is in question is satisfied: its subscribers are taken over as a list.  Others are
+verified pattern by pattern, a pattern that many queries have only once, and joined.
+
+Disjunctions make several paths for one query, as long as they are few; beyond that, one path of what all alternatives
+need, and verification.  Queries that differ in nothing but the names of variables are held once.
+
+Rarity is what publications were seen to have, and, before that, what queries ask for.  Paths keep the order that was
+best when they were made, which costs time only; ``refile`` makes them anew.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import product
+from math import prod
+from typing import Final
+
+from p2prdf.text.alternatives import Alternative, alternatives, count, required
+from p2prdf.text.checks import Check, Checks, Verification, shape_of
+from p2prdf.text.features import ANY_PREDICATE, Feature, Features
+from p2prdf.text.joins import is_joined
+from p2prdf.text.matcher import Semantics, refuse_known, refuse_unknown
+from p2prdf.text.memory import held_bytes
+from p2prdf.text.publication import Publication
+from p2prdf.text.query import ANY, TextPattern, TextQuery, is_constant
+from p2prdf.text.set_trie import SetTrie
+
+__all__ = ["PATHS_MAX", "FullTextIndex"]
+
+PATHS_MAX: Final = 16
+"""Most paths of one query."""
+_SAMPLED: Final = 8
+"""Of this many publications the features of one are counted."""
+
+_SAME, _SUBJECT, _ALWAYS = 1, 2, 4
+_Shape = tuple[int, ...]
+
+
+class _Entry:
+    """A query, and the numbers of those that it is."""
+
+    __slots__ = ("checks", "flags", "joined", "keys", "paths", "shape")
+
+    def __init__(self, checks: tuple[Check, ...], shape: _Shape, flags: int, joined: bool):
+        self.checks = checks
+        self.shape = shape
+        self.flags = flags
+        self.joined = joined
+        """Whether variables are shared between patterns."""
+        self.keys: list[int] = []
+        self.paths: tuple[tuple[int, ...], ...] = ()
+
+
+class FullTextIndex:
+    """Standing queries by what a publication has to have for them."""
+
+    def __init__(self, semantics: Semantics = Semantics.EXACT):
+        self.semantics = semantics
+        self.touched = 0
+        self._features = Features()
+        self._trie: SetTrie[_Entry] = SetTrie()
+        self._checks = Checks()
+        self._entries: dict[tuple[tuple[Check, ...], _Shape], _Entry] = {}
+        self._of_key: dict[int, _Entry] = {}
+        self._shapes: dict[_Shape, _Shape] = {}
+        self._publications = 0
+
+    def __len__(self) -> int:
+        return len(self._of_key)
+
+    def add(self, key: int, query: TextQuery) -> None:
+        """Take in a query, which the caller's number then stands for; raises LocalProtocolError if it is taken."""
+        refuse_known(key, key in self._of_key)
+        patterns = query.patterns
+        if self.semantics is Semantics.PAPER:
+            patterns = tuple(_nameless(each) for each in patterns)
+        patterns = tuple(sorted(patterns, key=_order))
+        checks = tuple(self._checks.use(each) for each in patterns)
+        shape = shape_of(patterns)
+        shape = self._shapes.setdefault(shape, shape)
+        entry = self._entries.get((checks, shape))
+        if entry is None:
+            entry = self._entries[checks, shape] = self._made(patterns, checks, shape)
+        else:
+            for check in checks:
+                self._checks.release(check)
+        insort(entry.keys, key)
+        self._of_key[key] = entry
+
+    def remove(self, key: int) -> None:
+        """Forget a query.  Raises LocalProtocolError if there is none of this number."""
+        refuse_unknown(key, key in self._of_key)
+        entry = self._of_key.pop(key)
+        del entry.keys[bisect_left(entry.keys, key)]
+        if entry.keys:
+            return
+        del self._entries[entry.checks, entry.shape]
+        for path in entry.paths:
+            self._trie.remove(path, entry)
+            for feature in path:
+                self._features.release(feature)
+        for predicate in _several(entry.checks, _choices(entry.checks)):
+            self._features.several(predicate, -1)
+        for check in entry.checks:
+            self._checks.release(check)
+
+    def match(self, publication: Publication) -> list[int]:
+        """Return the numbers of the queries that a publication satisfies, ascending."""
+        if not publication.triples:
+            return []
+        present, hidden = self._features.of(publication)
+        if self._publications % _SAMPLED == 0:
+            self._features.count(present)
+        self._publications += 1
+        several = len({s for s, _, _ in publication.triples}) > 1
+        question = _ALWAYS | (_SAME if hidden else 0) | (_SUBJECT if several else 0)
+        found: list[int] = []
+        doubtful: list[_Entry] = []
+        leaves = self._trie.find(present)
+        for leaf in leaves:
+            for entry in leaf.filed:
+                if entry.flags & question:
+                    doubtful.append(entry)
+                else:
+                    found += entry.keys
+        self.touched += len(leaves)
+        if doubtful:
+            verification = Verification(publication)
+            for entry in dict.fromkeys(doubtful):  # each once, though several of its paths were found
+                if verification.holds(entry.checks, entry.shape if entry.joined else None):
+                    found += entry.keys
+            self.touched += len(doubtful) + verification.evaluated
+        found.sort()
+        return found
+
+    def refile(self) -> None:
+        """Make all paths anew, by how frequent features are by now.  Takes about as long as adding the queries did."""
+        for entry in self._entries.values():
+            for path in entry.paths:
+                self._trie.remove(path, entry)
+            entry.paths = tuple(self._rarest_first(path) for path in entry.paths)
+            for path in entry.paths:
+                self._trie.add(path, entry)
+
+    def memory_bytes(self) -> int:
+        """Return the bytes of all that is held."""
+        return held_bytes(self.__dict__)
+
+    def _made(self, patterns: tuple[TextPattern, ...], checks: tuple[Check, ...], shape: _Shape) -> _Entry:
+        """Return a new query, filed."""
+        choices = _choices(patterns)
+        entry = _Entry(checks, shape, _flags(patterns, choices), is_joined(patterns))
+        paths = []
+        for choice in choices:
+            asked = dict.fromkeys(
+                feature for pattern, needs in zip(patterns, choice, strict=True) for feature in _asked(pattern, needs)
+            )
+            paths.append(self._rarest_first([self._features.use(each) for each in asked]))
+        entry.paths = tuple(paths)
+        for path in paths:
+            self._trie.add(path, entry)
+        for predicate in _several(patterns, choices):
+            self._features.several(predicate, 1)
+        return entry
+
+    def _rarest_first(self, path: Iterable[int]) -> tuple[int, ...]:
+        of, queries, publications = self._features.frequency, len(self._of_key), self._publications // _SAMPLED
+        return tuple(sorted(path, key=lambda number: (of(number, queries, publications), number)))
+
+
+def _nameless(pattern: TextPattern) -> TextPattern:
+    s, p, o = (part if is_constant(part) else ANY for part in pattern.parts)
+    return TextPattern(s, p, o, pattern.condition)
+
+
+def _order(pattern: TextPattern) -> tuple[str, ...]:
+    """Return by what patterns are put in order whatever their variables are called."""
+    constants = (part if is_constant(part) else "" for part in (pattern.p, pattern.o, pattern.s))
+    return (*constants, "" if pattern.condition is None else str(pattern.condition))
+
+
+def _choices(patterns: Sequence[TextPattern | Check]) -> list[tuple[Alternative, ...]]:
+    """Return the choices of an alternative for each pattern; where they are too many, of what all alternatives need."""
+    counts = [count(each.condition) for each in patterns]
+    whole = [False] * len(patterns)
+    while prod(counts) > PATHS_MAX:
+        most = counts.index(max(counts))
+        counts[most], whole[most] = 1, True
+    return list(
+        product(
+            *(
+                (required(each.condition),)
+                if untouched and each.condition is not None
+                else alternatives(each.condition)
+                for each, untouched in zip(patterns, whole, strict=True)
+            )
+        )
+    )
+
+
+def _flags(patterns: Sequence[TextPattern], choices: list[tuple[Alternative, ...]]) -> int:
+    """Return what the features of a query leave open."""
+    flags = _ALWAYS if len(choices) > 1 or any(needs.rest is not None for needs in choices[0]) else 0
+    if _several(patterns, choices):
+        flags |= _SAME
+    shared = {
+        name for name, number in Counter(name for each in patterns for name in each.variables).items() if number > 1
+    }
+    for each in patterns:
+        if shared.intersection((each.p, each.o)):
+            flags |= _ALWAYS
+        if each.s in shared or (is_constant(each.s) and (is_constant(each.p) or is_constant(each.o) or each.condition)):
+            flags |= _SUBJECT
+    return flags
+
+
+def _several(patterns: Sequence[TextPattern | Check], choices: list[tuple[Alternative, ...]]) -> list[str]:
+    """Return the predicates of patterns that ask for more than one feature beside a subject."""
+    return [
+        _predicate(each.p)
+        for at, each in enumerate(patterns)
+        if any(len(choice[at].words) + len(choice[at].masks) > 1 for choice in choices)
+    ]
+
+
+def _predicate(part: str) -> str:
+    return part if is_constant(part) else ANY_PREDICATE
+
+
+def _asked(pattern: TextPattern, needs: Alternative) -> list[Feature]:
+    """Return the features that a pattern asks for; there are none if it asks for just any triple."""
+    predicate = _predicate(pattern.p)
+    asked = [Feature("word", predicate, word) for word in needs.words]
+    asked += [Feature("mask", predicate, mask) for mask in needs.masks]
+    if is_constant(pattern.o):
+        asked.append(Feature("object", predicate, pattern.o))
+    if not asked and predicate != ANY_PREDICATE:
+        asked.append(Feature("itself", predicate, ""))
+    if is_constant(pattern.s):
+        asked.append(Feature("subject", "", pattern.s))
+    return asked

@@ -1,0 +1,234 @@
+"""RTF, tries for standing full-text queries over RDF: what its two variants share.
+
+A pattern is a path through a forest: subject, predicate, object, and then the words of its condition.  Variables go to
+one node, which forgets their names, and wildcards to another.  Where a path ends, the node lists the numbers of the
+patterns (tIDs of the paper).  Beside the forest stand the query table, which says what patterns each query has, and a
+side table with what remains to be verified: distances, negation, language.
+
+A triple takes every path that it fits, at most three at each of three levels, and then those words that its text has,
+in whatever order the trie has them.  Patterns that are reached, and verified, are marked; when all triples have been
+looked at, queries of which all patterns are marked are satisfied.  The paper finds these by going over the query table
+(``scans``); counting for each query how many of its patterns were marked gives the same without looking at the others.
+
+Read into the paper, where it is silent or cannot be as it says:
+
+* Not only roots with the triple's own subject are visited, but those for variables and wildcards, too.
+* The order of words in a path is chosen when a query comes: one that is a child already, as long as there is one.
+* A pattern with no more words ends at the node it has reached, which need not be a leaf.
+* Of a negated condition only the words that have to be there make the path; the rest is verified.
+* Names of variables are forgotten, so a publication about several subjects satisfies queries that it should not:
+  :class:`~p2prdf.text.matcher.Semantics` says whether that is so (PAPER) or whether candidates are joined (EXACT).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from p2prdf.rdf.fulltext import Text, condition_holds, word_fits
+from p2prdf.rdf.fulltext.expression import Condition
+from p2prdf.text.joins import agrees, is_joined, joinable
+from p2prdf.text.matcher import Semantics, refuse_known, refuse_unknown
+from p2prdf.text.memory import held_bytes
+from p2prdf.text.publication import Publication, Triple
+from p2prdf.text.query import ANY, TextPattern, TextQuery, is_variable
+from p2prdf.text.split import SplitPattern, split
+
+__all__ = ["Node", "Rtf"]
+
+_VARIABLE: Final = "?"
+"""The content of the node that all variables share."""
+
+
+class Node:
+    """A node of a trie.  Children are found by content; those whose content is a mask are tried one by one."""
+
+    __slots__ = ("children", "content", "masks", "parent", "patterns", "with_text")
+
+    def __init__(self, content: str, parent: Node | None):
+        self.content = content
+        self.parent = parent
+        self.children: dict[str, Node] = {}
+        self.masks: dict[str, Node] = {}
+        self.patterns: dict[int, None] = {}
+        """Numbers of the patterns that end here, nothing but what is to be verified asked of them."""
+        self.with_text: dict[int, None] = {}
+        """Numbers of the patterns whose words are elsewhere: in the word forest of RTFs."""
+
+    def down(self, contents: Iterable[str]) -> Node:
+        """Return the node at the end of a path, made as far as it is not there."""
+        node = self
+        for content in contents:
+            node = _child(node.children, content, node)
+        return node
+
+    def down_words(self, words: Iterable[str]) -> Node:
+        """Return a node at the end of a path of these words, taking those first that are children already."""
+        node, left = self, list(words)
+        while left:
+            at = next((at for at, word in enumerate(left) if word in node.children or word in node.masks), 0)
+            word = left.pop(at)
+            node = _child(node.masks if "*" in word else node.children, word, node)
+        return node
+
+    def prune(self) -> None:
+        """Take out the nodes that nothing is left of, from here upwards."""
+        node = self
+        while node.parent is not None and not (node.children or node.masks or node.patterns or node.with_text):
+            parent = node.parent
+            parent.children.pop(node.content, None)
+            parent.masks.pop(node.content, None)
+            node = parent
+
+    def reached(self, text: Text) -> Iterator[Node]:
+        """Yield this node and those below it whose words the text has."""
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            children = node.children
+            if children:
+                waiting += [children[word] for word in children.keys() & text.places.keys()]
+            for mask, below in node.masks.items():
+                if any(word_fits(mask, word) for word in text.places):
+                    waiting.append(below)
+
+
+def _child(among: dict[str, Node], content: str, parent: Node) -> Node:
+    found = among.get(content)
+    if found is None:
+        found = among[content] = Node(content, parent)
+    return found
+
+
+class Rtf(ABC):
+    """Queries in tries.  ``scans``: satisfied queries are found by going over the query table, as the paper does."""
+
+    def __init__(self, semantics: Semantics = Semantics.EXACT, *, scans: bool = False):
+        self.semantics = semantics
+        self.scans = scans
+        self.touched = 0
+        self.repeated = 0
+        """Notifications that the paper would have sent more than once, for queries with disjunctions."""
+        self._roots = Node("", None)
+        self._table: dict[int, frozenset[int]] = {}
+        """The query table: patterns of each query without disjunction, by its number."""
+        self._key_of: dict[int, int] = {}
+        """Which query one without disjunction is a part of."""
+        self._parts: dict[int, tuple[int, ...]] = {}
+        self._of_pattern: dict[int, int] = {}
+        """Which query without disjunction a pattern belongs to."""
+        self._pattern: dict[int, TextPattern] = {}
+        self._rest: dict[int, Condition] = {}
+        self._ends: dict[int, tuple[Node, ...]] = {}
+        self._joined: set[int] = set()
+        self._made = 0
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def add(self, key: int, query: TextQuery) -> None:
+        """Take in a query.  Raises QueryRefused if its disjunctions are too many."""
+        refuse_known(key, key in self._parts)
+        parts = []
+        for patterns in split(query):
+            self._made += 1
+            number = self._made
+            self._table[number] = frozenset(self._insert_pattern(each, number) for each in patterns)
+            self._key_of[number] = key
+            parts.append(number)
+            if self.semantics is Semantics.EXACT and is_joined(query.patterns):
+                self._joined.add(number)
+        self._parts[key] = tuple(parts)
+
+    def remove(self, key: int) -> None:
+        """Forget a query, and the nodes that were only its."""
+        refuse_unknown(key, key in self._parts)
+        for number in self._parts.pop(key):
+            for pattern in self._table.pop(number):
+                for node in self._ends.pop(pattern):
+                    node.patterns.pop(pattern, None)
+                    node.with_text.pop(pattern, None)
+                    node.prune()
+                del self._of_pattern[pattern], self._pattern[pattern]
+                self._rest.pop(pattern, None)
+            del self._key_of[number]
+            self._joined.discard(number)
+
+    def match(self, publication: Publication) -> list[int]:
+        """Return the numbers of the queries that a publication satisfies, ascending."""
+        marked: set[int] = set()
+        passing: dict[int, list[Triple]] = {}
+        """Triples of the patterns that are to be joined."""
+        exact = self.semantics is Semantics.EXACT
+        for number, triple in enumerate(publication.triples):
+            text = publication.text(number)
+            for patterns in self._reached(triple, text):
+                if not exact and not self._rest:
+                    marked.update(patterns)
+                    continue
+                for pattern in patterns:
+                    if pattern in self._rest and not condition_holds(self._rest[pattern], text):
+                        continue
+                    if not exact:
+                        marked.add(pattern)
+                    elif agrees(self._pattern[pattern], triple):
+                        marked.add(pattern)
+                        passing.setdefault(pattern, []).append(triple)
+        self.touched += len(marked)
+        found = self._scanned(marked) if self.scans else self._counted(marked)
+        keys = [self._key_of[number] for number in found if number not in self._joined or self._joins(number, passing)]
+        distinct = sorted(set(keys))
+        self.repeated += len(keys) - len(distinct)
+        return distinct
+
+    def memory_bytes(self) -> int:
+        """Return the bytes of forest and tables."""
+        return held_bytes(self.__dict__)
+
+    def _scanned(self, marked: set[int]) -> list[int]:
+        self.touched += len(self._table)
+        return [number for number, patterns in self._table.items() if patterns <= marked]
+
+    def _counted(self, marked: set[int]) -> list[int]:
+        table = self._table
+        counts = Counter(map(self._of_pattern.__getitem__, marked))
+        return [number for number, found in counts.items() if found == len(table[number])]
+
+    def _joins(self, number: int, passing: dict[int, list[Triple]]) -> bool:
+        patterns = sorted(self._table[number])
+        return joinable([self._pattern[each] for each in patterns], [passing[each] for each in patterns])
+
+    def _insert_pattern(self, each: SplitPattern, of: int) -> int:
+        self._made += 1
+        number = self._made
+        self._of_pattern[number] = of
+        self._pattern[number] = each.pattern
+        if each.needs.rest is not None:
+            self._rest[number] = each.needs.rest
+        at_object = self._roots.down(_VARIABLE if is_variable(part) else part for part in each.pattern.parts)
+        self._ends[number] = self._put(number, at_object, (*each.needs.words, *each.needs.masks))
+        return number
+
+    def _at_object(self, triple: Triple) -> list[Node]:
+        """Return the nodes at the end of the paths of subject, predicate and object that a triple fits."""
+        nodes = [self._roots]
+        for term in triple:
+            nodes = [
+                node.children[content]
+                for node in nodes
+                for content in (term, _VARIABLE, ANY)
+                if content in node.children
+            ]
+        self.touched += len(nodes)
+        return nodes
+
+    @abstractmethod
+    def _put(self, number: int, at_object: Node, words: tuple[str, ...]) -> tuple[Node, ...]:
+        """File a pattern under its words; return the nodes that list it."""
+
+    @abstractmethod
+    def _reached(self, triple: Triple, text: Text | None) -> Iterator[Collection[int]]:
+        """Yield the numbers of the patterns that a triple and the words of its text lead to, each once, in parts."""

@@ -1,0 +1,143 @@
+"""Random full-text queries and publications over few words and names, and what satisfies what, found out the slow way.
+
+The oracle shares nothing with the package but the classes of the tree: it has its own words, tries every choice of
+triples for patterns and every choice of places for phrases.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+
+from p2prdf.rdf.fulltext import And, Condition, Gap, Near, Not, Or, Phrase
+from p2prdf.text import ANY, TextPattern, TextQuery
+
+WORDS = ("red", "green", "blue", "tea", "teapot", "pot", "pothole", "rio")
+MASKS = ("tea*", "*pot", "p*t", "*o*", "re*d", "gr*e*n")
+SUBJECTS = tuple(f"<urn:s{n}>" for n in range(3))
+PREDICATES = tuple(f"<urn:p{n}>" for n in range(3))
+OBJECTS = ("<urn:o0>", "<urn:o1>", *SUBJECTS[:2], '"5"^^<http://www.w3.org/2001/XMLSchema#integer>', '"red tea"')
+VARIABLES = ("?x", "?y", "?z")
+
+
+def random_expression(rng: random.Random, depth: int = 2):
+    kind = rng.choice(["phrase", "phrase", "near", "and", "or", "not"]) if depth else "phrase"
+    if kind == "phrase":
+        return Phrase(tuple(_word(rng) for _ in range(rng.choice([1, 1, 1, 2, 3]))))
+    if kind == "near":
+        phrases = tuple(
+            Phrase(tuple(_word(rng) for _ in range(rng.choice([1, 1, 2])))) for _ in range(rng.choice([2, 3]))
+        )
+        gaps = []
+        for _ in phrases[1:]:
+            least = rng.randint(0, 2)
+            gaps.append(Gap(least, least + rng.randint(0, 2), rng.random() < 0.7))
+        return Near(phrases, tuple(gaps))
+    if kind == "not":
+        return Not(random_expression(rng, depth - 1))
+    return (And if kind == "and" else Or)(tuple(random_expression(rng, depth - 1) for _ in range(rng.randint(2, 3))))
+
+
+def _word(rng: random.Random) -> str:
+    return rng.choice(MASKS) if rng.random() < 0.2 else rng.choice(WORDS)
+
+
+def random_condition(rng: random.Random, depth: int = 2) -> Condition:
+    return Condition(random_expression(rng, depth), rng.choice([None, None, None, None, "en", "en-gb", "*"]))
+
+
+def random_pattern(rng: random.Random, depth: int = 2) -> TextPattern:
+    s = rng.choice(SUBJECTS) if rng.random() < 0.15 else rng.choice((*VARIABLES, "?x", "?x", ANY))
+    p = rng.choice(PREDICATES) if rng.random() < 0.8 else rng.choice((*VARIABLES, ANY))
+    if rng.random() < 0.3:
+        return TextPattern(s, p, rng.choice(OBJECTS))
+    o = rng.choice((*VARIABLES, ANY))
+    return TextPattern(s, p, o, random_condition(rng, depth) if rng.random() < 0.6 else None)
+
+
+def random_query(rng: random.Random, depth: int = 2) -> TextQuery:
+    return TextQuery(tuple(random_pattern(rng, depth) for _ in range(rng.randint(1, 3))))
+
+
+def random_literal(rng: random.Random) -> str:
+    words = (rng.choice(WORDS) for _ in range(rng.randint(0, 7)))
+    return f'"{" ".join(words)}"' + rng.choice(["", "", "@en", "@en-gb", "@fr"])
+
+
+def random_publication(rng: random.Random, subjects: int = 2) -> list[tuple[str, str, str]]:
+    made = []
+    for _ in range(rng.randint(1, 6)):
+        o = random_literal(rng) if rng.random() < 0.6 else rng.choice(OBJECTS)
+        made.append((rng.choice(SUBJECTS[:subjects]), rng.choice(PREDICATES), o))
+    return made
+
+
+# --- the oracle ----------------------------------------------------------------------------------
+
+
+def satisfied(query: TextQuery, triples: list[tuple[str, str, str]], joins: bool = True) -> bool:
+    """Tell whether some choice of a triple for each pattern satisfies a query."""
+    fitting = [[t for t in set(triples) if _pattern_holds(each, t)] for each in query.patterns]
+    for choice in itertools.product(*fitting):
+        if not joins:
+            return True
+        bindings: dict[str, set[str]] = {}
+        for pattern, triple in zip(query.patterns, choice, strict=True):
+            for part, term in zip((pattern.s, pattern.p, pattern.o), triple, strict=True):
+                if part.startswith("?"):
+                    bindings.setdefault(part, set()).add(term)
+        if all(len(terms) == 1 for terms in bindings.values()):
+            return True
+    return False
+
+
+def _pattern_holds(pattern: TextPattern, triple: tuple[str, str, str]) -> bool:
+    for part, term in zip((pattern.s, pattern.p, pattern.o), triple, strict=True):
+        if part != "*" and not part.startswith("?") and part != term:
+            return False
+    return pattern.condition is None or holds(pattern.condition, triple[2])
+
+
+def holds(condition: Condition, term: str) -> bool:
+    """Tell whether a condition holds of a term that has no escapes."""
+    read = re.fullmatch(r'"([^"]*)"(?:@(.*))?', term)
+    if read is None:
+        return False
+    wanted, language = condition.language, read[2]
+    if wanted is not None and (language is None or not (wanted == "*" or f"{language}-".startswith(f"{wanted}-"))):
+        return False
+    return _holds(condition.expression, re.findall(r"[^\W_]+", read[1].lower()))
+
+
+def _holds(expression, words: list[str]) -> bool:
+    match expression:
+        case And():
+            return all(_holds(each, words) for each in expression.parts)
+        case Or():
+            return any(_holds(each, words) for each in expression.parts)
+        case Not():
+            return not _holds(expression.part, words)
+        case Phrase():
+            return any(_stands(expression.words, words, at) for at in range(len(words)))
+        case Near():
+            places = [[at for at in range(len(words)) if _stands(p.words, words, at)] for p in expression.phrases]
+            return any(_chained(expression, choice) for choice in itertools.product(*places))
+    raise AssertionError(expression)
+
+
+def _stands(phrase: tuple[str, ...], words: list[str], at: int) -> bool:
+    there = words[at : at + len(phrase)]
+    return len(there) == len(phrase) and all(
+        re.fullmatch(mask.replace("*", ".*"), word) for mask, word in zip(phrase, there, strict=True)
+    )
+
+
+def _chained(near: Near, places: tuple[int, ...]) -> bool:
+    for number, gap in enumerate(near.gaps):
+        first, second = near.phrases[number], near.phrases[number + 1]
+        behind = places[number + 1] - places[number] - len(first.words)
+        before = places[number] - places[number + 1] - len(second.words)
+        if not (gap.least <= behind <= gap.most or (not gap.ordered and gap.least <= before <= gap.most)):
+            return False
+    return True

@@ -1,0 +1,102 @@
+"""Whether a text satisfies a condition: the paper's example, gaps, languages, and random ones against the slow way."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import text_workloads
+from text_workloads import random_condition, random_literal
+
+from p2prdf.rdf.fulltext import condition_holds, parse_condition, text_of, words_of
+
+
+def _holds(condition: str, term: str) -> bool:
+    return condition_holds(parse_condition(condition), text_of(term))
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("games rio", True),
+        ("the games in rio", True),
+        ("games of the rio", True),
+        ("games of all the rio", False),
+        ("rio games", False),
+        ("Games, games of all the Rio", False),
+        ("games of all the rio, games in Rio!", True),
+        ("games", False),
+    ],
+)
+def test_rio_follows_games_with_at_most_two_words_between(text: str, holds: bool) -> None:
+    assert _holds('"games" ftNEAR[0,2] "rio"', f'"{text}"') is holds
+    assert _holds('ftNOT "games" ftNEAR[0,2] "rio"', f'"{text}"') is not holds
+
+
+@pytest.mark.parametrize(
+    ("condition", "text", "holds"),
+    [
+        ('"a" ftNEAR[1,2] "b"', "a b", False),
+        ('"a" ftNEAR[1,2,unordered] "b"', "b x a", True),
+        ('"a" ftNEAR[1,2] "b"', "b x a", False),
+        ('"a b" ftNEAR[0,0] "c"', "a b c", True),
+        ('"a b" ftNEAR[0,0,unordered] "c d"', "c d a b", True),
+        ('"a" ftNEAR[0,0] "b" ftNEAR[0,0] "a"', "a b x b a", False),
+        ('"a a"', "a", False),
+        ('"a a"', "b a a", True),
+        ('"a" ftAND "a"', "a", True),
+        ('"st*p b*"', "stop bus", True),
+        ('"st*p b*"', "stop the bus", False),
+        ('"*c*"', "abcd", True),
+        ('"caf\u00e9"', "Cafe\u0301!", True),
+        ('"\u4eac\u30bf*"', "\u6771\u4eac\u30bf\u30ef\u30fc", True),
+        ('"a" ftOR ftNOT "b"', "c", True),
+        ('ftNOT "a"', "", True),
+    ],
+)
+def test_phrases_nearness_masks_and_negation(condition: str, text: str, holds: bool) -> None:
+    assert _holds(condition, f'"{text}"') is holds
+
+
+@pytest.mark.parametrize(
+    ("term", "any_language", "english", "negated"),
+    [
+        ('"tea"', True, False, False),
+        ('"tea"@en', True, True, False),
+        ('"tea"@en-gb', True, True, False),
+        ('"tea"@eng', True, False, False),
+        ('"milk"@fr', False, False, True),
+        ('"tea"^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#HTML>', False, False, False),
+        ("<urn:tea>", False, False, False),
+    ],
+)
+def test_only_strings_have_a_text_and_what_has_none_satisfies_nothing(term, any_language, english, negated) -> None:
+    assert _holds('"tea"', term) is any_language
+    assert _holds('"tea", "en"', term) is english
+    assert _holds('ftNOT "tea"', term) is negated
+
+
+def test_escapes_are_no_part_of_the_text() -> None:
+    text = text_of('"say \\"tea\\"\\nnow"@en')
+    assert text is not None
+    assert text.words == ["say", "tea", "now"]
+    assert text.places == {"say": [0], "tea": [1], "now": [2]}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_conditions_hold_as_the_slow_way_says(seed: int) -> None:
+    rng, outcomes = random.Random(seed), set()
+    for _ in range(150):
+        condition, term = random_condition(rng, depth=2), random_literal(rng)
+        expected = text_workloads.holds(condition, term)
+        outcomes.add(expected)
+        assert condition_holds(condition, text_of(term)) is expected, f"{condition} of {term}"
+    assert outcomes == {True, False}
+
+
+def test_a_long_chain_over_a_long_text_takes_time_in_proportion_to_its_places() -> None:
+    """There are 500 to the power of 40 choices of places."""
+    chain = " ftNEAR[0,499,unordered] ".join(['"a"'] * 40)
+    assert _holds(chain, f'"{"a " * 500}"')
+    assert not _holds(chain + ' ftNEAR[0,3] "b"', f'"{"a " * 500}"')
+    assert len(words_of("a " * 500)) == 500

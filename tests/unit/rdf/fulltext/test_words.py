@@ -1,0 +1,64 @@
+"""The tokeniser: what is one word, what words are equal, and which words a mask stands for."""
+
+from __future__ import annotations
+
+import re
+import time
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from p2prdf.rdf.fulltext import masks_of, word_fits, words_of
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", []),
+        (" - ... ", []),
+        ("Rock-n-roll, 1969!", ["rock", "n", "roll", "1969"]),
+        ("under_score", ["under", "score"]),
+        ("Straße STRASSE", ["strasse", "strasse"]),
+        ("Caf\u00e9 Cafe\u0301", ["caf\u00e9", "caf\u00e9"]),
+        ("\uff32\uff29\uff2f \ufb01ne x\u00b2", ["rio", "fine", "x2"]),
+        ("\u0939\u093f\u0928\u094d\u0926\u0940 x", ["\u0939\u093f\u0928\u094d\u0926\u0940", "x"]),
+        ("\u0130stanbul", ["i\u0307stanbul"]),
+        ("\u6771\u4eac\u30bf\u30ef\u30fc\u3078", ["\u6771", "\u4eac", "\u30bf\u30ef\u30fc", "\u3078"]),
+        ("a \u0301 b", ["a", "b"]),
+        ("2\u00bd \u2014 caf\u00e9", ["21", "2", "caf\u00e9"]),
+    ],
+)  # fmt: skip
+def test_words_are_runs_of_letters_numbers_and_marks_folded(text: str, words: list[str]) -> None:
+    assert words_of(text) == words
+
+
+@given(st.text(max_size=60))
+def test_words_are_words_of_themselves_whatever_the_text(text: str) -> None:
+    for word in words_of(text):
+        assert words_of(word) == [word] == masks_of(word)
+        assert any(each.isalnum() for each in word)
+        assert unicodedata.is_normalized("NFKC", word)
+
+
+@given(st.text(alphabet="aB\u00e9*\u00df\u0301 .\u6771", max_size=20))
+def test_masks_without_stars_are_words_and_masks_of_masks_are_themselves(text: str) -> None:
+    for mask in masks_of(text):
+        assert "**" not in mask
+        assert masks_of(mask) == [mask]
+    if "*" not in text:
+        assert masks_of(text) == words_of(text)
+
+
+@given(st.text(alphabet="ab*", min_size=1, max_size=8), st.text(alphabet="ab", max_size=10))
+def test_a_star_stands_for_any_characters_or_none(mask: str, word: str) -> None:
+    assert word_fits(mask, word) == bool(re.fullmatch(mask.replace("*", ".*"), word))
+
+
+def test_no_mask_takes_long() -> None:
+    """Counted in processor time with room to spare: a mask of this kind takes a regular expression for ever."""
+    started = time.process_time()
+    assert not word_fits("*a" * 200 + "b", "a" * 20_000)
+    assert len(words_of("\u0939\u093f-" * 100_000)) == 100_000
+    assert time.process_time() - started < 5
