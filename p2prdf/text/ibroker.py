@@ -51,9 +51,10 @@ class _Entry:
 
     __slots__ = ("bucket", "following", "key", "masks", "o", "p", "pattern", "rest", "s", "words")
 
-    def __init__(self, key: int, each: SplitPattern):
+    def __init__(self, key: int, each: SplitPattern, exact: bool):
         self.key = key
-        self.pattern = each.pattern
+        self.pattern = each.pattern if exact else None
+        """Where names of variables count."""
         self.s, self.p, self.o = (part if is_constant(part) else None for part in each.pattern.parts)
         self.words = each.needs.words
         self.masks = each.needs.masks
@@ -62,7 +63,7 @@ class _Entry:
         self.following = self
         """NextToMatch: the next pattern of the query; from the last one, the first."""
 
-    def fits(self, triple: Triple, text: Text | None, exact: bool) -> bool:
+    def fits(self, triple: Triple, text: Text | None) -> bool:
         """Tell whether a triple matches the pattern."""
         if (
             (self.p is not None and self.p != triple[1])
@@ -82,7 +83,7 @@ class _Entry:
                     return False
         if self.rest is not None and not condition_holds(self.rest, text):
             return False
-        return not exact or agrees(self.pattern, triple)
+        return self.pattern is None or agrees(self.pattern, triple)
 
 
 class IBroker:
@@ -107,7 +108,7 @@ class IBroker:
         refuse_known(key, key in self._parts)
         parts = []
         for patterns in split(query):
-            entries = [_Entry(key, each) for each in patterns]
+            entries = [_Entry(key, each, self.semantics is Semantics.EXACT) for each in patterns]
             for entry, following in zip(entries, [*entries[1:], entries[0]], strict=True):
                 entry.following = following
             for entry in entries if self.starts is not Starts.FIRST else entries[:1]:
@@ -132,7 +133,6 @@ class IBroker:
 
     def match(self, publication: Publication) -> list[int]:
         """Return the numbers of the queries that a publication satisfies, ascending."""
-        exact = self.semantics is Semantics.EXACT
         touched_by: dict[str, list[int]] = {}
         """The publication's triples by bucket."""
         for number, triple in enumerate(publication.triples):
@@ -144,9 +144,9 @@ class IBroker:
             for bucket in self._touched(triple, text):
                 self.touched += len(bucket)
                 for entry in bucket:
-                    if (entry.o is None or entry.o == o) and entry.fits(triple, text, exact):
+                    if (entry.o is None or entry.o == o) and entry.fits(triple, text):
                         self.chains += 1
-                        if self._closes(entry, publication, touched_by, exact):
+                        if self._closes(entry, publication, touched_by):
                             found.add(entry.key)
         return sorted(key for key in found if key not in self._joined or self._joins(key, publication))
 
@@ -156,7 +156,7 @@ class IBroker:
             text = publication.text(number)
             for bucket in self._touched(triple, text):
                 for entry in bucket:
-                    yield entry.key, entry.fits(triple, text, self.semantics is Semantics.EXACT)
+                    yield entry.key, entry.fits(triple, text)
 
     def _touched(self, triple: Triple, text: Text | None) -> list[dict[_Entry, None]]:
         """Return the buckets that a triple touches."""
@@ -169,13 +169,13 @@ class IBroker:
         """Return the bytes of table, buckets and entries."""
         return held_bytes(self.__dict__)
 
-    def _closes(self, start: _Entry, publication: Publication, touched_by: dict[str, list[int]], exact: bool) -> bool:
+    def _closes(self, start: _Entry, publication: Publication, touched_by: dict[str, list[int]]) -> bool:
         """Follow a chain until it is back where it began, or breaks."""
         entry = start.following
         while entry is not start:
             self.touched += 1
             for number in touched_by.get(entry.bucket, ()):
-                if entry.fits(publication.triples[number], publication.text(number), exact):
+                if entry.fits(publication.triples[number], publication.text(number)):
                     break
             else:
                 return False
@@ -184,12 +184,12 @@ class IBroker:
 
     def _joins(self, key: int, publication: Publication) -> bool:
         for entries in self._parts[key]:
-            patterns = [entry.pattern for entry in entries]
+            patterns = [entry.pattern for entry in entries if entry.pattern is not None]
             rows = [
                 [
                     triple
                     for number, triple in enumerate(publication.triples)
-                    if entry.fits(triple, publication.text(number), exact=True)
+                    if entry.fits(triple, publication.text(number))
                 ]
                 for entry in entries
             ]

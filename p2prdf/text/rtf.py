@@ -121,6 +121,7 @@ class Rtf(ABC):
         self._of_pattern: dict[int, int] = {}
         """Which query without disjunction a pattern belongs to."""
         self._pattern: dict[int, TextPattern] = {}
+        """Where names of variables count."""
         self._rest: dict[int, Condition] = {}
         self._ends: dict[int, tuple[Node, ...]] = {}
         self._joined: set[int] = set()
@@ -152,7 +153,8 @@ class Rtf(ABC):
                     node.patterns.pop(pattern, None)
                     node.with_text.pop(pattern, None)
                     node.prune()
-                del self._of_pattern[pattern], self._pattern[pattern]
+                del self._of_pattern[pattern]
+                self._pattern.pop(pattern, None)
                 self._rest.pop(pattern, None)
             del self._key_of[number]
             self._joined.discard(number)
@@ -205,7 +207,8 @@ class Rtf(ABC):
         self._made += 1
         number = self._made
         self._of_pattern[number] = of
-        self._pattern[number] = each.pattern
+        if self.semantics is Semantics.EXACT:
+            self._pattern[number] = each.pattern
         if each.needs.rest is not None:
             self._rest[number] = each.needs.rest
         at_object = self._roots.down(_VARIABLE if is_variable(part) else part for part in each.pattern.parts)

@@ -1,0 +1,298 @@
+"""Standing full-text queries: the paper's evaluation, with the index beside its tries, its baseline and brute force.
+
+All programs hold the same queries and are given the same publications, and must find the same.  They take turns,
+publication by publication, so that what else the machine does falls on all; slow ones stop when they have had their
+time, and are then told from fewer publications.  Times are processor time, cutting texts into words included.
+
+Two things decide what the paper's programs cost, so each is measured both ways: whether RTF goes over its query table
+for every publication, and where iBroker's chains begin.  One more reading of iBroker is counted and not run: candidates
+in a list that is searched from its beginning.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from statistics import fmean
+from typing import Final, NamedTuple
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf.sim.experiments.full_text_result import (
+    BROKER_FIRST,
+    BROKER_PATTERNS,
+    BROKER_WORDS,
+    BRUTE,
+    INDEX,
+    RTF_M,
+    RTF_M_SCANS,
+    RTF_S,
+    RTF_S_SCANS,
+    Growth,
+    Listed,
+    Measured,
+    Point,
+    result_of,
+)
+from p2prdf.sim.experiments.results import Result
+from p2prdf.sim.experiments.setting import Progress, quiet
+from p2prdf.sim.text_workload import TextShape, TextWorkload
+from p2prdf.text import FullTextIndex, Matcher, Publication, Semantics, TextQuery, Triple
+from p2prdf.text.brute import BruteForce
+from p2prdf.text.ibroker import IBroker, Starts
+from p2prdf.text.rtf import Rtf
+from p2prdf.text.rtf_m import RtfM
+from p2prdf.text.rtf_s import RtfS
+
+__all__ = ["FullTextSetting", "full_text"]
+
+_LEAST: Final = 5
+"""Publications that every program is given at every size, however slow it is."""
+_LISTED: Final = 10
+"""Publications for which a search through a list of candidates is counted."""
+_PARTS: Final = 10
+"""Parts of the publications after each of which the throughput is told."""
+_PROBED: Final = 10_000
+_HALF: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class FullTextSetting:
+    """How many queries at most, in how many steps, and how many publications; ``seconds`` for one program at a size."""
+
+    shape: TextShape = TextShape()
+    queries: int = 20_000
+    steps: int = 5
+    publications: int = 300
+    probabilities: tuple[float, ...] = (0.0, 0.5, 1.0)
+    seconds: float = 5.0
+    growth: int = 10
+
+    def validate(self) -> None:
+        """Raise LocalProtocolError for a setting that cannot be run."""
+        self.shape.validate()
+        bounds = (("queries", 100, 10_000_000), ("steps", 1, 100), ("publications", 10, 1_000_000), ("growth", 1, 100))
+        for name, least, most in bounds:
+            size = getattr(self, name)
+            if not least <= size <= most:
+                raise LocalProtocolError(f"{name}: {size} is not between {least:,} and {most:,}")
+        if self.steps > self.queries:
+            raise LocalProtocolError(f"steps: {self.steps} for {self.queries} queries")
+
+    def as_dict(self) -> dict[str, str | int | float]:
+        """Return the sizes under stable names."""
+        shape = self.shape
+        return {
+            "queries": self.queries, "steps": self.steps, "publications": self.publications, "classes": shape.classes,
+            "properties": shape.properties, "patterns_max": shape.patterns_max, "words_max": shape.words_max,
+            "seed": shape.seed,
+        }  # fmt: skip
+
+
+class _Program(NamedTuple):
+    """A matcher, and the ways in which it is run: a name and what is set before."""
+
+    matcher: Matcher
+    ways: tuple[tuple[str, Callable[[], None]], ...]
+
+
+def _nothing() -> None:
+    """Set nothing."""
+
+
+def _tries(rtf: Rtf, counts: str, scans: str) -> _Program:
+    def way(value: bool) -> Callable[[], None]:
+        def choose() -> None:
+            rtf.scans = value
+
+        return choose
+
+    return _Program(rtf, ((counts, way(False)), (scans, way(True))))
+
+
+def _programs(full: bool) -> list[_Program]:
+    """Return the programs: all, or those that the paper compares over text probabilities."""
+    paper = Semantics.PAPER
+    made = [
+        _Program(FullTextIndex(), ((INDEX, _nothing),)),
+        _tries(RtfM(paper), RTF_M, RTF_M_SCANS),
+        _tries(RtfS(paper), RTF_S, RTF_S_SCANS),
+    ]
+    if full:
+        for name, starts in (
+            (BROKER_FIRST, Starts.FIRST), (BROKER_PATTERNS, Starts.PATTERNS), (BROKER_WORDS, Starts.CONSTANTS),
+        ):  # fmt: skip
+            made.append(_Program(IBroker(paper, starts=starts), ((name, _nothing),)))
+        made.append(_Program(BruteForce(paper), ((BRUTE, _nothing),)))
+    return made
+
+
+@dataclass(slots=True)
+class _Run:
+    """What one way of running a program took at one size."""
+
+    seconds: list[float] = field(default_factory=list)
+    touched: int = 0
+    found: int = 0
+
+
+def full_text(setting: FullTextSetting, passages: Sequence[Sequence[str]], progress: Progress = quiet) -> Result:
+    """Run all programs.  Raises LocalProtocolError for a setting that cannot be run."""
+    setting.validate()
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        measured, stages = [], len(setting.probabilities) + 1
+        for place, probability in enumerate(setting.probabilities):
+            workload = TextWorkload(replace(setting.shape, text_probability=probability), passages)
+
+            def told(done: float, place: int = place) -> None:
+                progress((place + done) / stages)
+
+            measured.append(_measure(setting, workload, probability, told))
+            gc.collect()
+        growth = _growth(setting, TextWorkload(replace(setting.shape, text_probability=_HALF), passages))
+    finally:
+        if collects:
+            gc.enable()
+    progress(1.0)
+    return result_of(setting.as_dict(), measured, growth)
+
+
+def _measure(setting: FullTextSetting, workload: TextWorkload, probability: float, progress: Progress) -> Measured:
+    """Fill all programs step by step, and run them at each size."""
+    full = probability == _HALF
+    programs = _programs(full)
+    publications = list(workload.publications(setting.publications))
+    queries = workload.queries(setting.queries)
+    points, unequal, held, distinct = [], 0, 0, set[TextQuery]()
+    for step in range(setting.steps):
+        block = list(islice(queries, setting.queries * (step + 1) // setting.steps - held))
+        distinct.update(block)
+        inserted = {}
+        for program in programs:
+            started = time.process_time()
+            for key, query in enumerate(block, held):
+                program.matcher.add(key, query)
+            for name, _ in program.ways:
+                inserted[name] = time.process_time() - started
+        held += len(block)
+        runs, differing = _run(programs, publications, setting.seconds)
+        unequal += differing
+        memory = {name: size for each in programs for size in (each.matcher.memory_bytes(),) for name, _ in each.ways}
+        points.append(
+            Point(held, len(block), inserted, {name: fmean(run.seconds) for name, run in runs.items()}, memory)
+        )
+        progress((step + 1) / setting.steps)
+    listed = [
+        _listed(each.matcher, each.ways[0][0], publications[:_LISTED])
+        for each in programs
+        if isinstance(each.matcher, IBroker)
+    ]
+    words = fmean(_words(each) for each in publications)
+    return Measured(
+        probability, tuple(points), unequal, len(distinct), words,
+        {name: len(run.seconds) for name, run in runs.items()},
+        {name: run.touched / len(run.seconds) for name, run in runs.items()},
+        runs[INDEX].found / len(publications),
+        {name: tuple(_throughput(run.seconds)) for name, run in runs.items()}, tuple(listed),
+    )  # fmt: skip
+
+
+def _run(programs: list[_Program], publications: list[list[Triple]], seconds: float) -> tuple[dict[str, _Run], int]:
+    """Give the publications to all programs, in turns; return what each took, and how often they did not agree."""
+    runs = {name: _Run() for program in programs for name, _ in program.ways}
+    spent = dict.fromkeys(runs, 0.0)
+    unequal = 0
+    for number, triples in enumerate(publications):
+        expected: list[int] | None = None
+        turn = [(program, way) for program in programs for way in program.ways]
+        at = number % len(turn)
+        for program, (name, choose) in (*turn[at:], *turn[:at]):
+            if number >= _LEAST and spent[name] > seconds and name != INDEX:
+                continue
+            choose()
+            touched, started = program.matcher.touched, time.process_time()
+            found = program.matcher.match(Publication(triples))
+            taken = time.process_time() - started
+            run = runs[name]
+            run.seconds.append(taken)
+            run.touched += program.matcher.touched - touched
+            run.found += len(found)
+            spent[name] += taken
+            expected = found if expected is None else expected
+            unequal += found != expected
+    return runs, unequal
+
+
+def _throughput(seconds: list[float]) -> Iterator[tuple[int, float]]:
+    """Yield how many publications were processed, and how many a second in the part that ended there."""
+    for part in range(_PARTS):
+        start, end = len(seconds) * part // _PARTS, len(seconds) * (part + 1) // _PARTS
+        if end > start:
+            yield end, (end - start) / max(sum(seconds[start:end]), 1e-9)
+
+
+def _listed(broker: IBroker, name: str, publications: list[list[Triple]]) -> Listed:
+    """Count what it takes to find each candidate in a list of those so far, by comparing one after the other."""
+    touched = comparisons = fitting = 0
+    for triples in publications:
+        places: dict[int, int] = {}
+        opened: dict[int, int] = {}
+        for key, fits in broker.touches(Publication(triples)):
+            touched += places.get(key, len(places)) + 1
+            places.setdefault(key, len(places))
+            if fits:
+                comparisons += opened.get(key, len(opened)) + 1
+                opened.setdefault(key, len(opened))
+                fitting += 1
+    count = len(publications)
+    return Listed(name, fitting / count, comparisons / count, touched / count)
+
+
+def _words(triples: list[Triple]) -> int:
+    publication = Publication(triples)
+    texts = (publication.text(number) for number in range(len(triples)))
+    return sum(len(text.words) for text in texts if text is not None)
+
+
+def _growth(setting: FullTextSetting, workload: TextWorkload) -> list[Growth]:
+    """Time the index while queries are added that no measured publication satisfies, so that matches stay as many."""
+    publications = list(workload.publications(setting.publications))
+    sizes = sorted({max(10, setting.queries // 10), setting.queries, setting.queries * setting.growth})
+    stream = workload.queries(setting.queries * setting.growth * 20)
+    index, told, held = FullTextIndex(), [], 0
+    for size in sizes:
+        while held < size:
+            block = list(islice(stream, min(_PROBED, max(100, size - held))))
+            if held >= sizes[0]:
+                block = _unsatisfied(block, publications)
+            else:
+                block = block[: sizes[0] - held]
+            for query in block[: size - held]:
+                index.add(held, query)
+                held += 1
+        gc.collect()
+        told.append(_timed(index, publications))
+    return told
+
+
+def _unsatisfied(queries: list[TextQuery], publications: list[list[Triple]]) -> list[TextQuery]:
+    probe = FullTextIndex()
+    for key, query in enumerate(queries):
+        probe.add(key, query)
+    found = {key for triples in publications for key in probe.match(Publication(triples))}
+    return [query for key, query in enumerate(queries) if key not in found]
+
+
+def _timed(index: FullTextIndex, publications: list[list[Triple]]) -> Growth:
+    """Return the fastest of three rounds, for other work on the machine only adds to them."""
+    rounds, found, touched = [], 0, index.touched
+    for _ in range(3):
+        started = time.process_time()
+        found = sum(len(index.match(Publication(triples))) for triples in publications)
+        rounds.append(time.process_time() - started)
+    count = len(publications)
+    return Growth(len(index), min(rounds) / count, found / count, (index.touched - touched) / 3 / count)
