@@ -48,8 +48,8 @@ def read_passages(path: Path) -> list[list[str]]:
                 stream, publication_id="texts", compressed=compressed, source=str(path), strict=True
             ):
                 texts.update(dict.fromkeys(o for o in batch.o if o.startswith('"')))
-        except (lzma.LZMAError, EOFError) as error:
-            raise DataRefused(f"not a whole xz file: {error}", source=str(path)) from None
+        except lzma.LZMAError as error:
+            raise DataRefused(f"not an xz file: {error}", source=str(path)) from None
     passages = [text.split() for text in map(lexical, texts) if len(words_of(text)) >= _WORDS_MIN]
     if not passages:
         raise DataRefused(f"it has no literal of {_WORDS_MIN} words or more", source=str(path))
