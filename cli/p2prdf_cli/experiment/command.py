@@ -102,6 +102,8 @@ class _Experiments(TyperGroup):
     def _made(self) -> MutableMapping[str, Any]:
         if not self.commands:
             from p2prdf.sim.experiments import EXPERIMENTS
+            from p2prdf_cli.experiment.full_text import NAME as FULL_TEXT
+            from p2prdf_cli.experiment.full_text import full_text
             from p2prdf_cli.experiment.plan import plan
             from p2prdf_cli.experiment.reasoning import NAME, incremental_reasoning
 
@@ -109,6 +111,7 @@ class _Experiments(TyperGroup):
             for name, each in EXPERIMENTS.items():
                 made.command(name, epilog=EXIT_CODES_HELP, short_help=each.summary)(_command(name, each))
             made.command(NAME, epilog=EXIT_CODES_HELP)(incremental_reasoning)
+            made.command(FULL_TEXT, epilog=EXIT_CODES_HELP)(full_text)
             made.command("plan", epilog=PLAN_EXIT_CODES_HELP)(plan)
             self.commands.update(typer.main.get_group(made).commands)
         return self.commands

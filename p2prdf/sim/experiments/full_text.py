@@ -274,7 +274,6 @@ def _growth(setting: FullTextSetting, workload: TextWorkload) -> list[Growth]:
             for query in block[: size - held]:
                 index.add(held, query)
                 held += 1
-        gc.collect()
         told.append(_timed(index, publications))
     return told
 
