@@ -3,7 +3,7 @@
 ``index`` is what is used.  Beside it stand the programs it is compared with, all of them a ``matcher``: ``rtf_m`` and
 ``rtf_s``, the two variants of the RTF paper's tries (``rtf`` is what they share), ``ibroker``, the paper's baseline,
 and ``brute``, which tries every query.  Below them: ``query`` and ``publication`` are what is matched, ``alternatives``
-and ``split`` take conditions apart, ``features``, ``masks``, ``set_trie`` and ``checks`` are the parts of the index,
+and ``split`` take conditions apart, ``features``, ``globs``, ``set_trie`` and ``checks`` are the parts of the index,
 ``joins`` compares variables, ``memory`` counts bytes.
 
 The conditions themselves are those of :mod:`p2prdf.rdf.fulltext`.

@@ -24,10 +24,10 @@ _Leaf = tuple[Phrase | Near, bool]
 
 
 class Alternative(NamedTuple):
-    """What a text needs: these words, a word for each mask, and that the rest holds (None: nothing more)."""
+    """What a text needs: these words, a word for each glob, and that the rest holds (None: nothing more)."""
 
     words: tuple[str, ...]
-    masks: tuple[str, ...]
+    globs: tuple[str, ...]
     rest: Condition | None
 
 

@@ -1,7 +1,7 @@
 """Features: what a publication can be seen to have before any query is looked at, as small numbers.
 
 A feature is a predicate that occurs, a predicate with an object, a predicate with a word in its text, or a word that
-fits a mask; any of these with whatever predicate; or a subject.  Only what queries ask for is numbered, so that a word
+fits a glob; any of these with whatever predicate; or a subject.  Only what queries ask for is numbered, so that a word
 of a publication is looked up once, among the words that are asked for together with its predicate, and what nobody
 asks for is gone with that.  Numbers are given back when no query needs them.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from p2prdf.text.masks import Masks
+from p2prdf.text.globs import Globs
 from p2prdf.text.publication import Publication
 from p2prdf.text.set_trie import END
 
@@ -21,7 +21,7 @@ ANY_PREDICATE: Final = ""
 
 
 class Feature(NamedTuple):
-    """A predicate, and what of it: ``object``, ``word``, ``mask``, ``itself`` (no value); or a ``subject``."""
+    """A predicate, and what of it: ``object``, ``word``, ``glob``, ``itself`` (no value); or a ``subject``."""
 
     kind: str
     predicate: str
@@ -31,13 +31,13 @@ class Feature(NamedTuple):
 class _OfPredicate:
     """What queries ask for together with one predicate."""
 
-    __slots__ = ("itself", "masks", "objects", "several", "words")
+    __slots__ = ("globs", "itself", "objects", "several", "words")
 
     def __init__(self) -> None:
         self.itself: int | None = None
         self.objects: dict[str, int] = {}
         self.words: dict[str, int] = {}
-        self.masks: Masks | None = None
+        self.globs: Globs | None = None
         self.several = 0
         """How many patterns ask for more than one feature: of one triple, which features do not say."""
 
@@ -134,13 +134,13 @@ class Features:
     def _add(present: set[int | None], of: _OfPredicate, o: str, place: int, publication: Publication) -> None:
         present.add(of.itself)
         present.add(of.objects.get(o))
-        if (of.words or of.masks) and o[0] == '"':
+        if (of.words or of.globs) and o[0] == '"':
             text = publication.text(place)
             if text is not None:
                 present.update(map(of.words.get, text.words))
-                if of.masks:
+                if of.globs:
                     for word in text.words:
-                        present.update(of.masks.fitting(word))
+                        present.update(of.globs.fitting(word))
 
     def _file(self, feature: Feature, number: int) -> None:
         if feature.kind == "subject":
@@ -155,8 +155,8 @@ class Features:
             case "word":
                 of.words[feature.value] = number
             case _:
-                of.masks = of.masks or Masks()
-                of.masks.add(feature.value, number)
+                of.globs = of.globs or Globs()
+                of.globs.add(feature.value, number)
 
     def _unfile(self, feature: Feature) -> None:
         if feature.kind == "subject":
@@ -171,11 +171,11 @@ class Features:
             case "word":
                 del of.words[feature.value]
             case _:
-                assert of.masks is not None, "it was filed there"
-                of.masks.remove(feature.value)
+                assert of.globs is not None, "it was filed there"
+                of.globs.remove(feature.value)
         self._drop_if_empty(feature.predicate)
 
     def _drop_if_empty(self, predicate: str) -> None:
         of = self._by_predicate[predicate]
-        if of.itself is None and not (of.objects or of.words or of.masks or of.several):
+        if of.itself is None and not (of.objects or of.words or of.globs or of.several):
             del self._by_predicate[predicate]

@@ -49,7 +49,7 @@ class Starts(enum.Enum):
 class _Entry:
     """A pattern in a bucket."""
 
-    __slots__ = ("bucket", "following", "key", "masks", "o", "p", "pattern", "rest", "s", "words")
+    __slots__ = ("bucket", "following", "globs", "key", "o", "p", "pattern", "rest", "s", "words")
 
     def __init__(self, key: int, each: SplitPattern, exact: bool):
         self.key = key
@@ -57,7 +57,7 @@ class _Entry:
         """Where names of variables count."""
         self.s, self.p, self.o = (part if is_constant(part) else None for part in each.pattern.parts)
         self.words = each.needs.words
-        self.masks = each.needs.masks
+        self.globs = each.needs.globs
         self.rest = each.needs.rest
         self.bucket = self.p or self.o or self.s or _NO_CONSTANT
         self.following = self
@@ -71,15 +71,15 @@ class _Entry:
             or (self.s is not None and self.s != triple[0])
         ):
             return False
-        if self.words or self.masks:
+        if self.words or self.globs:
             if text is None:
                 return False
             places = text.places
             for word in self.words:
                 if word not in places:
                     return False
-            for mask in self.masks:
-                if not any(word_fits(mask, word) for word in places):
+            for glob in self.globs:
+                if not any(word_fits(glob, word) for word in places):
                     return False
         if self.rest is not None and not condition_holds(self.rest, text):
             return False

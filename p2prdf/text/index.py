@@ -236,7 +236,7 @@ def _several(patterns: Sequence[TextPattern | Check], choices: list[tuple[Altern
     return [
         _predicate(each.p)
         for at, each in enumerate(patterns)
-        if any(len(choice[at].words) + len(choice[at].masks) > 1 for choice in choices)
+        if any(len(choice[at].words) + len(choice[at].globs) > 1 for choice in choices)
     ]
 
 
@@ -248,7 +248,7 @@ def _asked(pattern: TextPattern, needs: Alternative) -> list[Feature]:
     """Return the features that a pattern asks for; there are none if it asks for just any triple."""
     predicate = _predicate(pattern.p)
     asked = [Feature("word", predicate, word) for word in needs.words]
-    asked += [Feature("mask", predicate, mask) for mask in needs.masks]
+    asked += [Feature("glob", predicate, glob) for glob in needs.globs]
     if is_constant(pattern.o):
         asked.append(Feature("object", predicate, pattern.o))
     if not asked and predicate != ANY_PREDICATE:

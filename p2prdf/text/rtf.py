@@ -43,15 +43,15 @@ _VARIABLE: Final = "?"
 
 
 class Node:
-    """A node of a trie.  Children are found by content; those whose content is a mask are tried one by one."""
+    """A node of a trie.  Children are found by content; those whose content is a glob are tried one by one."""
 
-    __slots__ = ("children", "content", "masks", "parent", "patterns", "with_text")
+    __slots__ = ("children", "content", "globs", "parent", "patterns", "with_text")
 
     def __init__(self, content: str, parent: Node | None):
         self.content = content
         self.parent = parent
         self.children: dict[str, Node] = {}
-        self.masks: dict[str, Node] = {}
+        self.globs: dict[str, Node] = {}
         self.patterns: dict[int, None] = {}
         """Numbers of the patterns that end here, nothing but what is to be verified asked of them."""
         self.with_text: dict[int, None] = {}
@@ -68,18 +68,18 @@ class Node:
         """Return a node at the end of a path of these words, taking those first that are children already."""
         node, left = self, list(words)
         while left:
-            at = next((at for at, word in enumerate(left) if word in node.children or word in node.masks), 0)
+            at = next((at for at, word in enumerate(left) if word in node.children or word in node.globs), 0)
             word = left.pop(at)
-            node = _child(node.masks if "*" in word else node.children, word, node)
+            node = _child(node.globs if "*" in word else node.children, word, node)
         return node
 
     def prune(self) -> None:
         """Take out the nodes that nothing is left of, from here upwards."""
         node = self
-        while node.parent is not None and not (node.children or node.masks or node.patterns or node.with_text):
+        while node.parent is not None and not (node.children or node.globs or node.patterns or node.with_text):
             parent = node.parent
             parent.children.pop(node.content, None)
-            parent.masks.pop(node.content, None)
+            parent.globs.pop(node.content, None)
             node = parent
 
     def reached(self, text: Text) -> Iterator[Node]:
@@ -91,8 +91,8 @@ class Node:
             children = node.children
             if children:
                 waiting += [children[word] for word in children.keys() & text.places.keys()]
-            for mask, below in node.masks.items():
-                if any(word_fits(mask, word) for word in text.places):
+            for glob, below in node.globs.items():
+                if any(word_fits(glob, word) for word in text.places):
                     waiting.append(below)
 
 
@@ -212,7 +212,7 @@ class Rtf(ABC):
         if each.needs.rest is not None:
             self._rest[number] = each.needs.rest
         at_object = self._roots.down(_VARIABLE if is_variable(part) else part for part in each.pattern.parts)
-        self._ends[number] = self._put(number, at_object, (*each.needs.words, *each.needs.masks))
+        self._ends[number] = self._put(number, at_object, (*each.needs.words, *each.needs.globs))
         return number
 
     def _at_object(self, triple: Triple) -> list[Node]:

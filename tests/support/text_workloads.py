@@ -14,7 +14,7 @@ from p2prdf.rdf.fulltext import And, Condition, Gap, Near, Not, Or, Phrase
 from p2prdf.text import ANY, TextPattern, TextQuery
 
 WORDS = ("red", "green", "blue", "tea", "teapot", "pot", "pothole", "rio")
-MASKS = ("tea*", "*pot", "p*t", "*o*", "re*d", "gr*e*n")
+GLOBS = ("tea*", "*pot", "p*t", "*o*", "re*d", "gr*e*n")
 SUBJECTS = tuple(f"<urn:s{n}>" for n in range(3))
 PREDICATES = tuple(f"<urn:p{n}>" for n in range(3))
 OBJECTS = ("<urn:o0>", "<urn:o1>", *SUBJECTS[:2], '"5"^^<http://www.w3.org/2001/XMLSchema#integer>', '"red tea"')
@@ -40,7 +40,7 @@ def random_expression(rng: random.Random, depth: int = 2):
 
 
 def _word(rng: random.Random) -> str:
-    return rng.choice(MASKS) if rng.random() < 0.2 else rng.choice(WORDS)
+    return rng.choice(GLOBS) if rng.random() < 0.2 else rng.choice(WORDS)
 
 
 def random_condition(rng: random.Random, depth: int = 2) -> Condition:
@@ -129,7 +129,7 @@ def _holds(expression, words: list[str]) -> bool:
 def _stands(phrase: tuple[str, ...], words: list[str], at: int) -> bool:
     there = words[at : at + len(phrase)]
     return len(there) == len(phrase) and all(
-        re.fullmatch(mask.replace("*", ".*"), word) for mask, word in zip(phrase, there, strict=True)
+        re.fullmatch(glob.replace("*", ".*"), word) for glob, word in zip(phrase, there, strict=True)
     )
 
 

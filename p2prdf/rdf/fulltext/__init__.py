@@ -14,10 +14,10 @@ queries that a publication satisfies is :mod:`p2prdf.text`.
 from p2prdf.rdf.fulltext.evaluation import Text, condition_holds, expression_holds, text_of
 from p2prdf.rdf.fulltext.expression import And, Condition, Expression, Gap, Near, Not, Or, Phrase, spelled
 from p2prdf.rdf.fulltext.syntax import FullTextCall, parse_call, parse_condition, parse_expression
-from p2prdf.rdf.fulltext.words import masks_of, word_fits, words_of
+from p2prdf.rdf.fulltext.words import globs_of, word_fits, words_of
 
 __all__ = [
     "And", "Condition", "Expression", "FullTextCall", "Gap", "Near", "Not", "Or", "Phrase", "Text", "condition_holds",
-    "expression_holds", "masks_of", "parse_call", "parse_condition", "parse_expression", "spelled", "text_of",
+    "expression_holds", "globs_of", "parse_call", "parse_condition", "parse_expression", "spelled", "text_of",
     "word_fits", "words_of",
 ]  # fmt: skip

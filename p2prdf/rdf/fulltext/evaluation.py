@@ -91,20 +91,20 @@ def _starts(phrase: Phrase, text: Text) -> list[int]:
     first, *rest = phrase.words
     starts = _word_places(first, text)
     words = text.words
-    for offset, mask in enumerate(rest, 1):
+    for offset, glob in enumerate(rest, 1):
         if not starts:
             return starts
-        if "*" in mask:
-            starts = [at for at in starts if at + offset < len(words) and word_fits(mask, words[at + offset])]
+        if "*" in glob:
+            starts = [at for at in starts if at + offset < len(words) and word_fits(glob, words[at + offset])]
         else:
-            starts = [at for at in starts if at + offset < len(words) and words[at + offset] == mask]
+            starts = [at for at in starts if at + offset < len(words) and words[at + offset] == glob]
     return starts
 
 
-def _word_places(mask: str, text: Text) -> list[int]:
-    if "*" not in mask:
-        return text.places.get(mask, _NOWHERE)
-    return sorted(place for word, places in text.places.items() if word_fits(mask, word) for place in places)
+def _word_places(glob: str, text: Text) -> list[int]:
+    if "*" not in glob:
+        return text.places.get(glob, _NOWHERE)
+    return sorted(place for word, places in text.places.items() if word_fits(glob, word) for place in places)
 
 
 def _chain_holds(phrases: tuple[Phrase, ...], gaps: tuple[Gap, ...], text: Text) -> bool:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from p2prdf.errors import LocalProtocolError
-from p2prdf.rdf.fulltext.words import masks_of
+from p2prdf.rdf.fulltext.words import globs_of
 
 __all__ = [
     "DEPTH_MAX", "GAP_MAX", "WORDS_MAX", "And", "Condition", "Expression", "Gap", "Near", "Not", "Or", "Phrase",
@@ -47,7 +47,7 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words that follow each other; each may be a mask."""
+    """Words that follow each other; each may be a glob."""
 
     words: tuple[str, ...]
     depth: int = field(init=False, compare=False, repr=False, default=1)
@@ -57,8 +57,8 @@ class Phrase:
         if not self.words:
             raise LocalProtocolError("a phrase has at least one word")
         for word in self.words:
-            if masks_of(word) != [word]:
-                raise LocalProtocolError(f"{word!r} is not one word as the tokeniser gives it: {masks_of(word)}")
+            if globs_of(word) != [word]:
+                raise LocalProtocolError(f"{word!r} is not one word as the tokeniser gives it: {globs_of(word)}")
             if word == "*":
                 raise LocalProtocolError("'*' alone is no word: ftNEAR[1,1] leaves room for one")
         _bound(self, 1, len(self.words))

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple, TypeVar
 from p2prdf.errors import LocalProtocolError, QueryRefused
 from p2prdf.rdf import terms, tokens
 from p2prdf.rdf.fulltext.expression import GAP_MAX, And, Condition, Expression, Gap, Near, Not, Or, Phrase
-from p2prdf.rdf.fulltext.words import masks_of
+from p2prdf.rdf.fulltext.words import globs_of
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.tokens import Symbol, Token
 
@@ -188,7 +188,7 @@ def _primary(cursor: Cursor) -> Expression:
     if not symbol.value.endswith('"'):
         reason = f"{_WORDS} has no language and no datatype; a range of languages stands behind the whole condition"
         raise cursor.refusal(symbol.at, "full-text string", reason)
-    words = tuple(masks_of(terms.lexical(symbol.value)))
+    words = tuple(globs_of(terms.lexical(symbol.value)))
     if not words:
         raise cursor.refusal(symbol.at, "full-text string", f"{symbol.value} has no word in it")
     return _made(cursor, symbol, "full-text string", lambda: Phrase(words))

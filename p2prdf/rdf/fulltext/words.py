@@ -6,7 +6,7 @@ with one character or two, is the word ``café``, ``STRASSE`` and ``Straße`` ar
 Scripts without spaces: each Han ideograph and each hiragana is a word of its own, as in Unicode's word boundaries
 (UAX #29), so that a phrase finds them in any text; runs of katakana, Hangul, Thai and the like are one word.
 
-In a query a word may have ``*`` in it, which stands for any characters within one word, or none: a mask.
+In a query a word may have ``*`` in it, which stands for any characters within one word, or none: a glob.
 
 This is the one place where a text becomes words, for data and queries alike.  What would change words, such as
 stemming, or leave some out, such as stop words, belongs here, behind the runs and before they are returned; there is
@@ -20,12 +20,12 @@ import unicodedata
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["masks_of", "word_fits", "words_of"]
+__all__ = ["globs_of", "word_fits", "words_of"]
 
 _ASCII: Final = re.compile(r"[a-z0-9]+")
-_ASCII_MASKS: Final = re.compile(r"[a-z0-9*]+")
+_ASCII_GLOBS: Final = re.compile(r"[a-z0-9*]+")
 _RUNS: Final = re.compile(r"[^\W_]+")
-_RUN_MASKS: Final = re.compile(r"(?:[^\W_]|\*)+")
+_RUN_GLOBS: Final = re.compile(r"(?:[^\W_]|\*)+")
 _NEITHER: Final = re.compile(r"[^\w\x00-\x7f]")
 """What is neither part of a word by Python's own account nor ASCII: combining marks are among these."""
 _IDEOGRAPH: Final = re.compile(
@@ -41,22 +41,22 @@ def words_of(text: str) -> list[str]:
     return _cut(_folded(text), _RUNS)
 
 
-def masks_of(text: str) -> list[str]:
+def globs_of(text: str) -> list[str]:
     """Return the words of a text that stands in a query, which may have ``*`` in them."""
     text = _STARS.sub("*", text)
     if text.isascii():
-        return _ASCII_MASKS.findall(text.lower())
-    return [_STARS.sub("*", mask) for mask in _cut(_folded(text), _RUN_MASKS)]
+        return _ASCII_GLOBS.findall(text.lower())
+    return [_STARS.sub("*", glob) for glob in _cut(_folded(text), _RUN_GLOBS)]
 
 
-def word_fits(mask: str, word: str) -> bool:
-    """Tell whether a word is one that a mask, or a word without ``*``, stands for.
+def word_fits(glob: str, word: str) -> bool:
+    """Tell whether a word is one that a glob, or a word without ``*``, stands for.
 
-    The parts between stars are looked for from the left, each once: no mask takes more than linear time.
+    The parts between stars are looked for from the left, each once: no glob takes more than linear time.
     """
-    if "*" not in mask:
-        return mask == word
-    head, *middle, tail = mask.split("*")
+    if "*" not in glob:
+        return glob == word
+    head, *middle, tail = glob.split("*")
     at, end = len(head), len(word) - len(tail)
     if at > end or not word.startswith(head) or not word.endswith(tail):
         return False
@@ -79,7 +79,7 @@ def _cut(text: str, runs: re.Pattern[str]) -> list[str]:
     marks = [each for each in dict.fromkeys(_NEITHER.findall(text)) if _is_mark(each)]
     if not marks:
         return runs.findall(text)
-    star = "*" if runs is _RUN_MASKS else ""
+    star = "*" if runs is _RUN_GLOBS else ""
     kept = "".join(each if each.isalnum() or each in marks or each == star else " " for each in text)
     return [run for run in kept.split() if runs.search(run)]  # marks behind nothing are no word
 

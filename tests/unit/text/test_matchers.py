@@ -99,7 +99,7 @@ LEFT = {
 def _content(part):
     for attribute in ("children", "_root", "_held"):
         if hasattr(part, attribute):
-            return getattr(part, attribute) or getattr(part, "masks", None)
+            return getattr(part, attribute) or getattr(part, "globs", None)
     return part._by_predicate or part._subjects if hasattr(part, "_subjects") else part
 
 

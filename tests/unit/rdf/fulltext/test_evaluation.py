@@ -54,7 +54,7 @@ def test_rio_follows_games_with_at_most_two_words_between(text: str, holds: bool
         ('ftNOT "a"', "", True),
     ],
 )
-def test_phrases_nearness_masks_and_negation(condition: str, text: str, holds: bool) -> None:
+def test_phrases_nearness_globs_and_negation(condition: str, text: str, holds: bool) -> None:
     assert _holds(condition, f'"{text}"') is holds
 
 

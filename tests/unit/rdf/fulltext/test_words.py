@@ -1,4 +1,4 @@
-"""The tokeniser: what is one word, what words are equal, and which words a mask stands for."""
+"""The tokeniser: what is one word, what words are equal, and which words a glob stands for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from p2prdf.rdf.fulltext import masks_of, word_fits, words_of
+from p2prdf.rdf.fulltext import globs_of, word_fits, words_of
 
 
 @pytest.mark.parametrize(
@@ -37,27 +37,27 @@ def test_words_are_runs_of_letters_numbers_and_marks_folded(text: str, words: li
 @given(st.text(max_size=60))
 def test_words_are_words_of_themselves_whatever_the_text(text: str) -> None:
     for word in words_of(text):
-        assert words_of(word) == [word] == masks_of(word)
+        assert words_of(word) == [word] == globs_of(word)
         assert any(each.isalnum() for each in word)
         assert unicodedata.is_normalized("NFKC", word)
 
 
 @given(st.text(alphabet="aB\u00e9*\u00df\u0301 .\u6771", max_size=20))
-def test_masks_without_stars_are_words_and_masks_of_masks_are_themselves(text: str) -> None:
-    for mask in masks_of(text):
-        assert "**" not in mask
-        assert masks_of(mask) == [mask]
+def test_globs_without_stars_are_words_and_globs_of_globs_are_themselves(text: str) -> None:
+    for glob in globs_of(text):
+        assert "**" not in glob
+        assert globs_of(glob) == [glob]
     if "*" not in text:
-        assert masks_of(text) == words_of(text)
+        assert globs_of(text) == words_of(text)
 
 
 @given(st.text(alphabet="ab*", min_size=1, max_size=8), st.text(alphabet="ab", max_size=10))
-def test_a_star_stands_for_any_characters_or_none(mask: str, word: str) -> None:
-    assert word_fits(mask, word) == bool(re.fullmatch(mask.replace("*", ".*"), word))
+def test_a_star_stands_for_any_characters_or_none(glob: str, word: str) -> None:
+    assert word_fits(glob, word) == bool(re.fullmatch(glob.replace("*", ".*"), word))
 
 
-def test_no_mask_takes_long() -> None:
-    """Counted in processor time with room to spare: a mask of this kind takes a regular expression for ever."""
+def test_no_glob_takes_long() -> None:
+    """Counted in processor time with room to spare: a glob of this kind takes a regular expression for ever."""
     started = time.process_time()
     assert not word_fits("*a" * 200 + "b", "a" * 20_000)
     assert len(words_of("\u0939\u093f-" * 100_000)) == 100_000
