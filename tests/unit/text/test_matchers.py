@@ -187,10 +187,12 @@ def test_words_of_one_text_are_not_combined_with_the_structure_of_another_triple
     matcher.add(1, _query(("?x", TITLE, "?t", '"red tea"')))
     matcher.add(2, _query(("?x", TITLE, "?t", '"red" ftAND "tea"')))
     matcher.add(3, _query(("<urn:a>", TITLE, "?t", '"red"')))
+    matcher.add(4, _query(("?x", ANY, "?t", '"red" ftAND "tea"')))
     assert matcher.match(Publication([("<urn:a>", TITLE, '"red"'), ("<urn:a>", TITLE, '"tea"')])) == [3]
-    assert matcher.match(Publication([("<urn:a>", TITLE, '"red"'), ("<urn:a>", BODY, '"red tea"')])) == [3]
+    assert matcher.match(Publication([("<urn:a>", TITLE, '"red"'), ("<urn:a>", BODY, '"tea"')])) == [3]
+    assert matcher.match(Publication([("<urn:a>", TITLE, '"red"'), ("<urn:a>", BODY, '"red tea"')])) == [3, 4]
     assert matcher.match(Publication([("<urn:b>", TITLE, '"red"'), ("<urn:a>", BODY, '"tea"')])) == []
-    assert matcher.match(Publication([("<urn:b>", TITLE, '"red tea"')])) == [1, 2]
+    assert matcher.match(Publication([("<urn:b>", TITLE, '"red tea"')])) == [1, 2, 4]
 
 
 def test_constants_with_stars_and_question_marks_in_them_are_constants(make):
