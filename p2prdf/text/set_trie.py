@@ -97,16 +97,16 @@ class SetTrie(Generic[_T]):
         """Take out an empty leaf, and lay together what is left of nodes that then have one path only."""
         node, element = above.pop()
         del node[element]
-        while above:
-            parent, element = above.pop()
-            if node:
-                if len(node) == 1:
-                    ((first, child),) = node.items()
-                    if isinstance(child, Leaf):
-                        child.tail = child.tail if first == END else (first, *child.tail)
-                        parent[element] = child
+        while above and len(node) < 2:
+            first, child = next(iter(node.items()), (END, None))
+            if isinstance(child, dict):
                 return
-            del parent[element]
+            parent, element = above.pop()
+            if child is None:
+                del parent[element]
+            else:
+                child.tail = child.tail if first == END else (first, *child.tail)
+                parent[element] = child
             node = parent
 
 
