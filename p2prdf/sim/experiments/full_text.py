@@ -1,8 +1,10 @@
 """Standing full-text queries: the paper's evaluation, with the index beside its tries, its baseline and brute force.
 
-All programs hold the same queries and are given the same publications, and must find the same.  They take turns,
-publication by publication, so that what else the machine does falls on all; slow ones stop when they have had their
-time, and are then told from fewer publications.  Times are processor time, cutting texts into words included.
+All programs hold the same queries and are given the same publications, and must find the same.  The index and the tries
+take turns, publication by publication, so that what else the machine does falls on all; then so do iBroker and brute
+force, which would leave the others cold caches at one text probability and not at the next.  Slow ones stop when they
+have had their time, and are then told from fewer publications.  Times are processor time, cutting texts into words
+included.
 
 Two things decide what the paper's programs cost, so each is measured both ways: whether RTF goes over its query table
 for every publication, and where iBroker's chains begin.  One more reading of iBroker is counted and not run: candidates
@@ -112,21 +114,20 @@ def _tries(rtf: Rtf, counts: str, scans: str) -> _Program:
     return _Program(rtf, ((counts, way(False)), (scans, way(True))))
 
 
-def _programs(full: bool) -> list[_Program]:
-    """Return the programs: all, or those that the paper compares over text probabilities."""
+def _tries_and_index() -> list[_Program]:
     paper = Semantics.PAPER
-    made = [
+    return [
         _Program(FullTextIndex(), ((INDEX, _nothing),)),
         _tries(RtfM(paper), RTF_M, RTF_M_SCANS),
         _tries(RtfS(paper), RTF_S, RTF_S_SCANS),
     ]
-    if full:
-        for name, starts in (
-            (BROKER_FIRST, Starts.FIRST), (BROKER_PATTERNS, Starts.PATTERNS), (BROKER_WORDS, Starts.CONSTANTS),
-        ):  # fmt: skip
-            made.append(_Program(IBroker(paper, starts=starts), ((name, _nothing),)))
-        made.append(_Program(BruteForce(paper), ((BRUTE, _nothing),)))
-    return made
+
+
+def _others() -> list[_Program]:
+    paper = Semantics.PAPER
+    chained = ((BROKER_FIRST, Starts.FIRST), (BROKER_PATTERNS, Starts.PATTERNS), (BROKER_WORDS, Starts.CONSTANTS))
+    brokers = [_Program(IBroker(paper, starts=starts), ((name, _nothing),)) for name, starts in chained]
+    return [*brokers, _Program(BruteForce(paper), ((BRUTE, _nothing),))]
 
 
 @dataclass(slots=True)
@@ -136,6 +137,11 @@ class _Run:
     seconds: list[float] = field(default_factory=list)
     touched: int = 0
     found: int = 0
+
+    @property
+    def spent(self) -> float:
+        """How much time it has had."""
+        return sum(self.seconds)
 
 
 def full_text(setting: FullTextSetting, passages: Sequence[Sequence[str]], progress: Progress = quiet) -> Result:
@@ -163,8 +169,8 @@ def full_text(setting: FullTextSetting, passages: Sequence[Sequence[str]], progr
 
 def _measure(setting: FullTextSetting, workload: TextWorkload, probability: float, progress: Progress) -> Measured:
     """Fill all programs step by step, and run them at each size."""
-    full = probability == _HALF
-    programs = _programs(full)
+    groups = [_tries_and_index(), *([_others()] if probability == _HALF else [])]
+    programs = [program for group in groups for program in group]
     publications = list(workload.publications(setting.publications))
     queries = workload.queries(setting.queries)
     points, unequal, held, distinct = [], 0, 0, set[TextQuery]()
@@ -179,8 +185,10 @@ def _measure(setting: FullTextSetting, workload: TextWorkload, probability: floa
             for name, _ in program.ways:
                 inserted[name] = time.process_time() - started
         held += len(block)
-        runs, differing = _run(programs, publications, setting.seconds)
-        unequal += differing
+        runs: dict[str, _Run] = {}
+        expected: dict[int, list[int]] = {}
+        for group in groups:
+            unequal += _run(group, publications, setting.seconds, runs, expected)
         memory = {name: size for each in programs for size in (each.matcher.memory_bytes(),) for name, _ in each.ways}
         points.append(
             Point(held, len(block), inserted, {name: fmean(run.seconds) for name, run in runs.items()}, memory)
@@ -201,30 +209,34 @@ def _measure(setting: FullTextSetting, workload: TextWorkload, probability: floa
     )  # fmt: skip
 
 
-def _run(programs: list[_Program], publications: list[list[Triple]], seconds: float) -> tuple[dict[str, _Run], int]:
-    """Give the publications to all programs, in turns; return what each took, and how often they did not agree."""
-    runs = {name: _Run() for program in programs for name, _ in program.ways}
-    spent = dict.fromkeys(runs, 0.0)
+def _run(
+    programs: list[_Program],
+    publications: list[list[Triple]],
+    seconds: float,
+    runs: dict[str, _Run],
+    expected: dict[int, list[int]],
+) -> int:
+    """Give the publications to programs, in turns; note what each took, and return how often it did not find the same.
+
+    ``expected`` is what was found first, by publication.
+    """
+    runs |= {name: _Run() for program in programs for name, _ in program.ways}
     unequal = 0
     for number, triples in enumerate(publications):
-        expected: list[int] | None = None
         turn = [(program, way) for program in programs for way in program.ways]
         at = number % len(turn)
         for program, (name, choose) in (*turn[at:], *turn[:at]):
-            if number >= _LEAST and spent[name] > seconds and name != INDEX:
+            run = runs[name]
+            if number >= _LEAST and run.spent > seconds and name != INDEX:
                 continue
             choose()
             touched, started = program.matcher.touched, time.process_time()
             found = program.matcher.match(Publication(triples))
-            taken = time.process_time() - started
-            run = runs[name]
-            run.seconds.append(taken)
+            run.seconds.append(time.process_time() - started)
             run.touched += program.matcher.touched - touched
             run.found += len(found)
-            spent[name] += taken
-            expected = found if expected is None else expected
-            unequal += found != expected
-    return runs, unequal
+            unequal += found != expected.setdefault(number, found)
+    return unequal
 
 
 def _throughput(seconds: list[float]) -> Iterator[tuple[int, float]]:
