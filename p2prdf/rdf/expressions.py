@@ -14,7 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from p2prdf.errors import QueryRefused
 from p2prdf.rdf import arithmetic, functions, regex
+from p2prdf.rdf.fulltext.evaluation import condition_holds, text_of
+from p2prdf.rdf.fulltext.syntax import parse_condition
 from p2prdf.rdf.moments import ExpressionError
 from p2prdf.rdf.values import Family, Value, boolean, compare, decode, ebv, equal
 
@@ -63,7 +66,7 @@ _COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {
     ">": lambda order: order > 0,
     ">=": lambda order: order >= 0,
 }
-_TRUTHS: Final = frozenset({"or", "and", "not", "compare", "in", "bound"})
+_TRUTHS: Final = frozenset({"or", "and", "not", "compare", "in", "bound", "ftcontains"})
 """Operations whose value is a boolean, so that testing is their natural form."""
 
 
@@ -89,6 +92,8 @@ class _Compiler:
                 return self._in(node)
             case "bound":
                 return _bound(node.args[0])
+            case "ftcontains":
+                return self._full_text(node)
         value = self.value(node)
         return lambda row: ebv(value(row))
 
@@ -105,6 +110,23 @@ class _Compiler:
             return order is not None and holds(order)  # None: NaN is neither less nor greater
 
         return ordered
+
+    def _full_text(self, node: Node) -> Test:
+        """Compile a condition on the text of a variable; what is no text has no truth value."""
+        if [arg.op for arg in node.args[1:]] != ["const"] or node.args[0].op not in ("var", "unbound"):
+            raise QueryRefused("its arguments are a variable and a condition", construct="ftcontains")
+        constant = self._constants[node.args[1].number]
+        assert isinstance(constant, Value), "a list stands only behind IN"
+        condition = parse_condition(constant.lexical)
+        number = node.args[0].number if node.args[0].op == "var" else -1
+
+        def holds(row: Row) -> bool:
+            text = text_of(row[number] or "") if number >= 0 else None
+            if text is None:
+                raise ExpressionError("not a text")
+            return condition_holds(condition, text)
+
+        return holds
 
     def _in(self, node: Node) -> Test:
         value = self.value(node.args[0])

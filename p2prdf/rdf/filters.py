@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import arithmetic, tokens
+from p2prdf.rdf.fulltext.calls import FULL_TEXT
 from p2prdf.rdf.functions import FUNCTIONS
 from p2prdf.rdf.outline import refuse_word
 from p2prdf.rdf.terms import XSD
@@ -60,7 +61,7 @@ def prepare(text: str, symbols: list[Symbol]) -> list[Symbol]:
         elif symbol.kind == "blank" or (symbol.kind == "mark" and symbol.value not in _MARKS):
             raise refusal(text, symbol.at, "syntax error", f"{symbol.value!r} is out of place in a filter")
         elif symbol.kind == "iri" and following is not None and following.is_mark("("):
-            if symbol.value not in _CASTS and symbol.value != IRI_WITH_BASE:
+            if symbol.value not in _CASTS and symbol.value not in (IRI_WITH_BASE, FULL_TEXT):
                 reason = "custom functions are not supported"
                 raise refusal(text, symbol.at, f"function {symbol.value}", reason)
             prepared.append(symbol)
@@ -184,7 +185,8 @@ def abstract(text: str, variables: tuple[int, ...]) -> FilterShape:
             parts.append(f"?c{len(constants)}")
             constants.append(symbol.value)
         elif symbol.kind == "iri":
-            parts.append(f"<f:{_CASTS.get(symbol.value, 'iri').removeprefix(XSD)}>")
+            own = "ftcontains" if symbol.value == FULL_TEXT else "iri"
+            parts.append(f"<f:{_CASTS.get(symbol.value, own).removeprefix(XSD)}>")
         else:
             parts.append(symbol.value)
         if symbol.is_word("IN") and (members := _constant_list(symbols, at)) is not None:

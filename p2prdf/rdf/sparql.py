@@ -31,6 +31,7 @@ from p2prdf.errors import QueryRefused
 from p2prdf.rdf import expressions, filters, outline, tokens, values
 from p2prdf.rdf.compiled import CompiledExpression, CompiledFilter
 from p2prdf.rdf.expressions import Node
+from p2prdf.rdf.fulltext.calls import with_full_text
 from p2prdf.rdf.moments import ExpressionError
 from p2prdf.rdf.query import ConjunctiveQuery, Filter
 from p2prdf.rdf.terms import RDF, XSD
@@ -71,6 +72,7 @@ def parse_select(text: str) -> ConjunctiveQuery:
     Raises QueryRefused for what is malformed or not supported, naming the construct and its place.
     """
     symbols, base = tokens.symbols(text, tokens.scan(text))
+    symbols = with_full_text(text, symbols)
     made = outline.make_outline(text, symbols)
     try:
         patterns = _patterns(" ".join(piece.text for piece in made.pieces))
@@ -366,6 +368,8 @@ def _call(tree: CompValue) -> Node:
     if tree.name == "Function":
         name = str(tree["iri"]).removeprefix("f:")
         args = _nodes(_listed(_item(tree, "expr")))
+        if name == "ftcontains":
+            return Node(name, args)
         if len(args) != (2 if name == "iri" else 1):
             raise QueryRefused("a cast takes one argument", construct=f"function {name}")
         return Node("call", args, "IRI") if name == "iri" else Node("cast", args, XSD + name)

@@ -4,6 +4,7 @@
 ``words``       the tokeniser: from a text to its words; words with ``*`` in them
 ``expression``  the tree of a condition, its bounds, and its canonical spelling
 ``syntax``      from the spelling back to the tree; refusals point at the place
+``calls``       conditions where they stand in queries
 ``evaluation``  whether a text satisfies an expression
 ==============  ===============================================================================
 
@@ -11,13 +12,14 @@ The language stands beside terms and patterns, for queries are read and literals
 queries that a publication satisfies is :mod:`p2prdf.text`.
 """
 
+from p2prdf.rdf.fulltext.calls import FULL_TEXT, with_full_text
 from p2prdf.rdf.fulltext.evaluation import Text, condition_holds, expression_holds, text_of
 from p2prdf.rdf.fulltext.expression import And, Condition, Expression, Gap, Near, Not, Or, Phrase, spelled
-from p2prdf.rdf.fulltext.syntax import FullTextCall, parse_call, parse_condition, parse_expression
+from p2prdf.rdf.fulltext.syntax import FullTextCall, parse_call, parse_condition, parse_expression, parse_infix
 from p2prdf.rdf.fulltext.words import globs_of, word_fits, words_of
 
 __all__ = [
-    "And", "Condition", "Expression", "FullTextCall", "Gap", "Near", "Not", "Or", "Phrase", "Text", "condition_holds",
-    "expression_holds", "globs_of", "parse_call", "parse_condition", "parse_expression", "spelled", "text_of",
-    "word_fits", "words_of",
+    "FULL_TEXT", "And", "Condition", "Expression", "FullTextCall", "Gap", "Near", "Not", "Or", "Phrase", "Text",
+    "condition_holds", "expression_holds", "globs_of", "parse_call", "parse_condition", "parse_expression",
+    "parse_infix", "spelled", "text_of", "with_full_text", "word_fits", "words_of",
 ]  # fmt: skip

@@ -31,11 +31,13 @@ from p2prdf.rdf.fulltext.words import globs_of
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.tokens import Symbol, Token
 
-__all__ = ["FullTextCall", "parse_call", "parse_condition", "parse_expression"]
+__all__ = ["FullTextCall", "parse_call", "parse_condition", "parse_expression", "parse_infix"]
 
 _T = TypeVar("_T")
 _WORDS: Final = "a string of one or more words"
 _OPEN: Final = "([{"
+_CLOSE: Final = ")]}"
+_ENDS: Final = frozenset((*_CLOSE, "&&", "||", ",", ";", ".", "="))
 _INTEGER: Final = f'"^^<{terms.XSD}integer>'
 
 
@@ -65,6 +67,30 @@ def parse_call(text: str, at: int = 0) -> FullTextCall:
     condition = _read_condition(cursor)
     cursor.expect_mark(")")
     return FullTextCall(variable.value, condition, last.at + len(last.text))
+
+
+def parse_infix(text: str, at: int) -> tuple[Expression, int]:
+    """Read the expression behind ``?variable ftcontains``, and return where the text goes on.
+
+    It ends before ``&&``, ``||`` and whatever is no part of an expression.  Raises QueryRefused as :func:`parse_call`.
+    """
+    found: list[Token] = []
+    depth = 0
+    for token in tokens.scan(text):
+        if token.at < at:
+            continue
+        if token.kind == "mark":
+            if depth == 0 and token.text in _ENDS:
+                break
+            depth += (token.text in _OPEN) - (token.text in _CLOSE)
+        found.append(token)
+    cursor = _cursor(text, found)
+    if not found:
+        raise tokens.refusal(text, min(at, len(text.rstrip())), "full-text condition", f"{_WORDS} is expected here")
+    expression = _disjunction(cursor)
+    if (more := cursor.peek()) is not None:
+        raise _misplaced(cursor, more)
+    return expression, found[-1].at + len(found[-1].text)
 
 
 def parse_condition(text: str) -> Condition:
@@ -100,7 +126,7 @@ def _one_call(text: str, found: list[Token]) -> list[Token]:
     depth = 0
     for number, token in enumerate(found):
         if token.kind == "mark":
-            depth += (token.text in _OPEN) - (token.text in ")]}")
+            depth += (token.text in _OPEN) - (token.text in _CLOSE)
             if depth == 0:
                 return found[: number + 1]
             if depth < 0:

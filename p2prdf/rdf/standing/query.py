@@ -9,6 +9,7 @@ from typing import Final
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import algebra, tokens
 from p2prdf.rdf.algebra import REPORT_NAME, Form, Function, Reported, StandingQuery
+from p2prdf.rdf.fulltext.calls import with_full_text
 from p2prdf.rdf.ordering import order_name
 from p2prdf.rdf.standing import laws, syntax
 from p2prdf.rdf.standing.assembly import canonical
@@ -43,7 +44,7 @@ def parse_query(text: str, *, ordered: bool = False) -> StandingQuery:
     Raises QueryRefused for what is malformed or not supported, naming the construct and its place.
     """
     symbols, base = tokens.symbols(text, tokens.scan(text))
-    cursor = Cursor(text, symbols, base)
+    cursor = Cursor(text, with_full_text(text, symbols), base)
     try:
         standing = _Translator(cursor, ordered=ordered).query(QueryReader(cursor).query())
     except RecursionError:  # whoever called may have left little room

@@ -1,0 +1,50 @@
+"""Full-text conditions where they stand in queries.
+
+``ftcontains(?v, "olympic" ftAND "games")``, or ``?v ftcontains "olympic" ftAND "games"`` as the paper has it, becomes
+a call of one function of a variable and a constant, the condition as text.  That is an expression as any other: it
+travels, is taken apart and compiled as they are, and is decided as soon as its variable is bound.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from p2prdf.rdf import terms
+from p2prdf.rdf.fulltext.expression import Condition
+from p2prdf.rdf.fulltext.syntax import parse_call, parse_infix
+from p2prdf.rdf.tokens import Symbol
+
+__all__ = ["FULL_TEXT", "with_full_text"]
+
+FULL_TEXT: Final = "<urn:p2prdf:ftcontains>"
+"""The function: of a variable, and a plain literal that spells the condition."""
+
+
+def with_full_text(text: str, symbols: list[Symbol]) -> list[Symbol]:
+    """Return the symbols of a query with a call of ``FULL_TEXT`` for each full-text condition.
+
+    Raises QueryRefused for what is none, with its place in the query.
+    """
+    if not any(symbol.is_word("FTCONTAINS") for symbol in symbols):
+        return symbols
+    found: list[Symbol] = []
+    behind = 0
+    for number, symbol in enumerate(symbols):
+        if symbol.at < behind:
+            continue
+        if not symbol.is_word("FTCONTAINS"):
+            found.append(symbol)
+        elif found and found[-1].kind == "var":
+            following = symbols[number + 1].at if number + 1 < len(symbols) else len(text)
+            expression, behind = parse_infix(text, following)
+            found += _call(found.pop().value, Condition(expression), symbol.at)
+        else:
+            variable, condition, behind = parse_call(text, symbol.at)
+            found += _call(variable, condition, symbol.at)
+    return found
+
+
+def _call(variable: str, condition: Condition, at: int) -> list[Symbol]:
+    spelled = terms.literal(str(condition))
+    parts = (("iri", FULL_TEXT), ("mark", "("), ("var", variable), ("mark", ","), ("literal", spelled), ("mark", ")"))
+    return [Symbol(kind, value, at) for kind, value in parts]

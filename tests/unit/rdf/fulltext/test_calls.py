@@ -1,0 +1,104 @@
+"""Full-text conditions stand in queries, standing and conjunctive, as other conditions do."""
+
+from __future__ import annotations
+
+import pytest
+
+from p2prdf.errors import QueryRefused
+from p2prdf.rdf.algebra import Extend
+from p2prdf.rdf.fulltext import FULL_TEXT
+from p2prdf.rdf.sparql import compile_expression, compile_filter, parse_select
+from p2prdf.rdf.standing.form import decode, encode
+from p2prdf.rdf.standing.query import parse_query
+
+TEXTS = ['"the Olympic games"', '"winter games"@en', '"jeux d\'hiver"@fr', '"5"^^<urn:t>', "<urn:games>", None]
+
+
+def where(group):
+    return f"PREFIX : <urn:> SELECT ?x ?v WHERE {{ ?x :p ?v . {group} }}"
+
+
+def held(group):
+    """Return which of some terms of ?v pass all conditions of a group that are about it alone."""
+    conjunctive, standing = parse_select(where(group)), parse_query(where(group))
+    assert standing.leaves[0].filters == conjunctive.filters
+    assert decode(encode(standing)).leaves == standing.leaves
+    tests = [compile_filter(each) for each in conjunctive.filters]
+    return [term for term in TEXTS if all(test([term]) for test in tests)]
+
+
+@pytest.mark.parametrize(
+    ("group", "places"),
+    [
+        ('FILTER ftcontains(?v, "games")', [0, 1]),
+        ('FILTER (?v ftcontains "games")', [0, 1]),
+        ('FILTER FTCONTAINS(?v, "games" ftAND ftNOT "winter")', [0]),
+        ('FILTER (?v ftContains "games" ftAND ftNOT "winter")', [0]),
+        ('FILTER ftcontains(?v, "*", "en") FILTER ftcontains(?v, "ga*")', None),
+        ('FILTER ftcontains(?v, "ga*", "en")', [1]),
+        ('FILTER (ftcontains(?v, "olympic") || ?v ftcontains "jeux")', [0, 2]),
+        ('FILTER (?v ftcontains "olympic" ftOR "jeux" || ?v ftcontains ("winter" ftNEAR[0,0] "games"))', [0, 1, 2]),
+        ('FILTER (!ftcontains(?v, "games"))', [2]),
+        ('FILTER (ftcontains(?v, "games") && lang(?v) = "en")', [1]),
+        ('FILTER (?v ftcontains "games" && lang(?v) = "en")', [1]),
+        ('FILTER ftcontains(?v, "the" ftNEAR[1,1] "games")', [0]),
+        ('FILTER (coalesce(ftcontains(?v, "games"), true))', [0, 1, 3, 4, 5]),
+    ],
+)
+def test_a_condition_holds_of_the_texts_it_holds_of(group, places):
+    if places is None:
+        with pytest.raises(QueryRefused):
+            held(group)
+    else:
+        assert held(group) == [TEXTS[place] for place in places]
+
+
+def test_it_is_a_value_too():
+    query = parse_query('SELECT ?v ?has { ?x <urn:p> ?v BIND(ftcontains(?v, "games") AS ?has) }')
+    (extend,) = (each for each in query.operators if isinstance(each, Extend))
+    compute = compile_expression(extend.expression)
+    assert [compute([term]) for term in TEXTS[:2] + TEXTS[3:4]] == [
+        '"true"^^<http://www.w3.org/2001/XMLSchema#boolean>', '"true"^^<http://www.w3.org/2001/XMLSchema#boolean>', None,
+    ]  # fmt: skip
+
+
+def test_equal_conditions_are_equal_however_they_are_written():
+    queries = [
+        parse_select(where(group))
+        for group in (
+            'FILTER ftcontains(?v, "Olympic" ftAND "games")', 'FILTER (?v ftcontains ("olympic" FTAND ("Games")))',
+            "FILTER ftcontains ( ?v , 'OLYMPIC' ftand \"\"\"games\"\"\" )",
+        )
+    ]  # fmt: skip
+    assert queries[0] == queries[1] == queries[2]
+    assert FULL_TEXT in queries[0].filters[0].text
+
+
+def test_prefixes_and_brackets_behind_a_condition_are_the_querys():
+    group = 'FILTER (?v ftcontains "a") ?x :q [ :r ?w ] . FILTER ftcontains(?w, "b" ftNEAR[0,2] "c") ?w :s ( 1 2 )'
+    assert len(parse_query(where(group)).leaves[0].patterns) == len(parse_select(where(group)).patterns) == 8
+
+
+@pytest.mark.parametrize(
+    ("group", "reason"),
+    [
+        ('FILTER ftcontains(?v, "a" ftAND )', "line 1, column 81"),
+        ('FILTER ftcontains("x", "a")', "its first argument is the variable"),
+        ("FILTER ftcontains(?v)", "syntax error"),
+        ("FILTER (?v ftcontains )", "a string of one or more words"),
+        ("FILTER (?v ftcontains", "closes nothing"),
+        ('FILTER (?v ftcontains "a" "b")', "ftAND, ftOR, ftNEAR"),
+        ('FILTER (?v ftcontains "a", "en")', "syntax error"),
+        ("FILTER ftcontains ?v", "in parentheses"),
+        ('FILTER (ftcontains(?v, "a" ftNEAR[2,1] "b"))', "line 1"),
+        (f'FILTER {FULL_TEXT}(?v, "((")', "syntax error"),
+        (f"FILTER {FULL_TEXT}(?v, ?x)", "ftcontains"),
+        (f'FILTER {FULL_TEXT}(?v, IRI("a"))', "ftcontains"),
+        ('FILTER (?v ftcontains "' + "a " * 300 + '")', "words"),
+    ],
+)
+def test_what_is_no_condition_is_refused_where_it_stands(group, reason):
+    for parse in (parse_select, parse_query):
+        with pytest.raises(QueryRefused) as refused:
+            parse(where(group))
+        assert reason in f"{refused.value.construct} {refused.value}"
