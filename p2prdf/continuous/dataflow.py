@@ -156,7 +156,7 @@ class _Maker:
 
     def _stateful(
         self, node: algebra.Join | algebra.LeftJoin | algebra.Minus | algebra.Exists | algebra.Group | algebra.Slice
-        | algebra.Closure | algebra.Construct,
+        | algebra.Closure | algebra.Construct | algebra.Inferred,
     ) -> Operator:  # fmt: skip
         match node:
             case algebra.Group(_, keys, aggregates):
@@ -169,6 +169,10 @@ class _Maker:
             case algebra.Construct(input, template, constants):
                 numbers = [self._terms.intern(constant) for constant in constants]
                 return Construct(template, numbers, len(self._layouts[input]), self._blank(), self._is_triple)
+            case algebra.Inferred(_, rules):
+                from p2prdf.continuous.operators.inferred import Inferred  # few queries have rules
+
+                return Inferred(rules, self._terms.intern, self._is_literal)
         return self._of_two(node)
 
     def _of_two(self, node: algebra.Join | algebra.LeftJoin | algebra.Minus | algebra.Exists) -> Operator:
@@ -214,6 +218,9 @@ class _Maker:
             return (*(_Descending(found) if down else found for found, down in keys), *map(place, row))
 
         return key
+
+    def _is_literal(self, term: int) -> bool:
+        return terms.kind(self._terms.text(term)) is terms.Kind.LITERAL
 
     def _is_triple(self, s: int, p: int, _o: int) -> bool:
         """Tell whether terms make a triple: no literal as subject, an IRI as predicate."""

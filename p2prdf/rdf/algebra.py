@@ -24,10 +24,10 @@ from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.query import Filter as Expression
 
 __all__ = [
-    "LEAVES_MAX", "OPERATORS_MAX", "TRIPLE_NAMES", "Aggregate", "Closure", "Construct", "Distinct", "Exists",
-    "Existence", "Expression", "Extend", "Filter", "Fix", "Form", "Function", "Group", "Join", "Leaf", "LeftJoin",
-    "LANDMARK_MS_MAX", "Minus", "Operator", "Project", "REPORT_NAME", "Report", "Reported", "Shared", "Slice",
-    "StandingQuery", "Table", "Union", "WINDOW_MS_MAX", "Window", "Windowed",
+    "LANDMARK_MS_MAX", "LEAVES_MAX", "OPERATORS_MAX", "REPORT_NAME", "TRIPLE_NAMES", "WINDOW_MS_MAX", "Aggregate",
+    "Closure", "Construct", "Distinct", "Existence", "Exists", "Expression", "Extend", "Filter", "Fix", "Form",
+    "Function", "Group", "InferenceRule", "Inferred", "Join", "Leaf", "LeftJoin", "Minus", "Operator", "Project",
+    "Report", "Reported", "Shared", "Slice", "StandingQuery", "Table", "Union", "Window", "Windowed",
 ]  # fmt: skip
 
 LEAVES_MAX: Final = 32
@@ -37,6 +37,9 @@ OPERATORS_MAX: Final = 256
 
 TRIPLE_NAMES: Final = ("subject", "predicate", "object")
 """What the columns of CONSTRUCT are called."""
+
+InferenceRule: TypeAlias = tuple[tuple[str, str, str], tuple[tuple[str, str, str], ...]]
+"""What follows, and what it follows from: patterns of canonical terms and variables, ``?`` and a name."""
 
 Shared: TypeAlias = tuple[tuple[int, int], ...]
 """Columns of the left and the right input that hold the same variable, in pairs."""
@@ -287,6 +290,17 @@ class Construct:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Inferred:
+    """The triples of the input and all that follows from them by rules, each once: subject, predicate, object.
+
+    Rules may lead to what they need themselves.  No predicate of theirs is a variable.
+    """
+
+    input: int
+    rules: tuple[InferenceRule, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Report:
     """The root of a query with windows: when it is evaluated, and what is told then.
 
@@ -301,7 +315,7 @@ class Report:
 
 Operator: TypeAlias = (
     Leaf | Table | Project | Filter | Extend | Fix | Union | Join | LeftJoin | Minus | Exists | Distinct | Group | Slice
-    | Closure | Construct | Report
+    | Closure | Construct | Inferred | Report
 )  # fmt: skip
 
 

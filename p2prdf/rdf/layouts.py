@@ -20,6 +20,7 @@ from p2prdf.rdf.algebra import (
     Fix,
     Function,
     Group,
+    Inferred,
     Join,
     Leaf,
     LeftJoin,
@@ -105,7 +106,8 @@ def _layout(operator: Operator, inputs: list[tuple[bool, ...]]) -> tuple[bool, .
 
 
 def _layout_of_new_rows(
-    operator: Union | Group | Closure | Construct | Join | LeftJoin | Minus | Exists, inputs: list[tuple[bool, ...]]
+    operator: Union | Group | Closure | Construct | Inferred | Join | LeftJoin | Minus | Exists,
+    inputs: list[tuple[bool, ...]],
 ) -> tuple[bool, ...]:
     match operator:
         case Union():
@@ -120,7 +122,9 @@ def _layout_of_new_rows(
             if [len(each) for each in inputs] not in ([2], [2, 1]):
                 raise IndexError("a closure is over two columns of edges and one of seeds")
             return (True, True)
-        case Construct():
+        case Construct() | Inferred():
+            if isinstance(operator, Inferred) and len(inputs[0]) != 3:
+                raise IndexError("what follows is from triples")
             return (True, True, True)
     return _layout_of_two(operator, *inputs)
 

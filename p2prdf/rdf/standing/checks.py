@@ -21,6 +21,8 @@ from p2prdf.rdf.algebra import (
     Filter,
     Function,
     Group,
+    InferenceRule,
+    Inferred,
     Join,
     Leaf,
     LeftJoin,
@@ -39,7 +41,9 @@ from p2prdf.rdf.layouts import inputs_of
 from p2prdf.rdf.outline import FILTERS_MAX, PATTERNS_MAX
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.sparql import compile_expression
+from p2prdf.rdf.standing.inference import canonical_rules, check_rules
 from p2prdf.rdf.standing.selects import SLICE_MAX, TEMPLATE_MAX
+from p2prdf.rdf.standing.syntax import is_variable
 
 __all__ = ["check_operator", "check_windows"]
 
@@ -75,11 +79,27 @@ def check_operator(operator: Operator, layouts: list[tuple[bool, ...]]) -> None:
             _require(offset > 0 or limit is not None, "a slice of everything")
         case Closure(_, seeds, _, reflexive):
             _require(seeds is not None or not reflexive, "a path of no steps from nowhere")
-        case Construct(input, template, constants):
-            _require(len(template) <= TEMPLATE_MAX, "a template of too many triples")
-            top = len(layouts[input]) + 3 * TEMPLATE_MAX
-            _require(all(-len(constants) <= slot < top for triple in template for slot in triple), "no such slot")
-            _check_terms(constants)
+        case Construct() | Inferred():
+            _check_what_makes_triples(operator, len(layouts[operator.input]))
+
+
+def _check_what_makes_triples(operator: Construct | Inferred, width: int) -> None:
+    if isinstance(operator, Inferred):
+        _check_rules(operator.rules)
+        return
+    template, constants = operator.template, operator.constants
+    _require(len(template) <= TEMPLATE_MAX, "a template of too many triples")
+    top = width + 3 * TEMPLATE_MAX
+    _require(all(-len(constants) <= slot < top for triple in template for slot in triple), "no such slot")
+    _check_terms(constants)
+
+
+def _check_rules(rules: tuple[InferenceRule, ...]) -> None:
+    check_rules(rules)
+    _require(bool(rules) and canonical_rules(rules) == rules, "the rules are not spelled as they would be here")
+    atoms = [atom for head, body in rules for atom in (head, *body)]
+    _check_terms(part for atom in atoms for part in atom if not is_variable(part))
+    _require(all(terms.kind(p) is terms.Kind.IRI for _, p, _ in atoms), "a predicate is no IRI")
 
 
 def check_windows(operators: tuple[Operator, ...]) -> None:

@@ -23,6 +23,7 @@ from p2prdf.rdf.algebra import (
     Expression,
     Form,
     Function,
+    InferenceRule,
     Operator,
     Reported,
     StandingQuery,
@@ -44,7 +45,7 @@ _KINDS: Final[dict[str, type[Operator]]] = {
     "filter": algebra.Filter, "extend": algebra.Extend, "fix": algebra.Fix, "union": algebra.Union,
     "join": algebra.Join, "leftjoin": algebra.LeftJoin, "minus": algebra.Minus, "exists": algebra.Exists,
     "distinct": algebra.Distinct, "group": algebra.Group, "slice": algebra.Slice, "closure": algebra.Closure,
-    "construct": algebra.Construct, "report": algebra.Report,
+    "construct": algebra.Construct, "inferred": algebra.Inferred, "report": algebra.Report,
 }  # fmt: skip
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 
@@ -201,6 +202,16 @@ def _ordered(value: Any) -> tuple[int, bool]:
     return _integer(column), _flag(descending)
 
 
+def _rule(value: Any) -> InferenceRule:
+    head, body = _list(value)
+    return _atom(head), tuple(map(_atom, _list(body)))
+
+
+def _atom(value: Any) -> tuple[str, str, str]:
+    s, p, o = map(_text, _list(value))
+    return s, p, o
+
+
 _integers: Final = _tuple(_integer)
 _triples: Final[Callable[[Any], Any]] = _tuple(_exactly(3))
 _FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -220,5 +231,6 @@ _FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
     "tuple[tuple[int, bool], ...]": _tuple(_ordered),
     "tuple[Expression, ...]": _tuple(_expression),
     "tuple[Aggregate, ...]": _tuple(_aggregate),
+    "tuple[InferenceRule, ...]": _tuple(_rule),
 }
 """How fields are read, by their types in :mod:`p2prdf.rdf.algebra`."""

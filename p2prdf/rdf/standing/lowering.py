@@ -7,15 +7,17 @@ choices of triples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from p2prdf.rdf import algebra, filters
+from p2prdf.rdf import algebra, filters, quads
 from p2prdf.rdf.algebra import Existence, Expression, Shared
 from p2prdf.rdf.sparql import ALWAYS
 from p2prdf.rdf.standing import laws, leaves, paths
 from p2prdf.rdf.standing.assembly import Assembly
 from p2prdf.rdf.standing.correlation import Correlation, is_stable
+from p2prdf.rdf.standing.inference import Inference, inferred_patterns, is_inferred, plain_pattern
 from p2prdf.rdf.standing.relations import (
     Basic,
     Condition,
@@ -30,6 +32,7 @@ from p2prdf.rdf.standing.relations import (
     Minus,
     Names,
     PathPattern,
+    Pattern,
     Project,
     Relation,
     Slice,
@@ -37,9 +40,10 @@ from p2prdf.rdf.standing.relations import (
     Union,
     certain,
     mentioned,
+    names_in,
     variables,
 )
-from p2prdf.rdf.standing.syntax import Alternative, Path, Repeat, is_variable
+from p2prdf.rdf.standing.syntax import Alternative, Path, Repeat, StreamWindow, is_variable
 from p2prdf.rdf.standing.ways import joined_in_order
 from p2prdf.rdf.tokens import refusal
 
@@ -60,8 +64,12 @@ class Lowered(NamedTuple):
 class Lowering:
     """Lowers relations of one query."""
 
-    def __init__(self, text: str, base: str | None, hidden: Callable[[str], str]):
+    def __init__(self, text: str, base: str | None, hidden: Callable[[str], str], inference: Inference):
         self._text = text
+        self._inference = inference
+        self._needed: dict[StreamWindow | None, dict[Pattern, None]] = {}
+        """In the default graph, and in each window, patterns that are about what follows by rules."""
+        self._inferred: dict[StreamWindow | None, int] = {}
         self._base = base
         self._hidden = hidden
         self._assembly = Assembly()
@@ -77,6 +85,12 @@ class Lowering:
     def add(self, operator: algebra.Operator) -> int:
         """Add an operator over what was lowered before."""
         return self._add(operator)
+
+    def whole(self, relation: Relation, names: Names) -> int:
+        """Lower what a query has for solutions, as :meth:`exactly`."""
+        for window, pattern in inferred_patterns(relation, self._inference):
+            self._needed.setdefault(window, {})[pattern] = None
+        return self.exactly(relation, names)
 
     def exactly(self, relation: Relation, names: Names) -> int:
         """Lower a relation to rows of just these columns; a name that it does not have is never bound."""
@@ -162,11 +176,82 @@ class Lowering:
         In a window a triple counts once, however many elements say it: one row per choice of triples is one per value
         of all variables, blank nodes and steps of paths among them.
         """
+        inferred = [each for each in basic.patterns if is_inferred(each, basic, self._inference)]
+        return self._with_inferred(basic, inferred, names) if inferred else self._plain_leaf(basic, names)
+
+    def _plain_leaf(self, basic: Basic, names: Names) -> int:
         if basic.window is None:
             return self._add(algebra.Leaf(leaves.conjunctive_query(basic, names, self._base)))
         full = variables(basic)
         leaf = algebra.Windowed(leaves.conjunctive_query(basic, full, self._base), basic.window.window)
         return self._laid_out(Lowered(self._add(algebra.Distinct(self._add(leaf))), full), names)
+
+    # --- what follows by rules ---------------------------------------------------------------
+
+    def _with_inferred(self, basic: Basic, inferred: Sequence[Pattern], names: Names) -> int:
+        """Return the solutions of a pattern of which a part is about what follows by rules."""
+        rest = tuple(pattern for pattern in basic.patterns if pattern not in inferred)
+        seen = frozenset(name for pattern in rest for name in names_in(pattern))
+        own = tuple(each for each in basic.conditions if each.names and seen.issuperset(each.names))
+        found: Lowered | None = None
+        if rest:
+            leaf = dataclasses.replace(basic, patterns=rest, conditions=own)
+            found = Lowered(self._leaf(leaf, variables(leaf)), variables(leaf))
+        left = [self._matching(pattern, basic.window) for pattern in inferred]
+        while left:
+            joined = frozenset() if found is None else frozenset(found.names)
+            following = next((each for each in left if joined.intersection(each.names)), left[0])
+            left.remove(following)
+            found = following if found is None else self._joined(found, following)
+        assert found is not None, "there is a pattern"
+        for condition in basic.conditions:
+            if condition not in own:
+                found = Lowered(self._filtered(found, condition), found.names)
+        return self._laid_out(found, names)
+
+    def _matching(self, pattern: Pattern, window: StreamWindow | None) -> Lowered:
+        """Return what follows and matches a pattern, with a column for each of its variables."""
+        plain = plain_pattern(pattern, window)
+        number = self._closed(window)
+        tests = [f"SAMETERM ( ?v{at} , {part} )" for at, part in enumerate(plain) if not is_variable(part)]
+        for at, part in enumerate(plain):
+            if is_variable(part) and plain.index(part) < at:
+                tests.append(f"SAMETERM ( ?v{plain.index(part)} , ?v{at} )")
+        for test in tests:
+            read = tuple(at for at in range(3) if f"?v{at} " in test)
+            number = self._add(algebra.Filter(number, Expression(test, read)))
+        shown = tuple(dict.fromkeys(part for part in plain if is_variable(part)))
+        columns = tuple(map(plain.index, shown))
+        names = tuple(part[1:] for part in shown)
+        return Lowered(number if columns == (0, 1, 2) else self._add(algebra.Project(number, columns)), names)
+
+    def _closed(self, window: StreamWindow | None) -> int:
+        """Return all that follows in the default graph, or in it and the elements of a window together."""
+        number = self._inferred.get(window)
+        if number is None:
+            needed = self._needed[window]
+            patterns = self._inference.needed(needed)
+            sources = [self._triples(pattern, None) for pattern in patterns]
+            if window is not None:
+                sources += [self._triples(pattern, window) for pattern in patterns]
+            number = self._add(algebra.Union(tuple(sources))) if len(sources) > 1 else sources[0]
+            number = self._add(algebra.Inferred(number, self._inference.rules_for(p for _, p, _ in needed)))
+            self._inferred[window] = number
+        return number
+
+    def _triples(self, pattern: Pattern, window: StreamWindow | None) -> int:
+        """Return the published triples that match a pattern without repeated variables, all three columns."""
+        s, p, o = pattern
+        graph_p = p if window is None else quads.streamed(p, window.stream)
+        basic = Basic(((s, graph_p, o),), (), 0, window)
+        names = variables(basic)
+        number, row = self._plain_leaf(basic, names), list(names)
+        for part in (s, p, o):
+            if not is_variable(part):
+                number = self._add(algebra.Extend(number, Expression(part, ())))
+                row.append(part)
+        columns = tuple(row.index(part[1:] if is_variable(part) else part) for part in pattern)
+        return self._add(algebra.Project(number, columns))
 
     def _filtered(self, lowered: Lowered, condition: Condition) -> int:
         decided = leaves.decided(self._spelled(condition, lowered.names))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import algebra, tokens
-from p2prdf.rdf.algebra import REPORT_NAME, Form, Function, Reported, StandingQuery
+from p2prdf.rdf.algebra import REPORT_NAME, Form, Function, InferenceRule, Reported, StandingQuery
 from p2prdf.rdf.fulltext.calls import with_full_text
 from p2prdf.rdf.ordering import order_name
 from p2prdf.rdf.standing import laws, syntax
@@ -16,6 +16,7 @@ from p2prdf.rdf.standing.assembly import canonical
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.form import FORM_BYTES_MAX, encode
 from p2prdf.rdf.standing.graphs import Scope
+from p2prdf.rdf.standing.inference import Inference
 from p2prdf.rdf.standing.lowering import Lowering
 from p2prdf.rdf.standing.relations import (
     Aggregated,
@@ -35,18 +36,21 @@ from p2prdf.rdf.standing.translation import GroupTranslator
 __all__ = ["parse_query"]
 
 
-def parse_query(text: str, *, ordered: bool = False) -> StandingQuery:
+def parse_query(text: str, *, ordered: bool = False, rules: Sequence[InferenceRule] = ()) -> StandingQuery:
     """Return the standing query that a SELECT, ASK or CONSTRUCT query is, with windows or without.
 
     ``ordered``: it is asked once, which a query with windows cannot be.  Solutions have what ORDER BY orders them by in
     columns of their own, behind the others (:func:`p2prdf.rdf.ordering.in_order`).
+
+    ``rules``: what follows by these from the default graph counts as being in it; in a window, what follows from its
+    elements and the default graph.
 
     Raises QueryRefused for what is malformed or not supported, naming the construct and its place.
     """
     symbols, base = tokens.symbols(text, tokens.scan(text))
     cursor = Cursor(text, with_full_text(text, symbols), base)
     try:
-        standing = _Translator(cursor, ordered=ordered).query(QueryReader(cursor).query())
+        standing = _Translator(cursor, Inference(rules), ordered=ordered).query(QueryReader(cursor).query())
     except RecursionError:  # whoever called may have left little room
         raise QueryRefused("the query nests too deeply to be parsed", construct="nesting") from None
     size = len(encode(standing))
@@ -60,7 +64,8 @@ _WHOLE: Final = Scope(lambda name: name)
 
 
 class _Translator:
-    def __init__(self, cursor: Cursor, *, ordered: bool):
+    def __init__(self, cursor: Cursor, inference: Inference, *, ordered: bool):
+        self._inference = inference
         self._cursor = cursor
         self._shows_order = ordered
         self._groups = GroupTranslator(cursor.text, cursor.base, self._sub_select)
@@ -68,7 +73,7 @@ class _Translator:
     def query(self, query: syntax.Query) -> StandingQuery:
         select, continuous = query.select, query.continuous
         whole = _WHOLE if continuous is None else dataclasses.replace(_WHOLE, window=continuous.window)
-        lowering = Lowering(self._cursor.text, self._cursor.base, self._cursor.hidden)
+        lowering = Lowering(self._cursor.text, self._cursor.base, self._cursor.hidden, self._inference)
         names: Names = ()
         if query.form is Form.SELECT:
             names = self._projected(select)
@@ -78,14 +83,14 @@ class _Translator:
             )
             relation = self._select(select, names, whole, keys)
             names += keys
-            root = lowering.exactly(relation, names)
+            root = lowering.whole(relation, names)
         elif query.form is Form.ASK:
-            root = lowering.exactly(self._select(select, (), whole), ())
+            root = lowering.whole(self._select(select, (), whole), ())
             root = lowering.add(algebra.Distinct(root))
         else:
             terms = [term for triple in query.template for term in triple]
             solution = tuple(name for name in names_in(terms) if not name.startswith("."))
-            root = lowering.exactly(self._select(select, solution, whole), solution)
+            root = lowering.whole(self._select(select, solution, whole), solution)
             root = lowering.add(algebra.Distinct(lowering.add(_construct(root, query.template, solution))))
             names = algebra.TRIPLE_NAMES
         if continuous is not None:

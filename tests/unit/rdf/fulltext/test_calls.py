@@ -57,9 +57,8 @@ def test_it_is_a_value_too():
     query = parse_query('SELECT ?v ?has { ?x <urn:p> ?v BIND(ftcontains(?v, "games") AS ?has) }')
     (extend,) = (each for each in query.operators if isinstance(each, Extend))
     compute = compile_expression(extend.expression)
-    assert [compute([term]) for term in TEXTS[:2] + TEXTS[3:4]] == [
-        '"true"^^<http://www.w3.org/2001/XMLSchema#boolean>', '"true"^^<http://www.w3.org/2001/XMLSchema#boolean>', None,
-    ]  # fmt: skip
+    true = '"true"^^<http://www.w3.org/2001/XMLSchema#boolean>'
+    assert [compute([term]) for term in TEXTS[:2] + TEXTS[3:4]] == [true, true, None]
 
 
 def test_equal_conditions_are_equal_however_they_are_written():

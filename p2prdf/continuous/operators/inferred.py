@@ -1,0 +1,50 @@
+"""What follows from triples by rules, together with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from p2prdf.continuous.operators.zset import Delta, add
+from p2prdf.rdf.algebra import InferenceRule
+from p2prdf.reasoning import FOREVER, Atom, Materialiser, Rule
+
+__all__ = ["Inferred"]
+
+
+class Inferred:
+    """The closure of the triples given under rules, each triple once.
+
+    A triple counts as given while its multiplicity is above zero.  What has to be taken back when one is not any more,
+    circles included, the materialiser knows (:mod:`p2prdf.reasoning.materialiser`).
+    """
+
+    def __init__(
+        self, rules: Iterable[InferenceRule], intern: Callable[[str], int], is_literal: Callable[[int], bool]
+    ):
+        """``intern``: the number of a term in rows; ``is_literal``: whether a number is that of a literal."""
+        made = [Rule(Atom(*head), tuple(Atom(*atom) for atom in body)) for head, body in rules]
+        self._closure = Materialiser(made, intern, is_literal=is_literal)
+        self._given: Delta = {}
+
+    def apply(self, *changes: Delta) -> Delta:
+        """Take a change of the triples given; return that of what holds."""
+        (change,) = changes
+        come, gone = {}, []
+        for row, weight in change.items():
+            before = self._given.get(row, 0) > 0
+            add(self._given, row, weight)
+            after = self._given.get(row, 0) > 0
+            s, p, o = row
+            if after and not before:
+                come[s, p, o] = FOREVER
+            elif before and not after:
+                gone.append((s, p, o))
+        if not come and not gone:
+            return {}
+        found = self._closure.step(0, come, gone)
+        return {**dict.fromkeys(found.added, 1), **dict.fromkeys(found.removed, -1)}
+
+    @property
+    def rows_held(self) -> int:
+        """Triples that are given, or follow."""
+        return len(self._closure) + len(self._given)
