@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
+from rule_closure import closed
 from windows_oracle import Element, Extent, Rows, WindowsOracle
 
 from p2prdf import keys
 from p2prdf.continuous.reports import time_of
-from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.rdf.algebra import InferenceRule, StandingQuery
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.checkers import describe_bag
@@ -57,6 +58,17 @@ PATTERNS: Final = (
 )
 HEADS: Final = ("SELECT ?x ?v", "SELECT DISTINCT ?x", "SELECT ?x (COUNT(*) AS ?n)", "SELECT (COUNT(?v) AS ?n)")
 REPORTED: Final = ("RSTREAM", "ISTREAM", "DSTREAM", "")
+RULES: Final[tuple[tuple[InferenceRule, ...], ...]] = (
+    (), (), (((("?x", "<urn:p>", "?z"), (("?x", "<urn:p>", "?y"), ("?y", "<urn:p>", "?z")))),),
+    (
+        (("?y", "<urn:q>", "?x"), (("?x", "<urn:q>", "?y"),)),
+        (
+            ("?x", "<urn:p>", "?z"),
+            (("?x", "<urn:q>", "?y"), ("?y", "<urn:kind>", "<urn:odd>"), ("?y", "<urn:p>", "?z")),
+        ),
+    ),
+)  # fmt: skip
+"""None on every other day; what leads to itself, and what needs what is no stream."""
 
 
 @dataclass
@@ -81,6 +93,23 @@ class Reading:
     reported: str
     windows: dict[str, Extent]
     query: StandingQuery
+    rules: tuple[InferenceRule, ...]
+
+
+class RuledOracle(WindowsOracle):
+    """What rules conclude is in a window as far as it follows from that and what is no stream."""
+
+    def __init__(self, reading: Reading, static: Sequence[tuple[str, str, str]], elements: Sequence[Element]):
+        self._rules = reading.rules
+        self._concluded = {head[1] for head, _ in reading.rules}
+        self._background = static
+        super().__init__(reading.text, reading.windows, closed(reading.rules, static), elements)
+
+    def contents(self, window: str, now: int) -> set[tuple[str, str, str]]:
+        """Return the triples in a window at a time."""
+        elements = super().contents(window, now)
+        follows = closed(self._rules, elements.union(self._background))
+        return elements | {fact for fact in follows if fact[1] in self._concluded}
 
 
 class StreamPublisher(Publisher):
@@ -124,7 +153,7 @@ class StreamPublisher(Publisher):
         self._world.schedule(self._random.choice((0.1, 1.0)), self.heartbeat)
 
 
-def _draw_reading(rng: Random) -> Reading:
+def _draw_reading(rng: Random, rules: tuple[InferenceRule, ...]) -> Reading:
     pattern, head, reported = rng.choice(PATTERNS), rng.choice(HEADS), rng.choice(REPORTED)
     windows: dict[str, Extent] = {}
     clauses = []
@@ -138,7 +167,7 @@ def _draw_reading(rng: Random) -> Reading:
     register = f"REGISTER {reported} <urn:out> AS" if reported else ""
     group = "GROUP BY ?x" if "?x (COUNT" in head else ""
     text = f"PREFIX : <urn:> {register} {head} {' '.join(clauses)} WHERE {{ {pattern} }} {group}"
-    return Reading(text, reported.lower(), windows, parse_query(text))
+    return Reading(text, reported.lower(), windows, parse_query(text, rules=rules), rules)
 
 
 class _Day:
@@ -160,6 +189,7 @@ class _Day:
             StreamPublisher(self.world, f"{seed} {number}", self._random(f"publisher {number}"), late_ms=late)
             for number, late in enumerate(self._rng.sample((1, 1500, 4000), self._rng.randint(1, 3)))
         ]
+        self._rules = self._random("rules").choice(RULES)
         self._static = Publisher(self.world, f"{seed} static", self._random("static"))
         self._subscribers: list[SubscriberClient] = []
         self._mischief = Mischief(self.world, self._random("mischief"), Copies(self.world), self._subscribers)
@@ -172,7 +202,7 @@ class _Day:
         kinds = [(node, "<urn:kind>", rng.choice(("<urn:odd>", "<urn:even>"))) for node in NODES]
         self._static.publish(0.0, kinds)
         for number in range(rng.randint(1, 3)):
-            reading = _draw_reading(rng)
+            reading = _draw_reading(rng, self._rules)
             algorithm = Algorithm.CSBV
             record = ResumingSubscriber(f"s{number}", reading.query, algorithm, False, 86_400.0, reading.text, True)
             client = SubscriberClient(world, record, self._random(f"subscriber {number}"))
@@ -230,7 +260,7 @@ class _Day:
     def _expected(self, reading: Reading) -> Rows:
         """Return what is told in all, in a stream; of changes, what holds in the end."""
         static = [triple for publishing in self._static.published for triple in publishing.triples]
-        oracle = WindowsOracle(reading.text, reading.windows, static, self._elements())
+        oracle = RuledOracle(reading, static, self._elements())
         report = reading.query.report
         assert report is not None
         every, last = report.every, self._last_ms()
@@ -261,7 +291,8 @@ class _Day:
 
     def judge(self) -> None:
         verdict = self.verdict
-        verdict.told += f"; {dict(self.world.happened)} happened; {len(self._elements())} elements"
+        happened = dict(self.world.happened)
+        verdict.told += f"; {len(self._rules)} rules; {happened} happened; {len(self._elements())} elements"
         verdict.counts.update(self.world.happened)
         verdict.counts["elements"] += len(self._elements())
         verdict.problems += [f"not acknowledged: {each.failures[-1:]}" for each in self._publishings() if each.open]
