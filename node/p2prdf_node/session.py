@@ -23,6 +23,7 @@ from p2prdf.errors import (
     Unavailable,
     error_from_code,
 )
+from p2prdf.keys import term_hash
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import Algorithm
 from p2prdf.wire import contract, messages
@@ -170,11 +171,18 @@ class ClientSession:
             raise LocalProtocolError(f"level {message.level!r} is neither {' nor '.join(messages.LEVELS)}")
         if message.first_event > EVENTS_MAX:
             raise DataRefused(f"event number {message.first_event} is more than {EVENTS_MAX}")
+        if message.times and message.by_content:
+            raise DataRefused("elements of a stream are numbered: the same triple may be there at several times")
         self._bytes.take(self.connection.received - self._received)
         self._received = self.connection.received
         self.held.append((time.monotonic(), message))
         self._clients.schedule()
         self._credit()
+
+    def _heartbeat(self, message: messages.ClientHeartbeat) -> None:
+        """Pass on how far a publisher is, also while the node stops: what it had to say is said."""
+        stream = term_hash(message.stream)
+        self._clients.submit(contract.Heartbeat(stream, message.publisher, message.began, message.upto))
 
     def _credit(self) -> None:
         if self.under_way + len(self.held) >= self._config.publications_max:
@@ -192,7 +200,8 @@ class ClientSession:
         self._clients.ask(
             Pending(self, m.request, "publish"),
             lambda number: contract.Publish(
-                number, m.publisher, m.first_event, m.s, m.p, m.o, m.level, m.removed, m.after, m.graph, m.by_content
+                number, m.publisher, m.first_event, m.s, m.p, m.o, m.level, m.removed, m.after, m.graph, m.by_content,
+                m.times,
             ),
         )
         return len(m)
@@ -452,6 +461,7 @@ def _rest_of(effect: contract.Notify, count: int) -> contract.Notify:
 
 _ACTIONS: Final[dict[type, Callable[[ClientSession, Any], None]]] = {
     messages.ClientPublish: ClientSession._publish,
+    messages.ClientHeartbeat: ClientSession._heartbeat,
     messages.ClientSubscribe: ClientSession._subscribe,
     messages.ClientAttach: ClientSession._attach,
     messages.ClientUnsubscribe: ClientSession._unsubscribe,

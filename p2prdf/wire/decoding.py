@@ -177,10 +177,11 @@ class Decoder:
 
     def term_columns(self, value: Any) -> tuple[Column, ...]:
         """Unpack the bindings or constants of a message."""
-        columns = check.tuple_of(value, "columns")
-        if len(columns) > shapes.COLUMNS_MAX:
-            raise RemoteProtocolError(f"{len(columns)} columns; {shapes.COLUMNS_MAX} are allowed")
-        return tuple(map(self.terms, columns))
+        return tuple(map(self.terms, _columns(value)))
+
+    def u64_columns(self, value: Any) -> tuple[Column, ...]:
+        """Unpack columns of 64-bit numbers."""
+        return tuple(map(self.u64, _columns(value)))
 
     def plan(self, value: Any) -> Plan:
         """Decode a plan, or recall it."""
@@ -207,6 +208,13 @@ class Decoder:
         return query
 
 
+def _columns(value: Any) -> tuple[Any, ...]:
+    columns = check.tuple_of(value, "columns")
+    if len(columns) > shapes.COLUMNS_MAX:
+        raise RemoteProtocolError(f"{len(columns)} columns; {shapes.COLUMNS_MAX} are allowed")
+    return columns
+
+
 def _width(value: bytes) -> int:
     """Return the width of a packed column's values."""
     width = value[-1] if value else 0
@@ -227,6 +235,7 @@ def _arrayed(value: bytes) -> Ints:
 
 _METHODS: Final[dict[str, Method]] = {
     "terms": Decoder.terms, "term_columns": Decoder.term_columns, "u64": Decoder.u64, "u32": Decoder.u32,
+    "u64_columns": Decoder.u64_columns,
     "Groups": Decoder.groups, "Rows": Decoder.rows, "Message": Decoder.inner, "Plan": Decoder.plan,
     "Query": Decoder.query,
     "Contact": lambda _, value: check.contact_of(value),

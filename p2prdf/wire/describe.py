@@ -53,7 +53,7 @@ def describe_plan(plan: Plan) -> str:
 
 def _field(name: str, kind: str, value: Any) -> str:
     """Say one field; nothing about terms, about zeros that are the rule, and about what rows share."""
-    if kind in ("terms", "term_columns") or name in _SILENT:
+    if kind in ("terms", "term_columns", "u64_columns") or name in _SILENT:
         return ""
     spell = _SPELLINGS.get(name, str)
     if kind in ("u32", "u64"):

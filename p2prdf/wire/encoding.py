@@ -164,6 +164,11 @@ class Encoder:
         self._elements += len(columns)
         return [self.terms(column) for column in columns]
 
+    def number_columns(self, columns: Sequence[Column]) -> list[Any]:
+        """Pack columns of numbers of which there may be none."""
+        self._elements += len(columns)
+        return [self.numbers(column) for column in columns]
+
     def _renumber_few(self, column: list[int]) -> list[int]:
         known, terms = self._numbers_view, self._terms
         numbers = []
@@ -245,6 +250,7 @@ def _plan_parts(plan: Plan) -> tuple[Any, ...]:
 
 _METHODS: Final[dict[str, Method]] = {
     "terms": Encoder.terms, "term_columns": Encoder.term_columns, "u64": Encoder.numbers, "u32": Encoder.numbers,
+    "u64_columns": Encoder.number_columns,
     "Groups": Encoder.groups, "Rows": Encoder.rows, "Message": Encoder.message, "Plan": Encoder.plan,
     "Query": Encoder.query, "Contact": Encoder.contact, "tuple[Contact, ...]": Encoder.contacts,
     "tuple[int, ...]": Encoder.tuple, "tuple[str, ...]": Encoder.tuple,

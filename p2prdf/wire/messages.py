@@ -25,7 +25,8 @@ __all__ = [
     "ACCEPTED", "CLIENT_VERSION", "EVENTS_COUNTED", "INDEXED", "LEVELS", "NOT_COUNTED", "SURE", "WITHDRAWN",
     "Acknowledge", "Advertise", "Answers", "AskBookmarks", "AskCounts", "AskKnown", "AskLoad", "AskRoles",
     "AttachSubscription",
-    "ClientAcknowledge", "ClientAttach", "ClientBookmark", "ClientEnded", "ClientError", "ClientHello", "ClientMessage",
+    "ClientAcknowledge", "ClientAttach", "ClientBookmark", "ClientEnded", "ClientError", "ClientHeartbeat",
+    "ClientHello", "ClientMessage",
     "ClientPing", "ClientPong", "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus",
     "ClientStatusReply", "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed",
     "ClientExplain", "ClientExplained", "ClientWantBookmarks", "ClientWelcome",
@@ -40,7 +41,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-CLIENT_VERSION: Final = 5
+CLIENT_VERSION: Final = 6
 """Of the protocol between a client and its node; another version is refused by name."""
 INDEXED: Final = "indexed"
 ACCEPTED: Final = "accepted"
@@ -935,6 +936,9 @@ class ClientPublish:
     ``graph``: a column that names the graph of each, the empty text for the default graph; without it that is all their
     graph.  ``by_content``: events are not numbered (``first_event`` is 0) but known by what they say: the same
     statement of the same publisher again is the same event.
+
+    ``times``: a column of event times, milliseconds since 1970.  With it these are elements of the streams that
+    ``graph`` names; they are numbered, and not removed.
     """
 
     request: int
@@ -948,9 +952,24 @@ class ClientPublish:
     after: int = 0
     graph: tuple[Column, ...] = field(default=(), metadata={"kind": "term_columns"})
     by_content: bool = False
+    times: tuple[Column, ...] = field(default=(), metadata={"kind": "u64_columns"})
 
     def __len__(self) -> int:
         return len(self.s)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientHeartbeat:
+    """All elements of a publisher of times up to ``upto`` are acknowledged, and its first is not before ``began``.
+
+    Times are milliseconds since 1970, ``stream`` is an IRI.  Not answered.  Repeated, each second or so, for as long as
+    the publisher is to be waited for (:mod:`p2prdf.peer.watermarks`).
+    """
+
+    stream: str
+    publisher: int
+    began: int
+    upto: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -1141,7 +1160,7 @@ class ClientError:
 
 
 ClientMessage = (
-    ClientHello | ClientWelcome | ClientPublish | ClientPublished | ClientSubscribe | ClientSubscribed
+    ClientHello | ClientWelcome | ClientPublish | ClientPublished | ClientHeartbeat | ClientSubscribe | ClientSubscribed
     | ClientAttach | ClientRows | ClientWantBookmarks | ClientBookmark | ClientAcknowledge | ClientSettled
     | ClientEnded | ClientUnsubscribe | ClientUnsubscribed | ClientPing | ClientPong | ClientStatus
     | ClientStatusReply | ClientExplain | ClientExplained | ClientError

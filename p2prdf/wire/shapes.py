@@ -71,7 +71,7 @@ NUMBERS: Final[dict[type, int]] = {
     m.ClientAcknowledge: 72, m.ClientUnsubscribe: 73, m.ClientUnsubscribed: 74, m.ClientStatus: 75,
     m.ClientStatusReply: 76, m.ClientError: 77, m.ClientSettled: 78, m.ClientEnded: 79,
     m.ClientPing: 80, m.ClientPong: 81, m.ClientWantBookmarks: 82, m.ClientBookmark: 83,
-    m.ClientExplain: 86, m.ClientExplained: 87,
+    m.ClientExplain: 86, m.ClientExplained: 87, m.ClientHeartbeat: 88,
 }  # fmt: skip
 """The number of each message type on the wire."""
 
@@ -99,7 +99,7 @@ def _shape(kind: Any, number: int) -> Shape:
     kinds = [field.metadata.get("kind", "object") for field in fields]
     kinds = [str(field.type) if known == "object" else known for field, known in zip(fields, kinds, strict=True)]
     columns = [at for at, known in enumerate(kinds) if known in ("u32", "u64", "terms")]
-    tables = [at for at, known in enumerate(kinds) if known == "term_columns"]
+    tables = [at for at, known in enumerate(kinds) if known in ("term_columns", "u64_columns")]
     return Shape(kind, number, tuple(field.name for field in fields), tuple(kinds), tuple(columns), tuple(tables))
 
 

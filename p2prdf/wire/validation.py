@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from p2prdf import keys
+from p2prdf import hlc, keys
 from p2prdf.columns import Column, as_list
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.rdf.dictionary import UNBOUND_TEXT, TermDictionary, TermNames
@@ -44,6 +44,8 @@ ORDER_MAX: Final = 1024
 """Patterns of all leaves of a standing query; a parser's bound is lower."""
 
 _HOST_CHARACTERS_MAX: Final = 255
+_STREAM_CHARACTERS_MAX: Final = 1 << 20
+_STREAM: Final = re.compile(r'<[^\x00-\x20<>"{}|^`\\]+>')
 _FEW: Final = 32  # rows for which a loop is faster than a numpy call
 _ROLES_MAX: Final = (1 << keys.MARK_SHIFT) - 1
 _MARKED_ROLES_MAX: Final = (1 << keys.PRIMARY_SHIFT + 8) - 1
@@ -285,6 +287,16 @@ def _check_publish(message: m.ClientPublish, dictionary: TermDictionary | TermNa
         raise RemoteProtocolError(f"{len(message.graph)} columns of graphs; a triple is in one")
     if message.by_content and message.first_event:
         raise RemoteProtocolError(f"first event {message.first_event} of events that have no numbers")
+    if len(message.times) > 1:
+        raise RemoteProtocolError(f"{len(message.times)} columns of times; an element has one")
+
+
+def _check_heartbeat(message: m.ClientHeartbeat, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    if not _STREAM.fullmatch(message.stream) or len(message.stream) > _STREAM_CHARACTERS_MAX:
+        raise RemoteProtocolError(f"stream {shown(message.stream)} is not an IRI in N-Triples form")
+    for what, time in (("began", message.began), ("upto", message.upto)):
+        if time > hlc.ELEMENT_MS_MAX:
+            raise RemoteProtocolError(f"{what} {time} ms since 1970; {hlc.ELEMENT_MS_MAX} is the last event time")
 
 
 def _check_index_triples(message: m.IndexTriples, dictionary: TermDictionary | TermNames) -> None:
@@ -385,7 +397,8 @@ def _check_algorithm(
 
 
 _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = {
-    m.IndexTriples: _check_index_triples, m.ClientPublish: _check_publish, m.IndexQuery: _check_step,
+    m.IndexTriples: _check_index_triples, m.ClientPublish: _check_publish,
+    m.ClientHeartbeat: _check_heartbeat, m.IndexQuery: _check_step,
     m.Forward: _check_forward, m.Answers: _check_answers, m.GetRates: _check_get_rates,
     m.Rates: _check_rates, m.NotOwner: _check_not_owner, m.Advertise: _check_roles, m.TellRoles: _check_roles,
     m.HoldSubKeys: _check_depth, m.KeyDepth: _check_depth,

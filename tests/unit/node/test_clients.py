@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from p2prdf.errors import Busy, LocalProtocolError, QueryRefused, RemoteProtocolError
+from p2prdf.keys import term_hash
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.wire import contract, messages
@@ -495,3 +496,19 @@ def test_whoever_waits_for_nothing_is_sent_away_at_once_and_the_others_when_they
     world.complete(world.taken(contract.Publish)[0], contract.Published(5))
     assert world.clients.part()
     assert publisher.sent[-1].code == "leaving"
+
+
+def test_elements_and_heartbeats_reach_the_peer_and_elements_by_content_do_not():
+    world = World()
+    wire = world.client()
+    column, times = np.full(1, world.iri, np.uint32), np.full(1, 1_700_000_000_000, np.uint64)
+    elements = {"graph": (column,), "times": (times,)}
+    wire.take(messages.ClientPublish(1, 7, 0, column, column, column, **elements))
+    wire.take(messages.ClientHeartbeat("<urn:stream>", 7, 5, 9))
+    (answer,) = wire.take(messages.ClientPublish(2, 7, 0, column, column, column, by_content=True, **elements))
+    assert (answer.request, answer.code) == (2, "data-refused")
+    assert "elements of a stream are numbered" in answer.text
+    world.turn()
+    (publication,) = world.taken(contract.Publish)
+    assert (publication.times, publication.graph) == ((times,), (column,))
+    assert world.taken(contract.Heartbeat) == [contract.Heartbeat(term_hash("<urn:stream>"), 7, 5, 9)]

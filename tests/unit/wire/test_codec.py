@@ -33,6 +33,8 @@ IRIS = [f"<urn:x:{i}>" for i in range(30)] + ["<urn:x:\u00e9\U0001f600>"]
 QUALIFIED = quads.qualified("<urn:x:1>", "<urn:x:2>")
 LITERALS = ['""', '"a"', '"a\\"b"@en', '"1"^^<http://www.w3.org/2001/XMLSchema#integer>', '"\U0001f600"']
 TOP = (1 << 64) - 1
+INTEGERS = {"roles": 65_535, "published": 65_535, "kind": 31, "began": (1 << 45) - 1, "upto": (1 << 45) - 1}
+"""The largest of some numbers, by the names of fields."""
 
 
 # --- any message ---------------------------------------------------------------------------------
@@ -153,7 +155,7 @@ class Maker:
         most = 32 if kind in (m.Totals, m.Differing) else 40
         self.rows = 1 << self.draw(st.integers(0, 5)) if kind is m.Summary else self.draw(st.integers(0, most))
         fields = [self.field(kind, field) for field in dataclasses.fields(kind)]
-        if kind is m.ClientPublish and fields[-1]:
+        if kind is m.ClientPublish and fields[-2]:
             fields[2] = 0  # by content, so no number
         return kind(*fields)
 
@@ -161,10 +163,12 @@ class Maker:
         if field.name in ("role", "depth"):
             return self.draw(st.sampled_from(keys.SPLIT_ROLES if field.name == "role" else range(keys.DEPTH_MAX + 1)))
         simple = {
-            "int": st.integers(0, {"roles": 65_535, "published": 65_535, "kind": 31}.get(field.name, TOP)),
+            "int": st.integers(0, INTEGERS.get(field.name, TOP)),
             "bool": st.booleans(),
             "float": st.floats(0, 1e9),
-            "str": st.sampled_from(["csbv", "cqc"]) if field.name == "algorithm" else st.text(max_size=20),
+            "str": st.just("<urn:stream>")
+            if field.name == "stream"
+            else st.sampled_from(["csbv", "cqc"]) if field.name == "algorithm" else st.text(max_size=20),
             "tuple[str, ...]": st.lists(st.text(max_size=5), max_size=4).map(tuple),
             "tuple[int, ...]": st.permutations(range(4)).map(tuple),
         }
@@ -175,6 +179,8 @@ class Maker:
                 return self.terms(IRIS + ours if resources else IRIS + LITERALS)
             case "term_columns":
                 return self.term_columns(self.draw(st.integers(0, 1 if kind is m.ClientPublish else 3)))
+            case "u64_columns":
+                return tuple(self.numbers(TOP, np.uint64) for _ in range(self.draw(st.integers(0, 1))))
             case "u64":
                 return self.numbers(TOP, np.uint64)
             case "u32":
@@ -204,6 +210,8 @@ def plain(value: Any, dictionary: TermDictionary, kind: str = "object") -> Any:
         return [dictionary.texts(as_list(column)) for column in value]
     if kind in ("u64", "u32"):
         return as_list(value)
+    if kind == "u64_columns":
+        return list(map(as_list, value))
     if isinstance(value, Plan | ConjunctiveQuery | StandingQuery) or not dataclasses.is_dataclass(value):
         return value
     fields = dataclasses.fields(value)
@@ -252,6 +260,7 @@ def check_round_trip(messages, here, there, sending, receiving):
 def check_material(value: Any, columns: Columns) -> None:
     """Columns are of the codec's material and of their kind's type, and may be written to."""
     types = {"terms": np.uint32, "u32": np.uint32, "u64": np.uint64, "term_columns": np.uint32}
+    types["u64_columns"] = np.uint64
     if isinstance(value, Plan | ConjunctiveQuery | StandingQuery) or not dataclasses.is_dataclass(value):
         return
     for field in dataclasses.fields(value):
@@ -259,7 +268,7 @@ def check_material(value: Any, columns: Columns) -> None:
         if kind == "object":
             check_material(part, columns)
             continue
-        for column in part if kind == "term_columns" else (part,):
+        for column in part if kind.endswith("_columns") else (part,):
             if columns is LISTS:
                 assert type(column) is list
             else:
@@ -521,8 +530,11 @@ def forward(rows: Any, step: int = 1) -> list[Any]:
     return [3, msgpack.packb(PLAN), step, GROUPS, rows, 0, 0, 0, False, False]
 
 
-def publish(*graphs: Any, s: Any = ONE, p: Any = ONE) -> list[Any]:
-    return [66, 1, 2, 3, s, p, [1, 1], "indexed", False, 0, list(graphs), False]
+COLUMNS = (ONE, ONE, ONE)
+
+
+def publish(*graphs: Any, s: Any = ONE, p: Any = ONE, times: Any = ()) -> list[Any]:
+    return [66, 1, 2, 3, s, p, [1, 1], "indexed", False, 0, list(graphs), False, list(times)]
 
 
 def query(**changes: Any) -> list[Any]:
@@ -565,9 +577,16 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(publish([2, 0])), "columns of 1 and of 2 rows"),
         (frame_of(publish([1, 2])), "ClientPublish.graph: a term beyond the 2 of the frame"),
         (frame_of(publish(*[ONE] * 257)), "257 columns; 256 are allowed"),
-        (frame_of([66, 1, 2, 3, ONE, ONE, ONE, "indexed", False, 0, 5, False]), "ClientPublish.graph: columns: 5 is"),
-        (frame_of([66, 1, 2, 3, ONE, ONE, ONE, "indexed", False, 0, [], True]), "first event 3 of events that have no"),
-        (frame_of([66, 1, 2, 0, ONE, ONE, ONE, "indexed", False, 0, [], 1]), "ClientPublish.by_content"),
+        (frame_of([66, 1, 2, 3, *COLUMNS, "indexed", False, 0, 5, False, []]), "ClientPublish.graph: columns: 5 is"),
+        (frame_of([66, 1, 2, 3, *COLUMNS, "indexed", False, 0, [], True, []]), "first event 3 of events that have no"),
+        (frame_of([66, 1, 2, 0, *COLUMNS, "indexed", False, 0, [], 1, []]), "ClientPublish.by_content"),
+        (frame_of(publish(ONE, times=[ONE, ONE])), "2 columns of times; an element has one"),
+        (frame_of(publish(ONE, times=[[2, 0]])), "columns of 1 and of 2 rows"),
+        (frame_of(publish(ONE, times=[[1, -1]])), "ClientPublish.times: -1 is not an integer"),
+        (frame_of([88, '"no stream"', 1, 2, 3]), "stream '\"no stream\"' is not an IRI"),
+        (frame_of([88, "<urn:a b>", 1, 2, 3]), "stream '<urn:a b>' is not an IRI"),
+        (frame_of([88, "<urn:a>", 1, 1 << 45, 3]), "began 35184372088832 ms since 1970; 35184372088831 is the last"),
+        (frame_of([88, "<urn:a>", 1, 2, 1 << 45]), "upto 35184372088832 ms since 1970"),
         (frame_of(triples(published=1 << 16)), "65536 is not an integer from 0 to 65535"),
         (frame_of([37, 1, 19, 0, [3, 0], 0]), "3 sums; a power of two"),
         (frame_of([40, 1, 32]), "32 is not an integer from 0 to 31"),

@@ -103,6 +103,7 @@ def test_every_message_type_has_a_bounded_line_without_term_identifiers():
         "tuple[int, ...]": tuple(range(99)), "tuple[str, ...]": ("name",) * 99,
     }  # fmt: skip
     columns = {"terms": [huge] * 99, "term_columns": ([huge] * 99,), "u64": [3] * 99, "u32": [3] * 99}
+    columns["u64_columns"] = ([3] * 99,)
     for kind in NUMBERS:
         parts = []
         for field in dataclasses.fields(kind):
