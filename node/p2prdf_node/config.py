@@ -99,6 +99,8 @@ class NodeConfig:
     """Text of solutions, about, that the home keeps for one subscription; the oldest go beyond, and the gap is told."""
     retention_seconds: float = 7 * 86_400.0
     """How long the home keeps solutions that are not acknowledged; then they go, and the gap is told."""
+    stream_idle_seconds: float = 10.0
+    """How long a silent publisher of a stream is waited for; then windows close without what it may publish later."""
     rows_under_way_max: int = 262_144
     """Triples published here and not yet at their owners; publications wait beyond."""
     triples_max: int = 200_000_000

@@ -196,6 +196,7 @@ class Daemon:
             query_rows_max=config.query_rows_max,
             answers_pending_characters_max=config.retention_bytes,
             answers_age_seconds=config.retention_seconds,
+            stream_idle_seconds=config.stream_idle_seconds,
             rows_under_way_max=config.rows_under_way_max,
             triples_max=config.triples_max,
             clock_skew_seconds=config.clock_skew_seconds,
