@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -77,6 +77,14 @@ class _Frame:
         answer = self.answer
         return answer is not None and answer.done() and not answer.cancelled() and answer.exception() is None
 
+    @property
+    def answered(self) -> bool:
+        """Whether it is acknowledged, or refused for what it is: another node would say the same."""
+        answer = self.answer
+        if answer is None or not answer.done() or answer.cancelled():
+            return False
+        return not isinstance(answer.exception(), Busy | Unavailable)
+
 
 class Publisher:
     """One publication: sends pieces within the credit, waits for them in order, tries again when it has to."""
@@ -121,7 +129,8 @@ class Publisher:
 
     async def run(self, source: Source, batch_triples: int) -> int:
         """Publish everything; return the number of triples acknowledged."""
-        async for piece in pieces_of(source, batch_triples, self._graph):
+        pieces = pieces_of(source, batch_triples, self._graph)
+        while (piece := await self._next(pieces)) is not None:
             removed = self._removed or piece.removed
             waited, packed = time.perf_counter(), self._effort.packing_seconds
             await self._current()
@@ -146,6 +155,24 @@ class Publisher:
         self._waited_since(waited, packed)
         return self._progress.triples
 
+    async def _next(self, pieces: AsyncIterator[Piece]) -> Piece | None:
+        """Return the next piece, None: there is none.  While a source keeps it waiting, go on with what is under way.
+
+        So who publishes now and then is told of acknowledgements when they are there, and what a node had not
+        acknowledged when it went away is sent again at once.
+        """
+        if not self._under_way:
+            return await anext(pieces, None)
+        following = asyncio.ensure_future(anext(pieces, None))
+        try:
+            while not following.done() and self._under_way and (first := self._under_way[0].answer) is not None:
+                await asyncio.wait((following, first), return_when=asyncio.FIRST_COMPLETED)
+                if first.done() and not following.done():
+                    await self._take_first()
+            return await following
+        finally:
+            following.cancel()
+
     def _waited_since(self, start: float, packed: float) -> None:
         """Note how long it was waited since a time, but for the packing since so much of it."""
         effort = self._effort
@@ -157,7 +184,7 @@ class Publisher:
         if session is not self._session:
             self._session, self._credit = session, session.welcome.result().publications_max
             for frame in self._under_way:
-                if not frame.acknowledged:
+                if not frame.answered:
                     frame.answer = None
             for frame in islice(self._under_way, self._credit):
                 self._send(session, frame)
