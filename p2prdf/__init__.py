@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from p2prdf.errors import (
     Busy,
     DataRefused,
+    LateElement,
     LocalProtocolError,
     NodeLeaving,
     P2PRDFError,
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from p2prdf.client import connect
 
 __all__ = [
-    "Busy", "DataRefused", "LocalProtocolError", "NodeLeaving", "P2PRDFError", "QueryRefused",
-    "RemoteProtocolError", "SubscriptionGone", "TokenRefused", "Unavailable", "connect",
+    "Busy", "DataRefused", "LateElement", "LocalProtocolError", "NodeLeaving", "P2PRDFError",
+    "QueryRefused", "RemoteProtocolError", "SubscriptionGone", "TokenRefused", "Unavailable", "connect",
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@
     ├── LocalProtocolError        the caller used this library or peer wrongly
     │   ├── QueryRefused          a query that is malformed or not supported (position and construct)
     │   ├── DataRefused           RDF that cannot be taken (line number and reason)
+    │   ├── LateElement           an element of a stream at or before a time up to which all were promised to be there
     │   ├── SubscriptionGone      a subscription that was ended, or whose lease ran out
     │   └── TokenRefused          a resume token that is damaged, forged or made for something else
     ├── RemoteProtocolError       a peer or client sent what the protocol forbids
@@ -24,6 +25,7 @@ import re
 __all__ = [
     "Busy",
     "DataRefused",
+    "LateElement",
     "LocalProtocolError",
     "NodeLeaving",
     "P2PRDFError",
@@ -78,6 +80,25 @@ class DataRefused(LocalProtocolError):
         self.line = line
         place = ":".join(part for part in (source, str(line) if line is not None else "") if part)
         super().__init__(f"{place}: {reason}" if place else reason)
+
+
+class LateElement(LocalProtocolError):
+    """An element of a stream comes at or before a time up to which its publisher has said that all are there.
+
+    ``time`` and ``promised``: both event times, in milliseconds since 1970.
+    """
+
+    code = "late-element"
+
+    def __init__(self, stream: str, time: int, promised: int):
+        self.stream = stream
+        self.time = time
+        self.promised = promised
+        super().__init__(
+            f"an element of {stream} at {time / 1000:.3f} s since 1970 comes late: its publisher has said that all up"
+            f" to {promised / 1000:.3f} s are there; say with lateness how far elements may be out of order, and"
+            " publish those of one time together"
+        )
 
 
 class SubscriptionGone(LocalProtocolError):

@@ -18,10 +18,11 @@ from p2prdf.client.pieces import Quad, TermColumns
 from p2prdf.client.publishing import Effort, Progress
 from p2prdf.client.query import Result
 from p2prdf.client.solutions import Batch, Gap, Solution
+from p2prdf.client.stream import Stream
 from p2prdf.client.subscription import Subscription
 from p2prdf.client.update import Updated
 
 __all__ = [
-    "Batch", "Client", "Derived", "Effort", "Gap", "Progress", "Quad", "Result", "Solution", "Subscription",
-    "TermColumns", "Updated", "connect",
+    "Batch", "Client", "Derived", "Effort", "Gap", "Progress", "Quad", "Result", "Solution", "Stream",
+    "Subscription", "TermColumns", "Updated", "connect",
 ]  # fmt: skip

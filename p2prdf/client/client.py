@@ -17,6 +17,7 @@ from p2prdf.client.publishing import Effort, Progress, Publisher
 from p2prdf.client.query import Result, answer_once
 from p2prdf.client.ruled import derive_by_rules
 from p2prdf.client.sessions import Address, Sessions
+from p2prdf.client.stream import Stream
 from p2prdf.client.subscription import Subscription
 from p2prdf.client.token import Token, query_mark
 from p2prdf.client.update import Updated, carry_out
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
     from types import TracebackType
 
+    from p2prdf.client.event_times import Time
+    from p2prdf.client.session import Session
     from p2prdf.reasoning import Rule
 
 __all__ = ["BEGINNING", "NOW", "Client", "Subscription", "connect"]
@@ -112,7 +115,8 @@ class Client:
         self._sessions = sessions
         self._attachments = Attachments(sessions)
         self._publishing = asyncio.Lock()
-        sessions.on_session = self._attachments.use
+        self._streams: dict[Stream, None] = {}
+        sessions.on_session = self._use
         sessions.on_down = self._attachments.down
 
     async def __aenter__(self) -> Self:
@@ -143,9 +147,17 @@ class Client:
         await self._sessions.open()
 
     async def close(self) -> None:
-        """Close the connection.  Subscriptions live on for their lease."""
+        """Close the connection.  Subscriptions live on for their lease; streams say nothing any more."""
+        for stream in list(self._streams):
+            stream.stop()
         self._sessions.close()
         await self._sessions.closed()
+
+    def _use(self, session: Session) -> None:
+        """Go on at a new session."""
+        self._attachments.use(session)
+        for stream in self._streams:
+            stream.use(session)
 
     # --- publish ---------------------------------------------------------------------------------
 
@@ -239,6 +251,38 @@ class Client:
                 on_refused=on_refused,
             )
             return await work.run(triples, batch_triples)
+
+    def stream(
+        self,
+        iri: str,
+        *,
+        publisher: int | None = None,
+        first_event: int = 0,
+        lateness: float = 0.0,
+        live: bool = False,
+        late: str = "raise",
+        began: Time | None = None,
+    ) -> Stream:
+        """Return a publisher of a stream: ``async with client.stream(iri) as stream: await stream.publish(triples)``.
+
+        ``publisher`` and ``first_event`` number its elements: who goes on after a failure gives the same publisher and
+        the number of the first element to be published again (:attr:`Stream.events`), and, for those who ask for all
+        of the stream, when it ``began``.
+        ``lateness``: by how many seconds an element may be older than the latest before it.  ``live``: event times are
+        those of the clock, so windows close, ``lateness`` seconds later, while nothing is published.
+        ``late``: what becomes of an element that comes too late all the same: ``raise`` LateElement, or ``send``.
+
+        Raises DataRefused if ``iri`` is none, LocalProtocolError.
+        """
+        stream = Stream(
+            self._sessions, self.publish, iri, publisher=publisher, first_event=first_event, lateness=lateness,
+            live=live, late=late, began=began, forget=self._forget_stream,
+        )  # fmt: skip
+        self._streams[stream] = None
+        return stream
+
+    def _forget_stream(self, stream: Stream) -> None:
+        self._streams.pop(stream, None)
 
     # --- subscribe -------------------------------------------------------------------------------
 

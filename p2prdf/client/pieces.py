@@ -8,7 +8,7 @@ object per triple.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -31,6 +31,7 @@ FRAME_CHARACTERS: Final = 1 << 20
 """A frame is cut at so much term text; a single larger triple travels alone."""
 
 Numbers: TypeAlias = npt.NDArray[np.uint32]
+Times: TypeAlias = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class TermColumns:
 
     ``texts``: canonical terms, each once, no other than those named.  ``g``: the graph of each statement (``DEFAULT``
     among the texts for the default graph); None if none of them names one.  ``removed``: they are to be removed.
+    ``times``: of elements of a stream their event times, milliseconds since 1970.
     """
 
     texts: list[str]
@@ -47,6 +49,7 @@ class TermColumns:
     o: Numbers
     g: Numbers | None = None
     removed: bool = False
+    times: Times | None = None
 
     def __len__(self) -> int:
         return len(self.s)
@@ -57,7 +60,8 @@ class TermColumns:
         used, places = np.unique(np.concatenate(columns), return_inverse=True)
         texts = [self.texts[at] for at in used.tolist()]
         s, p, o, *rest = places.astype(np.uint32).reshape(len(columns), -1)
-        return TermColumns(texts, s, p, o, rest[0] if rest else None, self.removed)
+        times = None if self.times is None else self.times[start:stop]
+        return TermColumns(texts, s, p, o, rest[0] if rest else None, self.removed, times)
 
     def within(self, graph: str) -> TermColumns:
         """Return the same with what names no graph in this one."""
@@ -67,7 +71,7 @@ class TermColumns:
         texts = self.texts if graph in place else [*self.texts, graph]
         target = np.uint32(place.get(graph, len(self.texts)))
         g = np.full(len(self), target) if self.g is None else np.where(self.g == place[DEFAULT], target, self.g)
-        whole = TermColumns(texts, self.s, self.p, self.o, g, self.removed)
+        whole = TermColumns(texts, self.s, self.p, self.o, g, self.removed, self.times)
         return whole.part(0, len(whole)) if DEFAULT in place else whole
 
 
@@ -75,7 +79,7 @@ Item: TypeAlias = Triple | Quad | TripleBatch | TermColumns
 Source = (
     Iterable[Triple] | Iterable[Quad] | Iterable[Triple | Quad] | Iterable[TripleBatch] | Iterable[TermColumns]
     | AsyncIterable[Triple] | AsyncIterable[Quad] | AsyncIterable[Triple | Quad] | AsyncIterable[TripleBatch]
-    | AsyncIterable[TermColumns]
+    | AsyncIterable[TermColumns] | AsyncIterable[TripleBatch | TermColumns]
 )  # fmt: skip
 
 
@@ -99,6 +103,8 @@ class Piece:
     rows: TermColumns | tuple[list[str], list[str], list[str], list[str]]
     """Texts: subjects, predicates, objects, and the graph of each; none at all if it is the default graph of all."""
     statements: int = 0
+    event_times: list[int] = field(default_factory=list)
+    """Of elements that stand here as texts."""
 
     def __len__(self) -> int:
         return len(self.rows) if isinstance(self.rows, TermColumns) else len(self.rows[0])
@@ -108,14 +114,21 @@ class Piece:
         """Whether these are to be removed whatever the rest is."""
         return isinstance(self.rows, TermColumns) and self.rows.removed
 
+    @property
+    def times(self) -> tuple[Column, ...]:
+        """The event times of elements, in one column; none if these are no elements."""
+        if isinstance(self.rows, TermColumns):
+            return () if self.rows.times is None else (self.rows.times,)
+        return (self.event_times,) if self.event_times else ()
+
     def halves(self) -> tuple[Piece, Piece]:
         """Cut it in two; there are at least two rows."""
         rows, middle = self.rows, len(self) // 2
         if isinstance(rows, TermColumns):
             return Piece(rows.part(0, middle)), Piece(rows.part(middle, len(rows)), self.statements)
-        s, p, o, g = rows
-        first = s[:middle], p[:middle], o[:middle], g[:middle]
-        return Piece(first), Piece((s[middle:], p[middle:], o[middle:], g[middle:]), self.statements)
+        (s, p, o, g), times = rows, self.event_times
+        first = Piece((s[:middle], p[:middle], o[:middle], g[:middle]), 0, times[:middle])
+        return first, Piece((s[middle:], p[middle:], o[middle:], g[middle:]), self.statements, times[middle:])
 
     def first(self) -> tuple[str, str, str, str]:
         """Return the terms of its first row, the graph last."""
@@ -196,14 +209,18 @@ def _cut(batch: TripleBatch, batch_triples: int, graph: str) -> list[Piece]:
     g = batch.g or [DEFAULT] * len(batch.s)
     if graph:
         g = [named or graph for named in g]
+
+    def part(stop: int, statements: int = 0) -> Piece:
+        rows = batch.s[start:stop], batch.p[start:stop], batch.o[start:stop], _named(g[start:stop])
+        return Piece(rows, statements, batch.times[start:stop])
+
     for row, size in enumerate(map(_size, batch.s, batch.p, batch.o, g)):
         if row > start and (row - start >= batch_triples or characters + size > FRAME_CHARACTERS):
-            pieces.append(Piece((batch.s[start:row], batch.p[start:row], batch.o[start:row], _named(g[start:row]))))
+            pieces.append(part(row))
             start, characters = row, 0
         characters += size
     if start < len(batch.s):
-        rest = batch.s[start:], batch.p[start:], batch.o[start:], _named(g[start:])
-        pieces.append(Piece(rest, batch.statements_done))
+        pieces.append(part(len(batch.s), batch.statements_done))
     return pieces
 
 

@@ -199,7 +199,7 @@ class Publisher:
         frame.answer = session.start(
             lambda request: ClientPublish(
                 request, self._publisher, frame.first_event, s, p, o, self._level, frame.removed, self._sessions.latest,
-                graph, self._by_content,
+                graph, self._by_content, frame.piece.times,
             ),
             terms,
         )  # fmt: skip

@@ -91,6 +91,7 @@ class TripleBatch:
     ``statements_done``: statements of the file delivered or skipped, this batch included.
     ``line``: the last line read (others than N-Triples and N-Quads: 0, their parser does not tell).
     ``g``: the graph of each, ``DEFAULT`` for the default graph; none at all if that is the graph of all.
+    ``times``: of elements of a stream their event times, milliseconds since 1970.
     """
 
     s: list[str]
@@ -99,6 +100,7 @@ class TripleBatch:
     statements_done: int
     line: int
     g: list[str] = dataclasses.field(default_factory=list)
+    times: list[int] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

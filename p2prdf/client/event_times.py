@@ -1,0 +1,53 @@
+"""Event times of elements, as applications have them: moments, or seconds since 1970; here they are milliseconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeAlias
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf.hlc import ELEMENT_MS_MAX
+
+__all__ = ["Time", "Times", "milliseconds", "times_of"]
+
+Time: TypeAlias = datetime | float
+"""A moment that knows its time zone, or seconds since 1970; the nearest millisecond counts."""
+Times: TypeAlias = Time | Iterable[Time]
+"""One for all elements, or one for each of them."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def milliseconds(time: Time) -> int:
+    """Return an event time in milliseconds since 1970.
+
+    Raises LocalProtocolError for what is no time, for a moment without a zone, and for what is before 1970 or after
+    the year 3084.
+    """
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise LocalProtocolError(f"the event time {time} does not say its time zone")
+        found = (time - _EPOCH) // _MILLISECOND
+    else:
+        try:
+            seconds = float(time)
+        except (TypeError, ValueError, OverflowError):
+            raise LocalProtocolError(f"{time!r} is no event time: neither a datetime nor seconds since 1970") from None
+        if not math.isfinite(seconds):
+            raise LocalProtocolError(f"{time!r} is no event time")
+        found = round(seconds * 1000)
+    if not 0 <= found <= ELEMENT_MS_MAX:
+        raise LocalProtocolError(f"the event time {time!r:.60} is not between 1970 and 3084")
+    return found
+
+
+def times_of(times: Times | None) -> int | Iterator[int] | None:
+    """Return one event time for all elements, those of each in their order, or None: that of their publication."""
+    if times is None:
+        return None
+    if isinstance(times, str | bytes) or not isinstance(times, Iterable):
+        return milliseconds(times)  # type: ignore[arg-type]  # a text is refused there
+    return map(milliseconds, times)

@@ -1,0 +1,379 @@
+"""Publishing into a stream: elements with event times, and how far one is with them.
+
+The problem.  A window can be reported when all its elements are known.  Nodes know what they were given, but only who
+publishes knows what is still to come, and has to say so: by *heartbeats*, each a promise that all its elements up to
+some event time are acknowledged and none will follow.
+
+The idea.  Elements mostly come in the order of their times, so the times themselves say how far it is.  What is
+acknowledged up to some time, less how far elements may be out of order (``lateness``), is promised, and never a time at
+or after that of an element that is not acknowledged.  While a call publishes, the last millisecond is held back, for
+more elements of the same time may follow in it; when it has returned they may not.  Where event times are those of the
+clock (``live``) the clock promises, too, so that windows close while nothing happens.
+
+A promise is kept: an element that would break it is refused (:class:`p2prdf.errors.LateElement`), or sent if the
+application wants that; then it counts in the windows that are not reported yet.
+
+A node remembers a heartbeat for some seconds (``stream_idle_seconds``); then it takes the publisher for gone and the
+stream goes on without.  So heartbeats are repeated, at whichever node the client is connected to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+import time as clocks
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, cast
+
+import numpy as np
+
+from p2prdf.client.event_times import Time, Times, milliseconds, times_of
+from p2prdf.client.pieces import Source, TermColumns
+from p2prdf.client.publishing import Progress
+from p2prdf.errors import DataRefused, LateElement, LocalProtocolError
+from p2prdf.rdf import terms
+from p2prdf.rdf.ntriples import TripleBatch
+from p2prdf.wire import messages
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from p2prdf.client.pieces import Quad
+    from p2prdf.client.session import Session
+    from p2prdf.client.sessions import Sessions
+
+__all__ = ["Stream"]
+
+REPEAT_SECONDS: Final = 1.0
+"""A heartbeat is repeated after so long; nodes wait ten times as long if nobody has told them otherwise."""
+PAUSE_SECONDS: Final = 0.05
+"""Between heartbeats that say something new: nodes look eight times a second at most."""
+_NOTHING: Final = -1
+
+
+class Publish(Protocol):
+    """How a stream publishes: as :meth:`p2prdf.client.Client.publish` does."""
+
+    async def __call__(
+        self, triples: Source, *, publisher: int, first_event: int, batch_triples: int, busy_seconds: float,
+        on_progress: Callable[[Progress], None], graph: str, on_refused: Callable[[Quad, DataRefused], None],
+    ) -> int:  # fmt: skip
+        """Publish triples; return their number when all of them are acknowledged."""
+        ...
+
+
+class _UnderWay(NamedTuple):
+    """Elements that are not acknowledged: their number with all before them in the call, first and last time."""
+
+    number: int
+    earliest: int
+    latest: int
+
+
+class Stream:
+    """A publisher of one stream.  Made by :meth:`p2prdf.client.Client.stream`; an asynchronous context manager.
+
+    ``iri``: the stream, in N-Triples form.  ``publisher``: who publishes; with ``events``, the number of elements so
+    far, it numbers them.  ``began``: the earliest event time, ``promised``: the time up to which all elements are said
+    to be there (both in milliseconds since 1970, None: none yet).
+    """
+
+    def __init__(
+        self, sessions: Sessions, publish: Publish, iri: str, *, publisher: int | None = None, first_event: int = 0,
+        lateness: float = 0.0, live: bool = False, late: str = "raise", began: Time | None = None,
+        clock: Callable[[], float] = clocks.time, forget: Callable[[Stream], None] = lambda _stream: None,
+    ):  # fmt: skip
+        if late not in ("raise", "send"):
+            raise LocalProtocolError(f"late {late!r} is neither raise nor send")
+        if not 0 <= lateness < math.inf:
+            raise LocalProtocolError(f"a lateness of {lateness} s is not a number of seconds, none below zero")
+        if first_event < 0:
+            raise LocalProtocolError("first_event must not be negative")
+        self.iri = terms.parse_term(iri) if iri.startswith("<") else terms.iri(iri)
+        self.publisher = secrets.randbits(64) if publisher is None else publisher
+        self.events = first_event
+        self._sessions, self._publish, self._clock, self._forget = sessions, publish, clock, forget
+        self._lateness = round(lateness * 1000)
+        self._live, self._late = live, late
+        self._began = _NOTHING if began is None else milliseconds(began)
+        self._promised = self._latest = self._pledged = _NOTHING
+        self._under_way: deque[_UnderWay] = deque()
+        self._publishing = False
+        self._done = 0
+        """Elements of the call that are acknowledged."""
+        self._failed: BaseException | None = None
+        self._refusal: LocalProtocolError | None = None
+        self._turn = asyncio.Lock()
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._said_at = -math.inf
+        self._closed = False
+        if live:
+            self._began = self._now() if began is None else self._began
+            self._say()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self.close()
+        else:
+            self.stop()
+
+    @property
+    def began(self) -> int | None:
+        """The earliest event time, in milliseconds since 1970; None: there was none yet."""
+        return None if self._began == _NOTHING else self._began
+
+    @property
+    def promised(self) -> int | None:
+        """Up to this event time, in milliseconds since 1970, all elements are said to be there; None: nothing is."""
+        return None if self._promised == _NOTHING else self._promised
+
+    def _now(self) -> int:
+        return max(0, int(self._clock() * 1000))
+
+    # --- elements --------------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        triples: Source,
+        *,
+        time: Times | None = None,
+        batch_triples: int = 1000,
+        busy_seconds: float = 60.0,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> int:
+        """Publish elements; return their number when all of them are acknowledged, at level ``indexed``.
+
+        ``triples``: as in :meth:`p2prdf.client.Client.publish`, but for graphs and removals.
+        ``time``: the event time of all, a datetime with its zone or seconds since 1970, or one time for each; without,
+        that of the batches if they have any, else the time when they are published.
+        After a failure (Busy, Unavailable, cancellation) nothing more is promised and nothing published: make another
+        stream with the same ``publisher`` and, for ``first_event``, the number of elements before those of this call.
+
+        Raises LateElement, LocalProtocolError for what has no event time or cannot have one, and DataRefused for
+        what is no triple, all when what came before is acknowledged, and nothing of its batch is published: plain
+        triples make batches of ``batch_triples``.  Raises DataRefused for the first element that nodes refuse, when
+        all others are acknowledged; Busy, Unavailable.  One call at a time: others queue up.
+        """
+        async with self._turn:
+            self._check_open()
+            refused: list[DataRefused] = []
+            self._publishing, self._refusal, self._done = True, None, 0
+
+            def progress(done: Progress) -> None:
+                self._acknowledged(done.triples + len(refused))
+                if on_progress is not None:
+                    on_progress(done)
+
+            try:
+                done = await self._publish(
+                    self._elements(triples, times_of(time), batch_triples), publisher=self.publisher,
+                    first_event=self.events, batch_triples=batch_triples, busy_seconds=busy_seconds,
+                    on_progress=progress, graph=self.iri, on_refused=lambda _, error: refused.append(error),
+                )  # fmt: skip
+                self._acknowledged(done + len(refused))
+            except BaseException as error:
+                self._failed = error if self._under_way else None
+                raise
+            finally:
+                self._publishing = False
+                if not self._under_way:
+                    self.events += self._done
+                self._changed()
+        if refused:
+            raise refused[0]
+        if self._refusal is not None:
+            raise self._refusal
+        return self._done
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LocalProtocolError(f"the stream {self.iri} was closed")
+        if self._failed is not None:
+            raise LocalProtocolError(
+                f"a publication into {self.iri} has failed ({self._failed}): nobody knows what of it is there. Make"
+                f" another stream with publisher={self.publisher} and first_event={self.events}, and publish it again"
+            )
+
+    async def _elements(
+        self, triples: Source, times: int | Iterator[int] | None, batch_triples: int
+    ) -> AsyncIterator[TripleBatch | TermColumns]:
+        """Yield elements with their times, and note that they are under way; end before what is refused."""
+        number = 0
+        try:
+            async for batch in _batches(triples, batch_triples):
+                timed = self._with_times(batch, times)
+                assert timed.times is not None
+                if not len(timed.times):
+                    continue
+                earliest, latest = int(min(timed.times)), int(max(timed.times))
+                if earliest <= self._promised and self._late == "raise":
+                    raise LateElement(self.iri, earliest, self._promised)
+                self._began = earliest if self._began == _NOTHING else min(earliest, self._began)
+                number += len(timed.times)
+                self._under_way.append(_UnderWay(number, earliest, latest))
+                yield timed
+        except LocalProtocolError as error:
+            self._refusal = error  # raised when what came before it is acknowledged
+        else:
+            if isinstance(times, Iterator) and next(times, None) is not None:
+                self._refusal = LocalProtocolError("there are more event times than elements")
+
+    def _with_times(
+        self, batch: TripleBatch | TermColumns, times: int | Iterator[int] | None
+    ) -> TripleBatch | TermColumns:
+        if isinstance(batch, TermColumns) and batch.removed:
+            raise LocalProtocolError("an element of a stream is not removed: it leaves its windows")
+        if any(batch.g) if isinstance(batch, TripleBatch) else batch.g is not None:
+            raise LocalProtocolError("an element of a stream is in no graph")
+        count = len(batch.s)
+        if batch.times is not None and len(batch.times):
+            if times is not None:
+                raise LocalProtocolError("batches that have event times are given others")
+            return batch
+        if isinstance(times, Iterator):
+            found = list(islice(times, count))
+            if len(found) < count:
+                raise LocalProtocolError("there are fewer event times than elements")
+        else:
+            found = [max(self._now(), self._promised + 1) if times is None else times] * count
+        if isinstance(batch, TripleBatch):
+            return replace(batch, times=found)
+        return replace(batch, times=np.array(found, np.uint64))
+
+    def _acknowledged(self, count: int) -> None:
+        under_way = self._under_way
+        self._done = count
+        while under_way and under_way[0].number <= count:
+            self._latest = max(self._latest, under_way.popleft().latest)
+        self._changed()
+
+    # --- heartbeats ------------------------------------------------------------------------------
+
+    async def heartbeat(self, upto: Time) -> None:
+        """Promise that all elements up to an event time are there; returns when the node knows.
+
+        Calls of :meth:`publish` before it are waited for.  Raises Unavailable.
+        """
+        async with self._turn:
+            self._check_open()
+            self._pledge(milliseconds(upto))
+            await self._say_for_sure()
+
+    async def close(self, upto: Time | None = None) -> None:
+        """Promise that all is there, by default up to the latest element, and repeat it no more; the node knows then.
+
+        Without elements, and without ``upto``, nothing is promised.  Raises Unavailable.
+        """
+        async with self._turn:
+            if self._closed:
+                return
+            try:
+                if self._failed is None:
+                    self._pledge(max(self._latest, _NOTHING if upto is None else milliseconds(upto)))
+                    await self._say_for_sure()
+            finally:
+                self.stop()
+
+    def stop(self) -> None:
+        """Say nothing any more: after some seconds nodes take this publisher for gone."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._forget(self)
+
+    def use(self, session: Session) -> None:
+        """Say at a new session what was said before."""
+        if not self._closed:
+            self._say(session)
+
+    def _pledge(self, upto: int) -> None:
+        """Note what the application promises; where nothing was published yet its first element comes later."""
+        self._pledged = max(self._pledged, upto)
+        if self._began == _NOTHING and upto != _NOTHING:
+            self._began = upto
+
+    def _promise(self) -> int:
+        """Promise as much as can be; return it."""
+        upto = max(self._pledged, self._latest - self._lateness - self._publishing)
+        if self._live:
+            upto = max(upto, self._now() - self._lateness)
+        if self._under_way:
+            upto = min(upto, min(each.earliest for each in self._under_way) - 1)
+        self._promised = max(self._promised, upto, _NOTHING)
+        return self._promised
+
+    def _changed(self) -> None:
+        """Say soon that there is more to promise."""
+        if self._closed:
+            return
+        self._promise()
+        wait = self._said_at + PAUSE_SECONDS - self._loop.time()
+        if wait <= 0:
+            self._say()
+        elif self._timer is None or self._timer.when() > self._loop.time() + wait:
+            self._say_in(wait)
+
+    def _say_in(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(seconds, self._say)
+
+    def _say(self, session: Session | None = None) -> None:
+        """Say how far it is, at the session in use if there is one, and again in a while."""
+        self._say_in(REPEAT_SECONDS)
+        session = self._sessions.live if session is None else session
+        if self._promise() == _NOTHING or session is None:
+            return
+        self._said_at = self._loop.time()
+        session.tell(messages.ClientHeartbeat(self.iri, self.publisher, max(0, self._began), self._promised))
+
+    async def _say_for_sure(self) -> None:
+        """Say it at a node that answers something afterwards."""
+        while True:
+            session = await self._sessions.current()
+            self._say(session)
+            answered, _ = await self._sessions.ask(messages.ClientPing)
+            if answered is session:
+                return
+
+
+async def _batches(triples: Source, batch_triples: int) -> AsyncIterator[TripleBatch | TermColumns]:
+    """Yield batches as they are, and plain triples in batches of so many.  Raises DataRefused for what is neither."""
+    columns: tuple[list[str], list[str], list[str]] = ([], [], [])
+    async for item in _items(triples):
+        if isinstance(item, TripleBatch | TermColumns):
+            if columns[0]:
+                yield TripleBatch(*columns, 0, 0)
+                columns = ([], [], [])
+            yield item
+            continue
+        try:
+            s, p, o = item
+        except (TypeError, ValueError):
+            raise DataRefused(f"{item!r:.200} is neither a triple of terms nor a TripleBatch or TermColumns") from None
+        for column, term in zip(columns, (s, p, o), strict=True):
+            column.append(term)
+        if len(columns[0]) >= batch_triples:
+            yield TripleBatch(*columns, 0, 0)
+            columns = ([], [], [])
+    if columns[0]:
+        yield TripleBatch(*columns, 0, 0)
+
+
+async def _items(triples: Source) -> AsyncIterator[Any]:
+    if isinstance(triples, AsyncIterable):
+        async for item in triples:
+            yield item
+    else:
+        for item in cast("Iterable[Any]", triples):
+            yield item
