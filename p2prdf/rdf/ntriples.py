@@ -31,6 +31,7 @@ import pyoxigraph as ox
 
 from p2prdf.errors import DataRefused
 from p2prdf.rdf import terms
+from p2prdf.rdf.lines import CHUNK_BYTES, LINE_BYTES_MAX, BadLine, Faults, Overlong, line_chunks
 from p2prdf.rdf.quads import DEFAULT
 
 if TYPE_CHECKING:
@@ -42,9 +43,6 @@ __all__ = [
 ]  # fmt: skip
 
 BATCH_TRIPLES: Final = 1000
-CHUNK_BYTES: Final = 1 << 17
-LINE_BYTES_MAX: Final = 3 * terms.TERM_BYTES_MAX
-"""A line that could hold three terms of the largest size; what is longer is dropped unseen."""
 
 UNNAMED_MAX: Final = 1_000_000
 """Unnamed blank nodes of one Turtle file (about 150 bytes of memory each)."""
@@ -103,14 +101,6 @@ class TripleBatch:
     times: list[int] = dataclasses.field(default_factory=list)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class BadLine:
-    """A line that holds no triple that can be taken."""
-
-    line: int
-    reason: str
-
-
 def detect(name: str) -> tuple[Syntax, bool]:
     """Return the format a file's name tells and whether it is compressed (``.gz``).
 
@@ -149,7 +139,7 @@ def read_triples(
     prefix = terms.skolem_prefix(publication_id)
     if skip < 0 or batch_triples < 1:
         raise ValueError("skip must not be negative, batch_triples must be positive")
-    faults = _Faults(source, strict, on_bad_line)
+    faults = Faults(source, strict, on_bad_line)
     data = cast("IO[bytes]", gzip.GzipFile(fileobj=stream, mode="rb")) if compressed else stream
     if syntax.by_lines:
         pieces = _line_pieces(data, _PARSERS[syntax], faults)
@@ -159,24 +149,6 @@ def read_triples(
         names = _Names(prefix, unnamed_max=UNNAMED_MAX)
     graphs = syntax in (Syntax.N_QUADS, Syntax.TRIG)
     return _batches(pieces, _Columns(names, faults, graphs=graphs), skip, batch_triples)
-
-
-class _Faults:
-    """Where faults go: to the caller's list, or up."""
-
-    def __init__(self, source: str, strict: bool, on_bad_line: Callable[[BadLine], None] | None):
-        self.source = source
-        self._strict = strict
-        self._on_bad_line = on_bad_line
-
-    def bad_line(self, line: int, reason: str) -> None:
-        if self._strict:
-            raise DataRefused(reason, source=self.source, line=line)
-        if self._on_bad_line is not None:
-            self._on_bad_line(BadLine(line, reason))
-
-    def refuse(self, reason: str, line: int | None = None) -> DataRefused:
-        return DataRefused(reason, source=self.source, line=line)
 
 
 # --- from statements to batches of strings -------------------------------------------------------
@@ -207,7 +179,7 @@ def _even_parts(quads: list[ox.Quad], size: int) -> Iterator[list[ox.Quad]]:
 class _Columns:
     """Turns statements into columns of terms; ``graphs``: whether they may name graphs."""
 
-    def __init__(self, names: _Names, faults: _Faults, *, graphs: bool):
+    def __init__(self, names: _Names, faults: Faults, *, graphs: bool):
         self.numbering = names.numbering
         self._names = names
         self._faults = faults
@@ -275,11 +247,11 @@ class _Names:
 
 
 def _line_pieces(
-    data: IO[bytes], parser: ox.RdfFormat, faults: _Faults
+    data: IO[bytes], parser: ox.RdfFormat, faults: Faults
 ) -> Iterator[tuple[list[ox.Quad], int]]:
     line = 0
-    for chunk in _chunks(data, faults):
-        if isinstance(chunk, _Overlong):
+    for chunk in line_chunks(data, faults):
+        if isinstance(chunk, Overlong):
             line += 1
             faults.bad_line(line, f"longer than {LINE_BYTES_MAX} bytes")
             continue
@@ -306,7 +278,7 @@ def _whole(chunk: bytes, parser: ox.RdfFormat) -> list[ox.Quad] | None:
 
 
 def _each_line(
-    chunk: bytes, parser: ox.RdfFormat, first: int, faults: _Faults
+    chunk: bytes, parser: ox.RdfFormat, first: int, faults: Faults
 ) -> Iterator[tuple[list[ox.Quad], int]]:
     """Parse line by line, deliver what is before a fault before the fault is told."""
     good: list[ox.Quad] = []
@@ -352,59 +324,11 @@ def _too_long(quad: ox.Quad) -> bool:
     return any(len(text.encode()) > terms.TERM_BYTES_MAX for text in texts)
 
 
-class _Overlong:
-    """Stands for a line that was dropped for its length."""
-
-
-def _chunks(data: IO[bytes], faults: _Faults) -> Iterator[bytes | _Overlong]:
-    """Cut a stream at line ends into pieces of about CHUNK_BYTES, each of at least one line."""
-    rest = b""
-    while True:
-        block = _fill(data, CHUNK_BYTES, faults)
-        if not block:
-            if rest:
-                yield rest
-            return
-        cut = block.rfind(b"\n") + 1
-        if cut:
-            yield rest + block[:cut]
-            rest = block[cut:]
-            continue
-        rest += block
-        if len(rest) > LINE_BYTES_MAX:
-            rest = _drop_line(data, faults)
-            yield _Overlong()
-
-
-def _drop_line(data: IO[bytes], faults: _Faults) -> bytes:
-    """Read on to the end of the line; return what follows it."""
-    while block := _fill(data, CHUNK_BYTES, faults):
-        cut = block.find(b"\n") + 1
-        if cut:
-            return block[cut:]
-    return b""
-
-
-def _fill(data: IO[bytes], size: int, faults: _Faults) -> bytes:
-    """Read exactly ``size`` bytes, fewer only at the end."""
-    parts = []
-    while size:
-        try:
-            part = data.read(size)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise faults.refuse(f"the compressed data is damaged: {error}") from None
-        if not part:
-            break
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
-
-
 # --- Turtle and TriG: by statements --------------------------------------------------------------
 
 
 def _turtle_pieces(
-    data: IO[bytes], parser: ox.RdfFormat, faults: _Faults, base: str | None
+    data: IO[bytes], parser: ox.RdfFormat, faults: Faults, base: str | None
 ) -> Iterator[tuple[list[ox.Quad], int]]:
     statements = iter(ox.parse(data, format=parser, base_iri=base))
     while True:
@@ -417,7 +341,7 @@ def _turtle_pieces(
             return
 
 
-def _take(statements: Iterator[ox.Quad], faults: _Faults) -> tuple[list[ox.Quad], DataRefused | None]:
+def _take(statements: Iterator[ox.Quad], faults: Faults) -> tuple[list[ox.Quad], DataRefused | None]:
     """Take a batch of statements, and the error that ended it early."""
     quads: list[ox.Quad] = []
     try:

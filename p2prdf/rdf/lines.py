@@ -1,0 +1,96 @@
+"""Streams of bytes cut at line ends, in bounded memory, and where faults in them are told."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import zlib
+from typing import IO, TYPE_CHECKING, Final
+
+from p2prdf.errors import DataRefused
+from p2prdf.rdf.terms import TERM_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["CHUNK_BYTES", "LINE_BYTES_MAX", "BadLine", "Faults", "Overlong", "line_chunks"]
+
+CHUNK_BYTES: Final = 1 << 17
+LINE_BYTES_MAX: Final = 3 * TERM_BYTES_MAX
+"""A line that could hold three terms of the largest size; what is longer is dropped unseen."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that holds no triple that can be taken."""
+
+    line: int
+    reason: str
+
+
+class Faults:
+    """Where faults go: to the caller's list, or up."""
+
+    def __init__(self, source: str, strict: bool, on_bad_line: Callable[[BadLine], None] | None):
+        self.source = source
+        self._strict = strict
+        self._on_bad_line = on_bad_line
+
+    def bad_line(self, line: int, reason: str) -> None:
+        """Tell of a line that cannot be taken.  Raises DataRefused if none is to be skipped."""
+        if self._strict:
+            raise DataRefused(reason, source=self.source, line=line)
+        if self._on_bad_line is not None:
+            self._on_bad_line(BadLine(line, reason))
+
+    def refuse(self, reason: str, line: int | None = None) -> DataRefused:
+        """Return the error that ends reading."""
+        return DataRefused(reason, source=self.source, line=line)
+
+
+class Overlong:
+    """Stands for a line that was dropped for its length."""
+
+
+def line_chunks(data: IO[bytes], faults: Faults) -> Iterator[bytes | Overlong]:
+    """Cut a stream at line ends into pieces of about CHUNK_BYTES, each of at least one line."""
+    rest = b""
+    while True:
+        block = _fill(data, CHUNK_BYTES, faults)
+        if not block:
+            if rest:
+                yield rest
+            return
+        cut = block.rfind(b"\n") + 1
+        if cut:
+            yield rest + block[:cut]
+            rest = block[cut:]
+            continue
+        rest += block
+        if len(rest) > LINE_BYTES_MAX:
+            rest = _drop_line(data, faults)
+            yield Overlong()
+
+
+def _drop_line(data: IO[bytes], faults: Faults) -> bytes:
+    """Read on to the end of the line; return what follows it."""
+    while block := _fill(data, CHUNK_BYTES, faults):
+        cut = block.find(b"\n") + 1
+        if cut:
+            return block[cut:]
+    return b""
+
+
+def _fill(data: IO[bytes], size: int, faults: Faults) -> bytes:
+    """Read exactly ``size`` bytes, fewer only at the end."""
+    parts = []
+    while size:
+        try:
+            part = data.read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise faults.refuse(f"the compressed data is damaged: {error}") from None
+        if not part:
+            break
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
