@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -12,9 +13,10 @@ import typer
 
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
 from p2prdf_cli.options import PEER_DEFAULT, RECONNECT_DEFAULT, Json, Peer, Reconnect
+from p2prdf_cli.publish_stream import StreamOptions, publish_elements
 
 if TYPE_CHECKING:
-    from p2prdf.client import Client, Progress
+    from p2prdf.client import Client, Progress, Stream
     from p2prdf.rdf.ntriples import BadLine
     from p2prdf_cli.progress import PublishBar
     from p2prdf_cli.publish_state import Entry, FileIdentity, StateFile
@@ -79,6 +81,25 @@ def publish(
     graph: Annotated[
         str | None, typer.Option(metavar="IRI", help="The graph of what the file puts into none. [the default graph]")
     ] = None,
+    stream: Annotated[
+        str | None, typer.Option(metavar="IRI", help="Publish elements of this stream, which windows are about.")
+    ] = None,
+    timed: Annotated[
+        bool, typer.Option("--timed", help="Lines are TIME<TAB>statement: seconds since 1970, or an xsd:dateTime.")
+    ] = False,
+    event_time: Annotated[
+        str | None, typer.Option("--time", metavar="TIME|now", help="The event time of all elements. [now]")
+    ] = None,
+    lateness: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="How far elements may be out of the order of their times.")
+    ] = 0.0,
+    pace: Annotated[
+        float, typer.Option(min=0, metavar="FACTOR", help="1: as fast as the event times say; 0: as fast as it goes.")
+    ] = 0.0,
+    upto: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Say in the end that all up to this time is there. [the last time]"),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Publish RDF; done when every node that must index it holds it.
@@ -93,6 +114,9 @@ def publish(
     N-Quads and TriG name the graphs of their triples; with --graph whatever
     else there is goes to that one.
 
+    With --stream what is published are elements of a stream, with event
+    times, which queries see through windows.
+
     \b
     Examples:
       p2prdf publish airports.nt.gz
@@ -100,9 +124,14 @@ def publish(
       zcat dump.nt.gz | p2prdf publish -
       p2prdf publish --delete outdated.nt
       p2prdf publish --graph http://example.org/today news.ttl
+      p2prdf publish --stream urn:x:readings --timed readings.tsv --lateness 2
     """
     named = syntax.value if syntax else None
-    settings = _Settings(strict, named, base, state, restart, reconnect, as_json, ack.value, delete, graph)
+    elements = StreamOptions.of(
+        stream, event_time=event_time, timed=timed, lateness=lateness, pace=pace, upto=upto, files=len(files),
+        without=delete or graph is not None or ack is not Level.indexed,
+    )  # fmt: skip
+    settings = _Settings(strict, named, base, state, restart, reconnect, as_json, ack.value, delete, graph, elements)
     run(_publish_all(files, peer, settings))
 
 
@@ -118,6 +147,12 @@ class _Settings:
     ack: str
     delete: bool
     graph: str | None
+    stream: StreamOptions | None
+
+    @property
+    def timed(self) -> bool:
+        """Whether lines have event times."""
+        return self.stream is not None and self.stream.time is None
 
 
 async def _publish_all(files: list[str], peer: str, settings: _Settings) -> None:
@@ -128,7 +163,7 @@ async def _publish_all(files: list[str], peer: str, settings: _Settings) -> None
     from p2prdf_cli.render import reconnections_told
     from p2prdf_cli.sources import choose_input
 
-    inputs = [choose_input(name, settings.syntax) for name in files]
+    inputs = [choose_input(name, settings.syntax, timed=settings.timed) for name in files]
     graph = None if settings.graph is None else terms.iri(settings.graph)
     store = StateFile(settings.state or default_state_file())
     async with p2prdf.connect(peer, reconnect_seconds=settings.reconnect_seconds) as client:
@@ -152,6 +187,7 @@ class _Publication:
         self._triples = 0
         self._identity: FileIdentity | None = None
         self._feeder: Feeder | None = None
+        self._stream: Stream | None = None
 
     async def run(self) -> None:
         """Publish and report; raises what ended it early, after keeping what was achieved."""
@@ -167,20 +203,19 @@ class _Publication:
         started = time.monotonic()
         latest = entry
 
-        def progress(done: Progress) -> None:
+        def progress(done: Progress, stream: Stream | None = None) -> None:
             nonlocal latest
             assert self._feeder is not None
             self._triples = done.triples
             if done.statements:
-                latest = type(entry)(entry.identity, entry.publisher, done.statements)
+                latest = replace(entry, statements=done.statements)
+                if stream is not None:
+                    latest = replace(latest, began=stream.began, latest=stream.latest)
                 self._note(latest)
             self._bar.advance(done.triples, self._feeder.position, self._feeder.bad_lines)
 
         try:
-            await (self._client.retract if self._settings.delete else self._client.publish)(
-                self._feeder, publisher=entry.publisher, first_event=entry.statements, on_progress=progress,
-                acknowledge=self._settings.ack, graph=self._graph,
-            )
+            await self._send(self._feeder, entry, progress)
         finally:
             self._note(latest, now=True)
         if self._feeder.error is None and self._identity is not None:
@@ -189,18 +224,33 @@ class _Publication:
         if self._feeder.error is not None:
             raise self._feeder.error
 
+    async def _send(self, feeder: Feeder, entry: Entry, progress: Callable[..., None]) -> None:
+        settings = self._settings
+        if settings.stream is not None:
+            self._stream = await publish_elements(self._client, settings.stream, feeder, entry, progress)
+            return
+        await (self._client.retract if settings.delete else self._client.publish)(
+            feeder, publisher=entry.publisher, first_event=entry.statements, on_progress=progress,
+            acknowledge=settings.ack, graph=self._graph,
+        )  # fmt: skip
+
     def _entry(self) -> Entry:
         """Return where to go on, or a beginning."""
         from p2prdf_cli.publish_state import Entry, FileIdentity, new_publisher
         from p2prdf_cli.render import remark
 
+        stream = self._settings.stream
+        began = None if stream is None else stream.began()
         if self._source.path is None:
-            return Entry(FileIdentity(self._source.name, 0, 0), new_publisher(), 0)
-        self._identity = FileIdentity.of(self._source.path, removed=self._settings.delete, graph=self._graph or "")
+            return Entry(FileIdentity(self._source.name, 0, 0), new_publisher(), 0, began)
+        self._identity = FileIdentity.of(
+            self._source.path, removed=self._settings.delete, graph=self._graph or "",
+            stream="" if stream is None else stream.iri, times="" if stream is None else stream.times,
+        )  # fmt: skip
         found = None if self._settings.restart else self._store.find(self._identity)
         if found is not None and found.statements:
             remark(f"{self._source.name}: going on after statement {found.statements:,}")
-        return found or Entry(self._identity, new_publisher(), 0)
+        return found or Entry(self._identity, new_publisher(), 0, began)
 
     def _note(self, entry: Entry, *, now: bool = False) -> None:
         if self._identity is not None:
@@ -228,6 +278,7 @@ class _Publication:
                     "bad_lines": bad,
                     "seconds": round(seconds, 3),
                     **({"removed": True} if self._settings.delete else {}),
+                    **self._promised(),
                 },
                 line=True,
             )
@@ -237,4 +288,12 @@ class _Publication:
         skipped = f", {bad:,} malformed line{'s' if bad != 1 else ''} skipped" if bad else ""
         timing = f"in {seconds:.1f} s, {rate:,.0f}/s"
         done = "removed" if self._settings.delete else "published"
+        done = f"published into {self._stream.iri}" if self._stream is not None else done
         print(f"{self._source.name}: {self._triples:,} triples {done}{before} {timing}{skipped}")
+
+    def _promised(self) -> dict[str, object]:
+        """Return what is told of a stream: its IRI, and the time, in seconds, up to which all is said to be there."""
+        stream = self._stream
+        if stream is None:
+            return {}
+        return {"stream": stream.iri[1:-1], "upto": None if stream.promised is None else stream.promised / 1000}

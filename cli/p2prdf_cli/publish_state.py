@@ -39,7 +39,7 @@ _VERSION: Final = 1
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
     """Tells a file from another and from an edited self, and what is done with it: whether it is published or removed,
-    and the graph of what names none.
+    and the graph of what names none; or the stream, and what is said of its event times.
     """
 
     path: str
@@ -47,21 +47,31 @@ class FileIdentity:
     modified_ns: int
     removed: bool = False
     graph: str = ""
+    stream: str = ""
+    times: str = ""
 
     @classmethod
-    def of(cls, path: Path, *, removed: bool = False, graph: str = "") -> FileIdentity:
+    def of(
+        cls, path: Path, *, removed: bool = False, graph: str = "", stream: str = "", times: str = ""
+    ) -> FileIdentity:
         """Look at a file."""
         status = path.stat()
-        return cls(str(path.resolve()), status.st_size, status.st_mtime_ns, removed, graph)
+        return cls(str(path.resolve()), status.st_size, status.st_mtime_ns, removed, graph, stream, times)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One interrupted publication: event numbers are statement numbers, from ``publisher``."""
+    """One interrupted publication: event numbers are statement numbers, from ``publisher``.
+
+    ``began`` and ``latest``: of a stream its first and last event time so far, in milliseconds; where all elements
+    have one, that.
+    """
 
     identity: FileIdentity
     publisher: int
     statements: int
+    began: int | None = None
+    latest: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -73,15 +83,21 @@ class Entry:
             "statements": self.statements,
             **({"removed": True} if self.identity.removed else {}),
             **({"graph": self.identity.graph} if self.identity.graph else {}),
+            **({"stream": self.identity.stream, "times": self.identity.times} if self.identity.stream else {}),
+            **({"began": self.began} if self.began is not None else {}),
+            **({"latest": self.latest} if self.latest is not None else {}),
         }
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Entry:
         """Read what :meth:`as_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
         removed = value.get("removed", False) is True
-        graph = str(value.get("graph", ""))
-        identity = FileIdentity(str(value["path"]), int(value["size"]), int(value["modified_ns"]), removed, graph)
-        return cls(identity, int(value["publisher"], 16), int(value["statements"]))
+        graph, stream, times = (str(value.get(name, "")) for name in ("graph", "stream", "times"))
+        identity = FileIdentity(
+            str(value["path"]), int(value["size"]), int(value["modified_ns"]), removed, graph, stream, times
+        )
+        began, latest = (None if value.get(name) is None else int(value[name]) for name in ("began", "latest"))
+        return cls(identity, int(value["publisher"], 16), int(value["statements"]), began, latest)
 
 
 def new_publisher() -> int:

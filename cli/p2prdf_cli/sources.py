@@ -20,11 +20,13 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
 from p2prdf.errors import DataRefused
 from p2prdf.rdf.ntriples import BadLine, Syntax, TripleBatch, detect, read_triples
+from p2prdf.rdf.timed_lines import read_timed
 
 __all__ = ["Feeder", "Input", "choose_input"]
 
@@ -37,12 +39,13 @@ LINE_BYTES_MAX: Final = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One thing to publish; ``path`` is None for standard input."""
+    """One thing to publish; ``path`` is None for standard input.  ``timed``: of lines with event times."""
 
     name: str
     path: Path | None
     syntax: Syntax
     compressed: bool
+    timed: bool = False
 
     @property
     def live(self) -> bool:
@@ -50,8 +53,15 @@ class Input:
         return self.path is None and not self.compressed and self.syntax.by_lines
 
 
-def choose_input(name: str, syntax: str | None) -> Input:
-    """Return how to read a file or ``-``.  Raises DataRefused if neither name nor ``syntax`` tells."""
+def choose_input(name: str, syntax: str | None, *, timed: bool = False) -> Input:
+    """Return how to read a file or ``-``.  Raises DataRefused if neither name nor ``syntax`` tells.
+
+    ``timed``: lines of a time and a statement, whatever the name is.
+    """
+    if timed:
+        path = None if name == STDIN else Path(name)
+        compressed = path is not None and name.lower().endswith(".gz")
+        return Input("standard input" if path is None else name, path, Syntax.N_TRIPLES, compressed, timed=True)
     chosen = Syntax(syntax) if syntax is not None else None
     if name == STDIN:
         return Input("standard input", None, chosen or Syntax.N_TRIPLES, compressed=False)
@@ -133,17 +143,17 @@ class Feeder:
             self.bad_lines += 1
             self._on_bad_line(BadLine(bad.line + first_line - 1, bad.reason))
 
+        of_syntax = partial(read_triples, syntax=self.source.syntax, base=self._base)
+        read: Callable[..., Iterator[TripleBatch]] = read_timed if self.source.timed else of_syntax
         try:
-            yield from read_triples(
+            yield from read(
                 stream,
                 publication_id=self._publication_id,
-                syntax=self.source.syntax,
                 compressed=self.source.compressed,
                 source=self.source.name,
                 strict=self._strict,
                 skip=skip,
                 on_bad_line=bad_line,
-                base=self._base,
             )
         except DataRefused as error:
             line = None if error.line is None else error.line + first_line - 1

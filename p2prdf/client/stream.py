@@ -133,6 +133,11 @@ class Stream:
         return None if self._began == _NOTHING else self._began
 
     @property
+    def latest(self) -> int | None:
+        """The latest event time that is acknowledged, in milliseconds since 1970; None: none is."""
+        return None if self._latest == _NOTHING else self._latest
+
+    @property
     def promised(self) -> int | None:
         """Up to this event time, in milliseconds since 1970, all elements are said to be there; None: nothing is."""
         return None if self._promised == _NOTHING else self._promised

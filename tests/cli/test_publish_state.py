@@ -47,6 +47,16 @@ def test_a_file_published_to_another_graph_or_removed_starts_over(state: StateFi
         assert again.find(other) is None
 
 
+def test_a_file_goes_on_into_the_same_stream_with_the_same_times(state: StateFile, data: Path) -> None:
+    there = FileIdentity.of(data, stream="<urn:s>", times="now")
+    entry = Entry(there, 1, 5, began=1_700_000_000_123, latest=1_700_000_000_124)
+    state.note(entry, now=True)
+    again = StateFile(state.path)
+    assert again.find(there) == entry
+    for stream, times in (("<urn:s>", "timed"), ("<urn:t>", "now"), ("", "")):
+        assert again.find(FileIdentity.of(data, stream=stream, times=times)) is None
+
+
 def test_files_do_not_touch_each_others_progress(state: StateFile, data: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.nt"
     other.write_text("")
