@@ -121,6 +121,21 @@ def launcher(tmp_path):
 
 
 @pytest.fixture(scope="session")
+def launcher_in(tmp_path_factory):
+    """Nodes of several tests: what they start is stopped when the context is left."""
+
+    @contextlib.contextmanager
+    def started(name):
+        launcher = Launcher(tmp_path_factory.mktemp(name))
+        try:
+            yield launcher
+        finally:
+            launcher.close()
+
+    return started
+
+
+@pytest.fixture(scope="session")
 def overlays(tmp_path_factory):
     """Overlays of five nodes, one of each kind, started when first asked for."""
     started = {}
@@ -226,7 +241,7 @@ async def all_know_each_other(nodes):
     return all(view == keys for view in views)
 
 
-@pytest.fixture(name="until")
+@pytest.fixture(name="until", scope="session")
 def _until():
     return until
 
@@ -236,7 +251,7 @@ def _status():
     return status
 
 
-@pytest.fixture(name="all_know_each_other")
+@pytest.fixture(name="all_know_each_other", scope="session")
 def _all_know_each_other():
     return all_know_each_other
 
