@@ -16,6 +16,7 @@ from p2prdf_cli import (
     node,
     publish,
     query,
+    rules,
     simulate,
     spark_publish,
     subscribe,
@@ -75,6 +76,7 @@ spark_publish.register(app)
 subscribe.register(app)
 query.register(app)
 update.register(app)
+rules.register(app)
 subscriptions.register(app)
 derive.register(app)
 explain.register(app)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import enum
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,22 +20,14 @@ from p2prdf_cli.options import (
     PrefixFile,
     Timeout,
 )
+from p2prdf_cli.rule_files import Ontologies, Profile, ProfileName, RuleFiles, read_rules
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator
+    from collections.abc import AsyncGenerator, Callable
 
     from p2prdf.client import Client, Derived
-    from p2prdf.client.pieces import Triple
-    from p2prdf.reasoning import Rule
 
 __all__ = ["register"]
-
-
-class Profile(enum.StrEnum):
-    """What of an ontology is taken into account."""
-
-    owl_rl = "owl-rl"
-    rdfs = "rdfs"
 
 
 def register(app: typer.Typer) -> None:
@@ -54,15 +44,9 @@ def derive(
         typer.Option("--file", "-f", metavar="Q.rq", help="Read the query from a file; - is standard input."),
     ] = None,
     prefix_file: PrefixFile = None,
-    rules: Annotated[
-        list[Path] | None,
-        typer.Option("--rules", metavar="FILE", help="Derive by the rules of a file instead; may be repeated."),
-    ] = None,
-    ontology: Annotated[
-        list[str] | None,
-        typer.Option("--ontology", metavar="FILE", help="Derive by what an ontology says (.ttl .rdf .owl .nt)."),
-    ] = None,
-    profile: Annotated[Profile, typer.Option(help="What of an ontology is taken into account.")] = Profile.owl_rl,
+    rules: RuleFiles = None,
+    ontology: Ontologies = None,
+    profile: ProfileName = Profile.owl_rl,
     once: Annotated[bool, typer.Option("--once", help="Stop when the graph holds what the query answers.")] = False,
     drop: Annotated[bool, typer.Option("--drop", help="Empty the graph instead, and forget that it is one.")] = False,
     algorithm: Algorithm = AlgorithmName.csbv,
@@ -141,47 +125,12 @@ def _derivation(wanted: _Wanted, graph: str) -> Callable[[Client], AsyncGenerato
 
     what, algorithm, timeout = wanted.what, wanted.algorithm, wanted.timeout
     if what.rules or what.ontologies:
-        rules, facts, unsaid = _rules(what)
+        rules, facts, unsaid = read_rules(what.rules, what.ontologies, what.profile)
         return lambda client: client.derive_by_rules(
             rules, graph, facts=facts, unsaid=unsaid, algorithm=algorithm, timeout_seconds=timeout
         )
     query = with_prefixes(read_query(what.query, what.file), prefixes_of(what.prefix_file))
     return lambda client: client.derive(query, graph, algorithm=algorithm, timeout_seconds=timeout)
-
-
-def _rules(what: _What) -> tuple[list[Rule], tuple[Triple, ...], set[str]]:
-    """Return the rules of files and ontologies, what the latter say of individuals, and their blank nodes."""
-    from p2prdf.rdf.terms import skolem_prefix
-    from p2prdf.reasoning import instantiate, owl_rl, parse_rules, rdfs
-    from p2prdf_cli.query_text import read_query
-
-    rules = [rule for file in what.rules for rule in parse_rules(read_query(None, file, "rules"))]
-    schema = [triple for number, name in enumerate(what.ontologies) for triple in _triples(name, f"ontology{number}")]
-    if not schema:
-        return rules, (), set()
-    rule_set = rdfs() if what.profile == Profile.rdfs.value else owl_rl(equality=False)
-    ignored = rule_set.unsupported(schema)
-    if ignored:
-        print(f"p2prdf: not taken into account: {', '.join(ignored)}", file=sys.stderr)
-    found = instantiate(rule_set, schema)
-    own = tuple(skolem_prefix(f"ontology{number}") for number in range(len(what.ontologies)))
-    blank = {term for triple in schema for term in triple if term.startswith(own)}
-    return [*rules, *found.rules], found.facts, blank
-
-
-def _triples(name: str, scope: str) -> Iterator[Triple]:
-    """Yield the triples of a file; ``scope`` names its blank nodes.  Raises DataRefused."""
-    from p2prdf.rdf.ntriples import read_triples
-    from p2prdf_cli.sources import choose_input
-
-    source = choose_input(name, None)
-    base = Path(name).absolute().as_uri()
-    with Path(name).open("rb") as stream:
-        for batch in read_triples(
-            stream, publication_id=scope, syntax=source.syntax, compressed=source.compressed, source=name,
-            strict=True, base=base,
-        ):  # fmt: skip
-            yield from zip(batch.s, batch.p, batch.o, strict=True)
 
 
 async def _keep(derivation: AsyncGenerator[Derived, None], wanted: _Wanted) -> None:

@@ -23,6 +23,7 @@ from p2prdf_cli.options import (
     PrefixFile,
     Timeout,
 )
+from p2prdf_cli.rule_files import RulesWanted, rules_wanted
 
 if TYPE_CHECKING:
     from p2prdf.client import Result
@@ -58,6 +59,7 @@ def query(
         typer.Option("--file", "-f", metavar="Q.rq", help="Read the query from a file; - is standard input."),
     ] = None,
     prefix_file: PrefixFile = None,
+    rules: RulesWanted = None,
     wanted: Annotated[
         FormatName | None,
         typer.Option("--format", help="What to write (default: table on a terminal; in a pipe tsv, of CONSTRUCT nt)."),
@@ -83,7 +85,7 @@ def query(
     if as_json and wanted not in (None, FormatName.json):
         raise typer.BadParameter(f"--json is --format json, not {wanted}")
     named = "json" if as_json else None if wanted is None else wanted.value
-    run(_query(_Wanted(query, file, prefix_file, named, algorithm.value, timeout), peer))
+    run(_query(_Wanted(query, file, prefix_file, rules, named, algorithm.value, timeout), peer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class _Wanted:
     query: str | None
     file: Path | None
     prefix_file: Path | None
+    rules: str | None
     format: str | None
     algorithm: str
     timeout: float
@@ -101,19 +104,21 @@ async def _query(wanted: _Wanted, peer: str) -> None:
     from p2prdf.errors import QueryRefused
     from p2prdf.rdf.algebra import Form
     from p2prdf.rdf.result_formats import Format
-    from p2prdf.rdf.standing.query import parse_query
+    from p2prdf.reasoning.ruled_query import parse_ruled
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_told
 
-    given = prefixes_of(wanted.prefix_file)
+    given, rules = prefixes_of(wanted.prefix_file), rules_wanted(wanted.rules)
     text = with_prefixes(read_query(wanted.query, wanted.file), given)
-    form = parse_query(text).form
+    form = parse_ruled(text).form
     chosen = _default_format(form) if wanted.format is None else Format(wanted.format)
     if chosen is Format.N_TRIPLES and form is not Form.CONSTRUCT:
         raise QueryRefused("nt is what CONSTRUCT gives; choose another --format", construct=form.name)
     with reconnections_told():
         async with p2prdf.connect(peer) as client:
-            result = await client.query(text, algorithm=wanted.algorithm, timeout_seconds=wanted.timeout)
+            result = await client.query(
+                text, algorithm=wanted.algorithm, timeout_seconds=wanted.timeout, rules=rules
+            )
     write_result(result, form, chosen, _prepared(chosen), given | declared_prefixes(text))
 
 

@@ -31,6 +31,7 @@ from p2prdf_cli.options import (
     subscription_name,
     subscription_number,
 )
+from p2prdf_cli.rule_files import RulesWanted, rules_wanted
 
 if TYPE_CHECKING:
     from p2prdf.client import Batch, Client, Subscription
@@ -60,6 +61,7 @@ def subscribe(
         typer.Option("--file", "-f", metavar="Q.rq", help="Read the query from a file; - is standard input."),
     ] = None,
     prefix_file: PrefixFile = None,
+    rules: RulesWanted = None,
     algorithm: Algorithm = AlgorithmName.csbv,
     per_event: Annotated[
         bool, typer.Option("--per-event", help="Answer publication events: a triple published again counts again.")
@@ -122,6 +124,7 @@ def subscribe(
       p2prdf subscribe 'SELECT * WHERE { ?s ?p ?o }' --json | jq .bindings
       p2prdf subscribe --since beginning 'SELECT (COUNT(*) AS ?n) { ?s a ?c }'
       p2prdf subscribe --name athletes --output athletes.tsv -f query.rq
+      p2prdf subscribe --rules places.rules 'SELECT ?x { ?x <urn:isIn> <urn:Rome> }'
       p2prdf subscribe --attach 00c0ffee00c0ffee
     """
     if name is None and (renew or state is not None):
@@ -130,12 +133,14 @@ def subscribe(
         raise typer.BadParameter("a subscription with a --name is kept, and taken up by it: give no --attach or --keep")
     if bookmarks and (name is not None or not as_json):
         raise typer.BadParameter("--bookmarks are lines of --json, and do not go with --name")
-    if attach is not None and (query is not None or file is not None or since is not None):
-        raise typer.BadParameter("--attach takes up a subscription with the query and --since it has: give no other")
+    if attach is not None and any(each is not None for each in (query, file, since, rules)):
+        raise typer.BadParameter(
+            "--attach takes up a subscription with the query, --since and --rules it has: give no other"
+        )
     wanted = _Wanted(
         query, file, prefix_file, algorithm.value, per_event, count, lease, keep,
         None if attach is None else int(attach, 16), as_json, name, output, state, renew, reconnect, bookmarks,
-        None if since is None else point_in_time(since),
+        None if since is None else point_in_time(since), rules,
     )  # fmt: skip
     run(_subscribe(wanted, peer) if name is None else _subscribe_named(name, wanted, peer))
 
@@ -160,6 +165,7 @@ class _Wanted:
     bookmarks: bool
     since: float | str | None
     """None: nothing is said."""
+    rules: str | None
 
 
 async def _subscribe(wanted: _Wanted, peer: str) -> None:
@@ -169,7 +175,7 @@ async def _subscribe(wanted: _Wanted, peer: str) -> None:
     from p2prdf_cli.subscribe_state import OutputFile
 
     query = "" if wanted.attach is not None else read_query(wanted.query, wanted.file)
-    given = prefixes_of(wanted.prefix_file)
+    given, rules = prefixes_of(wanted.prefix_file), rules_wanted(wanted.rules)
     prefixes = given | declared_prefixes(query)
     output = None if wanted.output is None else OutputFile(wanted.output)
 
@@ -193,6 +199,7 @@ async def _subscribe(wanted: _Wanted, peer: str) -> None:
                     auto_acknowledge=False,
                     bookmarks=wanted.bookmarks,
                     since="now" if wanted.since is None else wanted.since,
+                    rules=rules,
                 )
             remark(f"subscription {subscription.id:016x} at {peer}")
             try:
@@ -244,6 +251,13 @@ async def _subscribe_named(name: str, wanted: _Wanted, peer: str) -> None:
     query = None
     if wanted.query is not None or wanted.file is not None:
         query = with_prefixes(read_query(wanted.query, wanted.file), given)
+    rules = rules_wanted(wanted.rules)
+    if isinstance(rules, str):
+        raise typer.BadParameter("with --name rules are taken from a file, lest the query changes when they do")
+    if rules and query is not None:
+        from p2prdf.reasoning.ruled_query import with_rules
+
+        query = with_rules(query, rules)
     options = named.Options(
         query, wanted.algorithm, wanted.per_event, wanted.output, wanted.as_json,
         wanted.lease or named.LEASE_SECONDS, wanted.renew, wanted.count, wanted.since,

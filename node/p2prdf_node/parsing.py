@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["QUERY_BYTES_MAX", "QueryParser"]
 
-QUERY_BYTES_MAX: Final = 16 << 10
+QUERY_BYTES_MAX: Final = 256 << 10
+"""With the rules that a query brings along; without rules 16 KiB are taken."""
 """Longer queries are refused unseen, as :mod:`p2prdf.rdf.sparql` would do."""
 MEMORY_BYTES_MAX: Final = 2 << 30
 """Address space of the child."""
@@ -141,11 +142,11 @@ def _unpack(body: bytes) -> Query:
 
 
 def _answer(text: str, *, ordered: bool = False) -> bytes:
-    from p2prdf.rdf.standing.query import parse_query  # only the child pays for the import
+    from p2prdf.reasoning.ruled_query import parse_ruled  # only the child pays for the import
 
     answer: OpenSubscription | ClientError
     try:
-        standing = parse_query(text, ordered=ordered)
+        standing = parse_ruled(text, ordered=ordered)
         query = standing if standing.conjunctive is None or standing.conjunctive.distinct else standing.conjunctive
         answer = OpenSubscription(0, 0, query, "csbv", False, Contact(0, "", 0), 1.0)
     except P2PRDFError as error:

@@ -15,13 +15,14 @@ from p2prdf.client.ledger import Ledger
 from p2prdf.client.pieces import Quad, Source, Triple
 from p2prdf.client.publishing import Effort, Progress, Publisher
 from p2prdf.client.query import Result, answer_once
+from p2prdf.client.rule_store import add_rules, named_rules, remove_rules
 from p2prdf.client.ruled import derive_by_rules
 from p2prdf.client.sessions import Address, Sessions
 from p2prdf.client.stream import Stream
 from p2prdf.client.subscription import Subscription
 from p2prdf.client.token import Token, query_mark
 from p2prdf.client.update import Updated, carry_out
-from p2prdf.errors import DataRefused, LocalProtocolError
+from p2prdf.errors import DataRefused, LocalProtocolError, QueryRefused
 from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire import messages
 
@@ -300,8 +301,12 @@ class Client:
         alone: bool = False,
         hurry: bool = False,
         ordered: bool = False,
+        rules: str | Iterable[Rule] = (),
     ) -> Subscription:
         """Leave a standing SPARQL query (SELECT, ASK, CONSTRUCT); when this returns, every later publication counts.
+
+        ``rules``: what follows by them counts as well; rules, or the name (an IRI, canonical) under which some are kept
+        (:meth:`add_rules`). A query as text may bring its own (:mod:`p2prdf.reasoning.ruled_query`).
 
         ``since``: from when on triples count: ``now``, ``beginning``, or a time (seconds since the epoch) that is past.
         What was published before comes as soon as it is found, and once, whatever is published meanwhile.
@@ -324,6 +329,7 @@ class Client:
             raise LocalProtocolError(f"algorithm {algorithm!r} is neither csbv nor cqc")
         if not 0 < lease_seconds < float("inf"):
             raise LocalProtocolError(f"a lease of {lease_seconds} s is not a positive number of seconds")
+        query = await self._with_rules(query, rules)
         mark, stamp = query_mark(query, algorithm, per_event=per_event), _stamp(since)
         salt = secrets.randbits(32) + 1 if alone else 0
         session, answer = await self._sessions.ask(
@@ -360,8 +366,12 @@ class Client:
         self._attachments.acknowledge(subscription, ledger.dealt_with)
         return subscription
 
-    async def query(self, query: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0) -> Result:
+    async def query(
+        self, query: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0, rules: str | Iterable[Rule] = ()
+    ) -> Result:
         """Answer a SPARQL query (SELECT, ASK, CONSTRUCT) once, over what is published and not removed.
+
+        ``rules``: as in :meth:`subscribe`.
 
         The answer counts all that was acknowledged before this was called; what is published meanwhile may count.
         Solutions come in the order that ORDER BY asks for, else in none; one by what DISTINCT has thrown away is
@@ -369,7 +379,37 @@ class Client:
 
         Raises QueryRefused, Busy, Unavailable (also if it takes more than ``timeout_seconds``).
         """
+        query = await self._with_rules(query, rules)
         return await answer_once(self, query, algorithm=algorithm, timeout_seconds=timeout_seconds)
+
+    async def _with_rules(self, query: str, rules: str | Iterable[Rule]) -> str:
+        if not rules:
+            return query
+        from p2prdf.reasoning.ruled_query import with_rules  # it takes SPARQL's grammar along
+
+        if isinstance(rules, str):
+            name, rules = rules, (await self.rules()).get(rules, ())
+            if not rules:
+                raise QueryRefused(f"no rules are kept under the name {name}", construct="rules")
+        return with_rules(query, rules)
+
+    async def add_rules(self, name: str, rules: Iterable[Rule]) -> int:
+        """Keep rules in the overlay under a name (an IRI, canonical), beside those that are there; return how many.
+
+        Queries left with the name before go on with the rules that there were then.  Rules are made by
+        :func:`p2prdf.reasoning.parse_rules` or :func:`p2prdf.reasoning.instantiate`.
+
+        Raises LocalProtocolError if there are none, DataRefused, Busy, Unavailable.
+        """
+        return await add_rules(self, name, rules)
+
+    async def rules(self, *, timeout_seconds: float = 60.0) -> dict[str, tuple[Rule, ...]]:
+        """Return the rules that are kept in the overlay, by name.  Raises what :meth:`query` raises."""
+        return await named_rules(self, timeout_seconds=timeout_seconds)
+
+    async def remove_rules(self, name: str, *, timeout_seconds: float = 60.0) -> int:
+        """Forget the rules of a name; return how many there were.  Raises what :meth:`query` raises."""
+        return await remove_rules(self, name, timeout_seconds=timeout_seconds)
 
     async def update(self, update: str, *, timeout_seconds: float = 60.0) -> Updated:
         """Carry a SPARQL UPDATE out: INSERT DATA, DELETE DATA and DELETE WHERE; return when all is acknowledged.

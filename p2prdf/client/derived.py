@@ -198,9 +198,9 @@ def _reads(query: str) -> list[str]:
     """Return the graphs that a query reads, as the registry names them.  Raises QueryRefused."""
     from p2prdf.rdf.algebra import Form  # only who derives pays for SPARQL's grammar
     from p2prdf.rdf.graphs_read import ANY, graphs_read
-    from p2prdf.rdf.standing.query import parse_query
+    from p2prdf.reasoning.ruled_query import parse_ruled
 
-    parsed = parse_query(query)
+    parsed = parse_ruled(query)
     if parsed.form is not Form.CONSTRUCT:
         raise QueryRefused("a graph is derived by CONSTRUCT", construct=parsed.form.name)
     found = graphs_read(parsed)

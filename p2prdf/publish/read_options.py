@@ -55,7 +55,7 @@ _OF_STREAMS: Final = ("since", "leaseSeconds", "maxRowsPerBatch", "partitions", 
 
 def reading_options(given: Mapping[str, str]) -> ReadOptions:
     """Understand the options of a read.  Raises LocalProtocolError naming the option, QueryRefused for the query."""
-    from p2prdf.rdf.standing.query import parse_query
+    from p2prdf.reasoning.ruled_query import parse_ruled
 
     reader = OptionReader(given)
     peers, query = reader.peers(), reader.text("query")
@@ -64,7 +64,7 @@ def reading_options(given: Mapping[str, str]) -> ReadOptions:
     options = ReadOptions(
         peers=peers,
         query=query,
-        names=parse_query(query).names,
+        names=parse_ruled(query).names,
         algorithm=reader.one_of("algorithm", "csbv", _ALGORITHMS),
         since=_since(reader.text("since")),
         lease_seconds=reader.number("leaseSeconds", 86_400.0, 1.0),

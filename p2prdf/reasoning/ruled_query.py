@@ -1,0 +1,97 @@
+"""Queries that bring rules along.
+
+::
+
+    PREFIX : <http://example.org/>
+    RULES {
+      ?x :isIn ?z :- ?x :isIn ?y , ?y :isIn ?z .
+    }
+    SELECT ?what ?where { ?what :isIn ?where }
+
+The block stands before the query, behind declarations, which are for both; rules are those of
+:mod:`p2prdf.reasoning.rule_text`.  It is no part of SPARQL.  Rules are a query's own: others do not see what follows by
+them, and equal queries with equal rules are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from p2prdf.rdf import tokens
+from p2prdf.rdf.algebra import InferenceRule, StandingQuery
+from p2prdf.rdf.standing.inference import canonical_rules
+from p2prdf.rdf.standing.query import parse_query
+from p2prdf.rdf.tokens import Token
+from p2prdf.reasoning.rule import Rule
+from p2prdf.reasoning.rule_text import parse_rules, write_rules
+
+__all__ = ["RULED_BYTES_MAX", "parse_ruled", "rule_forms", "with_rules"]
+
+RULED_BYTES_MAX: Final = 256 << 10
+"""Longest text of a query with its rules, in UTF-8 bytes."""
+_FIRST: Final = frozenset(("PREFIX", "BASE", "RULES"))
+
+
+def rule_forms(rules: Iterable[Rule]) -> tuple[InferenceRule, ...]:
+    """Return rules as they stand in queries: without names, variables numbered, in order."""
+    return canonical_rules(
+        (_parts(rule.head), tuple(map(_parts, rule.body))) for rule in rules
+    )  # fmt: skip
+
+
+def _parts(atom: Iterable[str]) -> tuple[str, str, str]:
+    s, p, o = atom
+    return s, p, o
+
+
+def with_rules(query: str, rules: Iterable[Rule]) -> str:
+    """Return a query as text that brings rules along; it must not bring any itself."""
+    spelled = write_rules(Rule(rule.head, rule.body) for rule in rules)
+    return f"RULES {{\n{spelled}}}\n{query}" if spelled else query
+
+
+def parse_ruled(text: str, *, ordered: bool = False) -> StandingQuery:
+    """Return the standing query that a text stands for, with or without rules.
+
+    Raises QueryRefused, which names the construct and its place in the text, as :func:`parse_query` and
+    :func:`parse_rules` do.
+    """
+    if "rules" not in text.lower():
+        return parse_query(text, ordered=ordered)
+    block = _block(text, tokens.scan(text, RULED_BYTES_MAX))
+    if block is None:
+        return parse_query(text, ordered=ordered)
+    start, opened, closed = block
+    rules = parse_rules(text[:start] + _nothing(text[start : opened + 1]) + text[opened + 1 : closed])
+    without = text[:start] + _nothing(text[start : closed + 1]) + text[closed + 1 :]
+    return parse_query(without, ordered=ordered, rules=rule_forms(rules))
+
+
+def _block(text: str, found: list[Token]) -> tuple[int, int, int] | None:
+    """Return where RULES stands, and its braces; None if there is none before the query."""
+    for number, token in enumerate(found):
+        word = token.text.upper() if token.kind == "word" else ""
+        if word == "RULES":
+            if number + 1 == len(found) or found[number + 1].text != "{":
+                raise tokens.refusal(text, token.at, "RULES", "rules stand in braces behind it")
+            return token.at, found[number + 1].at, _closing(found[number + 1 :])
+        if word and word not in _FIRST:
+            return None
+    return None
+
+
+def _closing(found: list[Token]) -> int:
+    """Return where the brace is closed that comes first; the scanner has seen that it is."""
+    depth = 0
+    for token in found:
+        depth += (token.text == "{") - (token.text == "}") if token.kind == "mark" else 0
+        if not depth:
+            return token.at
+    raise AssertionError("brackets were not checked")
+
+
+def _nothing(text: str) -> str:
+    """Return space that takes up the lines and the last column of a text, and little room."""
+    lines = text.split("\n")
+    return "\n" * (len(lines) - 1) + " " * len(lines[-1])
