@@ -12,12 +12,13 @@ from p2prdf import hlc
 from p2prdf.columns import ARRAYS
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.exchange import Exchange
-from p2prdf.peer.low_mark import CALM_CUTS, PEERS_PER_CUT, Known, LowMarks
+from p2prdf.peer.low_mark import CALM_CUTS, PEERS_PER_CUT, Known, LowMarks, Source
 from p2prdf.wire.contract import OwnersFound, Send
 from p2prdf.wire.messages import (
     Acknowledge,
     Answers,
     Contact,
+    ElementMark,
     Forward,
     Groups,
     IndexQuery,
@@ -27,6 +28,7 @@ from p2prdf.wire.messages import (
     LowMark,
     Offer,
     Rows,
+    SourceMark,
     Want,
     WatchLowMarks,
 )
@@ -53,7 +55,10 @@ class Marks:
         self.exchange = Exchange(OWN, PeerConfig(roles="all"), ARRAYS)
         self.steady, self.owes = True, False
         self.known: list[Known] = []
-        self.marks = LowMarks(self.exchange, lambda: self.steady, lambda: self.owes, self.known.append)
+        self.said: list[Source] = []
+        self.marks = LowMarks(
+            self.exchange, lambda: self.steady, lambda: self.owes, self.known.append, lambda: tuple(self.said)
+        )
         self.exchange.seen(OTHER)
         self.exchange.owners_found(OwnersFound(0, (OWN, OTHER), complete=True))
         self.at(START)
@@ -372,3 +377,112 @@ def test_others_are_told_at_once_that_somebody_is_in_a_hurry(wanting):
     wanting.marks.wake()
     wanting.tell(hlc.from_seconds(950.0), CUT + 0.125)
     assert wanting.learned == [hlc.from_seconds(950.0) - 1]
+
+
+# --- streams -------------------------------------------------------------------------------------
+
+SOME, ANOTHER = 11, 12
+"""Marks of streams."""
+
+
+def element(seconds, mark=SOME):
+    return hlc.element(seconds * 1000, mark)
+
+
+@pytest.fixture
+def watched_for_streams() -> Marks:
+    """Low marks that the other peer is told, and how far streams are."""
+    marks = Marks()
+    marks.marks.watch(OTHER, WatchLowMarks(streams=True))
+    marks.at(START)
+    return marks
+
+
+@pytest.fixture
+def following() -> Marks:
+    """Low marks of a peer that wants to know how far streams are."""
+    marks = Marks()
+    marks.marks.streams = True
+    marks.at(START)
+    return marks
+
+
+def told(marks, cut=CUT):
+    marks.at(cut)
+    marks.marks.wake()
+    return marks.sent((LowMark, ElementMark, SourceMark))
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [triples(element(7), element(5), element(9, ANOTHER))],
+        [Forward(None, 0, groups(1), rows(element(5), element(9, ANOTHER)))],  # type: ignore[arg-type]
+        [Answers(column(1), rows(element(9, ANOTHER))), Answers(column(1), rows(element(5))), triples(element(6))],
+    ],
+)
+def test_elements_under_way_are_told_by_stream_and_hold_no_low_mark_back(watched_for_streams, messages):
+    for message in messages:
+        watched_for_streams.exchange.send(OTHER, message)
+    elements, low = told(watched_for_streams)
+    assert isinstance(elements, ElementMark)
+    assert set(elements.times.tolist()) == {element(5), element(9, ANOTHER)}
+    assert low.low == (1 << 64) - 1
+
+
+def test_who_wants_low_marks_alone_is_told_nothing_of_streams(watched):
+    watched.said = [Source(1, 2, 3, 4)]
+    watched.exchange.send(OTHER, triples(element(5)))
+    assert [type(each) for each in told(watched)] == [LowMark]
+
+
+def test_what_publishers_had_said_at_the_cut_is_told_and_not_what_they_said_since(watched_for_streams):
+    watched_for_streams.said = [Source(1, 2, 3, 4), Source(5, 6, 7, 8)]
+    watched_for_streams.at(CUT)
+    watched_for_streams.said = [Source(1, 2, 3, 1000)]
+    watched_for_streams.marks.wake()
+    _, sources, _ = watched_for_streams.sent((LowMark, ElementMark, SourceMark))
+    columns = (sources.streams, sources.publishers, sources.began, sources.upto)
+    assert [each.tolist() for each in columns] == [[1, 5], [2, 6], [3, 7], [4, 8]]
+
+
+@pytest.mark.parametrize("why", ["steady", "old", "many"])
+def test_nothing_is_said_of_elements_where_not_all_are_known(watched_for_streams, why):
+    match why:
+        case "steady":
+            watched_for_streams.steady = False
+        case "old":  # a query on its way: who knows what it finds
+            watched_for_streams.exchange.send(OTHER, IndexQuery(None, 0, groups(1)))  # type: ignore[arg-type]
+        case "many":
+            watched_for_streams.exchange.send(OTHER, triples(*(element(5, mark) for mark in range(300))))
+    assert [type(each) for each in told(watched_for_streams)] == [LowMark]
+
+
+def test_what_all_have_told_of_streams_is_known_with_the_low_mark(following):
+    following.said = [Source(1, 2, 3, 4)]
+    following.exchange.send(OTHER, triples(element(5), element(6, ANOTHER)))
+    following.at(CUT)
+    following.marks.wake()
+    cut, view = CUT * CALM_CUTS, following.exchange.view
+    following.marks.take_elements(OTHER, ElementMark(cut, view, column(element(4))))
+    following.marks.take_sources(OTHER, SourceMark(cut, view, column(9), column(9), column(9), column(9)))
+    following.tell((1 << 64) - 1)
+    (known,) = following.known
+    assert known.elements == {SOME: element(4), ANOTHER: element(6, ANOTHER)}
+    assert set(known.sources) == {Source(1, 2, 3, 4), Source(9, 9, 9, 9)}
+
+
+def test_what_one_has_not_told_of_elements_nobody_knows(following):
+    following.at(CUT)
+    following.marks.wake()
+    following.tell((1 << 64) - 1)
+    assert [each.elements for each in following.known] == [None]
+
+
+def test_marks_of_another_view_or_unasked_for_are_not_taken(following, wanting):
+    for marks, view in ((following, 77), (wanting, wanting.exchange.view)):
+        marks.at(CUT)
+        marks.marks.wake()
+        marks.marks.take_elements(OTHER, ElementMark(CUT * CALM_CUTS, view, column()))
+        marks.tell((1 << 64) - 1)
+        assert [each.elements for each in marks.known] == [None]

@@ -1,0 +1,123 @@
+"""Elements of streams: who reads windows gets them, nobody else, and what is none is refused."""
+
+from __future__ import annotations
+
+import pytest
+from peer_pair import HIGH, LOW, Pair
+
+from p2prdf import hlc, keys
+from p2prdf.columns import ARRAYS, LISTS, as_list
+from p2prdf.peer.watermarks import SOURCES_MAX
+from p2prdf.rdf.query import Algorithm
+from p2prdf.rdf.standing.query import parse_query
+from p2prdf.wire.contract import Failed, Heartbeat, Publish, Published, Subscribe, Subscribed
+
+STREAM = "<urn:s>"
+WINDOW = """PREFIX : <urn:> REGISTER RSTREAM :out AS
+    SELECT ?x ?y FROM NAMED WINDOW :w ON :s [RANGE 2s STEP 1s] WHERE { WINDOW :w { ?x :p ?y } }"""
+PLAIN = "SELECT ?x ?y { ?x <urn:p> ?y }"
+PER_EVENT = "SELECT ?x ?y { ?x <urn:p> ?y . ?x <urn:p> ?y }"
+GRAPH = "SELECT ?x ?y { GRAPH <urn:s> { ?x <urn:p> ?y } }"
+ANY = "SELECT ?x ?y { ?x ?p ?y }"
+IDLE = {"stream_idle_seconds": 2.0}
+
+
+class Streaming(Pair):
+    """A pair with somebody who publishes elements."""
+
+    def elements(self, *triples, times, graph=STREAM, **changes):
+        self.requests += 1
+        intern, make = self.dictionary.intern_all, self.columns.column
+        columns = [make(intern(column), "uint32") for column in zip(*triples, strict=True)]
+        streams = (make(intern([graph] * len(triples)), "uint32"),) if graph is not None else ()
+        made = {"graph": streams, "times": (make(times),), **changes}
+        self.submit(LOW, Publish(self.requests, 9, self.events, *columns, **made))
+        self.events += len(triples)
+        self.pass_time(0.1)
+        return self.completed[self.requests]
+
+    def left(self, text, at=HIGH, **options):
+        parsed = parse_query(text)
+        query = parsed if parsed.conjunctive is None else parsed.conjunctive
+        self.requests += 1
+        self.submit(at, Subscribe(self.requests, query, Algorithm.CSBV, **options))
+        self.pass_time(1.0)
+        outcome = self.completed[self.requests]
+        assert isinstance(outcome, Subscribed), outcome
+        return outcome.subscription
+
+    def rows(self, subscription):
+        return [
+            tuple(map(self.dictionary.text, row))
+            for each in self.notified
+            if each.subscription == subscription
+            for row in zip(*map(as_list, each.bindings), strict=True)
+        ]
+
+    def say(self, upto, seconds=4.0):
+        """Let the publisher say how far it is, until that has come round."""
+        for _ in range(int(seconds)):
+            self.submit(LOW, Heartbeat(keys.term_hash(STREAM), 9, 1000, upto))
+            self.pass_time(1.0)
+
+
+@pytest.mark.parametrize("columns", [ARRAYS, LISTS])
+def test_an_element_is_read_through_windows_and_in_no_graph(columns):
+    pair = Streaming(columns, **IDLE)
+    others = [pair.left(PLAIN), pair.left(GRAPH), pair.left(ANY), pair.left(PER_EVENT, per_event=True)]
+    window = pair.left(WINDOW, since=hlc.FIRST)
+    outcome = pair.elements(("<urn:a>", "<urn:p>", "<urn:b>"), ("<urn:c>", "<urn:p>", "<urn:d>"), times=[1000, 2500])
+    assert isinstance(outcome, Published)
+    assert not hlc.is_element(outcome.time)
+    assert pair.rows(window) == [], "nothing is reported before its publisher has said how far it is"
+    pair.say(3999)
+    rows = [(x[5], y[5], time.partition("^^")[0][-4:-2]) for x, y, time in pair.rows(window)]
+    assert sorted(rows) == [("a", "b", "01"), ("a", "b", "02"), ("c", "d", "03")]
+    assert [pair.rows(each) for each in others] == [[]] * 4
+
+
+def test_clocks_do_not_follow_event_times():
+    pair = Streaming(**IDLE)
+    pair.left(WINDOW, since=hlc.FIRST)
+    for time in (0, hlc.ELEMENT_MS_MAX):
+        outcome = pair.elements(("<urn:a>", "<urn:p>", "<urn:b>"), times=[time])
+        assert isinstance(outcome, Published)
+        assert abs(hlc.seconds(outcome.time) - pair.now) < 60
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"times": [hlc.ELEMENT_MS_MAX + 1]}, "is the last"),
+        ({"times": [1000], "graph": None}, "has a stream and a time"),
+        ({"times": [1000, 2000]}, "has a stream and a time"),
+        ({"times": [1000], "removed": True}, "is not removed"),
+        ({"times": [1000], "graph": ""}, "has no stream"),
+    ],
+)
+def test_what_is_no_element_is_refused_and_nothing_of_it_kept(changes, why):
+    pair = Streaming(**IDLE)
+    window = pair.left(WINDOW, since=hlc.FIRST)
+    outcome = pair.elements(("<urn:a>", "<urn:p>", "<urn:b>"), **changes)
+    assert isinstance(outcome, Failed)
+    assert (outcome.code, why in outcome.text) == ("data-refused", True), outcome.text
+    pair.say(5000)
+    assert pair.rows(window) == []
+    assert pair.peers[LOW.key].status()["publications_open"] == 0
+
+
+def test_more_publishers_than_there_is_room_for_are_told_in_the_trace():
+    pair = Streaming(**IDLE)
+    for publisher in range(SOURCES_MAX + 1):
+        pair.submit(LOW, Heartbeat(1, publisher, 0, 1))
+    assert [each.event for each in pair.traces] == ["too-many-sources"]
+
+
+def test_an_element_published_again_is_there_once():
+    pair = Streaming(**IDLE)
+    window = pair.left(WINDOW, since=hlc.FIRST)
+    for _ in range(2):
+        pair.events = 0
+        pair.elements(("<urn:a>", "<urn:p>", "<urn:b>"), times=[1000])
+    pair.say(1999)
+    assert len(pair.rows(window)) == 1
