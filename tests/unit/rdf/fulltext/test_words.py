@@ -7,7 +7,7 @@ import time
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from p2prdf.rdf.fulltext import globs_of, word_fits, words_of
@@ -51,6 +51,7 @@ def test_globs_without_stars_are_words_and_globs_of_globs_are_themselves(text: s
         assert globs_of(text) == words_of(text)
 
 
+@example("ab*ba", "aba")
 @given(st.text(alphabet="ab*", min_size=1, max_size=8), st.text(alphabet="ab", max_size=10))
 def test_a_star_stands_for_any_characters_or_none(glob: str, word: str) -> None:
     assert word_fits(glob, word) == bool(re.fullmatch(glob.replace("*", ".*"), word))
