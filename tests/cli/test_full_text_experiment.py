@@ -20,7 +20,8 @@ from p2prdf.text.rtf_m import RtfM
 from p2prdf_cli.app import app
 
 SMALL = ("--scale", 0.002, "--steps", 2, "--publications", 10, "--growth", 2, "--seconds", 0.05)
-TINY = FullTextSetting(TextShape(classes=5), queries=300, steps=2, publications=10, growth=2, seconds=0.05)
+TINY = FullTextSetting(TextShape(classes=5), queries=300, steps=2, publications=10, growth=2, seconds=0.05,
+                       probabilities=(0.5,))  # fmt: skip
 
 
 def _passages() -> list[list[str]]:
