@@ -78,15 +78,11 @@ class SetTrie(Generic[_T]):
         """Return the leaves of all sets that are contained in a given one, which has to have END in it."""
         found = []
         waiting = [self._root]
-        size = len(present)
         contained = present.issuperset
         while waiting:
             node = waiting.pop()
-            if len(node) < size:
-                children = [child for element, child in node.items() if element in present]
-            else:
-                children = [node[element] for element in present if element in node]
-            for child in children:
+            for element in node.keys() & present:  # of the two, the smaller is gone through
+                child = node[element]
                 if type(child) is dict:
                     waiting.append(child)
                 elif not child.tail or contained(child.tail):  # type: ignore[union-attr]
