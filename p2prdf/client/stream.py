@@ -343,13 +343,9 @@ class Stream:
         session.tell(messages.ClientHeartbeat(self.iri, self.publisher, max(0, self._began), self._promised))
 
     async def _say_for_sure(self) -> None:
-        """Say it at a node that answers something afterwards."""
-        while True:
-            session = await self._sessions.current()
-            self._say(session)
-            answered, _ = await self._sessions.ask(messages.ClientPing)
-            if answered is session:
-                return
+        """Say it, and return when a node has answered something after it; a new session is told first of all."""
+        self._say()
+        await self._sessions.ask(messages.ClientPing)
 
 
 async def _batches(triples: Source, batch_triples: int) -> AsyncIterator[TripleBatch | TermColumns]:

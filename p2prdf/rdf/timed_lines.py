@@ -121,8 +121,7 @@ class _Reader:
             return None
         batch = TripleBatch([], [], [], 0, number)
         _extend(batch, parts)
-        if len(batch.s) != len(split):
-            return None
+        assert len(batch.s) == len(split), "the parser takes one statement a line"
         batch.times.extend(time for time, _ in split)
         return batch
 

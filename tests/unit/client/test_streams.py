@@ -94,30 +94,31 @@ def test_elements_have_one_time_or_each_its_own_and_are_numbered_through():
 
 
 def test_a_time_is_never_promised_while_an_element_of_it_is_not_acknowledged():
-    """Two frames, the second acknowledged first: of neither is anything promised until the first is, too."""
+    """Three frames: of the last, which is acknowledged first, nothing is promised, and of the first not much."""
     asked = []
     node = ScriptedNode(on={messages.ClientPublish: lambda _, each: asked.append(each.request)})
 
     async def test(client):
         stream = client.stream("urn:stream", lateness=1.0)
-        publishing = asyncio.create_task(stream.publish(triples(1, 2), time=[20, 10], batch_triples=1))
+        publishing = asyncio.create_task(stream.publish(triples(1, 2, 3), time=[20, 10, 30], batch_triples=1))
         await node.came.wait()
         (visit,) = node.visits
-        while len(asked) < 2:
+        while len(asked) < 3:
             visit.news.clear()
             await visit.news.wait()
+        for request, promised in ((asked[2], None), (asked[0], 9_999)):
+            visit.send(messages.ClientPublished(request, 1))
+            await client._sessions.ask(messages.ClientPing)
+            assert stream.promised == promised
         visit.send(messages.ClientPublished(asked[1], 1))
-        await client._sessions.ask(messages.ClientPing)
-        assert stream.promised is None
-        visit.send(messages.ClientPublished(asked[0], 1))
         await publishing
-        assert stream.promised == 19_000
+        assert stream.promised == 29_000
         await stream.close()
-        assert stream.promised == 20_000
+        assert stream.promised == 30_000
 
     run(test, node)
-    assert heartbeats(node)[-1] == (10_000, 20_000)
-    assert {upto for _, upto in heartbeats(node)} <= {9_999, 18_999, 19_000, 20_000}
+    assert heartbeats(node)[-1] == (10_000, 30_000)
+    assert {upto for _, upto in heartbeats(node)} <= {9_999, 18_999, 28_999, 29_000, 30_000}
 
 
 def test_what_keeps_its_caller_waiting_is_acknowledged_and_promised_meanwhile():
