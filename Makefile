@@ -70,6 +70,10 @@ QUERIES ?= 1000
 algebra: $(STAMP) ## random standing queries over random histories, each step against pyoxigraph; QUERIES=5000, ARGS=--windows
 	@PYTHONPATH=tests/support $(BIN)/python -m algebra --queries $(QUERIES) $(ARGS)
 
+.PHONY: windows
+windows: $(STAMP) ## streams of real sensors through five nodes, each report against pyoxigraph; ARGS='--only csrbench'
+	@PYTHONPATH=tests/support $(BIN)/python -m real_streams $(ARGS)
+
 HISTORIES ?= 2000
 .PHONY: closures
 closures: $(STAMP) ## random rules and histories: what is kept up to date against closures worked out the slow way; HISTORIES=2000

@@ -11,6 +11,8 @@ import sys
 from collections import Counter
 
 import pytest
+from real_streams import data
+from real_streams.through_nodes import play
 from windows_oracle import Element, Extent, WindowsOracle
 
 import p2prdf
@@ -298,3 +300,16 @@ async def test_a_node_is_killed_while_reports_go_on(launcher, until, status):
                 await stream.heartbeat(end + 20)
             later = readings.told("rstream", end + 20) - expected
             assert await rows_of(whole, later.total()) == later
+
+
+@pytest.mark.skipif(not data.available(), reason="the shared data does not lie beside the repository")
+async def test_real_sensors(nodes):
+    """Half of CSRBench; all of it and more is ``make windows``."""
+    async with contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(p2prdf.connect(node.address)) for node in nodes]
+        async with asyncio.timeout(SECONDS):
+            outcome = await play(data.load("csrbench", "urn:csrbench").upto(12), clients)
+    assert outcome.wrong == []
+    assert outcome.reports > 100
+    assert outcome.rows > 20
+    assert outcome.published_answers > 15

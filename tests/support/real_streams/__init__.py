@@ -1,0 +1,1 @@
+"""Streams of real sensors through real nodes, every report against another engine."""
