@@ -98,6 +98,11 @@ class Evaluation:
         """Where reports are, in words for people, if there are any (:mod:`p2prdf.continuous.reports`)."""
         return None
 
+    @property
+    def reported(self) -> int:
+        """Up to which event time (ms) reports are made, and what they told is kept; -1: there are none."""
+        return -1
+
     def advance(self, upto: int, began: int, stamp: int) -> None:
         """Take note how far the streams are that are read: none here (:mod:`p2prdf.continuous.reports`)."""
 

@@ -144,6 +144,8 @@ class Subscription:
     """Names it among the leaves and subscriptions of this peer."""
     contents: Contents | None
     """What it was told and is still true; None if its query is conjunctive."""
+    reported: int = -1
+    """Of a query with windows: the event time (ms) up to which reports are made and kept, or not asked for."""
     evaluation: Evaluation | None = None
     """Of a query that is not conjunctive, while it is evaluated here."""
     epoch: int = 0
@@ -310,7 +312,10 @@ class Home:
         if isinstance(query, StandingQuery):
             for number, each in enumerate(query.leaves):
                 window = query.windows[number]
-                answers = LeafAnswers() if window is None else ElementAnswers(window)
+                report = query.report
+                answers = LeafAnswers()
+                if window is not None and report is not None:
+                    answers = ElementAnswers(window, report.every)
                 leaf = Leaf(group, identity + number, each, answers=answers, window=window, slot=self._slot())
                 group.leaves.append(leaf)
                 self.by_slot[leaf.slot] = leaf
@@ -354,13 +359,32 @@ class Home:
             ResultLog(self._columns, self._log_rows_max, self._log_characters_max),
             opened_by, changed, self._slot(), contents,
         )  # fmt: skip
+        if group.windowed and since != hlc.FIRST:
+            subscription.reported = hlc.seconds_ms(since)
         group.subscriptions[number] = subscription
         self.subscriptions[number] = subscription
+        self._forget_reported(group)
         self.by_slot[subscription.slot] = subscription
         self._opened[opened_by] = number
         self.version += 1
         heapq.heappush(self._leases, (subscription.lease_until, number))
         return subscription
+
+    def reported(self, subscription: Subscription, upto: int) -> bool:
+        """Note up to which event time (ms) reports of a subscription are made; return whether that is news."""
+        if upto <= subscription.reported:
+            return False
+        subscription.reported = upto
+        self._forget_reported(subscription.group)
+        return True
+
+    def _forget_reported(self, group: Group) -> None:
+        """Let the leaves of a query with windows forget what no subscription's next report needs."""
+        if group.windowed:
+            upto = min(each.reported for each in group.subscriptions.values())
+            for leaf in group.leaves:
+                if isinstance(leaf.answers, ElementAnswers):
+                    leaf.answers.reported(upto)
 
     # --- records ---------------------------------------------------------------------------------
 

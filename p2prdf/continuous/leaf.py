@@ -25,7 +25,7 @@ __all__ = ["LATE_MS", "Change", "ElementAnswers", "Leaf", "LeafAnswers"]
 
 _NEVER = -1
 LATE_MS: Final = 600_000
-"""What is over for less, in event time, may still be reported: by a home that is behind, or takes over."""
+"""What no report needs for less, in event time, may still come: late, or by way of who has not heard of the reports."""
 
 
 class Change(NamedTuple):
@@ -140,45 +140,27 @@ class LeafAnswers:
 class ElementAnswers(LeafAnswers):
     """The answers of a leaf over elements of a stream: an answer is made of elements, with event times for stamps.
 
-    What is over for longer than any report still needs is forgotten: an answer whose oldest element is older than the
-    youngest element of all by more than the window's range and ``LATE_MS``.  That follows from what answers there are,
-    so replicas forget the same.  Nothing is forgotten for a landmark window.
+    What no report needs any more is forgotten, and not taken in again: an answer whose oldest element is older than the
+    last report by more than the window's range and ``LATE_MS``, and three times the time between reports, for who takes
+    over makes the last ones again.  Nothing is forgotten for a landmark window.
     """
 
-    def __init__(self, window: Window):
+    def __init__(self, window: Window, every: int):
+        """``every``: the time between reports, in milliseconds."""
         super().__init__()
-        self._range = window.range
-        self._step = max(1, (LATE_MS + (window.range or 0)) // 8)
-        """It is looked for what can be forgotten each time the youngest is so much younger."""
-        self._latest = 0
+        self._keep = None if window.range is None else window.range + LATE_MS + 3 * every
         self._earliest = 0
-        """Before this event time answers are forgotten."""
+        """Answers with elements from before this event time are forgotten."""
 
     def _note(self, born: int) -> None:
-        if hlc.is_element(born):
-            self._latest = max(self._latest, hlc.element_ms(born))
+        """Take no note of event times: they are no stamps."""
 
-    def take(
-        self, identity: Sequence[int], oldest: Sequence[int], born: Sequence[int], bindings: Sequence[Sequence[int]]
-    ) -> list[Change]:
-        """Take answers in, but those that would be forgotten; return what that changes."""
-        for each, time in zip(oldest, born, strict=True):
-            if each != GONE:
-                self._note(time)
-        if self._range is not None:
-            before = (self._latest - self._range - LATE_MS) // self._step * self._step
-            if before > self._earliest:
-                self._forget(before)
-            kept = [at for at, each in enumerate(oldest) if each == GONE or hlc.element_ms(each) >= self._earliest]
-            if len(kept) < len(oldest):
-                identity, oldest, born = ([column[at] for at in kept] for column in (identity, oldest, born))
-                bindings = [[column[at] for at in kept] for column in bindings]
-        return super().take(identity, oldest, born, bindings)
-
-    def _forget(self, before: int) -> None:
-        """Forget answers with elements from before an event time; the others are numbered anew."""
-        self._earliest = before
-        kept = [at for at, each in enumerate(self.oldest) if each != GONE and hlc.element_ms(each) >= before]
+    def reported(self, upto: int) -> None:
+        """Forget what only reports up to an event time needed; an earlier one than before: take that in again."""
+        if self._keep is None:
+            return
+        self._earliest = max(0, upto - self._keep)
+        kept = [at for at, each in enumerate(self.oldest) if self._counts(each)]
         if len(kept) == len(self.identity):
             return
         self.identity = [self.identity[at] for at in kept]
@@ -188,6 +170,19 @@ class ElementAnswers(LeafAnswers):
         self._ordinals = {each: at for at, each in enumerate(self.identity)}
         self.true = len(kept)
         self.version += 1
+
+    def _counts(self, oldest: int) -> bool:
+        return oldest != GONE and hlc.element_ms(oldest) >= self._earliest
+
+    def take(
+        self, identity: Sequence[int], oldest: Sequence[int], born: Sequence[int], bindings: Sequence[Sequence[int]]
+    ) -> list[Change]:
+        """Take answers in, but those that are forgotten; return what that changes."""
+        kept = [at for at, each in enumerate(oldest) if self._counts(each)]
+        if len(kept) < len(oldest):
+            identity, oldest, born = ([column[at] for at in kept] for column in (identity, oldest, born))
+            bindings = [[column[at] for at in kept] for column in bindings]
+        return super().take(identity, oldest, born, bindings)
 
     def timed(self) -> list[tuple[Row, int, int]]:
         """Return the answers, each with the event times of its oldest and its youngest element, in milliseconds."""

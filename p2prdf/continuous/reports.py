@@ -62,8 +62,12 @@ def time_of(term: str) -> int:
 class Reports(Evaluation):
     """The operators of a query with windows, its windows, and what its subscriber was told."""
 
-    def __init__(self, query: StandingQuery, leaves: Sequence[Leaf], since: int, dictionary: TermDictionary):
+    def __init__(
+        self, query: StandingQuery, leaves: Sequence[Leaf], since: int, dictionary: TermDictionary, reported: int = -1
+    ):
+        """``reported``: up to which event time (ms) reports were made before, or are not asked for."""
         super().__init__(query, leaves, hlc.FIRST, dictionary)
+        self._reported_before = reported
         report = query.report
         assert report is not None
         self._reported, self._every = report.reported, report.every
@@ -126,6 +130,13 @@ class Reports(Evaluation):
         return not self.streams and self._at is not None and self._compares
 
     @property
+    def reported(self) -> int:
+        """Up to which event time (ms) reports are made, and what they told is kept; -1: none is."""
+        if self._open is not None or self.staged or self._at is None or self._at < self._tell_from:
+            return -1
+        return self._at if self.streams or not (self.stale or self._to_compare) else -1
+
+    @property
     def _compares(self) -> bool:
         return not self.staged if self.stale else bool(self._to_compare)
 
@@ -173,15 +184,17 @@ class Reports(Evaluation):
 
     def _start(self, contents: Contents) -> None:
         """See which report is the first."""
-        told = {row[-1] for row in contents.rows.values()} if self.streams else ()
-        if told:
-            last = max(time_of(self._dictionary.text(term)) for term in told)
-            self._tell_from, self._at = last, last - 2 * self._every
-        else:
-            assert self._began is not None
-            first = self._began if self._first is None else self._first
-            self._at = next_multiple(first, self._every) - self._every
-            self._tell_from = self._at + self._every
+        assert self._began is not None
+        before = self._reported_before
+        first = next_multiple(self._began if self._first is None else self._first, self._every)
+        if self.streams and contents.rows:
+            told = {row[-1] for row in contents.rows.values()}
+            before = max(before, *(time_of(self._dictionary.text(term)) for term in told))
+        elif contents.rows:  # it is compared with what holds now
+            first = max(first, self._upto // self._every * self._every)
+        again = before // self._every * self._every
+        self._tell_from = max(first, again)
+        self._at = self._tell_from - (2 if again >= first else 1) * self._every
 
     def work(self, contents: Contents, log: ResultLog, rows_max: int = 1 << 62) -> list[News]:
         """Work off a piece, unless ``rows_max`` rows are held; return what is to be told."""

@@ -35,6 +35,8 @@ __all__ = ["Evaluations"]
 
 RETRY_SECONDS: Final = 60.0
 """How soon what there was no room for is tried again."""
+REPORTED_MS: Final = 60_000
+"""Other replicas are told which reports are made when these are so much further, in event time."""
 
 
 class Evaluations:
@@ -71,9 +73,13 @@ class Evaluations:
         from p2prdf.continuous.evaluation import Evaluation
         from p2prdf.continuous.reports import Reports
 
-        make = Evaluation if query.report is None else Reports
+        leaves, since = subscription.group.leaves, subscription.since
         try:
-            subscription.evaluation = make(query, subscription.group.leaves, subscription.since, self._dictionary)
+            if query.report is None:
+                subscription.evaluation = Evaluation(query, leaves, since, self._dictionary)
+            else:
+                reported = subscription.reported
+                subscription.evaluation = Reports(query, leaves, since, self._dictionary, reported)
         except P2PRDFError as error:
             self._failed(subscription, error)
         self._dirty[subscription.number] = subscription
@@ -138,6 +144,8 @@ class Evaluations:
                 continue
             if news:
                 self._stage(subscription, evaluation, news)
+            elif evaluation.reported >= subscription.reported + REPORTED_MS:
+                self._records.tell_reported(subscription, evaluation.reported)
             if evaluation.waits:
                 self._dirty[number] = subscription
 

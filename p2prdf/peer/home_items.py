@@ -18,7 +18,15 @@ from p2prdf.columns import Column, Columns, as_array, as_list
 from p2prdf.continuous.home import Home, Subscription, group_home, subscription_home
 from p2prdf.continuous.leaf import Leaf
 from p2prdf.peer.holdings import Changes, Items
-from p2prdf.wire.messages import Answers, EndSubscription, KeepAcknowledged, KeepAnswers, KeepWithdrawn, Message
+from p2prdf.wire.messages import (
+    Answers,
+    EndSubscription,
+    KeepAcknowledged,
+    KeepAnswers,
+    KeepReported,
+    KeepWithdrawn,
+    Message,
+)
 from p2prdf.wire.messages import Rows as WireRows
 
 if TYPE_CHECKING:
@@ -128,6 +136,8 @@ class HomeItems:
         for owner, ordinals in by_slot:
             if isinstance(owner, Subscription) and (ordinals == _RECORD).any():
                 yield self._home.record_of(owner)
+                if owner.reported >= 0:
+                    yield KeepReported(owner.number, owner.reported)
         for owner, ordinals in by_slot:
             wanted = np.sort(ordinals[ordinals != _RECORD])
             yield from self._leaf(owner, wanted) if isinstance(owner, Leaf) else self._answers(owner, wanted)

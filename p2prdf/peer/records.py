@@ -38,6 +38,7 @@ from p2prdf.wire.messages import (
     EndSubscription,
     KeepAcknowledged,
     KeepAnswers,
+    KeepReported,
     KeepSubscription,
     Message,
     SubscriptionClosed,
@@ -45,7 +46,7 @@ from p2prdf.wire.messages import (
 
 __all__ = ["Records"]
 
-_TOLD: Final = (KeepSubscription, EndSubscription, KeepAcknowledged, KeepAnswers)
+_TOLD: Final = (KeepSubscription, EndSubscription, KeepAcknowledged, KeepAnswers, KeepReported)
 
 
 class Records:
@@ -251,6 +252,17 @@ class Records:
             for other, answers in self._home.lacking(subscription, message.identity, message.born):
                 self._late(other, answers)
 
+    def take_reported(self, message: KeepReported) -> None:
+        """Take in which reports of a subscription are made."""
+        subscription = self._known(message.subscription)
+        if subscription is not None and self._home.reported(subscription, message.upto):
+            self._exchange.persist(message)
+
+    def tell_reported(self, subscription: Subscription, upto: int) -> None:
+        """Note that all reports of a subscription up to an event time are made and kept, and tell it."""
+        if self._home.reported(subscription, upto):
+            self.tell(subscription_home(subscription.number), KeepReported(subscription.number, upto))
+
     def _known(self, number: int) -> Subscription | None:
         subscription = self._home.subscriptions.get(number)
         kept_here = self._exchange.rank(subscription_home(number)) >= 0  # else the sender's view is old
@@ -274,6 +286,8 @@ class Records:
             case KeepAnswers():
                 self.take_answers(message)
                 self._advance(max(map(hlc.plain, as_list(message.born)), default=0))
+            case KeepReported():
+                self.take_reported(message)
             case _:
                 return False
         return True
@@ -285,7 +299,7 @@ class Records:
 
 def _keys_of(message: Message) -> list[int]:
     match message:
-        case KeepSubscription() | KeepAcknowledged() | KeepAnswers():
+        case KeepSubscription() | KeepAcknowledged() | KeepAnswers() | KeepReported():
             return [subscription_home(message.subscription)]
         case EndSubscription():
             pairs = zip(as_list(message.subscriptions), as_list(message.groups), strict=True)

@@ -24,20 +24,18 @@ from p2prdf.rdf.query import ConjunctiveQuery, Plan
 __all__ = [
     "ACCEPTED", "CLIENT_VERSION", "EVENTS_COUNTED", "INDEXED", "LEVELS", "NOT_COUNTED", "SURE", "WITHDRAWN",
     "Acknowledge", "Advertise", "Answers", "AskBookmarks", "AskCounts", "AskKnown", "AskLoad", "AskRoles",
-    "AttachSubscription",
-    "ClientAcknowledge", "ClientAttach", "ClientBookmark", "ClientEnded", "ClientError", "ClientHeartbeat",
-    "ClientHello", "ClientMessage",
-    "ClientPing", "ClientPong", "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus",
-    "ClientStatusReply", "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed",
-    "ClientExplain", "ClientExplained", "ClientWantBookmarks", "ClientWelcome",
-    "CloseSubscription", "Contact", "Deliver", "Delivered", "Differing", "EndSubscription", "ExplainSubscription",
-    "ElementMark", "Explanation", "FindNode", "Forward",
-    "GetRates", "Given", "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples",
-    "KeepAcknowledged", "KeepAnswers", "KeepGroups", "KeepSubscription", "KeepWithdrawn", "KeyDepth", "Leaving",
+    "AttachSubscription", "ClientAcknowledge", "ClientAttach", "ClientBookmark", "ClientEnded", "ClientError",
+    "ClientExplain", "ClientExplained", "ClientHeartbeat", "ClientHello", "ClientMessage", "ClientPing", "ClientPong",
+    "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus", "ClientStatusReply",
+    "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed", "ClientWantBookmarks",
+    "ClientWelcome", "CloseSubscription", "Contact", "Deliver", "Delivered", "Differing", "ElementMark",
+    "EndSubscription", "ExplainSubscription", "Explanation", "FindNode", "Forward", "GetRates", "Given",
+    "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples", "KeepAcknowledged",
+    "KeepAnswers", "KeepGroups", "KeepReported", "KeepSubscription", "KeepWithdrawn", "KeyDepth", "Leaving",
     "LowMark", "MembersKnown", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello",
-    "PublicationsComplete", "Query", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers", "SubscriptionClosed",
-    "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellBookmarks", "TellCounts", "TellKnown",
-    "SourceMark", "TellLoad", "TellRoles", "Totals", "Want", "WatchLowMarks",
+    "PublicationsComplete", "Query", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers", "SourceMark",
+    "SubscriptionClosed", "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellBookmarks", "TellCounts",
+    "TellKnown", "TellLoad", "TellRoles", "Totals", "Want", "WatchLowMarks",
 ]  # fmt: skip
 
 
@@ -788,6 +786,17 @@ class KeepAnswers:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepReported:
+    """A replica of a home to another: of a query with windows all reports up to this event time are made and kept.
+
+    In milliseconds since 1970.  Elements that only they needed are forgotten.
+    """
+
+    subscription: int
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
 class KeepWithdrawn:
     """A replica of a home to another: these answers of a leaf of a standing query are not true any more.
 
@@ -886,7 +895,7 @@ Message = (
     | Advertise | AskRoles | TellRoles | AskLoad | TellLoad | HoldSubKeys | KeyDepth | OpenSubscription
     | SubscriptionOpened | SubscriptionRefused | AttachSubscription | CloseSubscription | SubscriptionClosed
     | RenewSubscriptions | Deliver | Delivered | SettledAnswers | KeepSubscription | EndSubscription | KeepAnswers
-    | KeepAcknowledged | KeepWithdrawn | AskKnown | TellKnown | Acknowledge | NotOwner | FindNode | Nodes
+    | KeepAcknowledged | KeepWithdrawn | KeepReported | AskKnown | TellKnown | Acknowledge | NotOwner | FindNode | Nodes
     | MembersKnown | PublicationsComplete | Leaving | Totals | Differing | Summary | Offer | Want | Given
     | WatchLowMarks | LowMark | ElementMark | SourceMark | AskBookmarks | TellBookmarks
     | ExplainSubscription | Explanation | AskCounts | TellCounts

@@ -1,8 +1,9 @@
 """One day: a few publishers of streams, queries with windows, and whatever may go wrong meanwhile.
 
-Event times have nothing to do with the clocks of the peers, and elements come out of order, as far as their publishers
-said they may.  Each publisher says how far it is, and all are waited for: so every report must have exactly what
-another engine finds in the windows, though peers crash, lose their disks or are cut off.
+Event times have nothing to do with the clocks of the peers; on one day of three they go sixty times as fast, so that
+there is something to forget.  Elements come out of order, as far as their publishers said they may.  Each publisher
+says how far it is, and all are waited for: so every report must have exactly what another engine finds in the windows,
+though peers crash, lose their disks or are cut off.
 """
 
 from __future__ import annotations
@@ -115,16 +116,17 @@ class RuledOracle(WindowsOracle):
 class StreamPublisher(Publisher):
     """A publisher of elements, which says how far it is."""
 
-    def __init__(self, world: FailingWorld, name: str, random: Random, *, late_ms: int):
+    def __init__(self, world: FailingWorld, name: str, random: Random, *, late_ms: int, scale: int):
         super().__init__(world, name, random)
-        self._late_ms = late_ms
+        self._late_ms = late_ms * scale
+        self._scale = scale
         self._clock_ms = EPOCH_MS
         self._done = False
 
     def emit(self) -> None:
         """Publish a few elements, none of them as late as was promised not to come."""
         rng = self._random
-        self._clock_ms += rng.choice((STEP_MS_MIN, 1000, 2500))
+        self._clock_ms += rng.choice((STEP_MS_MIN, 1000, 2500)) * self._scale
         count, stream = rng.choice((1, 1, 2, 4)), rng.choice(STREAMS)
         times = [max(EPOCH_MS, self._clock_ms - rng.randrange(self._late_ms)) for _ in range(count)]
         quads = [(rng.choice(NODES), rng.choice(PREDICATES), rng.choice(NODES), stream) for _ in range(count)]
@@ -132,11 +134,11 @@ class StreamPublisher(Publisher):
 
     def upto(self, stream: str) -> int:
         """Return up to when all is acknowledged that was, or will be, published."""
-        last = math.inf if self._done else self._clock_ms + STEP_MS_MIN - self._late_ms
+        last = math.inf if self._done else self._clock_ms + STEP_MS_MIN * self._scale - self._late_ms
         for publishing in self.published:
             if publishing.triples[0][3] == stream and publishing.open:
                 last = min(last, *publishing.times)
-        return max(EPOCH_MS, int(min(last, self._clock_ms + 60_000)) - 1)
+        return max(EPOCH_MS, int(min(last, self._clock_ms + 60_000 * self._scale)) - 1)
 
     def finish(self) -> None:
         """Publish nothing more."""
@@ -153,14 +155,14 @@ class StreamPublisher(Publisher):
         self._world.schedule(self._random.choice((0.1, 1.0)), self.heartbeat)
 
 
-def _draw_reading(rng: Random, rules: tuple[InferenceRule, ...]) -> Reading:
+def _draw_reading(rng: Random, rules: tuple[InferenceRule, ...], scale: int) -> Reading:
     pattern, head, reported = rng.choice(PATTERNS), rng.choice(HEADS), rng.choice(REPORTED)
     windows: dict[str, Extent] = {}
     clauses = []
     for name in ("w", "u"):
         if f":{name} " in pattern:
-            step = rng.choice((1000, 2000, 3000, 5000))
-            length = rng.choice((1000, 4000, 5000, 9000, 20_000))
+            step = rng.choice((1000, 2000, 3000, 5000)) * scale
+            length = rng.choice((1000, 4000, 5000, 9000, 20_000)) * scale
             stream = rng.choice(STREAMS)
             windows[f"<urn:{name}>"] = Extent(stream, length, step)
             clauses.append(f"FROM NAMED WINDOW :{name} ON {stream} [RANGE {length}ms STEP {step}ms]")
@@ -185,8 +187,11 @@ class _Day:
         self.world = FailingWorld(replace(day.options, config=config, peers=peers), failures, trace=trace)
         self.verdict = Verdict(seed, f"{day}")
         self._clients: list[tuple[Reading, SubscriberClient]] = []
+        self._scale = self._random("scale").choice((1, 1, 60))
         self._publishers = [
-            StreamPublisher(self.world, f"{seed} {number}", self._random(f"publisher {number}"), late_ms=late)
+            StreamPublisher(
+                self.world, f"{seed} {number}", self._random(f"publisher {number}"), late_ms=late, scale=self._scale
+            )
             for number, late in enumerate(self._rng.sample((1, 1500, 4000), self._rng.randint(1, 3)))
         ]
         self._rules = self._random("rules").choice(RULES)
@@ -202,7 +207,7 @@ class _Day:
         kinds = [(node, "<urn:kind>", rng.choice(("<urn:odd>", "<urn:even>"))) for node in NODES]
         self._static.publish(0.0, kinds)
         for number in range(rng.randint(1, 3)):
-            reading = _draw_reading(rng, self._rules)
+            reading = _draw_reading(rng, self._rules, self._scale)
             algorithm = Algorithm.CSBV
             record = ResumingSubscriber(f"s{number}", reading.query, algorithm, False, 86_400.0, reading.text, True)
             client = SubscriberClient(world, record, self._random(f"subscriber {number}"))
@@ -292,7 +297,8 @@ class _Day:
     def judge(self) -> None:
         verdict = self.verdict
         happened = dict(self.world.happened)
-        verdict.told += f"; {len(self._rules)} rules; {happened} happened; {len(self._elements())} elements"
+        elements = len(self._elements())
+        verdict.told += f"; {self._scale} times as fast, {len(self._rules)} rules, {elements} elements; {happened} happened"
         verdict.counts.update(self.world.happened)
         verdict.counts["elements"] += len(self._elements())
         verdict.problems += [f"not acknowledged: {each.failures[-1:]}" for each in self._publishings() if each.open]

@@ -103,13 +103,17 @@ def test_whatever_the_order_it_comes_to_the_same(seed):
 # --- elements of streams -------------------------------------------------------------------------
 
 
+RANGE, EVERY = 5_000, 2_000
+KEPT = RANGE + LATE_MS + 3 * EVERY
+
+
 def elements(random: Random, count: int) -> list[Told]:
     """Answers of elements over several times as long as they are kept."""
     found = []
     for number in range(count):
-        oldest, youngest = sorted(random.choices(range(0, 5 * LATE_MS, 1000), k=2))
-        if youngest - oldest < LATE_MS:
-            found.append((number, hlc.element(oldest, 3), hlc.element(youngest, 3), (number, 1)))
+        oldest = random.randrange(0, 5 * LATE_MS, 1000)
+        youngest = oldest + random.randrange(0, RANGE, 1000)
+        found.append((number, hlc.element(oldest, 3), hlc.element(youngest, 3), (number, 1)))
     return found
 
 
@@ -118,38 +122,45 @@ def kept(answers: ElementAnswers) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_is_over_for_long_is_forgotten_whatever_the_order(seed):
+def test_what_no_report_needs_any_more_is_forgotten_whatever_the_order(seed):
     random = Random(seed)
-    told = elements(random, 400)
+    told, reports = elements(random, 400), sorted(random.sample(range(0, 5 * LATE_MS, EVERY), 5))
     states = []
     for _ in range(3):
-        answers, left = ElementAnswers(Window(5_000, 1000)), list(told)
+        answers, left = ElementAnswers(Window(RANGE, 1000), EVERY), list(told)
         random.shuffle(left)
-        while left:
-            some = [left.pop() for _ in range(min(len(left), random.randint(1, 60)))]
+        for report in reports:
+            some = [left.pop() for _ in range(min(len(left), 80))]
             take(answers, *some, *random.choices(some, k=2))
+            answers.reported(report)
+        if left:
+            take(answers, *left)
         states.append(kept(answers))
-        assert len(answers) == answers.true == len(answers.timed()) < len(told)
+        assert len(answers) == answers.true == len(answers.timed())
         assert answers.youngest == 0, "event times are no stamps"
-    assert states[0] == states[1] == states[2]
-    latest = max(hlc.element_ms(born) for _, _, born, _ in told)
-    assert {each for each, *_ in states[0]} >= {
-        each for each, oldest, _, _ in told if hlc.element_ms(oldest) >= latest - 5_000 - LATE_MS
-    }
+    expected = [(each, oldest) for each, oldest, _, _ in told if hlc.element_ms(oldest) >= reports[-1] - KEPT]
+    assert states == [sorted(expected)] * 3
 
 
-def test_what_would_be_forgotten_changes_nothing():
-    answers = ElementAnswers(Window(1000, 1000))
-    take(answers, (1, hlc.element(10 * LATE_MS, 3), hlc.element(10 * LATE_MS, 3), (1, 1)))
+def test_what_is_forgotten_changes_nothing_when_it_comes_again_but_for_who_begins_earlier():
+    answers = ElementAnswers(Window(RANGE, 1000), EVERY)
+    times = ((1, 10), (2, KEPT))
+    old, young = ((number, hlc.element(at, 3), hlc.element(at, 3), (number, 1)) for number, at in times)
+    take(answers, old, young)
+    answers.reported(KEPT + 10)
+    assert kept(answers) == [old[:2], young[:2]]
+    answers.reported(KEPT + 11)
+    assert kept(answers) == [young[:2]]
     version = answers.version
-    assert take(answers, (2, hlc.element(5000, 3), hlc.element(5000, 3), (2, 2))) == []
-    assert (answers.version, answers.held([0, 1, 7]), answers.withdrawn([0, 1, 7])) == (
-        version, [(1, hlc.element(10 * LATE_MS, 3), hlc.element(10 * LATE_MS, 3), (1, 1))], [],
-    )  # fmt: skip
+    assert take(answers, old) == []
+    assert (answers.version, answers.held([0, 1, 7]), answers.withdrawn([0, 1, 7])) == (version, [young], [])
+    answers.reported(-1)
+    assert len(take(answers, old)) == 1
 
 
 def test_nothing_is_forgotten_of_a_landmark_window():
-    answers = ElementAnswers(Window(None, 1000))
+    answers = ElementAnswers(Window(None, 1000), EVERY)
     told = elements(Random(1), 200)
     take(answers, *told)
+    answers.reported(hlc.ELEMENT_MS_MAX)
     assert len(answers) == len(told)

@@ -43,7 +43,13 @@ class Place:
 
     def begin(self):
         group = self.subscription.group
-        self.reports = Reports(group.query, group.leaves, self.subscription.since, self.dictionary)
+        self.reports = Reports(
+            group.query, group.leaves, self.subscription.since, self.dictionary, self.subscription.reported
+        )
+
+    def keep(self):
+        """Tell replicas which reports are made, as a peer does, and forget what they alone needed."""
+        self.replica.home.reported(self.subscription, self.reports.reported)
 
     def element(self, identity, row, oldest, youngest=None, leaf=0):
         """Take in an answer of elements of these event times."""
@@ -129,6 +135,8 @@ def test_each_report_is_told_once_as_defined_whoever_takes_over(stream, seed):
             elements.append((row, time, time))
             place.element(identity := identity + 1, row, time)
         place.upto(upto)
+        if random.random() < 0.4:
+            place.keep()
         if random.random() < 0.4:  # another one takes over: it knows what leaves answered, and what was told
             place.begin()
             place.reports.advance(upto - random.randrange(2000) if upto > 2000 else 0, 0, 0)
@@ -270,6 +278,66 @@ def test_who_takes_over_tells_what_is_missing_of_the_last_report():
     place.begin()
     place.upto(6000)
     assert [sum(place.reported[at].values()) for at in (4000, 6000)] == [4, 4]
+
+
+HOUR = 3_600_000
+
+
+def test_who_takes_over_after_much_was_forgotten_goes_on_where_the_last_one_was():
+    """A triple that is said again and again is in the window all the time, also when the first saying is forgotten."""
+    for stream, expected in (("ISTREAM", {0: 1}), ("DSTREAM", {}), ("", {})):
+        place = Place(ALL, stream)
+        identity = 0
+        for time in range(0, HOUR + 1, 4000):
+            place.element(identity := identity + 1, ("<urn:a>", "<urn:b>"), time)
+        place.upto(HOUR)
+        assert place.reports.reported == HOUR
+        place.keep()
+        (leaf,) = place.subscription.group.leaves
+        assert 0 < len(leaf.answers) < identity / 3
+        for _ in range(3):
+            place.begin()
+            place.upto(HOUR + 2000)
+        if stream:
+            assert {at: rows.total() for at, rows in place.reported.items()} == expected
+        else:
+            assert len(place.told) == 1
+
+
+def test_a_fast_playback_is_reported_whole():
+    """All of an hour is there before anything is reported: nothing is forgotten that is still to be."""
+    place = Place(ALL, "ISTREAM")
+    times = list(range(1000, HOUR, 60_000))
+    for identity, time in enumerate(reversed(times)):
+        place.element(identity + 1, (f"<urn:a{identity}>", "<urn:b>"), time)
+    place.upto(HOUR)
+    assert len(place.reported) == len(times)
+
+
+def test_what_holds_is_compared_with_the_last_report_by_who_takes_over():
+    place = Place(ALL)
+    for second in range(1, 60):
+        place.element(second, ("<urn:a>", f"<urn:b{second}>"), second * 1000)
+    place.upto(58_000)
+    told = len(place.told)
+    place.begin()
+    place.upto(58_000)
+    assert len(place.told) == told
+    assert place.reports.reported == 58_000
+
+
+def test_reports_are_made_when_what_they_told_is_kept():
+    place = Place(ALL, "RSTREAM")
+    place.element(1, ("<urn:a>", "<urn:b>"), 1000)
+    assert place.reports.reported == -1
+    place.reports.advance(2000, 0, 0)
+    news = []
+    while not news:
+        news = place.reports.work(place.subscription.contents, place.subscription.log)
+    place.reports.staged = 1
+    assert place.reports.reported == -1
+    place.reports.staged = 0
+    assert place.reports.reported == 2000
 
 
 def test_a_watermark_never_goes_back():
