@@ -298,7 +298,8 @@ class _Day:
         verdict = self.verdict
         happened = dict(self.world.happened)
         elements = len(self._elements())
-        verdict.told += f"; {self._scale} times as fast, {len(self._rules)} rules, {elements} elements; {happened} happened"
+        drawn = f"{self._scale} times as fast, {len(self._rules)} rules, {elements} elements"
+        verdict.told += f"; {drawn}; {happened} happened"
         verdict.counts.update(self.world.happened)
         verdict.counts["elements"] += len(self._elements())
         verdict.problems += [f"not acknowledged: {each.failures[-1:]}" for each in self._publishings() if each.open]
