@@ -22,7 +22,7 @@ def main() -> int:
     parser = argparse.ArgumentParser("real_streams", description="Streams of sensors through five nodes, by windows.")
     parser.add_argument("--only", choices=NAMES, help="one data set instead of all")
     parser.add_argument("--hours", type=float, default=29.0, help="how much of citybench, of four days")
-    parser.add_argument("--pause", type=float, default=0.25, help="seconds between elements of different times")
+    parser.add_argument("--pause", type=float, default=0.2, help="seconds between elements of different times")
     options = parser.parse_args()
     if not available():
         print(f"the shared data is not at {DATA}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import bisect
-import contextlib
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -51,21 +50,25 @@ class _Heard:
     identities: set[int] = field(default_factory=set)
     doubled: int = 0
 
-    async def listen(self, subscription: Subscription, wanted: int) -> None:
-        """Take rows until there are as many as wanted and nothing follows, or nothing comes any more."""
+    async def listen(self, subscription: Subscription, wanted: int, published: asyncio.Event) -> None:
+        """Take rows until all is published, there are as many as wanted, and nothing follows, or nothing comes."""
         batches = subscription.batches()
-        with contextlib.suppress(TimeoutError):
-            while True:
-                async with asyncio.timeout(SILENT_SECONDS if self.total < wanted else QUIET_SECONDS):
-                    batch = await anext(batches)
-                now = time.monotonic()
-                for *row, term in zip(*batch.columns, strict=True):
-                    report = time_of(str(term))
-                    self.rows.setdefault(report, Counter())[tuple(row)] += 1
-                    self.at[report] = now
-                self.total += len(batch)
-                self.doubled += len(self.identities.intersection(batch.identities))
-                self.identities.update(batch.identities)
+        while True:
+            following = asyncio.ensure_future(anext(batches))
+            silent = 0.0
+            while not (await asyncio.wait((following,), timeout=QUIET_SECONDS))[0]:
+                silent = silent + QUIET_SECONDS if published.is_set() else 0.0
+                if silent >= (SILENT_SECONDS if self.total < wanted else QUIET_SECONDS):
+                    following.cancel()
+                    return
+            batch, now = following.result(), time.monotonic()
+            for *row, term in zip(*batch.columns, strict=True):
+                report = time_of(str(term))
+                self.rows.setdefault(report, Counter())[tuple(row)] += 1
+                self.at[report] = now
+            self.total += len(batch)
+            self.doubled += len(self.identities.intersection(batch.identities))
+            self.identities.update(batch.identities)
 
 
 async def play(dataset: Dataset, clients: Sequence[Client], *, pause_seconds: float = 0.0) -> Outcome:
@@ -82,11 +85,13 @@ async def play(dataset: Dataset, clients: Sequence[Client], *, pause_seconds: fl
         for at, query in enumerate(dataset.queries)
     ]
     heard = [_Heard() for _ in subscriptions]
-    begun = time.monotonic()
+    begun, published = time.monotonic(), asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         for each, subscription, reports in zip(heard, subscriptions, expected, strict=True):
-            tasks.create_task(each.listen(subscription, sum(rows.total() for rows in reports.values())))
+            wanted = sum(rows.total() for rows in reports.values())
+            tasks.create_task(each.listen(subscription, wanted, published))
         acknowledged = await _publish(dataset, clients[0], heard, pause_seconds, outcome)
+        published.set()
     outcome.seconds = max((moment for each in heard for moment in each.at.values()), default=begun) - begun
     for subscription in subscriptions:
         await subscription.unsubscribe()
