@@ -182,7 +182,7 @@ class Sheet:
             "nodes": list(dict.fromkeys(node for key in ring for node in self._nodes(key))),
             "rate": rate,
             "expected": None if expected is None else round(expected, 3),
-            "counted_by": keys.ROLE_NAMES[counts.under] if counts.counted else None,
+            "counted_by": keys.ROLE_NAMES[counts.under & keys.SPO] if counts.counted else None,
             "triples": counts.triples if counts.counted else None,
             "triples_estimated": bool(counts.estimated & 2),
         }

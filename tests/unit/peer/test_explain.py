@@ -269,6 +269,16 @@ def test_queries_without_patterns_and_per_event(pair):
     assert outcome.code == "query-refused"
 
 
+def test_what_is_answered_per_event_is_counted_by_events(pair):
+    pair.requests += 1
+    pair.submit(LOW, Subscribe(pair.requests, parsed(CHAIN), per_event=True))
+    pair.pass_time(1.0)
+    for _ in range(2):
+        pair.publish(HIGH, ("<a>", "<u:p>", "<b>"))
+    found = steps(explained(pair, query=parsed(CHAIN), per_event=True))
+    assert [(found[at]["counted_by"], found[at]["triples"]) for at in (1, 2)] == [("p", 2), ("p", 0)]
+
+
 def test_an_explanation_has_a_moderate_size_whatever_the_query(columns):
     pair = Pair(columns)
     unions = [" ".join(f"?a{n} x:y{m} ?b{m} ." for n in range(14)) for m in range(20)]
