@@ -7,17 +7,30 @@ travels, is taken apart and compiled as they are, and is decided as soon as its 
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from p2prdf.rdf import terms
 from p2prdf.rdf.fulltext.expression import Condition
-from p2prdf.rdf.fulltext.syntax import parse_call, parse_infix
+from p2prdf.rdf.fulltext.syntax import parse_call, parse_condition, parse_infix
 from p2prdf.rdf.tokens import Symbol
 
-__all__ = ["FULL_TEXT", "with_full_text"]
+__all__ = ["FULL_TEXT", "sole_condition", "with_full_text"]
 
 FULL_TEXT: Final = "<urn:p2prdf:ftcontains>"
 """The function: of a variable, and a plain literal that spells the condition."""
+
+_SOLE: Final = re.compile(re.escape(FULL_TEXT) + r' \( \?v([0-9]{1,9}) , ("(?:[^"\\]|\\.)*") \)')
+
+
+def sole_condition(text: str) -> tuple[int, Condition] | None:
+    """Return the variable's number and the condition of a filter that is one call of ``FULL_TEXT``, else None.
+
+    ``text`` is a filter's, canonical and one conjunct (:mod:`p2prdf.rdf.filters`).  Raises QueryRefused if the
+    condition is none, as compiling the filter does.
+    """
+    found = _SOLE.fullmatch(text)
+    return None if found is None else (int(found[1]), parse_condition(terms.lexical(found[2])))
 
 
 def with_full_text(text: str, symbols: list[Symbol]) -> list[Symbol]:

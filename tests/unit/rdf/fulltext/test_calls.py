@@ -6,7 +6,7 @@ import pytest
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf.algebra import Extend
-from p2prdf.rdf.fulltext import FULL_TEXT
+from p2prdf.rdf.fulltext import FULL_TEXT, sole_condition
 from p2prdf.rdf.sparql import compile_expression, compile_filter, parse_select
 from p2prdf.rdf.standing.form import decode, encode
 from p2prdf.rdf.standing.query import parse_query
@@ -76,6 +76,23 @@ def test_equal_conditions_are_equal_however_they_are_written():
 def test_prefixes_and_brackets_behind_a_condition_are_the_querys():
     group = 'FILTER (?v ftcontains "a") ?x :q [ :r ?w ] . FILTER ftcontains(?w, "b" ftNEAR[0,2] "c") ?w :s ( 1 2 )'
     assert len(parse_query(where(group)).leaves[0].patterns) == len(parse_select(where(group)).patterns) == 8
+
+
+@pytest.mark.parametrize(
+    ("group", "spelled"),
+    [
+        ('FILTER ftcontains(?v, "a" ftAND "b\\"c")', ['"a" ftAND "b c"']),
+        ('FILTER ((?v ftcontains "a") && ftcontains(?v, "b", "en") && ?x != ?v)', ['"a"', '"b", "en"', None]),
+        ('FILTER (ftcontains(?v, "a") || ftcontains(?v, "b"))', [None]),
+        ('FILTER (!ftcontains(?v, "a"))', [None]),
+        ('FILTER (ftcontains(?v, "a") = true)', [None]),
+        ('FILTER ftcontains(?other, "a")', [None]),
+    ],
+)
+def test_a_filter_that_is_one_condition_is_told_from_others(group, spelled):
+    found = [sole_condition(each.text) for each in parse_select(where(group)).filters]
+    assert [call and str(call[1]) for call in found] == spelled
+    assert {call[0] for call in found if call} <= {1}
 
 
 @pytest.mark.parametrize(
