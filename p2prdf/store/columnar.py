@@ -40,6 +40,7 @@ from p2prdf.hlc import GONE
 from p2prdf.rdf.query import Plan
 from p2prdf.store.columnar_items import ColumnarItems
 from p2prdf.store.columnar_join import ColumnarJoin
+from p2prdf.store.full_text import NO_CONDITION
 from p2prdf.store.items import remember
 from p2prdf.store.lanes import Lane, PlanTable, StepRows
 from p2prdf.store.postings import Postings
@@ -263,9 +264,14 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         packed = self._row_lane_keys(step, group, bindings)
         ordinals, _ = lane.index.insert(packed)
         step.ordinal.append(ordinals)
-        lane.waiting.append(ordinals, np.arange(len(lane.waiting_row), len(lane.waiting_row) + count))
-        lane.waiting_step.extend(count, lane.steps.index(step))
-        lane.waiting_row.append(np.arange(first, first + count))
+        rows = np.arange(first, first + count)
+        if step.condition == NO_CONDITION:
+            lane.waiting.append(ordinals, np.arange(len(lane.waiting_row), len(lane.waiting_row) + count))
+            lane.waiting_step.extend(count, step.place)
+            lane.waiting_row.append(rows)
+        else:
+            assert lane.texts is not None, "it was made with the step"
+            lane.texts.append(step.condition, step.place, ordinals, rows)
         if step.number:
             self._sizes.rows += count
         else:
@@ -329,9 +335,9 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
                 self._changes += 1
 
     def _compact(self, table: PlanTable) -> None:
-        """Drop the rows of ended groups once they are the larger part."""
+        """Drop the rows of ended groups once they are the larger part; each such plan of few of them has few rows."""
         for step in table.steps:
-            if len(step) < _COMPACT_MIN:
+            if len(step) < (_COMPACT_MIN if step.condition == NO_CONDITION else 1):
                 continue
             alive = table.groups.since_min.values[step.group.values] != _NEVER
             if np.count_nonzero(alive) * 2 < len(step):
@@ -339,7 +345,8 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
 
     def _drop_rows(self, step: StepRows, kept: I64) -> None:
         """Rebuild a step and the waiting rows of its lane with only ``kept`` of its rows."""
-        dropped = len(step) - len(kept)
+        held, ordinals = len(step), step.ordinal.values
+        dropped = held - len(kept)
         self._changes += dropped  # lest the version fall
         if step.number:
             self._sizes.rows -= dropped
@@ -359,14 +366,21 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
             fresh.append(column.values[kept])
             step.bindings[place] = fresh
         lane = step.lane
+        if step.condition != NO_CONDITION:
+            assert lane.texts is not None, "it was made with the step"
+            numbers = np.full(held, -1, np.int64)
+            numbers[kept] = np.arange(len(kept))
+            lane.texts.renumber(step.condition, step.place, ordinals, numbers)
+            return
         lane.waiting = Postings()
         lane.waiting_step = GrowingColumn(np.uint32)
         lane.waiting_row = GrowingColumn(np.uint32)
         for number, each in enumerate(lane.steps):
-            first, count = len(lane.waiting_row), len(each)
-            lane.waiting.append(each.ordinal.values, np.arange(first, first + count))
-            lane.waiting_step.extend(count, number)
-            lane.waiting_row.append(np.arange(count))
+            if each.condition == NO_CONDITION:
+                first, count = len(lane.waiting_row), len(each)
+                lane.waiting.append(each.ordinal.values, np.arange(first, first + count))
+                lane.waiting_step.extend(count, number)
+                lane.waiting_row.append(np.arange(count))
 
 
 def _by_role(bits: U16) -> Iterator[tuple[int, Bools | None]]:

@@ -38,14 +38,18 @@ class ColumnarJoin(ColumnarState):
         """Join triples (published again after ``prior``) with the rows that wait under their keys."""
         needle, waiting = lane.waiting.expand(ordinals)
         if len(needle):
-            self._join_pairs(lane, waiting, rows[needle], None if prior is None else prior[needle], out)
+            steps = lane.waiting_step.values[waiting]
+            waiting = lane.waiting_row.values[waiting].astype(np.int64)
+            self._join_pairs(lane, steps, waiting, rows[needle], None if prior is None else prior[needle], out)
+        if lane.texts is not None:
+            needle, steps, waiting = lane.texts.met_by(ordinals, lane.table.terms(rows, 2))
+            if len(needle):
+                self._join_pairs(lane, steps, waiting, rows[needle], None if prior is None else prior[needle], out)
 
     def _join_pairs(
-        self, lane: Lane, waiting: npt.NDArray[Any], triples: I64, prior: U64 | None, out: list[Derived]
+        self, lane: Lane, steps: npt.NDArray[Any], rows: I64, triples: I64, prior: U64 | None, out: list[Derived]
     ) -> None:
-        """Join waiting rows (by their numbers in the lane) with triples, a step at a time."""
-        steps = lane.waiting_step.values[waiting]
-        rows = lane.waiting_row.values[waiting].astype(np.int64)
+        """Join waiting rows, told by their steps in the lane and their numbers there, with triples."""
         for number, index in ARRAYS.split(steps):
             step = lane.steps[number]
             if self.over_before and step.any_over:

@@ -15,7 +15,9 @@ from p2prdf.grow import GrowingColumn
 from p2prdf.hlc import GONE
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
+from p2prdf.store.columnar_texts import TextRows
 from p2prdf.store.compiled import GROUP, CompiledStep, Source, compile_step
+from p2prdf.store.full_text import NO_CONDITION, FullText
 from p2prdf.store.group_table import GroupTable
 from p2prdf.store.lanes import Lane, PlanTable, StepRows
 from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes, stride
@@ -39,6 +41,7 @@ class ColumnarState:
         self.over_before = 0
         self._dictionary = dictionary
         self._compile_filter = compile_filter
+        self._full_text = FullText(dictionary)
         self._plans: dict[Plan, PlanTable] = {}
         self._triples = TripleTable(per_event=False)
         self._events = TripleTable(per_event=True)
@@ -76,7 +79,10 @@ class ColumnarState:
         table = PlanTable(plan, PlanFilters(plan, self._dictionary, self._compile_filter), GroupTable(plan))
         for place, at in enumerate(plan.steps):
             lane = self._lane(plan.per_event, at.role, at.mask)
-            step = StepRows(table, place, compile_step(plan, place), lane)
+            condition = self._full_text.condition_of(plan, at)
+            if condition != NO_CONDITION and lane.texts is None:
+                lane.texts = TextRows(self._full_text)
+            step = StepRows(table, place, compile_step(plan, place), lane, len(lane.steps), condition)
             step.bindings = [GrowingColumn(np.uint32) for _ in at.bound]
             lane.steps.append(step)
             table.steps.append(step)

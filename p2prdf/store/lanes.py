@@ -11,6 +11,7 @@ from p2prdf import keys
 from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
 from p2prdf.rdf.query import Plan
+from p2prdf.store.columnar_texts import TextRows
 from p2prdf.store.compiled import CompiledStep
 from p2prdf.store.group_table import GroupTable
 from p2prdf.store.postings import Postings
@@ -32,6 +33,10 @@ class StepRows:
     number: int
     compiled: CompiledStep
     lane: Lane
+    place: int
+    """Its number among the steps of the lane."""
+    condition: int
+    """By which full-text condition its rows are filed, if by any (:mod:`p2prdf.store.full_text`)."""
     index: HashIndex = field(default_factory=HashIndex)
     group: GrowingColumn = field(default_factory=lambda: GrowingColumn(np.uint32))
     oldest: GrowingColumn = field(default_factory=lambda: GrowingColumn(np.uint64))
@@ -63,6 +68,8 @@ class Lane:
         self.index = triples.pairs if self.by_pair else HashIndex()
         self.triples = Postings()
         self.waiting = Postings()
+        self.texts: TextRows | None = None
+        """Rows that wait for a text; they are not among those in ``waiting``."""
         self.steps: list[StepRows] = []
         self.waiting_step = GrowingColumn(np.uint32)
         self.waiting_row = GrowingColumn(np.uint32)
@@ -71,7 +78,8 @@ class Lane:
     def nbytes(self) -> int:
         """Bytes taken by columns and indexes."""
         parts = (self.triples, self.waiting, self.waiting_step, self.waiting_row)
-        return sum(part.nbytes for part in parts) + (0 if self.by_pair else self.index.nbytes)
+        texts = 0 if self.texts is None else self.texts.nbytes
+        return sum(part.nbytes for part in parts) + texts + (0 if self.by_pair else self.index.nbytes)
 
     def keys_of(self, s: U32, p: U32, o: U32) -> U64:
         """Return the exact keys of triples (or of the parts the mask names) under the mask."""

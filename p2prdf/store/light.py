@@ -14,9 +14,11 @@ from p2prdf.columns import Column
 from p2prdf.hlc import GONE
 from p2prdf.rdf.query import Plan
 from p2prdf.store.compiled import GROUP, ROW
+from p2prdf.store.full_text import NO_CONDITION
 from p2prdf.store.items import remember
 from p2prdf.store.light_items import LightItems
-from p2prdf.store.light_state import IDENTITY, PLAIN, ROLES, TERMS, TIME, Row, StepTable, Terms, Triple
+from p2prdf.store.light_state import IDENTITY, PLAIN, ROLES, TERMS, TIME, Group, Row, StepTable, Terms, Triple
+from p2prdf.store.light_texts import TextRows
 from p2prdf.store.rejoin import in_pieces, part_max
 from p2prdf.store.stays import LATE, later_time
 from p2prdf.store.tables import NEVER, REJOIN_PAIRS_MAX, Chosen, Derived, identity_of_group
@@ -83,6 +85,8 @@ class LightTables(LightItems):
                 for table, row in lane.waiting[key]:
                     if row.oldest != GONE or row.born >= self.over_before:
                         self._join(table, row, triple, 0, 0, out)
+            if lane.texts is not None:
+                self._join_texts(lane.texts, key, triple, 0, out)
 
     def _add_partly(
         self, terms: tuple[int, int, int], time: int, event: int, bits: int, probed: int, out: _Output
@@ -128,9 +132,12 @@ class LightTables(LightItems):
         """Join under some roles what was published again after ``prior``."""
         self._sizes.processing_load += roles.bit_count()
         for lane in self._lanes_in(roles):
-            for table, row in lane.waiting.get(lane.key_of(held[TERMS]), ()):
+            key = lane.key_of(held[TERMS])
+            for table, row in lane.waiting.get(key, ()):
                 if row.oldest != GONE or row.born >= self.over_before:
                     self._join(table, row, held, prior, 0, out)
+            if lane.texts is not None:
+                self._join_texts(lane.texts, key, held, prior, out)
 
     def _add_event(
         self, terms: tuple[int, int, int], time: int, event: int, bits: int, probed: int, out: _Output
@@ -159,6 +166,14 @@ class LightTables(LightItems):
             for table, row in lane.waiting.get(key, ()):
                 if row.oldest != GONE or row.born >= self.over_before:
                     self._join(table, row, triple, 0, 0, out)
+            if lane.texts is not None:
+                self._join_texts(lane.texts, key, triple, 0, out)
+
+    def _join_texts(self, texts: TextRows, key: Any, triple: Triple, prior: int, out: _Output) -> None:
+        """Join a triple with the rows under its key that wait for a text as its object is."""
+        for table, row in texts.met_by(key, triple[TERMS][2]):
+            if row.oldest != GONE or row.born >= self.over_before:
+                self._join(table, row, triple, prior, 0, out)
 
     # --- queries and rows ------------------------------------------------------------------------
 
@@ -212,7 +227,11 @@ class LightTables(LightItems):
                 return
             table.rows[row.identity] = row
             self._row_count += 1
-            table.lane.waiting.setdefault(key, []).append((table, row))
+            if table.condition == NO_CONDITION:
+                table.lane.waiting.setdefault(key, []).append((table, row))
+            else:
+                assert table.lane.texts is not None, "it was made with the step"
+                table.lane.texts.add(key, table, row)
             since = 0
         else:
             since = refresh or NEVER
@@ -246,16 +265,27 @@ class LightTables(LightItems):
             group.since_min, group.since_max = NEVER, 0
             for step in table.steps:
                 step.links.discard(group.number)
-                for identity_of_row in [row.identity for row in step.rows.values() if row.group is group]:
-                    del step.rows[identity_of_row]
+                ended = [row for row in step.rows.values() if row.group is group]
+                for row in ended:
+                    del step.rows[row.identity]
                     self._row_count -= 1
                     self._changes += 1  # lest the version fall
-                for key, waiting in list(step.lane.waiting.items()):
-                    left = [entry for entry in waiting if entry[1].group is not group]
-                    if not left:
-                        del step.lane.waiting[key]
-                    elif len(left) < len(waiting):
-                        step.lane.waiting[key] = left
+                for key in dict.fromkeys(self._lane_key(step, row) for row in ended):
+                    self._drop_waiting(step, key, group)
+
+    @staticmethod
+    def _drop_waiting(step: StepTable, key: Any, group: Group) -> None:
+        """Take the rows of a group that wait at a step out of its lane, those under one key."""
+        if step.condition != NO_CONDITION:
+            assert step.lane.texts is not None, "it was made with the step"
+            step.lane.texts.drop(key, step, group)
+            return
+        left = [each for each in step.lane.waiting[key] if each[0] is not step or each[1].group is not group]
+        if left:
+            step.lane.waiting[key] = left
+        else:
+            del step.lane.waiting[key]
+
     # --- the join --------------------------------------------------------------------------------
 
     def _join(

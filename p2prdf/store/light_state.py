@@ -14,6 +14,8 @@ from p2prdf.hlc import GONE
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
 from p2prdf.store.compiled import GROUP, CompiledStep, compile_step
+from p2prdf.store.full_text import NO_CONDITION, FullText
+from p2prdf.store.light_texts import TextRows
 from p2prdf.store.stays import Stays
 from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes, stride
 from p2prdf.wire.messages import Groups
@@ -68,6 +70,8 @@ class StepTable:
     number: int
     compiled: CompiledStep
     lane: Lane
+    condition: int
+    """By which full-text condition its rows are filed, if by any (:mod:`p2prdf.store.full_text`)."""
     rows: dict[int, Row] = field(default_factory=dict)
     links: set[int] = field(default_factory=set)
 
@@ -75,13 +79,15 @@ class StepTable:
 class Lane:
     """Triples and waiting rows of one kind, role and mask, by the terms under the mask."""
 
-    __slots__ = ("key_of", "mask", "triples", "waiting")
+    __slots__ = ("key_of", "mask", "texts", "triples", "waiting")
 
     def __init__(self, mask: int):
         self.mask = mask
         self.key_of = _KEY_OF[mask]
         self.triples: dict[Any, list[Triple]] = {}
         self.waiting: dict[Any, list[tuple[StepTable, Row]]] = {}
+        self.texts: TextRows | None = None
+        """Rows that wait for a text; they are not among those in ``waiting``."""
 
 
 @dataclass(slots=True, eq=False)
@@ -115,6 +121,7 @@ class LightState:
         self.over_before = 0
         self._dictionary = dictionary
         self._compile_filter = compile_filter
+        self._full_text = FullText(dictionary)
         self._plans: dict[int, PlanTable] = {}
         self._triples: dict[tuple[int, ...], Triple] = {}
         """Stays by terms; those that begin after a removal by terms and beginning."""
@@ -177,7 +184,10 @@ class LightState:
         table = PlanTable(plan, PlanFilters(plan, self._dictionary, self._compile_filter))
         for place, step in enumerate(plan.steps):
             lane = self._lane(plan.per_event, step.role, step.mask)
-            table.steps.append(StepTable(table, place, compile_step(plan, place), lane))
+            condition = self._full_text.condition_of(plan, step)
+            if condition != NO_CONDITION and lane.texts is None:
+                lane.texts = TextRows(self._full_text)
+            table.steps.append(StepTable(table, place, compile_step(plan, place), lane, condition))
         self._plans[plan.identity] = table
         return table
 

@@ -40,6 +40,7 @@ class Copy:
         self.chance, self.probe, self.split = chance, probe, split
         self.answers: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = {}
         """By plan and identity: the latest ``oldest``, and the binding."""
+        self.ended: set[int] = set()
 
     def publish(self, triples, time: int, first_event: int) -> None:
         """Take in publications, or with a time from GONE on removals, their roles perhaps in two messages."""
@@ -74,10 +75,15 @@ class Copy:
             self.tables.add_queries(plan, step, group, refresh)
         self.follow(self.tables.add_queries(plan, 0, group, refresh, self._which(1)))
 
+    def end(self, plan) -> None:
+        self.tables.end_groups([plan.identity >> 1])
+        self.ended.add(plan.identity)
+
     def follow(self, derived: list[Derived]) -> None:
         backlog = Backlog(self.tables.columns)
         while True:
             for rows in derived:
+                assert rows.plan.identity not in self.ended
                 if rows.step < len(rows.plan.steps):
                     backlog.add(rows)
                     continue
@@ -121,8 +127,8 @@ def _record(step, time: int, asked: dict, log: list) -> Callable[[Copy], None]:
         log.extend((stamp, triple) for triple in step[1])
         return lambda copy: copy.publish(step[1], stamp, time * 100)
     if step[0] == "query":
-        _, raw, filtered, per_event, algorithm = step
-        query = canonical(raw, filtered)
+        _, raw, filtered, per_event, algorithm, *conditions = step
+        query = canonical(raw, filtered, *conditions)
         plan = make_plan(query, range(len(raw)), algorithm, per_event=per_event)
         if plan in asked:
             return lambda _: None
@@ -132,12 +138,17 @@ def _record(step, time: int, asked: dict, log: list) -> Callable[[Copy], None]:
         return lambda _: None
     plan = list(asked)[step[1] % len(asked)]
     query, stamps = asked[plan]
+    if not stamps:  # it has ended, which it does for good
+        return lambda _: None
+    if step[0] == "end":
+        stamps.clear()
+        return lambda copy: copy.end(plan)
     stamps.append(time)
     return lambda copy: copy.query(plan, query, time, time)
 
 
 def check(asked, log, copies: list[Copy]) -> None:
-    """Every subscription has exactly what it is owed, the same at every copy."""
+    """Every subscription that has not ended has exactly what it is owed, the same at every copy."""
     for plan, (query, stamps) in asked.items():
         for since in stamps:
             owed = brute_force(query, copies[0].dictionary, log, since, plan.per_event)

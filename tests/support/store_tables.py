@@ -9,7 +9,9 @@ from itertools import product
 from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.hlc import GONE
+from p2prdf.rdf import sparql, terms
 from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.fulltext import FULL_TEXT
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, make_plan
 from p2prdf.store.backlog import Backlog
 from p2prdf.store.columnar import ColumnarTables
@@ -17,22 +19,29 @@ from p2prdf.store.light import LightTables
 from p2prdf.store.tables import Derived, Tables
 from p2prdf.wire.messages import Groups
 
-__all__ = ["BOTH_KINDS", "EVERY_ROLE", "TERMS", "Harness", "bindings", "brute_force", "canonical", "new_tables", "path"]
+__all__ = [
+    "BOTH_KINDS", "EVERY_ROLE", "TERMS", "TEXTS", "Harness", "bindings", "brute_force", "canonical", "full_text",
+    "new_tables", "path",
+]  # fmt: skip
 
 TERMS = ("<a>", "<b>", "<c>", '"a"', '""')
+TEXTS = ('"a b"', '"B, a c"', '"c"@en', '"a a"@en-gb', '"ab b a"', '"a"^^<urn:t>')
+"""Known to dictionaries behind ``TERMS``."""
 EVERY_ROLE = keys.CSBV_ROLES | 1 << keys.ANY
 BOTH_KINDS = EVERY_ROLE | EVERY_ROLE << keys.EVENT_SHIFT
 
 
 def compile_filter(each: Filter):
-    """Filters of these tests: ``?v0 != ?v1`` by text, or ``false``."""
+    """Filters of these tests: ``?v0 != ?v1`` by text, ``false``, or whatever has a full-text condition in it."""
+    if FULL_TEXT in each.text:
+        return sparql.compile_filter(each)
     return lambda terms: each.text != "false" and (len(terms) < 2 or terms[0] != terms[1])
 
 
 def new_tables(kind: str) -> tuple[Tables, TermDictionary]:
     """Return empty tables and a dictionary of the test's terms."""
     dictionary = TermDictionary()
-    dictionary.intern_all(TERMS)
+    dictionary.intern_all(TERMS + TEXTS)
     made = LightTables if kind == "light" else ColumnarTables
     return made(dictionary, compile_filter), dictionary
 
@@ -98,8 +107,16 @@ def bindings(answers) -> Counter[tuple[int, ...]]:
     return Counter(row[3:] for row in answers.elements())
 
 
-def canonical(raw, filtered: bool) -> ConjunctiveQuery:
-    """Number variables and constants by first occurrence."""
+def full_text(variable: int, condition: str) -> str:
+    """Return a full-text condition on a variable as it stands in a filter."""
+    return f"{FULL_TEXT} ( ?v{variable} , {terms.literal(condition)} )"
+
+
+def canonical(raw, filtered: bool, conditions=()) -> ConjunctiveQuery:
+    """Number variables and constants by first occurrence; with filters, perhaps.
+
+    ``conditions``: which variable, and the alternatives of a full-text condition on it.
+    """
     variables: dict[int, int] = {}
     constants: dict[int, int] = {}
     numbered = tuple(
@@ -111,6 +128,9 @@ def canonical(raw, filtered: bool) -> ConjunctiveQuery:
     )
     answer = tuple(variables.values())
     filters = (Filter("differ", answer[:2]),) if filtered and answer else ()
+    for number, alternatives in conditions if answer else ():
+        variable = answer[number % len(answer)]
+        filters += (Filter(" || ".join(full_text(variable, each) for each in alternatives), (variable,)),)
     names = tuple(f"v{each}" for each in answer)
     return ConjunctiveQuery(numbered, tuple(TERMS[each] for each in constants), answer, names, filters=filters)
 
@@ -136,6 +156,6 @@ def brute_force(query, dictionary, log, since: int, per_event: bool) -> Counter[
                 continue
             break
         else:
-            if all(len(f.variables) < 2 or bound[f.variables[0]] != bound[f.variables[1]] for f in query.filters):
+            if all(compile_filter(f)(dictionary.texts([bound[v] for v in f.variables])) for f in query.filters):
                 found[tuple(bound[variable] for variable in query.answer)] += 1
     return found

@@ -103,6 +103,12 @@ def test_a_node_starts_without_the_grammar_of_sparql() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_a_node_starts_without_the_index_of_texts() -> None:
+    """It is needed when the first query with a full-text condition comes to wait."""
+    code = "import sys; import p2prdf_node.daemon; sys.exit('p2prdf.text' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 @pytest.mark.parametrize("module", ["p2prdf", "p2prdf.client", "p2prdf_node.daemon", "p2prdf_cli.app"])
 def test_nobody_loads_spark_who_does_not_ask_for_it(module: str) -> None:
     code = f"import sys; import {module}; sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"

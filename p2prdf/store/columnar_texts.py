@@ -1,0 +1,173 @@
+"""Rows of a columnar lane that wait for a text, by the condition it has to satisfy (:mod:`p2prdf.store.full_text`).
+
+A *pair* is a condition that waits under a key (by its ordinal in the lane): pairs are numbered by an index of packed
+numbers, rows are postings of their pairs, and pairs are postings of their keys.  So a row costs as much as one that
+waits for no text, and a key that many conditions wait under also has an index of them.
+
+Pairs are kept for good, as plans are: a pair of which no row is left has no place in an index of texts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from p2prdf.columns import ARRAYS
+from p2prdf.grow import GrowingColumn
+from p2prdf.hash_index import HashIndex
+from p2prdf.store.full_text import FEW_MAX, FullText
+from p2prdf.store.postings import Postings
+from p2prdf.store.triple_table import pack
+
+if TYPE_CHECKING:
+    from p2prdf.text import FullTextIndex
+
+__all__ = ["TextRows"]
+
+U32 = npt.NDArray[np.uint32]
+I64 = npt.NDArray[np.int64]
+
+_KEY = np.uint64((1 << 32) - 1)
+_CONDITION = np.uint64(32)
+_REWRITE_MIN = 4096
+
+
+class TextRows:
+    """Keys to conditions to rows, these by step and number in it."""
+
+    def __init__(self, full_text: FullText):
+        self._full_text = full_text
+        self._pairs = HashIndex()
+        self._living = GrowingColumn(np.int32)
+        """Of each pair, how many rows it has."""
+        self._under = Postings()
+        """Pairs by key."""
+        self._waiting = Postings()
+        """Places in the two columns of rows, by pair."""
+        self._step = GrowingColumn(np.uint32)
+        self._row = GrowingColumn(np.int32)
+        """-1: it is gone."""
+        self._gone = 0
+        self._indexes: dict[int, FullTextIndex] = {}
+        """Of keys under which more than FEW_MAX conditions wait: pairs by what their conditions ask for."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken by columns and postings; the indexes of texts are not counted, which are objects."""
+        parts = (self._pairs, self._living, self._under, self._waiting, self._step, self._row)
+        return sum(part.nbytes for part in parts)
+
+    def append(self, condition: int, step: int, ordinals: I64, rows: I64) -> None:
+        """Let rows of a step wait under keys."""
+        count = len(rows)
+        pairs, fresh = self._pairs.insert(_packed(condition, ordinals))
+        if fresh.any():
+            self._living.extend(int(np.count_nonzero(fresh)))
+            self._under.append(ordinals[fresh], pairs[fresh])
+        idle = self._living.values[pairs] == 0
+        np.add.at(self._living.values, pairs, 1)
+        self._waiting.append(pairs, np.arange(len(self._row), len(self._row) + count))
+        self._step.extend(count, step)
+        self._row.append(rows)
+        begun = np.unique(pairs[idle])
+        if len(begun):
+            self._begin(begun)
+
+    def renumber(self, condition: int, step: int, ordinals: I64, numbers: I64) -> None:
+        """Give the rows of a step other numbers, by those they have; -1: it is gone.
+
+        ``ordinals``: the keys they wait under.
+        """
+        pairs = self._pairs.find(_packed(condition, np.unique(ordinals)))
+        at, places = self._waiting.expand(pairs)
+        own = (self._step.values[places] == step) & (self._row.values[places] >= 0)
+        at, places = at[own], places[own]
+        now = numbers[self._row.values[places]]
+        self._row.values[places] = now
+        gone = pairs[at[now < 0]]
+        np.subtract.at(self._living.values, gone, 1)
+        self._gone += len(gone)
+        gone = np.unique(gone)
+        self._end(gone[self._living.values[gone] == 0])
+        if self._gone * 2 > len(self._row) > _REWRITE_MIN:
+            self._rewrite()
+
+    def met_by(self, ordinals: I64, objects: U32) -> tuple[I64, npt.NDArray[Any], I64]:
+        """Return the rows whose conditions hold of the texts of triples' objects, told by the keys of the triples.
+
+        Of each row the place of the triple that asked for it, its step, and its number there.
+        """
+        askers, pairs = self._satisfied(ordinals, objects)
+        at, places = self._waiting.expand(pairs)
+        rows = self._row.values[places]
+        held = rows >= 0
+        return askers[at[held]], self._step.values[places[held]], rows[held].astype(np.int64)
+
+    def _satisfied(self, ordinals: I64, objects: U32) -> tuple[I64, I64]:
+        """Return pairs whose conditions hold, and for each the place of the triple that asked for it."""
+        counts = self._under.counts(ordinals)
+        askers: list[int] = []
+        found: list[int] = []
+        text_of = self._full_text.text
+        for at in np.flatnonzero(counts > FEW_MAX).tolist():
+            index = self._indexes.get(int(ordinals[at]))
+            text = None if index is None else text_of(int(objects[at]))
+            if index is not None and text is not None:
+                satisfied = index.match(text)
+                askers += [at] * len(satisfied)
+                found += satisfied
+        few = np.flatnonzero((counts > 0) & (counts <= FEW_MAX))
+        if len(few):
+            needle, pairs = self._under.expand(ordinals[few])
+            conditions = self._pairs.keys[pairs] >> _CONDITION
+            tried = (few[needle].tolist(), pairs.tolist(), conditions.tolist(), self._living.values[pairs].tolist())
+            for at, pair, condition, living in zip(*tried, strict=True):
+                text = text_of(int(objects[at])) if living else None
+                if text is not None and self._full_text.holds(condition, text):
+                    askers.append(at)
+                    found.append(pair)
+        return np.array(askers, np.int64), np.array(found, np.int64)
+
+    def _begin(self, pairs: I64) -> None:
+        """Take pairs that had no row into the indexes of their keys."""
+        ordinals = (self._pairs.keys[pairs] & _KEY).astype(np.int64)
+        many = self._under.counts(ordinals) > FEW_MAX
+        pairs = pairs[many]
+        for ordinal, places in ARRAYS.split(ordinals[many]):
+            index = self._indexes.get(ordinal)
+            if index is not None:
+                for name, number in self._named(pairs[places]):
+                    index.add(name, self._full_text.query(number))
+                continue
+            under = self._under.expand(np.array([ordinal]))[1]
+            self._indexes[ordinal] = self._full_text.index(self._named(under[self._living.values[under] > 0]))
+
+    def _end(self, pairs: I64) -> None:
+        """Take pairs that have no row any more out of the indexes of their keys."""
+        for pair, ordinal in zip(pairs.tolist(), (self._pairs.keys[pairs] & _KEY).tolist(), strict=True):
+            index = self._indexes.get(ordinal)
+            if index is not None:
+                index.remove(pair)
+                if not len(index):
+                    del self._indexes[ordinal]
+
+    def _named(self, pairs: npt.NDArray[Any]) -> list[tuple[int, int]]:
+        """Return pairs with the numbers of their conditions."""
+        return list(zip(pairs.tolist(), (self._pairs.keys[pairs] >> _CONDITION).tolist(), strict=True))
+
+    def _rewrite(self) -> None:
+        """Forget the rows that are gone."""
+        owners, places = self._waiting.expand(np.arange(len(self._pairs)))
+        held = self._row.values[places] >= 0
+        step, row = self._step.values[places[held]], self._row.values[places[held]]
+        self._waiting, self._gone = Postings(), 0
+        self._step, self._row = GrowingColumn(np.uint32), GrowingColumn(np.int32)
+        self._waiting.append(owners[held], np.arange(len(row)))
+        self._step.append(step)
+        self._row.append(row)
+
+
+def _packed(condition: int, ordinals: I64) -> npt.NDArray[np.uint64]:
+    return pack(np.full(len(ordinals), condition), ordinals)
