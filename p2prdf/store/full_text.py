@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from p2prdf import keys
 from p2prdf.rdf.fulltext import FULL_TEXT, Condition, condition_holds, sole_condition
 
 if TYPE_CHECKING:
@@ -62,10 +61,9 @@ class FullText:
     def condition_of(self, plan: Plan, step: Step) -> int:
         """Return the number of the condition that rows waiting at a step are filed by, NO_CONDITION if there is none.
 
+        A step has the filters that it is the first to decide, so a condition on its object is about what it binds.
         Raises QueryRefused if a filter has something for a condition that is none.
         """
-        if step.mask & keys.O:
-            return NO_CONDITION
         texts = [plan.filters[each].text for each in step.filters]
         calls = [sole_condition(text) for text in texts if text.startswith(FULL_TEXT)]
         found = [call[1] for call in calls if call is not None and call[0] == step.pattern[2]]
