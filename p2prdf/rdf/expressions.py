@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import arithmetic, functions, regex
-from p2prdf.rdf.fulltext.evaluation import condition_holds, text_of
+from p2prdf.rdf.fulltext.evaluation import condition_holds, recent_text_of
 from p2prdf.rdf.fulltext.syntax import parse_condition
 from p2prdf.rdf.moments import ExpressionError
 from p2prdf.rdf.values import Family, Value, boolean, compare, decode, ebv, equal
@@ -121,7 +121,7 @@ class _Compiler:
         number = node.args[0].number if node.args[0].op == "var" else -1
 
         def holds(row: Row) -> bool:
-            text = text_of(row[number] or "") if number >= 0 else None
+            text = recent_text_of(row[number] or "") if number >= 0 else None
             if text is None:
                 raise ExpressionError("not a text")
             return condition_holds(condition, text)

@@ -115,7 +115,7 @@ class TextRows:
             index = self._indexes.get(int(ordinals[at]))
             text = None if index is None else text_of(int(objects[at]))
             if index is not None and text is not None:
-                satisfied = index.match(text)
+                satisfied = self._full_text.satisfied(index, text)
                 askers += [at] * len(satisfied)
                 found += satisfied
         few = np.flatnonzero((counts > 0) & (counts <= FEW_MAX))

@@ -25,14 +25,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from p2prdf.rdf.fulltext import FULL_TEXT, Condition, condition_holds, sole_condition
+from p2prdf.rdf.fulltext import FULL_TEXT, Condition, Text, condition_holds, recent_text_of, sole_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from p2prdf.rdf.dictionary import TermDictionary
     from p2prdf.rdf.query import Plan, Step
-    from p2prdf.text import FullTextIndex, Publication, TextQuery
+    from p2prdf.text import FullTextIndex, TextQuery
 
 __all__ = ["FEW_MAX", "NO_CONDITION", "FullText"]
 
@@ -40,13 +40,9 @@ FEW_MAX: Final = 8
 """Conditions under one key that are tried one by one: about as many as finding one takes."""
 NO_CONDITION: Final = -1
 
-_TEXTS_MAX: Final = 256
-_WORDS_MAX: Final = 1 << 16
-"""Texts kept in words, and words of them all: those of a batch, if it is not of whole books."""
-
 
 class FullText:
-    """The conditions of a peer's tables, each with a number, and the texts that they are asked about.
+    """The conditions of a peer's tables, each with a number.
 
     Loads :mod:`p2prdf.text` for the first of them.
     """
@@ -55,8 +51,6 @@ class FullText:
         self._dictionary = dictionary
         self._conditions: list[Condition] = []
         self._numbers: dict[str, int] = {}
-        self._texts: dict[int, Publication | None] = {}
-        self._words = 0
 
     def condition_of(self, plan: Plan, step: Step) -> int:
         """Return the number of the condition that rows waiting at a step are filed by, NO_CONDITION if there is none.
@@ -75,19 +69,20 @@ class FullText:
             self._conditions.append(condition)
         return number
 
-    def text(self, term: int) -> Publication | None:
-        """Return a term as what conditions are asked about; None if it is no text, so that no condition holds.
+    def text(self, term: int) -> Text | None:
+        """Return the text of a term; None if it has none, so that no condition holds."""
+        return recent_text_of(self._dictionary.text(term)) if self._dictionary.literals[term] else None
 
-        Cut into words once for all lanes that a triple, or a batch of them, comes by.
-        """
-        found = self._texts.get(term)
-        if found is None and term not in self._texts:
-            found = self._cut(term)
-        return found
-
-    def holds(self, number: int, text: Publication) -> bool:
+    def holds(self, number: int, text: Text) -> bool:
         """Tell whether a condition holds of a text."""
-        return condition_holds(self._conditions[number], text.text(0))
+        return condition_holds(self._conditions[number], text)
+
+    @staticmethod
+    def satisfied(index: FullTextIndex, text: Text) -> list[int]:
+        """Return what an index calls the conditions that hold of a text, ascending."""
+        from p2prdf.text import Publication
+
+        return index.match(Publication.of_text(text))
 
     def index(self, waiting: Iterable[tuple[int, int]]) -> FullTextIndex:
         """Return an index that holds conditions: by what they are to be called, and their numbers."""
@@ -103,21 +98,6 @@ class FullText:
         from p2prdf.text import ANY, TextPattern, TextQuery
 
         return TextQuery((TextPattern(ANY, ANY, "?text", self._conditions[number]),))
-
-    def _cut(self, term: int) -> Publication | None:
-        made = None
-        if self._dictionary.literals[term]:
-            from p2prdf.text import Publication
-
-            made = Publication([("", "", self._dictionary.text(term))])
-        text = None if made is None else made.text(0)
-        words = 0 if text is None else len(text.words)
-        if len(self._texts) >= _TEXTS_MAX or self._words + words > _WORDS_MAX:
-            self._texts.clear()
-            self._words = 0
-        self._words += words
-        found = self._texts[term] = None if text is None else made
-        return found
 
 
 def _asked(condition: Condition) -> int:

@@ -65,7 +65,7 @@ class TextRows:
             return ()
         index = self._indexes.get(key)
         if index is not None:
-            satisfied = index.match(text)
+            satisfied = self._full_text.satisfied(index, text)
         else:
             satisfied = [each for each in conditions if self._full_text.holds(each, text)]
         return [each for number in satisfied for each in conditions[number]]

@@ -28,6 +28,13 @@ class Publication:
             raise DataRefused(f"a publication of {len(self.triples)} triples, more than {TRIPLES_MAX}")
         self._texts: dict[int, Text | None] = {}
 
+    @classmethod
+    def of_text(cls, text: Text) -> Publication:
+        """Return a publication of one literal whose text is known, for patterns that ask for nothing else."""
+        made = cls((("", "", '"'),))
+        made._texts[0] = text
+        return made
+
     def text(self, number: int) -> Text | None:
         """Return the text of the object of a triple, by its place in ``triples``; None if it has none."""
         found = self._texts.get(number)

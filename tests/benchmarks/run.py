@@ -14,6 +14,7 @@ from collections.abc import Callable
 import comparing
 import daemons
 import durability
+import full_text
 import hops
 import maintenance
 import matching
@@ -25,6 +26,7 @@ from rich.console import Console
 
 SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "matching": matching.run,
+    "full_text": full_text.run,
     "reexecution": reexecution.run,
     "maintenance": maintenance.run,
     "hops": hops.run,

@@ -13,7 +13,7 @@ queries that a publication satisfies is :mod:`p2prdf.text`.
 """
 
 from p2prdf.rdf.fulltext.calls import FULL_TEXT, sole_condition, with_full_text
-from p2prdf.rdf.fulltext.evaluation import Text, condition_holds, expression_holds, text_of
+from p2prdf.rdf.fulltext.evaluation import Text, condition_holds, expression_holds, recent_text_of, text_of
 from p2prdf.rdf.fulltext.expression import And, Condition, Expression, Gap, Near, Not, Or, Phrase, spelled
 from p2prdf.rdf.fulltext.syntax import FullTextCall, parse_call, parse_condition, parse_expression, parse_infix
 from p2prdf.rdf.fulltext.words import globs_of, word_fits, words_of
@@ -21,5 +21,5 @@ from p2prdf.rdf.fulltext.words import globs_of, word_fits, words_of
 __all__ = [
     "FULL_TEXT", "And", "Condition", "Expression", "FullTextCall", "Gap", "Near", "Not", "Or", "Phrase", "Text",
     "condition_holds", "expression_holds", "globs_of", "parse_call", "parse_condition", "parse_expression",
-    "parse_infix", "sole_condition", "spelled", "text_of", "with_full_text", "word_fits", "words_of",
+    "parse_infix", "recent_text_of", "sole_condition", "spelled", "text_of", "with_full_text", "word_fits", "words_of",
 ]  # fmt: skip

@@ -14,9 +14,12 @@ from p2prdf.rdf import terms
 from p2prdf.rdf.fulltext.expression import And, Condition, Expression, Gap, Near, Not, Or, Phrase
 from p2prdf.rdf.fulltext.words import word_fits, words_of
 
-__all__ = ["Text", "condition_holds", "expression_holds", "language_fits", "text_of"]
+__all__ = ["Text", "condition_holds", "expression_holds", "language_fits", "recent_text_of", "text_of"]
 
 _NOWHERE: Final[list[int]] = []
+_TEXTS_MAX: Final = 1024
+_WORDS_MAX: Final = 1 << 16
+"""Texts that are remembered, and words of them all: those of a batch, if it is not of whole books."""
 
 
 class Text:
@@ -49,6 +52,36 @@ def text_of(term: str) -> Text | None:
         return Text(words_of(lexical))
     lexical, datatype, language = terms.literal_parts(term)
     return None if datatype is not None else Text(words_of(lexical), language)
+
+
+class _Recent:
+    """Texts that were asked for lately."""
+
+    __slots__ = ("_texts", "_words")
+
+    def __init__(self) -> None:
+        self._texts: dict[str, Text | None] = {}
+        self._words = 0
+
+    def of(self, term: str) -> Text | None:
+        found = self._texts.get(term)
+        if found is None and term not in self._texts:
+            found = text_of(term)
+            words = 0 if found is None else len(found.words)
+            if len(self._texts) >= _TEXTS_MAX or self._words + words > _WORDS_MAX:
+                self._texts.clear()
+                self._words = 0
+            self._texts[term] = found
+            self._words += words
+        return found
+
+
+_recent: Final = _Recent()
+
+
+def recent_text_of(term: str) -> Text | None:
+    """Return what :func:`text_of` does, remembered for a while: of one text many conditions are asked in a row."""
+    return _recent.of(term)
 
 
 def condition_holds(condition: Condition, text: Text | None) -> bool:

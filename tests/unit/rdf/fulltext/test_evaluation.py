@@ -8,7 +8,7 @@ import pytest
 import text_workloads
 from text_workloads import random_condition, random_literal
 
-from p2prdf.rdf.fulltext import condition_holds, parse_condition, text_of, words_of
+from p2prdf.rdf.fulltext import condition_holds, evaluation, parse_condition, recent_text_of, text_of, words_of
 
 
 def _holds(condition: str, term: str) -> bool:
@@ -100,3 +100,21 @@ def test_a_long_chain_over_a_long_text_takes_time_in_proportion_to_its_places() 
     assert _holds(chain, f'"{"a " * 500}"')
     assert not _holds(chain + ' ftNEAR[0,3] "b"', f'"{"a " * 500}"')
     assert len(words_of("a " * 500)) == 500
+
+
+def test_texts_are_remembered_for_a_while_and_never_many_words_of_them(monkeypatch) -> None:
+    """A text that is asked for again is the same object; others, and long ones, make room."""
+    monkeypatch.setattr(evaluation, "_TEXTS_MAX", 3)
+    monkeypatch.setattr(evaluation, "_WORDS_MAX", 20)
+    recent = evaluation._recent
+    recent._texts.clear()
+    recent._words = 0
+    first = recent_text_of('"a b"')
+    assert recent_text_of('"a b"') is first
+    assert recent_text_of("<a>") is None
+    for number in range(50):
+        assert recent_text_of(f'"{"word " * number}"').words == ["word"] * number
+        assert len(recent._texts) <= 3
+        assert sum(len(each.words) for each in recent._texts.values() if each) == recent._words
+        assert recent._words <= 20 or len(recent._texts) == 1
+    assert recent_text_of('"a b"') is not first

@@ -1,0 +1,188 @@
+"""Queries with full-text conditions that wait at one node for one predicate, and literals that come; no sockets.
+
+Each query asks for two words: one of its topic, which ten queries share, and one as frequent as words are (Zipf's
+law).  A text has 60 words, of two topics among them, and satisfies two queries of each by design, more by chance; so a
+triple has as many matches however many queries wait.  *Scan*: the same tables, but that no row is filed by its
+condition, as it was before there was an index.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+import tracemalloc
+from bisect import bisect
+from dataclasses import dataclass
+from itertools import accumulate
+
+from common import calibrate, settle
+from rich.console import Console
+from rich.table import Table
+
+from p2prdf import keys
+from p2prdf.rdf import terms
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.fulltext import FULL_TEXT
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Plan, Step, make_plan
+from p2prdf.rdf.sparql import compile_filter
+from p2prdf.store.columnar import ColumnarTables
+from p2prdf.store.full_text import NO_CONDITION, FullText
+from p2prdf.store.light import LightTables
+from p2prdf.store.tables import Tables
+from p2prdf.wire.messages import Groups
+
+GROWTH_MAX = 3.0
+"""Most that a triple may take among 100,000 queries, compared with 1,000."""
+FASTER_MIN = 50.0
+"""Least by which the index beats the scan at 10,000 queries."""
+
+SECONDS_MAX = 8.0
+"""A scan is measured for about so long; the index for all triples."""
+TRIPLES = 3000
+WORDS, PER_TOPIC, TOPICS, PLANTED = 50_000, 10, 2, 2
+LENGTH = 60
+PREDICATE = "<urn:bench:text>"
+
+
+class Scan(FullText):
+    """Files no row by its condition."""
+
+    def condition_of(self, plan: Plan, step: Step) -> int:
+        """Return none."""
+        return NO_CONDITION
+
+
+@dataclass
+class Loaded:
+    """A node's tables with queries in them, and literals to come."""
+
+    tables: Tables
+    dictionary: TermDictionary
+    texts: list[str]
+    registered: float
+
+
+def _vocabulary() -> list[float]:
+    return list(accumulate(1 / rank for rank in range(2, WORDS + 2)))
+
+
+def load(kind: str, queries: int, *, scan: bool, triples: int = TRIPLES) -> Loaded:
+    """Fill tables of ``kind`` (light or columnar) with queries."""
+    chance = random.Random(1)
+    shares = _vocabulary()
+    topics = queries // PER_TOPIC
+
+    def word() -> str:
+        return f"w{bisect(shares, chance.random() * shares[-1])}"
+
+    asked = [(number // PER_TOPIC, word()) for number in range(queries)]
+    texts = []
+    for _ in range(triples):
+        words = [word() for _ in range(LENGTH - TOPICS * (1 + PLANTED))]
+        for topic in chance.sample(range(topics), TOPICS):
+            first = topic * PER_TOPIC + chance.randrange(PER_TOPIC - PLANTED)
+            words += [f"topic{topic}", *(asked[first + more][1] for more in range(PLANTED))]
+        chance.shuffle(words)
+        texts.append(f'"{" ".join(words)}"')
+    dictionary = TermDictionary()
+    tables: Tables = (LightTables if kind == "light" else ColumnarTables)(dictionary, compile_filter)
+    if scan:
+        tables._full_text = Scan(dictionary)  # type: ignore[attr-defined]
+    predicate = dictionary.intern(PREDICATE)
+    make = tables.columns
+    column, params = make.column, (make.column([predicate], "uint32"),)
+    one, lease = column([1]), column([1 << 63])
+    start = time.process_time()
+    for number, (topic, other) in enumerate(asked):
+        condition = terms.literal(f'"topic{topic}" ftAND "{other}" ftAND ftNOT "never{number}"')
+        filters = (Filter(f"{FULL_TEXT} ( ?v1 , {condition} )", (1,)),)
+        query = ConjunctiveQuery(((0, -1, 1),), (PREDICATE,), (0, 1), ("x", "text"), filters=filters)
+        plan = make_plan(query, (0,), Algorithm.CSBV)
+        tables.add_queries(plan, 0, tables.add_groups(plan, Groups(column([number]), one, one, lease, params)), 0)
+    return Loaded(tables, dictionary, texts, time.process_time() - start)
+
+
+def feed(loaded: Loaded, batch: int) -> tuple[float, float]:
+    """Publish the texts; return CPU seconds per triple and answers per triple."""
+    tables, dictionary = loaded.tables, loaded.dictionary
+    make = tables.columns
+    objects = dictionary.intern_all(loaded.texts)
+    subjects = dictionary.intern_all(f"<urn:bench:{number}>" for number in range(len(objects)))
+    predicate = dictionary.intern(PREDICATE)
+    role = 1 << keys.P
+    answers = done = 0
+    settle()
+    start = time.process_time()
+    for first in range(0, len(objects), batch):
+        some = objects[first : first + batch]
+        size = len(some)
+        derived = tables.add_triples(
+            make.column(subjects[first : first + batch], "uint32"), make.full(size, predicate, "uint32"),
+            make.column(some, "uint32"), make.full(size, 10), make.column(range(first, first + size)),
+            make.full(size, role, "uint32"),
+        )  # fmt: skip
+        answers += sum(map(len, derived))
+        done += size
+        if time.process_time() - start > SECONDS_MAX:
+            break
+    return (time.process_time() - start) / done, answers / done
+
+
+def run(console: Console, quick: bool) -> bool:
+    """Print the table; return whether time grows by no more than the bar and the scan is beaten by it."""
+    sizes = (1000, 10_000) if quick else (1000, 10_000, 100_000)
+    console.print(f"calibration: {calibrate():.2f} M cold dictionary look-ups per CPU-second")
+    table = Table(title=f"one node, texts of {LENGTH} words, queries of two words (and one they must not have)")
+    columns = (
+        "queries", "tables", "batch", "registered/cpu-s", "matches/triple", "scan: triples/cpu-s",
+        "index: triples/cpu-s", "ms/triple", "times faster",
+    )  # fmt: skip
+    for column in columns:
+        table.add_column(column, justify="right")
+    took: dict[tuple[int, str, int], tuple[float, float]] = {}
+    for queries in sizes:
+        for kind, batch in (("light", 1), ("columnar", 1), ("columnar", 1000)):
+            scanned = load(kind, queries, scan=True, triples=min(TRIPLES, max(batch, 4_000_000 // queries)))
+            scan, _ = feed(scanned, min(batch, 50) if queries >= 10_000 else batch)
+            del scanned
+            indexed = load(kind, queries, scan=False)
+            index, answers = feed(indexed, batch)
+            took[queries, kind, batch] = scan, index
+            table.add_row(
+                f"{queries:,}", kind, f"{batch:,}", f"{queries / indexed.registered:,.0f}", f"{answers:.2f}",
+                f"{1 / scan:,.1f}", f"{1 / index:,.0f}", f"{index * 1000:.3f}", f"{scan / index:,.0f}",
+            )  # fmt: skip
+            del indexed
+            gc.unfreeze()
+    console.print(table)
+    _memory(console)
+    if quick:
+        return True
+    kinds = {at[1:] for at in took}
+    growth = max(took[sizes[-1], *each][1] / took[sizes[0], *each][1] for each in kinds)
+    faster = min(took[10_000, *each][0] / took[10_000, *each][1] for each in kinds)
+    console.print(
+        f"bar: time per triple grows {growth:.2f} times from {sizes[0]:,} to {sizes[-1]:,} queries (less than "
+        f"{GROWTH_MAX}); at 10,000 the index is {faster:,.0f} times as fast as the scan (at least {FASTER_MIN})"
+    )
+    return growth < GROWTH_MAX and faster >= FASTER_MIN
+
+
+def _memory(console: Console, queries: int = 5_000) -> None:
+    """Print bytes per query, with and without the index, all objects counted."""
+    for kind in ("light", "columnar"):
+        taken = []
+        for scan in (True, False):
+            load(kind, 10, scan=scan, triples=1)
+            gc.collect()
+            tracemalloc.start()
+            loaded = load(kind, queries, scan=scan, triples=1)
+            gc.collect()
+            taken.append(tracemalloc.get_traced_memory()[0] / queries)
+            tracemalloc.stop()
+            del loaded
+        console.print(
+            f"{kind} tables: {taken[0]:,.0f} bytes per query of a plan of its own, "
+            f"{taken[1] - taken[0]:,.0f} more with the index of texts"
+        )
