@@ -337,7 +337,7 @@ steps = st.one_of(
 scripts = st.lists(steps, min_size=1, max_size=12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(scripts, st.integers(0, 1 << 32), st.sampled_from((0, 2, 8)))
 def test_tables_with_texts_agree_with_brute_force(script, seed, few):
     """Both kinds, whether something is joined as it comes or again later, with indexes for many keys or none."""
