@@ -85,7 +85,7 @@ async def hold(subscription, wanted):
 
 
 async def test_real_texts_find_the_queries_that_they_satisfy(keeping_all, texts):
-    """Those of subscriptions left before and when half was there, from the beginning on, and asked once; and removals."""
+    """Those of subscriptions left before and when half was there, and those asked once; and what is removed leaves."""
     triples, asked = texts
     clients = [await p2prdf.connect(node.address) for node in keeping_all]
     try:
