@@ -315,7 +315,7 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         """Forget groups and what waits for them."""
         wanted = np.array(list(dict.fromkeys(ids)), np.uint64)
         unknown = np.ones(len(wanted), np.bool_)
-        for table in self._plans.values():
+        for table in self._plans_with(wanted):
             numbers = table.groups.index.find(wanted)
             unknown &= numbers < 0
             numbers = numbers[numbers >= 0]

@@ -43,6 +43,10 @@ class ColumnarState:
         self._compile_filter = compile_filter
         self._full_text = FullText(dictionary)
         self._plans: dict[Plan, PlanTable] = {}
+        self._of_one: dict[int, PlanTable] = {}
+        """Plans that one group was ever known of, by its identity; there may be as many as queries."""
+        self._of_many: list[PlanTable] = []
+        """The others, among which a group has to be looked for; there are as many as there are templates."""
         self._triples = TripleTable(per_event=False)
         self._events = TripleTable(per_event=True)
         self._lanes: dict[tuple[bool, int], list[Lane]] = {}
@@ -91,10 +95,29 @@ class ColumnarState:
 
     def add_groups(self, plan: Plan, groups: Groups) -> Column:
         """Take in groups, or widen known ones, and return this peer's numbers for them."""
-        numbers, widened = self._plan_table(plan).groups.add(groups, self._ended)
+        table = self._plan_table(plan)
+        before = len(table.groups)
+        numbers, widened = table.groups.add(groups, self._ended)
+        if before < 2 and len(table.groups) > before:
+            self._file_plan(table, new=before == 0)
         self._changes += widened
         self._widened |= widened
         return numbers
+
+    def _file_plan(self, table: PlanTable, *, new: bool) -> None:
+        """Take note of which group a plan is of, or that it is of several now."""
+        first = int(table.groups.index.keys[0])
+        if new and len(table.groups) == 1 and first not in self._of_one:
+            self._of_one[first] = table
+        elif new:
+            self._of_many.append(table)
+        elif self._of_one.get(first) is table:
+            del self._of_one[first]
+            self._of_many.append(table)
+
+    def _plans_with(self, wanted: U64) -> list[PlanTable]:
+        """Return the plans that may have one of some groups, each once; ``wanted`` names no group twice."""
+        return [*self._of_many, *(self._of_one[each] for each in wanted.tolist() if each in self._of_one)]
 
     def take_widened(self) -> bool:
         """Return whether a group is wider than when something was left out for it, since the last call."""
@@ -103,8 +126,11 @@ class ColumnarState:
 
     def extend_leases(self, ids: Sequence[int], leases: Sequence[int]) -> None:
         """Let groups live until the stamps given."""
-        wanted, until = np.array(list(ids), np.uint64), np.array(list(leases), np.uint64)
-        for table in self._plans.values():
+        latest: dict[int, int] = {}
+        for each, lease in zip(ids, leases, strict=True):
+            latest[each] = max(lease, latest.get(each, 0))
+        wanted, until = np.array(list(latest), np.uint64), np.array(list(latest.values()), np.uint64)
+        for table in self._plans_with(wanted):
             numbers = table.groups.index.find(wanted)
             known = numbers >= 0
             np.maximum.at(table.groups.lease.values, numbers[known], until[known])
@@ -249,7 +275,7 @@ class ColumnarState:
     def some_waiting(self, group: int, step: int, most: int) -> tuple[Derived | None, int]:
         """Return rows of a group that wait at a step, at most ``most`` and evenly chosen; how many there are."""
         wanted = np.array([group], np.uint64)
-        for table in self._plans.values():
+        for table in self._plans_with(wanted):
             number = int(table.groups.index.find(wanted)[0])
             if number >= 0 and step < len(table.steps) and table.groups.since_min.values[number] != _NEVER:
                 held = table.steps[step]

@@ -18,6 +18,7 @@ from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, make_plan
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.store.stays import LATE
 from p2prdf.store.tables import Derived, Tables
+from p2prdf.wire.messages import Groups
 
 
 @pytest.fixture(params=["light", "columnar"])
@@ -266,6 +267,31 @@ def test_an_ended_group_gives_no_answers_and_frees_its_rows(kind):
     tables.end_groups([plan.identity >> 1])
     assert not harness.triples([(c, c, a)], time=3)
     assert tables.sizes().groups == 0
+
+
+def test_groups_are_found_by_their_names_whatever_plans_they_are_of(kind):
+    """Plans of one group and of several, one after the other or at once; their leases, their ends and what waits."""
+    tables, dictionary = new_tables(kind)
+    make, b = tables.columns, dictionary.intern("<b>")
+    alone = [make_plan(path(*["<b>"] * count), range(count), Algorithm.CSBV) for count in (1, 2, 3, 4)]
+    given = [(0, [10]), (1, [20]), (1, [21]), (2, [30, 31]), (3, [40]), (2, [32])]
+    for number, ids in given:
+        plan = alone[number]
+        ones, count = make.full(len(ids), 1), plan.constant_count
+        params = tuple(make.full(len(ids), b, "uint32") for _ in range(count))
+        group = tables.add_groups(plan, Groups(make.column(ids), ones, ones, make.full(len(ids), 100), params))
+        tables.add_queries(plan, 0, group, 0)
+    every = [each for _, ids in given for each in ids]
+    assert sorted(tables.expired_groups(101, 100)) == sorted(every)
+    assert [tables.some_waiting(each, 0, 5)[1] for each in (*every, 99)] == [1] * len(every) + [0]
+    tables.extend_leases([10, 21, 31, 99, 10], [200, 200, 200, 200, 150])
+    assert sorted(tables.expired_groups(160, 100)) == [20, 30, 32, 40]
+    tables.end_groups([20, 32, 40, 99, 40])
+    assert sorted(tables.expired_groups(1000, 100)) == [10, 21, 30, 31]
+    tables.end_groups([10, 30])
+    assert sorted(tables.expired_groups(1000, 100)) == [21, 31]
+    assert tables.sizes().groups == 2
+    assert tables.ended_groups().count(99) == 1
 
 
 def test_what_arrives_for_an_ended_group_finds_it_ended(kind):
