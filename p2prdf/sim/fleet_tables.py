@@ -100,9 +100,9 @@ class FleetTables(ColumnarTables):
             self.answers += int(counts.values[known].sum())
 
     def _derive(
-        self, step: Any, rows: I64, triples: I64, group: I64, time: U64, refresh: int
+        self, step: Any, rows: I64, triples: I64, group: I64, time: U64, refresh: int, names: U64 | None
     ) -> Derived:
-        derived = super()._derive(step, rows, triples, group, time, refresh)
+        derived = super()._derive(step, rows, triples, group, time, refresh, names)
         if step.compiled.last:
             self.answers += len(rows)
         cause = triples

@@ -44,22 +44,28 @@ class ColumnarJoin(ColumnarState):
         if lane.texts is not None:
             needle, steps, waiting = lane.texts.met_by(ordinals, lane.table.terms(rows, 2))
             if len(needle):
-                self._join_pairs(lane, steps, waiting, rows[needle], None if prior is None else prior[needle], out)
+                before = None if prior is None else prior[needle]
+                names = self._identities(lane.table, rows)[needle]
+                self._join_pairs(lane, steps, waiting, rows[needle], before, out, names)
 
     def _join_pairs(
-        self, lane: Lane, steps: npt.NDArray[Any], rows: I64, triples: I64, prior: U64 | None, out: list[Derived]
-    ) -> None:
-        """Join waiting rows, told by their steps in the lane and their numbers there, with triples."""
+        self, lane: Lane, steps: npt.NDArray[Any], rows: I64, triples: I64, prior: U64 | None, out: list[Derived],
+        names: U64 | None = None,
+    ) -> None:  # fmt: skip
+        """Join waiting rows, told by their steps in the lane and their numbers there, with triples.
+
+        ``names``: the identities of the triples, for who has few pairs of many steps.
+        """
         for number, index in ARRAYS.split(steps):
             step = lane.steps[number]
             if self.over_before and step.any_over:
                 living = step.oldest.values[rows[index]] != _GONE
                 index = index[living | (step.born.values[rows[index]] >= np.uint64(self.over_before))]
             if len(index) == len(steps):
-                self._join(step, rows, triples, prior, 0, out)
+                self._join(step, rows, triples, prior, 0, out, names)
             elif len(index):
                 before = None if prior is None else prior[index]
-                self._join(step, rows[index], triples[index], before, 0, out)
+                self._join(step, rows[index], triples[index], before, 0, out, None if names is None else names[index])
 
     def _probe_triples(
         self, step: StepRows, rows: I64, ordinals: I64, since: U64 | None, refresh: int, out: list[Derived]
@@ -79,8 +85,9 @@ class ColumnarJoin(ColumnarState):
         self._join(step, rows[needle], triples, None, refresh, out)
 
     def _join(
-        self, step: StepRows, rows: I64, triples: I64, prior: U64 | None, refresh: int, out: list[Derived]
-    ) -> None:
+        self, step: StepRows, rows: I64, triples: I64, prior: U64 | None, refresh: int, out: list[Derived],
+        names: U64 | None = None,
+    ) -> None:  # fmt: skip
         """Extend rows by triples that have the terms of their keys, where the pair counts; it is gone if either is."""
         table, compiled = step.lane.table, step.compiled
         groups = step.plan.groups
@@ -104,22 +111,25 @@ class ColumnarJoin(ColumnarState):
             good &= ~self._dictionary.literal_array()[table.terms(triples, at)]
         if not good.all():
             rows, triples, group, time = rows[good], triples[good], group[good], time[good]
+            names = None if names is None else names[good]
         for number, sources in compiled.filters:
             if not len(rows):
                 return
             passed = self._passes(step, number, sources, rows, triples)
-            rows, triples, group, time = rows[passed], triples[passed], group[passed], time[passed]
+            if not passed.all():
+                rows, triples, group, time = rows[passed], triples[passed], group[passed], time[passed]
+                names = None if names is None else names[passed]
         if not len(rows):
             return
         self._sizes.joined += len(rows)
-        out.append(self._derive(step, rows, triples, group, time, refresh))
+        out.append(self._derive(step, rows, triples, group, time, refresh, names))
 
     def _derive(
-        self, step: StepRows, rows: I64, triples: I64, group: I64, time: U64, refresh: int
+        self, step: StepRows, rows: I64, triples: I64, group: I64, time: U64, refresh: int, names: U64 | None
     ) -> Derived:
         """Return the rows that pairs of waiting rows and triples make."""
         table, compiled = step.lane.table, step.compiled
-        identities = self._identities(table, triples)
+        identities = self._identities(table, triples) if names is None else names
         oldest = step.oldest.values[rows]
         over = oldest == _GONE if step.any_over else None
         oldest = np.minimum(oldest, time)
