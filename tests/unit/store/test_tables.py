@@ -294,6 +294,21 @@ def test_groups_are_found_by_their_names_whatever_plans_they_are_of(kind):
     assert tables.ended_groups().count(99) == 1
 
 
+def test_a_group_of_two_plans_ends_in_both():
+    """It is looked for in all that it may be of, and a plan that others are of as well is looked at once."""
+    tables, dictionary = new_tables("columnar")
+    make, b = tables.columns, dictionary.intern("<b>")
+    for count, number in ((1, 10), (2, 10), (1, 11)):
+        plan = make_plan(path(*["<b>"] * count), range(count), Algorithm.CSBV)
+        params = tuple(make.column([b], "uint32") for _ in range(count))
+        one, lease = make.column([1]), make.column([100])
+        tables.add_queries(plan, 0, tables.add_groups(plan, Groups(make.column([number]), one, one, lease, params)), 0)
+    found = tables._plans_with(make.column([10, 11]))
+    assert len(found) == len({id(each) for each in found}) == 2
+    tables.end_groups([10])
+    assert tables.expired_groups(1000, 100) == [11]
+
+
 def test_what_arrives_for_an_ended_group_finds_it_ended(kind):
     """A message of its former life, late or repeated, does not bring a group back."""
     tables, dictionary = new_tables(kind)
