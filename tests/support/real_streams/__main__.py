@@ -21,7 +21,7 @@ def main() -> int:
     """Publish all data sets; return 1 if any report was wrong."""
     parser = argparse.ArgumentParser("real_streams", description="Streams of sensors through five nodes, by windows.")
     parser.add_argument("--only", choices=NAMES, help="one data set instead of all")
-    parser.add_argument("--hours", type=float, default=29.0, help="how much of citybench, of four days")
+    parser.add_argument("--hours", type=float, default=29.0, help="how much of citybench's four days goes by slowly")
     parser.add_argument("--pause", type=float, default=0.2, help="seconds between elements of different times")
     options = parser.parse_args()
     if not available():
@@ -34,22 +34,19 @@ def main() -> int:
 
 
 async def _through_nodes(only: str | None, hours: float, pause: float) -> list[str]:
-    """Publish at five nodes with three copies of everything on their disks.
-
-    CityBench's days go by in minutes, but not at once: what a home is told of by some 10 minutes of event time later
-    than of what is younger is over for it (:data:`p2prdf.continuous.leaf.LATE_MS`).
-    """
+    """Publish at five nodes with three copies of everything on their disks: all at once, and as if it happened now."""
     cluster = Cluster(NODES, {"roles": "all", "drain_seconds": 1, "stream_idle_seconds": IDLE_SECONDS})
     await cluster.start()
     clients = [await p2prdf.connect(node.address) for node in cluster.nodes]
     wrong = []
     try:
         if only in (None, "csrbench"):
-            wrong += _tell("csrbench", await play(load("csrbench", "urn:stream:at:once"), clients))
-            outcome = await play(load("csrbench", "urn:stream:slow"), clients, pause_seconds=pause)
+            wrong += _tell("csrbench", await play(load("csrbench", "urn:weather:at:once"), clients))
+            outcome = await play(load("csrbench", "urn:weather:slow"), clients, pause_seconds=pause)
             wrong += _tell(f"csrbench, {pause:g} s between times", outcome)
         if only in (None, "citybench"):
-            city = load("citybench", "urn:stream:city")
+            wrong += _tell("citybench", await play(load("citybench", "urn:city:at:once"), clients))
+            city = load("citybench", "urn:city:slow")
             city = city.upto(city.elements[0].time / 1000 + 3600 * hours)
             outcome = await play(city, clients, pause_seconds=pause)
             wrong += _tell(f"citybench, {hours:g} hours, {pause:g} s between times", outcome)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from algebra.compare import same_values
 from windows_oracle import Element, Rows, WindowsOracle
 
-from p2prdf.client import Client, Progress, Subscription
+from p2prdf.client import Client, Progress, Stream, Subscription
 from p2prdf.continuous.reports import time_of
 from real_streams.data import Dataset, Query
 
@@ -86,11 +86,12 @@ async def play(dataset: Dataset, clients: Sequence[Client], *, pause_seconds: fl
     ]
     heard = [_Heard() for _ in subscriptions]
     begun, published = time.monotonic(), asyncio.Event()
-    async with asyncio.TaskGroup() as tasks:
+    # The stream stays open until all has come: who has ended is forgotten after a while, and waited for no more.
+    async with clients[0].stream(dataset.stream) as stream, asyncio.TaskGroup() as tasks:
         for each, subscription, reports in zip(heard, subscriptions, expected, strict=True):
             wanted = sum(rows.total() for rows in reports.values())
             tasks.create_task(each.listen(subscription, wanted, published))
-        acknowledged = await _publish(dataset, clients[0], heard, pause_seconds, outcome)
+        acknowledged = await _publish(dataset, stream, heard, pause_seconds, outcome)
         published.set()
     outcome.seconds = max((moment for each in heard for moment in each.at.values()), default=begun) - begun
     for subscription in subscriptions:
@@ -102,7 +103,7 @@ async def play(dataset: Dataset, clients: Sequence[Client], *, pause_seconds: fl
 
 
 async def _publish(
-    dataset: Dataset, client: Client, heard: Sequence[_Heard], pause_seconds: float, outcome: Outcome
+    dataset: Dataset, stream: Stream, heard: Sequence[_Heard], pause_seconds: float, outcome: Outcome
 ) -> list[tuple[int, float]]:
     """Publish all elements; return event times in their order, each with the moment when all up to it were there."""
     batches, acknowledged = dataset.batches(), list[tuple[int, float]]()
@@ -115,21 +116,20 @@ async def _publish(
         while len(acknowledged) < len(batches) and numbers[len(acknowledged) + 1] <= before + done.triples:
             acknowledged.append((batches[len(acknowledged)].times[0], time.monotonic()))
 
-    async with client.stream(dataset.stream) as stream:
-        if pause_seconds:
-            for batch in batches:
-                before = stream.events
-                await stream.publish([batch], on_progress=progress)
-                # Who begins to look at a stream looks for a while before it concludes anything.
-                async with asyncio.timeout(SILENT_SECONDS):
-                    while len(acknowledged) == 1 and not any(each.total for each in heard):
-                        await asyncio.sleep(0.1)
-                await asyncio.sleep(pause_seconds)
-        else:
-            begun = time.monotonic()
-            await stream.publish(batches, on_progress=progress)
-            outcome.publishing_seconds = time.monotonic() - begun
-        await stream.heartbeat(dataset.end / 1000)
+    if pause_seconds:
+        for batch in batches:
+            before = stream.events
+            await stream.publish([batch], on_progress=progress)
+            # Who begins to look at a stream looks for a while before it concludes anything.
+            async with asyncio.timeout(SILENT_SECONDS):
+                while len(acknowledged) == 1 and not any(each.total for each in heard):
+                    await asyncio.sleep(0.1)
+            await asyncio.sleep(pause_seconds)
+    else:
+        begun = time.monotonic()
+        await stream.publish(batches, on_progress=progress)
+        outcome.publishing_seconds = time.monotonic() - begun
+    await stream.heartbeat(dataset.end / 1000)
     return acknowledged
 
 
