@@ -10,6 +10,11 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says more of what else the machine does than of the code.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 WITH_SPARK: Final = ("tests/daemon/test_spark", "tests/daemon/test_fleet.py")
 WITH_SETUP: Final = ("tests/cli/test_experiment.py",)
