@@ -37,8 +37,12 @@ demo: $(STAMP) ## five daemons, standing queries, the world's airports through S
 	@$(BIN)/p2prdf demo $(ARGS)
 
 WORKERS ?= 2
-test: $(STAMP) ## all tests, in two processes; ARGS='-k word' narrows
+test: $(STAMP) ## all tests but the long ones, in two processes, ten minutes; ARGS='-k word' narrows
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
+
+.PHONY: test-long
+test-long: $(STAMP) ## the long ones: a fleet, chaos, whoever leaves at once; five minutes
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup -m long $(ARGS)
 
 check: lint types floors ## ruff, mypy --strict and the import contracts
 

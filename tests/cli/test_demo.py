@@ -85,7 +85,7 @@ def _demo(*arguments: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("publisher", ["plain", "spark"])
+@pytest.mark.parametrize("publisher", ["plain", pytest.param("spark", marks=pytest.mark.long)])
 def test_a_small_demonstration_is_right_and_stops_everything(publisher: str) -> None:
     process = _demo("--airports", "800", "--nodes", "3", "--json", "--publisher", publisher)
     out, err = process.communicate(timeout=120)

@@ -42,6 +42,7 @@ def test_people_get_times_counts_claims_and_a_figure(tmp_path: Path) -> None:
     assert (tmp_path / "f.svg").read_text().count("<svg") == 1
 
 
+@pytest.mark.long
 def test_the_document_has_every_rate_and_program_and_equal_seeds_count_alike() -> None:
     once, again = (json.loads(_experiment(*SMALL, "--json", "-").stdout) for _ in range(2))
     times, counts = once["tables"][:2]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+import pytest
+
 import p2prdf
 
 JOIN = "SELECT ?a ?c WHERE { ?a <urn:%s:p> ?b . ?b <urn:%s:q> ?c }"
@@ -31,6 +33,7 @@ def chain(name, numbers):
     ]
 
 
+@pytest.mark.long
 async def test_a_bookmark_follows_all_answers_before_its_time(launcher, tmp_path):
     """Also while a node is killed: the bookmark waits until its part is done by others."""
     nodes = [launcher.start(data=tmp_path / "data0")]
@@ -64,6 +67,7 @@ async def test_a_bookmark_follows_all_answers_before_its_time(launcher, tmp_path
                     break
 
 
+@pytest.mark.long
 async def test_bookmarks_go_on_at_another_node_and_stop_with_their_subscription(launcher):
     nodes = launcher.overlay(3)
     addresses = ",".join(node.address for node in nodes[1:])

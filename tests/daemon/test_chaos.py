@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from chaos.faults import FaultOptions
 from chaos.story import Options, play
 from chaos.subscriber_kills import SubscriberOptions, play_subscriber_kills
+
+pytestmark = pytest.mark.long
 
 SMOKE = Options(
     seconds=40.0, kills_max=5, publications_per_second=10.0,

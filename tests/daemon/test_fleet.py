@@ -64,6 +64,7 @@ def arguments_of_the_driver(api, overlay, tmp_path):
     return [*arguments, "--conf=spark.kubernetes.executor.enableApiWatcher=false", "--json"]
 
 
+@pytest.mark.long
 def test_a_driver_has_executors_of_its_own_publish_its_folder(cluster, overlay, tmp_path):
     folder = tmp_path / "dumps/1"
     folder.mkdir(parents=True)

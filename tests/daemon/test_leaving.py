@@ -100,6 +100,7 @@ async def test_nodes_restarted_one_after_the_other_lose_and_repeat_nothing_while
         await cluster.close()
 
 
+@pytest.mark.long
 async def test_all_who_keep_something_may_leave_at_once_and_others_keep_it(launcher, status, until):
     """Two of four, two copies, no disks: what both of them kept has been given to those who stay."""
     nodes = launcher.overlay(4, replicas=2, copies_min=2, roles="all")

@@ -22,6 +22,7 @@ def _run(seeds, machine=Chord):
     return counts
 
 
+@pytest.mark.long
 def test_the_invariant_holds_in_every_step_and_the_ring_becomes_ideal():
     """Zave 2017: OneLiveSuccessor and SufficientPrincipals, and what follows from them."""
     counts = _run(SEEDS)

@@ -18,7 +18,11 @@ SCALES = {"address-cache": 0.2, "agreement": 0.05}
 SETTINGS = {"hot-keys": Setting(peers=32, queries=4, triples=9_000, instances=1, values=1)}
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+LONG = ("hot-keys",)
+EACH = [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in EXPERIMENTS]
+
+
+@pytest.mark.parametrize("name", EACH)
 def test_every_shape_of_the_paper_holds_at_a_small_scale(name):
     experiment = EXPERIMENTS[name]
     told = []

@@ -186,6 +186,7 @@ def test_while_triples_come_an_answer_is_between_what_was_acknowledged_before_an
     assert strictly > 5
 
 
+@pytest.mark.long
 def test_what_is_published_again_and_again_is_answered_though_it_is_younger_than_the_bookmark():
     """An answer on its way is as young as the last publication of its triples, and some take a second longer."""
     peers = Peers("kademlia", seed=3, faults=Faults(straggler_probability=0.02, straggler_seconds=1.0))
