@@ -160,11 +160,11 @@ async def test_a_node_whose_disk_fails_ends_with_status_1_and_acknowledges_nothi
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 1 MB."""
+    """A file system of 4 MB."""
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", place], capture_output=True, text=True, check=False
     )
     if mounted.returncode:
         pytest.skip(f"file systems cannot be mounted here: {mounted.stderr.strip()}")
@@ -175,7 +175,8 @@ def small_disk(tmp_path):
 @pytest.mark.skipif(shutil.which("mount") is None, reason="mount is not installed")
 async def test_a_node_whose_disk_is_full_refuses_and_goes_on_when_there_is_room(small_disk, launcher, status, until):
     node = launcher.start(data=small_disk / "data", roles="all")
-    (small_disk / "ballast").write_bytes(bytes(600_000))
+    # What is left is too little for what is published, 1.2 MB; without the ballast there is room for all of it.
+    (small_disk / "ballast").write_bytes(bytes(3_745_728))
 
     async def refuses():
         return (await status(node))["storage"]["refusal"]
