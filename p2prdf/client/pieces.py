@@ -20,7 +20,7 @@ from p2prdf.rdf.dictionary import TermNames
 from p2prdf.rdf.ntriples import TripleBatch
 from p2prdf.rdf.quads import DEFAULT
 
-__all__ = ["FRAME_CHARACTERS", "Numbered", "Piece", "Quad", "Source", "TermColumns", "Triple", "pieces_of"]
+__all__ = ["FRAME_CHARACTERS", "Numbered", "Piece", "Quad", "Source", "TermColumns", "Triple", "items_of", "pieces_of"]
 
 Triple = tuple[str, str, str]
 """Subject, predicate and object as canonical N-Triples terms."""
@@ -156,7 +156,7 @@ async def pieces_of(source: Source, batch_triples: int, graph: str) -> AsyncIter
     o: list[str] = []
     g: list[str] = []
     characters = 0
-    async for item in _items(source):
+    async for item in items_of(source):
         if isinstance(item, TripleBatch | TermColumns):
             if s:  # what came before comes before
                 yield Piece((s, p, o, _named(g)))
@@ -241,7 +241,8 @@ def _cut_columns(columns: TermColumns, batch_triples: int, graph: str) -> Iterat
             yield Piece(part.within(graph))
 
 
-async def _items(source: Source) -> AsyncIterator[Item]:
+async def items_of(source: Source) -> AsyncIterator[Item]:
+    """Yield what a source has, whether it is asynchronous or not."""
     if isinstance(source, AsyncIterable):
         async for item in source:
             yield item

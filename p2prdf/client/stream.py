@@ -24,15 +24,15 @@ import math
 import secrets
 import time as clocks
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 
 from p2prdf.client.event_times import Time, Times, milliseconds, times_of
-from p2prdf.client.pieces import Source, TermColumns
+from p2prdf.client.pieces import Source, TermColumns, items_of
 from p2prdf.client.publishing import Progress
 from p2prdf.errors import DataRefused, LateElement, LocalProtocolError
 from p2prdf.rdf import terms
@@ -42,7 +42,7 @@ from p2prdf.wire import messages
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from p2prdf.client.pieces import Quad
+    from p2prdf.client.pieces import Quad, Triple
     from p2prdf.client.session import Session
     from p2prdf.client.sessions import Sessions
 
@@ -351,7 +351,7 @@ class Stream:
 async def _batches(triples: Source, batch_triples: int) -> AsyncIterator[TripleBatch | TermColumns]:
     """Yield batches as they are, and plain triples in batches of so many.  Raises DataRefused for what is neither."""
     columns: tuple[list[str], list[str], list[str]] = ([], [], [])
-    async for item in _items(triples):
+    async for item in items_of(triples):
         if isinstance(item, TripleBatch | TermColumns):
             if columns[0]:
                 yield TripleBatch(*columns, 0, 0)
@@ -359,7 +359,7 @@ async def _batches(triples: Source, batch_triples: int) -> AsyncIterator[TripleB
             yield item
             continue
         try:
-            s, p, o = item
+            s, p, o = cast("Triple", item)  # or whatever else an application gives
         except (TypeError, ValueError):
             raise DataRefused(f"{item!r:.200} is neither a triple of terms nor a TripleBatch or TermColumns") from None
         for column, term in zip(columns, (s, p, o), strict=True):
@@ -369,12 +369,3 @@ async def _batches(triples: Source, batch_triples: int) -> AsyncIterator[TripleB
             columns = ([], [], [])
     if columns[0]:
         yield TripleBatch(*columns, 0, 0)
-
-
-async def _items(triples: Source) -> AsyncIterator[Any]:
-    if isinstance(triples, AsyncIterable):
-        async for item in triples:
-            yield item
-    else:
-        for item in cast("Iterable[Any]", triples):
-            yield item
