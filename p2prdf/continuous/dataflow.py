@@ -100,6 +100,11 @@ class Dataflow:
         """Return all rows of the output with their multiplicities."""
         return dict(self._output)
 
+    @property
+    def empty(self) -> bool:
+        """Whether the output has no row."""
+        return not self._output
+
     def count(self, row: Row) -> int:
         """Return the multiplicity of a row of the output."""
         return self._output.get(row, 0)

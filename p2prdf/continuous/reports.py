@@ -178,7 +178,7 @@ class Reports(Evaluation):
         if last <= self._at:
             return self._at if self._again and not self.streams and self._at >= 0 else None
         following = self._at + self._every
-        if self._waiting or self._touched or (self._reported is Reported.RSTREAM and self._flow.output()):
+        if self._waiting or self._touched or (self._reported is Reported.RSTREAM and not self._flow.empty):
             return following
         return min(last, max(following, min(queue.next for queue in self._queues.values())))
 
