@@ -24,15 +24,10 @@ from p2prdf import hlc
 from p2prdf.peer.low_mark import Known, Source
 from p2prdf.wire.contract import Heartbeat
 
-__all__ = ["SOURCES_MAX", "Sources", "Watermarks", "mark_of"]
+__all__ = ["SOURCES_MAX", "Sources", "Watermarks"]
 
 SOURCES_MAX: Final = 4096
 """Publishers of streams that are remembered at a peer."""
-
-
-def mark_of(stream: int) -> int:
-    """Return the mark of a stream by its hash (:func:`p2prdf.hlc.stream_mark`)."""
-    return hlc.stream_mark(stream)
 
 
 @dataclass(slots=True)
@@ -125,7 +120,7 @@ class Watermarks:
                 least[stream] = min(said.upto, least.get(stream, said.upto))
         further = False
         for stream, upto in least.items():
-            earliest = under_way.get(mark_of(stream))
+            earliest = under_way.get(hlc.stream_mark(stream))
             if earliest is not None:
                 upto = min(upto, hlc.element_ms(earliest) - 1)
             if upto > self._upto.get(stream, -1):
