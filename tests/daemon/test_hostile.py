@@ -144,10 +144,15 @@ async def test_what_only_nodes_say_ends_a_client(overlay, message):
 
 
 @pytest.mark.parametrize("overlay", ["kademlia", "chord"], indirect=True)
-async def test_a_peer_nobody_can_confirm_gives_no_parcels(overlay, status):
+async def test_a_peer_nobody_can_confirm_gives_no_parcels(overlay, status, until):
     """It knows the node's key and speaks the protocol, but answers no sealed ping."""
     node = overlay[0]
-    before = await status(node)
+
+    async def settled():  # who has just started takes all roles for used, until others have told it which are
+        found = await status(node)
+        return found if found["peer"]["settled"] else None
+
+    before = await until(settled)
     liar = Contact(int(overlay[1].key, 16), "127.0.0.1", 9)
     bomb = messages.Parcel(1, 0, messages.Advertise(0xFFFF))
     async with Stranger(node) as stranger:
