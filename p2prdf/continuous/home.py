@@ -99,6 +99,7 @@ def _canonical(query: Query, algorithm: Algorithm, salt: int, *, per_event: bool
         canonical = repr((
             query.patterns, query.constants, query.answer, query.distinct,
             [(f.text, f.variables) for f in query.filters], algorithm.value, per_event,
+            *([int(query.concludes)] if query.concludes else ()),
         ))  # fmt: skip
     return f"{canonical} {salt}" if salt else canonical
 

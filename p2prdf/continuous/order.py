@@ -52,14 +52,15 @@ def evaluation_order(query: ConjunctiveQuery, counts: Mapping[int, int]) -> tupl
     """Return the positions of the patterns in order of evaluation.
 
     ``counts``: triples counted under a pattern's constant parts, by position, where known.
-    Ties go to the pattern written first, so the order is deterministic.
+    Ties go to the pattern written first, so the order is deterministic.  What a rule concludes comes last.
     """
+    conditions = query.patterns[:-1] if query.concludes else query.patterns
     expected = {
-        at: expected_triples(pattern, query.constants, counts.get(at)) for at, pattern in enumerate(query.patterns)
+        at: expected_triples(pattern, query.constants, counts.get(at)) for at, pattern in enumerate(conditions)
     }
     order: list[int] = []
     bound: set[int] = set()
-    while len(order) < len(query.patterns):
+    while len(order) < len(conditions):
         left = [at for at in expected if at not in order]
 
         def cost(at: int) -> tuple[int, float, int]:
@@ -73,4 +74,4 @@ def evaluation_order(query: ConjunctiveQuery, counts: Mapping[int, int]) -> tupl
         best = min(left, key=cost)
         order.append(best)
         bound.update(slot for slot in query.patterns[best] if slot >= 0)
-    return tuple(order)
+    return (*order, len(order)) if query.concludes else tuple(order)

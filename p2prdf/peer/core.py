@@ -34,6 +34,7 @@ from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.explain import Explanations
+from p2prdf.peer.gates import Gates
 from p2prdf.peer.home_items import HomeItems
 from p2prdf.peer.host import Host
 from p2prdf.peer.items import HOME, TRIPLES, all_triples, table_kinds
@@ -105,6 +106,11 @@ class Peer:
             self._exchange, self._tables, dictionary, self._host, lambda: self._roles.counted, draw
         )
         self._engine.roles = self._roles
+        self._gates = Gates(
+            self._exchange, self._tables, dictionary, self._engine.roll_forward,
+            route=self._engine.route_triples, roles=lambda: self._roles.used, whole=lambda: self._repair.whole,
+        )  # fmt: skip
+        self._engine.gates = self._gates
         home_items = HomeItems(HOME, self._host.home, columns, self._engine.cutter)
         self._kinds: list[Kind] = [home_items, *table_kinds(self._tables, self._engine)]
         self._repair = Repair(
@@ -191,9 +197,11 @@ class Peer:
         self._engine.roll_forward.wake()
         self._check_leases()
         exchange = self._exchange
+        self._gates.turn()
         while self._to_handle or not self._engine.idle or exchange.after_turn:
             self._handle_own()
             self._engine.turn()
+            self._gates.turn()
             done, exchange.after_turn = exchange.after_turn, []
             for each in done:
                 each()
@@ -221,7 +229,7 @@ class Peer:
             for at in (
                 exchange.deadline, self._host.deadline, self._entry.deadline, self._roles.deadline,
                 self._check_leases_at, self._repair.deadline, self._engine.roll_forward.deadline,
-                self._low_marks.deadline, self._explanations.deadline,
+                self._low_marks.deadline, self._explanations.deadline, self._gates.deadline,
             )
             if at is not None
         ]  # fmt: skip
@@ -271,7 +279,7 @@ class Peer:
         exchange = self._exchange
         return (
             self._engine.idle and not self._to_handle and not len(exchange.outbox) and not exchange.parked
-            and not self._host.evaluations.restless
+            and not self._host.evaluations.restless and not self._gates.restless
         )  # fmt: skip
 
     # --- after a restart -------------------------------------------------------------------------
@@ -515,6 +523,7 @@ class Peer:
             self._members = members
             self._low_marks.view_changed()
             self._takeover.view_changed()
+            self._gates.view_changed()
             self._repair.view_changed(gained=gained)
             self._host.view_changed()
             if self._unfinished:
@@ -630,6 +639,10 @@ class Peer:
             "items_wanted": self._repair.taken,
             "waiting_for_records": len(self._host.unknown),
             "publications_kept": self._engine.roll_forward.kept,
+            "facts_derived": self._gates.facts,
+            "facts_published": self._gates.published,
+            "facts_removed": self._gates.removed,
+            "facts_published_again": self._gates.repeated,
         }
 
 

@@ -39,6 +39,7 @@ from p2prdf.peer.batches import (
 )
 from p2prdf.peer.cutting import Cutter
 from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.gates import Gates
 from p2prdf.peer.hot_keys import HotKeys
 from p2prdf.peer.outgoing import Outgoing
 from p2prdf.peer.roll_forward import RollForward
@@ -104,6 +105,8 @@ class Engine:
         self.cutter = Cutter(exchange, dictionary, tables.columns)
         self._out = Outgoing(exchange, tables, self.cutter, self.roll_forward.complete)
         self.forwards = self._out.forwards
+        self.gates: Gates | None = None
+        """What is told of derivations and facts that are stored; set by whoever makes both."""
         self.roles: PublishedRoles | None = None
         """What looks after roles that came late; set by whoever makes both."""
         self._view = -1
@@ -209,6 +212,8 @@ class Engine:
         batch.roles = unmarked(batch.roles)
         for derived in self._tables.add_triples(*batch.columns(), probed):
             self.route(derived)
+        if self.gates is not None and self.gates.active:
+            self.gates.take_triples(batch.s, batch.p, batch.o)
         for each in mine:
             self._exchange.release(each.tokens)
 
@@ -224,6 +229,7 @@ class Engine:
             rows = self._kept.take()
             self._keep_rows(rows)
             self._tables.add_rows(rows, self._columns.full(len(rows), 0, "bool"))
+            self._note_derivations(rows)
             return
         rows, copied = (self._todo.take(), False) if self._todo else (self._copied.take(), True)
         self.hot.count_rows(rows, copied=copied)
@@ -232,6 +238,11 @@ class Engine:
         self._keep_rows(rows)
         for derived in self._tables.add_rows(rows):
             self.route(derived)
+        self._note_derivations(rows)
+
+    def _note_derivations(self, rows: Derived) -> None:
+        if rows.plan.concludes and rows.step == len(rows.plan.steps) - 1 and self.gates is not None:
+            self.gates.take_rows(rows)
 
     def _keep_rows(self, rows: Derived) -> None:
         if self._exchange.config.durable:
@@ -260,6 +271,7 @@ class Engine:
                 self.has_queries = True
                 rows = self._rows_of(message)
                 tables.add_rows(rows, full(len(rows), 0, "bool"))
+                self._note_derivations(rows)
             case IndexQuery():
                 self.has_queries = True
                 group = tables.add_groups(message.plan, message.groups)
@@ -508,6 +520,8 @@ class Engine:
         self._exchange.persist(GroupsGone(self._columns.column(ids)))
         self.hot.end_groups(ids)
         self._tables.end_groups(ids)
+        if self.gates is not None:
+            self.gates.end_groups(ids)
 
     # --- rows ------------------------------------------------------------------------------------
 
@@ -578,7 +592,8 @@ class Engine:
     def route(self, rows: Derived) -> None:
         """Send new rows to where they wait next, or home if they are answers."""
         if rows.step == len(rows.plan.steps):
-            self._route_answers(rows)
+            if not rows.plan.concludes:  # else it is known at its gate
+                self._route_answers(rows)
             return
         if rows.plan.steps[rows.step].role == keys.ANY:
             self._route_to_buckets(rows)

@@ -40,6 +40,7 @@ from p2prdf.peer.watermarks import Sources
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.quads import is_directory
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.wire.contract import (
     AcknowledgeAnswers,
     Attach,
@@ -326,6 +327,9 @@ class Entry:
     def subscribe(self, request: Subscribe) -> None:
         """Open a subscription at its home."""
         why = _not_per_event(request.query) if request.per_event else ""
+        rule = isinstance(request.query, ConjunctiveQuery) and request.query.concludes
+        if rule and (request.per_event or request.algorithm is Algorithm.CQC):
+            why = "a rule is evaluated per triple, by CSBV"
         if why:
             self._complete(request.request, Failed(QueryRefused.code, why))
             return

@@ -8,6 +8,10 @@ of such queries is a few columns.
 A plan orders the patterns into steps.  A row that waits at step j has bound the variables of
 steps 0..j-1, of which it still carries ``bound``: those that later patterns, filters or the
 answer need.
+
+A *rule* is a query with a conclusion: its last pattern is no condition but what follows from the others, with the
+variables they bind.  A row that waits there, under all three parts, is a *derivation* of that triple, and ends its way
+(:mod:`p2prdf.peer.gates`).
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from p2prdf import keys
 
 __all__ = [
     "Algorithm",
+    "Concludes",
     "ConjunctiveQuery",
     "Filter",
     "Pattern",
@@ -42,6 +47,17 @@ class Algorithm(enum.Enum):
 
     CQC = "cqc"
     CSBV = "csbv"
+
+
+class Concludes(enum.IntEnum):
+    """Whether the last pattern of a query is its conclusion, and what that may rest on."""
+
+    NOTHING = 0
+    """It is a pattern like the others: the query has answers."""
+    FROM_ANYTHING = 1
+    """The other patterns may be matched by what is concluded, so the conclusion may rest on itself."""
+    FROM_GIVEN = 2
+    """Nothing that the other patterns match is concluded by rules."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,6 +85,7 @@ class ConjunctiveQuery:
     names: tuple[str, ...]
     distinct: bool = False
     filters: tuple[Filter, ...] = ()
+    concludes: Concludes = Concludes.NOTHING
 
     @property
     def variable_count(self) -> int:
@@ -108,6 +125,7 @@ class Plan:
     answer: tuple[int, ...]
     filters: tuple[Filter, ...]
     constant_count: int
+    concludes: Concludes = Concludes.NOTHING
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -120,6 +138,7 @@ class Plan:
         return repr((
             self.algorithm.value, self.per_event, self.distinct, self.patterns, self.order, self.answer,
             [(f.text, f.variables) for f in self.filters], self.constant_count,
+            *([int(self.concludes)] if self.concludes else ()),
         ))  # fmt: skip
 
     @cached_property
@@ -149,7 +168,7 @@ def make_plan(
     assert sorted(order) == list(range(len(query.patterns)))
     return Plan(
         algorithm, per_event, query.distinct, query.patterns, tuple(order), query.answer, query.filters,
-        len(query.constants),
+        len(query.constants), query.concludes,
     )  # fmt: skip
 
 
@@ -176,7 +195,8 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
         later = {slot for at in plan.order[place:] for slot in plan.patterns[at] if slot >= 0}
         needed = later | set(plan.answer) | {v for f in left for v in plan.filters[f].variables}
         mask = constant_mask(pattern, bound)
-        role = mask if plan.algorithm is Algorithm.CSBV else single_role(pattern)
+        conclusion = bool(plan.concludes) and place == len(plan.order) - 1
+        role = mask if plan.algorithm is Algorithm.CSBV or conclusion else single_role(pattern)
         carried = tuple(sorted(bound & needed))
         bound |= {slot for slot in pattern if slot >= 0}
         decided = tuple(sorted(f for f in left if bound.issuperset(plan.filters[f].variables)))

@@ -46,7 +46,10 @@ def describe(message: Any) -> str:
 def describe_plan(plan: Plan) -> str:
     """Return a plan in short form, such as ``csbv ?0 c0 ?1 . ?1 c1 ?2 -> ?0 ?2``."""
     patterns = " . ".join(_pattern(plan.patterns[position], _constant_number) for position in plan.order)
-    marks = [" distinct" if plan.distinct else "", " per-event" if plan.per_event else ""]
+    marks = [
+        " distinct" if plan.distinct else "", " per-event" if plan.per_event else "",
+        " concludes" if plan.concludes else "",
+    ]  # fmt: skip
     filters = " " + _count(len(plan.filters), "filter") if plan.filters else ""
     return f"{plan.algorithm.value} {patterns} -> {_variables(plan.answer)}{''.join(marks)}{filters}"
 
@@ -134,7 +137,7 @@ def _query(query: ConjunctiveQuery) -> str:
         return text if len(text) <= _TEXT_CHARACTERS_MAX else text[: _TEXT_CHARACTERS_MAX - 4] + "..." + text[-1]
 
     patterns = " . ".join(_pattern(pattern, constant) for pattern in query.patterns)
-    distinct = " distinct" if query.distinct else ""
+    distinct = (" distinct" if query.distinct else "") + (" concludes" if query.concludes else "")
     filters = " " + _count(len(query.filters), "filter") if query.filters else ""
     return f"{patterns} -> {_variables(query.answer)}{distinct}{filters}"
 

@@ -217,7 +217,8 @@ class Encoder:
                 self._queries.put(query, encoded, len(encoded))
             return encoded
         filters = [(each.text, each.variables) for each in query.filters]
-        parts = (query.patterns, query.constants, query.answer, query.names, query.distinct, filters)
+        concludes = int(query.concludes)
+        parts = (query.patterns, query.constants, query.answer, query.names, query.distinct, filters, concludes)
         self._elements += 16 + sum(map(len, parts[:4])) + 3 * len(query.patterns)
         self._elements += sum(3 + len(variables) for _, variables in filters)
         return parts
@@ -244,7 +245,7 @@ def _plan_parts(plan: Plan) -> tuple[Any, ...]:
     filters = [(each.text, each.variables) for each in plan.filters]
     return (
         plan.algorithm.value, plan.per_event, plan.distinct, plan.patterns, plan.order, plan.answer, filters,
-        plan.constant_count,
+        plan.constant_count, int(plan.concludes),
     )  # fmt: skip
 
 

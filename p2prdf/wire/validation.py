@@ -19,7 +19,7 @@ from p2prdf.columns import Column, as_list
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.rdf.dictionary import UNBOUND_TEXT, TermDictionary, TermNames
 from p2prdf.rdf.quads import is_reserved
-from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Pattern, Plan
+from p2prdf.rdf.query import Algorithm, Concludes, ConjunctiveQuery, Filter, Pattern, Plan
 from p2prdf.wire import messages as m
 
 __all__ = [
@@ -171,17 +171,22 @@ def contacts_of(value: Any) -> tuple[m.Contact, ...]:
 
 def plan_of(value: Any) -> Plan:
     """Return a plan from its parts, in the order of its fields."""
-    algorithm, per_event, distinct, patterns, order, answer, filters, constants = exactly(value, 8, "a plan")
+    parts = exactly(value, 9, "a plan")
+    algorithm, per_event, distinct, patterns, order, answer, filters, constants, concludes = parts
     patterns, variables = _patterns(patterns, integer(constants, 3 * PATTERNS_MAX))
+    order = permutation(order, len(patterns))
+    rule = _concludes(concludes, patterns, answer, plain=not (flag(per_event) or flag(distinct)))
+    if rule and order[-1] != len(order) - 1:
+        raise RemoteProtocolError("what a rule concludes is not the last step of its plan")
     return Plan(
-        _ALGORITHMS[_algorithm(algorithm)], flag(per_event), flag(distinct), patterns,
-        permutation(order, len(patterns)), _variables(answer, variables), _filters(filters, variables), constants,
+        _ALGORITHMS[_algorithm(algorithm)], flag(per_event), flag(distinct), patterns, order,
+        _variables(answer, variables), _filters(filters, variables), constants, Concludes(concludes),
     )  # fmt: skip
 
 
 def query_of(value: Any) -> ConjunctiveQuery:
     """Return a query from its parts, in the order of its fields."""
-    patterns, constants, answer, names, distinct, filters = exactly(value, 6, "a query")
+    patterns, constants, answer, names, distinct, filters, concludes = exactly(value, 7, "a query")
     constants = strings(constants)
     for constant in constants:
         check_term(constant)
@@ -189,7 +194,20 @@ def query_of(value: Any) -> ConjunctiveQuery:
     answer, names = _variables(answer, variables), strings(names)
     if len(names) != len(answer):
         raise RemoteProtocolError(f"{len(names)} names for an answer of {len(answer)} variables")
-    return ConjunctiveQuery(patterns, constants, answer, names, flag(distinct), _filters(filters, variables))
+    _concludes(concludes, patterns, answer, plain=not flag(distinct))
+    found = _filters(filters, variables)
+    return ConjunctiveQuery(patterns, constants, answer, names, distinct, found, Concludes(concludes))
+
+
+def _concludes(value: Any, patterns: Sequence[Pattern], answer: Sequence[int], *, plain: bool) -> bool:
+    """Return whether the last pattern is a conclusion.  Raises RemoteProtocolError if it can be none."""
+    if not integer(value, len(Concludes) - 1):
+        return False
+    bound = {slot for pattern in patterns[:-1] for slot in pattern}
+    s, p, o = patterns[-1]
+    if len(patterns) < 2 or len(answer) or not plain or p >= 0 or not bound.issuperset(v for v in (s, o) if v >= 0):
+        raise RemoteProtocolError("a rule has a body that binds its conclusion, with a predicate, and no answer")
+    return True
 
 
 def _algorithm(value: Any) -> str:

@@ -21,7 +21,7 @@ from p2prdf.errors import Busy, LocalProtocolError, RemoteProtocolError
 from p2prdf.rdf import quads
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary, TermNames
-from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, Plan, make_plan
+from p2prdf.rdf.query import Algorithm, Concludes, ConjunctiveQuery, Filter, Plan, make_plan
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.wire import codec, shapes
 from p2prdf.wire import messages as m
@@ -94,14 +94,25 @@ class Maker:
         )
         names = tuple(f"n{i}" for i in range(len(answer)))
         texts = tuple(self.draw(st.sampled_from(IRIS + LITERALS)) for _ in constants)
+        if count > 1 and self.draw(st.booleans()):
+            return self.rule(renamed, texts, filters)
         return ConjunctiveQuery(renamed, texts, answer, names, self.draw(st.booleans()), filters)  # type: ignore[arg-type]
+
+    def rule(self, patterns: Any, texts: tuple[str, ...], filters: tuple[Filter, ...]) -> ConjunctiveQuery:
+        """Return a rule with these patterns but the last for its body, if the conclusion is bound by it."""
+        (s, p, o), bound = patterns[-1], {slot for pattern in patterns[:-1] for slot in pattern}
+        fits = p < 0 and all(slot < 0 or slot in bound for slot in (s, o))
+        concludes = self.draw(st.sampled_from(Concludes)) if fits else Concludes.NOTHING
+        return ConjunctiveQuery(patterns, texts, (), (), False, filters, concludes)
 
     def any_query(self) -> m.Query:
         return self.draw(st.sampled_from(STANDING)) if self.draw(st.booleans()) else self.query()
 
     def plan(self) -> Plan:
         query = self.query()
-        order = self.draw(st.permutations(range(len(query.patterns))))
+        order = self.draw(st.permutations(range(len(query.patterns) - bool(query.concludes))))
+        if query.concludes:
+            return make_plan(query, (*order, len(order)), Algorithm.CSBV)
         return make_plan(query, order, self.draw(st.sampled_from(Algorithm)), per_event=self.draw(st.booleans()))
 
     def contact(self) -> m.Contact:
@@ -508,7 +519,8 @@ def frame_of(*messages: Any, terms: Any = ("<a>", '"b"'), version: Any = VERSION
 
 
 ONE = [1, 0]
-PLAN = ["csbv", False, False, [[0, -1, 1], [1, -1, 2]], [0, 1], [0], [["?v0", [0]]], 1]
+PLAN = ["csbv", False, False, [[0, -1, 1], [1, -1, 2]], [0, 1], [0], [["?v0", [0]]], 1, 0]
+RULE = ["csbv", False, False, [[0, -1, 1], [1, -1, 0]], [0, 1], [], [], 1, 2]
 GROUPS = [ONE, ONE, ONE, ONE, [ONE]]
 
 
@@ -526,6 +538,10 @@ def planned(at: int, value: Any) -> list[Any]:
     return index_query([*PLAN[:at], value, *PLAN[at + 1 :]])
 
 
+def rule(at: int, value: Any) -> list[Any]:
+    return index_query([*RULE[:at], value, *RULE[at + 1 :]])
+
+
 def forward(rows: Any, step: int = 1) -> list[Any]:
     return [3, msgpack.packb(PLAN), step, GROUPS, rows, 0, 0, 0, False, False]
 
@@ -539,14 +555,14 @@ def publish(*graphs: Any, s: Any = ONE, p: Any = ONE, times: Any = ()) -> list[A
 
 def query(**changes: Any) -> list[Any]:
     parts: dict[str, Any] = {"patterns": [[0, -1, 1]], "constants": ["<p>"], "answer": [0], "names": ["a"]}
-    parts |= {"distinct": False, "filters": []}
+    parts |= {"distinct": False, "filters": [], "concludes": 0}
     return [16, 1, 2, list((parts | changes).values()), "csbv", False, [1, "h", 1], 1.0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (frame_of(version=1), "frame version 1; this peer speaks version 3"),
+        (frame_of(version=1), "frame version 1; this peer speaks version 4"),
         (frame_of(version=True), "frame version True"),
         (msgpack.packb([VERSION, []]), "a frame has 3 parts, not 2"),
         (msgpack.packb({}), "not a sequence"),
@@ -616,6 +632,15 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(planned(4, [0, 0])), "not an order of 2 patterns"),
         (frame_of(planned(4, [0])), "not an order of 2 patterns"),
         (frame_of(planned(5, [3])), "3 is no variable of the patterns"),
+        (frame_of(planned(8, 3)), "3 is not an integer from 0 to 2"),
+        (frame_of(planned(8, 1)), "a rule has a body that binds its conclusion"),
+        (frame_of(rule(1, True)), "a rule has a body"),
+        (frame_of(rule(2, True)), "a rule has a body"),
+        (frame_of(rule(3, [[0, -1, 1], [1, -1, 2]])), "a rule has a body"),
+        (frame_of(rule(3, [[0, 2, 1], [1, 2, 0]])), "a rule has a body"),
+        (frame_of(rule(4, [1, 0])), "what a rule concludes is not the last step of its plan"),
+        (frame_of(query(concludes=1)), "a rule has a body"),
+        (frame_of(query(concludes=1, answer=[], names=[])), "a rule has a body"),
         (frame_of(planned(5, [True])), "True is no variable"),
         (frame_of(planned(6, [["?v0", [1, 0]]])), "not ascending"),
         (frame_of(planned(6, [["?v0", [0, 0]]])), "not ascending"),
@@ -674,9 +699,11 @@ def test_what_the_protocol_forbids_is_refused_with_its_reason(columns, body, rea
 
 def test_the_frames_that_the_refused_ones_deviate_from_are_taken():
     rows = [ONE, ONE, ONE, ONE, [ONE, ONE]]
-    good = frame_of(triples(), index_query(PLAN), forward(rows), query(), [33, [[1, "h" * 255, 65_535]], []])
+    concluding = query(concludes=2, patterns=[[0, -1, 1], [1, -1, 0]], answer=[], names=[])
+    contacts = [33, [[1, "h" * 255, 65_535]], []]
+    good = frame_of(triples(), index_query(PLAN), index_query(RULE), forward(rows), query(), concluding, contacts)
     for columns in (ARRAYS, LISTS):
-        assert len(FrameCodec(TermDictionary(), columns).decode(good)) == 5
+        assert len(FrameCodec(TermDictionary(), columns).decode(good)) == 7
 
 
 def test_a_full_dictionary_is_the_receivers_trouble_not_the_senders_fault():
