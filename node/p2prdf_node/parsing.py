@@ -142,12 +142,15 @@ def _unpack(body: bytes) -> Query:
 
 
 def _answer(text: str, *, ordered: bool = False) -> bytes:
+    from p2prdf.rdf.standing.insertion import parse_insertion
     from p2prdf.reasoning.ruled_query import parse_ruled  # only the child pays for the import
 
     answer: OpenSubscription | ClientError
     try:
-        standing = parse_ruled(text, ordered=ordered)
-        query = standing if standing.conjunctive is None or standing.conjunctive.distinct else standing.conjunctive
+        query: Query | None = None if ordered else parse_insertion(text)
+        if query is None:
+            standing = parse_ruled(text, ordered=ordered)
+            query = standing if standing.conjunctive is None or standing.conjunctive.distinct else standing.conjunctive
         answer = OpenSubscription(0, 0, query, "csbv", False, Contact(0, "", 0), 1.0)
     except P2PRDFError as error:
         answer = ClientError(0, error.code, str(error))

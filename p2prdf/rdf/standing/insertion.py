@@ -1,0 +1,136 @@
+"""Rules as text: a SPARQL update that is left standing.
+
+::
+
+    INSERT { GRAPH <urn:x:where> { ?x :isIn ?z } } WHERE { GRAPH <urn:x:where> { ?x :isIn ?y . ?y :isIn ?z } }
+
+As an update it would be carried out once; left standing it holds from then on: for each solution of the body the triple
+is in the graph, and when the last solution for it goes, so does the triple (:mod:`p2prdf.peer.gates`).  The body is a
+basic graph pattern with filters, the template one triple in one named graph.  What is inserted into a graph may be read
+in it, over however many steps.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from p2prdf.rdf import algebra, quads, tokens
+from p2prdf.rdf.outline import PATTERNS_MAX
+from p2prdf.rdf.query import Concludes, ConjunctiveQuery, Pattern
+from p2prdf.rdf.standing.query import parse_query
+from p2prdf.rdf.tokens import Token
+
+__all__ = ["parse_insertion"]
+
+_DECLARATIONS: Final = {"PREFIX": 3, "BASE": 2}
+"""Tokens of a declaration."""
+_CONSTRUCT: Final = "CONSTRUCT"
+
+
+def parse_insertion(text: str) -> ConjunctiveQuery | None:
+    """Return the rule that a text stands for, None if it is none: if it does not begin with INSERT.
+
+    Raises QueryRefused, naming the construct and its place, for what begins so and is no rule.
+    """
+    if "insert" not in text.lower():
+        return None
+    found = tokens.scan(text)
+    at = 0
+    while at < len(found) and (length := _DECLARATIONS.get(found[at].text.upper())):
+        at += length
+    if at >= len(found) or found[at].text.upper() != "INSERT":
+        return None
+    graph, query = _as_construct(text, found, at)
+    standing = parse_query(query)
+    head, leaf = _parts(standing, text, found[at])
+    return _rule(leaf, head, graph, text, found[at])
+
+
+def _as_construct(text: str, found: list[Token], at: int) -> tuple[str, str]:
+    """Return the graph that is inserted into, and the text as a CONSTRUCT, in which all else stands where it stood."""
+    insert, following = found[at], [token.text for token in found[at + 1 : at + 5]]
+    if following[:1] == ["DATA"] or following[:1] == ["data"]:
+        raise tokens.refusal(text, insert.at, "INSERT DATA", "what is published once is no query; publish it instead")
+    if len(following) < 4 or following[0] != "{" or following[1].upper() != "GRAPH" or following[3] != "{":
+        reason = "a rule inserts into a named graph: INSERT { GRAPH <graph> { triple } } WHERE { body }"
+        raise tokens.refusal(text, insert.at, "INSERT", reason)
+    word, named, opened = found[at + 2], found[at + 3], found[at + 4]
+    symbol = next((each for each in tokens.symbols(text, found)[0] if each.at == named.at), None)
+    if symbol is None or symbol.kind != "iri":
+        raise tokens.refusal(text, named.at, "GRAPH", "a rule inserts into a graph that is named by an IRI")
+    closed = next((each for each in found[at + 5 :] if each.text in "{}"), opened)
+    if closed.text != "}":
+        raise tokens.refusal(text, closed.at, "INSERT", "in the graph stands one triple")
+    blank = "".join(char if char == "\n" else " " for char in text[word.at : opened.at + 1])
+    longer = len(_CONSTRUCT) - len(insert.text)
+    query = (
+        text[: insert.at] + _CONSTRUCT + text[insert.at + len(insert.text) : word.at]
+        + blank.replace(" ", "", longer) + text[opened.at + 1 : closed.at] + " " + text[closed.at + 1 :]
+    )  # fmt: skip
+    return symbol.value, query
+
+
+def _parts(
+    standing: algebra.StandingQuery, text: str, insert: Token
+) -> tuple[tuple[int | str, int | str, int | str], ConjunctiveQuery]:
+    """Return what is concluded, each part a variable of the body or a term, and the body."""
+    leaf, *above = standing.operators
+    shown: tuple[int, ...] | None = None
+    template: algebra.Construct | None = None
+    for operator in above:
+        match operator:
+            case algebra.Project() if shown is None and template is None:
+                shown = operator.columns
+            case algebra.Construct() if template is None:
+                template = operator
+            case algebra.Distinct() if template is not None:
+                pass
+            case _:
+                template = None
+                break
+    if type(leaf) is not algebra.Leaf or template is None:
+        reason = "the body of a rule is a basic graph pattern with filters; say the rest in rules of its own"
+        raise tokens.refusal(text, insert.at, "INSERT", reason)
+    if len(template.template) != 1:
+        raise tokens.refusal(text, insert.at, "INSERT", "a rule inserts one triple; leave a rule for each")
+    columns = range(len(leaf.query.answer)) if shown is None else shown
+
+    def part(slot: int) -> int | str:
+        if slot < 0:
+            return template.constants[~slot]
+        if slot >= len(columns) or columns[slot] < 0:
+            reason = "a rule makes no nodes: what it inserts are constants and variables that its body binds"
+            raise tokens.refusal(text, insert.at, "INSERT", reason)
+        return leaf.query.answer[columns[slot]]
+
+    s, p, o = map(part, template.template[0])
+    return (s, p, o), leaf.query
+
+
+def _rule(
+    body: ConjunctiveQuery, head: tuple[int | str, int | str, int | str], graph: str, text: str, insert: Token
+) -> ConjunctiveQuery:
+    s, p, o = head
+    if not isinstance(p, str):
+        raise tokens.refusal(text, insert.at, "INSERT", "the predicate of what a rule inserts is an IRI")
+    if len(body.patterns) >= PATTERNS_MAX:
+        reason = f"the body of a rule has at most {PATTERNS_MAX - 1} patterns"
+        raise tokens.refusal(text, insert.at, "INSERT", reason)
+    constants = dict.fromkeys(body.constants)
+
+    def slot(part: int | str) -> int:
+        if isinstance(part, int):
+            return part
+        constants[part] = None
+        return ~list(constants).index(part)
+
+    conclusion: Pattern = (slot(s), slot(quads.qualified(p, graph)), slot(o))
+    concludes = Concludes.FROM_GIVEN if _reads_given(body) else Concludes.FROM_ANYTHING
+    return ConjunctiveQuery(
+        (*body.patterns, conclusion), tuple(constants), (), (), False, body.filters, concludes
+    )  # fmt: skip
+
+
+def _reads_given(body: ConjunctiveQuery) -> bool:
+    """Tell whether a body is about the default graph alone, into which nothing is concluded."""
+    return not any(quads.is_reserved(body.constants[~p]) for _, p, _ in body.patterns if p < 0)
