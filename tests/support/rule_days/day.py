@@ -1,0 +1,184 @@
+"""A day on which rules are left standing, triples come and go, and peers fail: what their graph then holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Final
+
+from rule_closure import closed
+
+from p2prdf.rdf import quads
+from p2prdf.rdf.query import Algorithm
+from p2prdf.rdf.standing.insertion import parse_insertion
+from p2prdf.rdf.standing.query import parse_query
+from p2prdf.reasoning import parse_rules
+from p2prdf.reasoning.insertions import insertions
+from p2prdf.reasoning.ruled_query import rule_forms
+from p2prdf.sim.checkers import describe_bag
+from p2prdf.sim.failures.checkers import check_standing, stored
+from p2prdf.sim.failures.clients import Publisher, SubscriberClient
+from p2prdf.sim.failures.copies import Copies
+from p2prdf.sim.failures.mischief import Mischief
+from p2prdf.sim.failures.replicas import difference
+from p2prdf.sim.failures.scenario import draw_bad_day
+from p2prdf.sim.failures.subscriber import ResumingSubscriber
+from p2prdf.sim.failures.world import FailingWorld
+
+__all__ = ["GRAPH", "RULES", "Verdict", "run_seed"]
+
+SPAN_SECONDS: Final = 12.0
+HEAL_SECONDS: Final = 300.0
+GRAPH: Final = "<urn:follows>"
+NODES: Final = tuple(f"<urn:n{number}>" for number in range(5))
+RULES: Final = tuple(
+    f"PREFIX : <urn:> {text}"
+    for text in (
+        "?x :p ?z :- ?x :p ?y , ?y :p ?z .",
+        "?x :p ?y :- ?x :q ?y . ?x :q ?y :- ?x :p ?y .",
+        "?y :q ?x :- ?x :q ?y . ?x :q ?z :- ?x :q ?y , ?y :q ?z .",
+        "?x :p ?z :- ?x :p ?y , ?y :s ?z . ?x :q ?y :- ?x :p ?y , ?y :p ?x . ?x :s :n0 :- ?x :q ?x .",
+        "?x :r ?c :- ?x :r ?b , ?b :s ?c . ?x :s ?z :- ?x :s ?y , ?y :s ?z . :n1 :p ?x :- ?x :r :n2 .",
+    )
+)
+READINGS: Final = (
+    "SELECT ?x ?y { GRAPH <urn:follows> { ?x <urn:p> ?y } }",
+    "SELECT ?x ?y { GRAPH <urn:follows> { ?x <urn:q> ?y . ?y <urn:q> ?x } }",
+    "SELECT ?x ?p ?y { GRAPH <urn:follows> { ?x ?p ?y } }",
+    "SELECT ?x (COUNT(*) AS ?n) { ?x <urn:s> ?z GRAPH <urn:follows> { ?x <urn:p> ?y } } GROUP BY ?x",
+)
+
+
+@dataclass
+class Verdict:
+    """What came of a seed."""
+
+    seed: int
+    told: str
+    problems: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def report(self) -> str:
+        """Tell what was run and what is wrong with it."""
+        return "\n".join([f"seed {self.seed}: {self.told}", *(f"  {problem}" for problem in self.problems)])
+
+
+class _Day:
+    def __init__(self, seed: int, trace: Callable[[str], None] | None, *, calm: bool):
+        self._seed = seed
+        self._calm = calm
+        self._rng = self._random("all")
+        day = draw_bad_day(seed)
+        config = replace(day.options.config, replicas=3, copies_min=2, roles="all")
+        failures = replace(
+            day.failures, span_seconds=SPAN_SECONDS, publisher_crash_probability=0.0, removals=False, standing=False,
+            bookmarks=False,
+        )  # fmt: skip
+        peers = 7 if calm else max(4, day.options.peers)
+        self.world = FailingWorld(replace(day.options, config=config, peers=peers), failures, trace=trace)
+        self.verdict = Verdict(seed, f"{day}")
+        self._rules = parse_rules(self._rng.choice(RULES))
+        self._publishers = [Publisher(self.world, f"{seed} {at}", self._random(f"publisher {at}")) for at in range(2)]
+        self._readers: list[SubscriberClient] = []
+        self._clients: list[SubscriberClient] = []
+        self._mischief = Mischief(self.world, self._random("mischief"), Copies(self.world), self._clients)
+
+    def _random(self, name: str) -> Random:
+        return Random(f"p2prdf rule day {self._seed} {name}")
+
+    def _leave(self, name: str, query: object, text: str, at: float) -> SubscriberClient:
+        record = ResumingSubscriber(name, query, Algorithm.CSBV, False, 86_400.0, text, True)  # type: ignore[arg-type]
+        client = SubscriberClient(self.world, record, self._random(name))
+        self._clients.append(client)
+        self.world.schedule(at, client.connect)
+        return client
+
+    def play(self) -> None:
+        """Play the day, and let the world come to rest."""
+        world, rng = self.world, self._rng
+        for number, text in enumerate(insertions(self._rules, GRAPH)):
+            rule = parse_insertion(text)
+            assert rule is not None
+            self._leave(f"rule {number}", rule, text, rng.choice((0.0, 0.0, rng.uniform(0.0, SPAN_SECONDS / 2))))
+        for number in range(rng.randint(1, 3)):
+            text = rng.choice(READINGS)
+            standing = parse_query(text)
+            query = standing.conjunctive or standing
+            client = self._leave(f"reader {number}", query, text, rng.choice((0.0, rng.uniform(0.0, SPAN_SECONDS))))
+            self._readers.append(client)
+        if not self._calm:
+            self._mischief.plan()
+        forms = rule_forms(self._rules)
+        predicates = sorted({atom[1] for _, body in forms for atom in body})
+        end, held = world.now + SPAN_SECONDS, list[tuple[str, str, str]]()
+        while world.now < end:
+            triple = rng.choice(NODES), rng.choice(predicates), rng.choice(NODES)
+            publisher = rng.choice(self._publishers)
+            if held and rng.random() < 0.45:
+                publisher.publish(0.0, [held.pop(rng.randrange(len(held)))], removed=True)
+            else:
+                held.append(triple)
+                publisher.publish(0.0, [triple])
+            world.run_for(rng.choice((0.02, 0.1, 0.5)))
+        self._mischief.heal()
+        world.network.faults = replace(
+            world.network.faults, loss_probability=0.0, duplicate_probability=0.0, straggler_probability=0.0
+        )
+        end, still = world.now + HEAL_SECONDS, 0
+        while world.now < end and still < 3:
+            world.run_for(1.0)
+            still = 0 if self._restless() else still + 1
+        if why := self._restless():
+            self.verdict.problems.append(f"not at rest after {HEAL_SECONDS:g} s: {why}")
+        self.verdict.counts["seconds to rest"] += int(HEAL_SECONDS - (end - world.now))
+
+    def _restless(self) -> str | None:
+        if any(each.open for publisher in self._publishers for each in publisher.published):
+            return "publications are not acknowledged"
+        for client in self._clients:
+            if not client.attached or client.record.unsettled:
+                return f"{client.record.name} is not attached, or answers are not settled"
+        if not self.world.views.true():
+            return "views differ from what is true"
+        for node in self.world.living():
+            if not node.peer.quiet or node.peer.status()["rejoining"] or not node.peer.status()["in_step"]:
+                return f"peer {node.index} is not quiet"
+        return difference(self.world)
+
+    def judge(self) -> None:
+        """See what is held in the end."""
+        verdict, world = self.verdict, self.world
+        triples = stored(world, 0)
+        base = {each for each in triples if not quads.is_reserved(each[1])}
+        held = {
+            (s, parts[0], o) for s, p, o in triples if (parts := quads.parts_of(p)) is not None and parts[1] == GRAPH
+        }
+        forms = rule_forms(self._rules)
+        concluded = {head[1] for head, _ in forms}
+        owed = {each for each in closed(forms, base) if each[1] in concluded}
+        for what, facts in (("missing", owed - held), ("unfounded", held - owed)):
+            if facts:
+                verdict.problems.append(f"{what}: {describe_bag(Counter(facts))} of {sorted(base)}")
+        for client in self._readers:
+            verdict.problems += [
+                f"{problem.kind}: {problem}" for problem in check_standing(world, client.record, at_rest=True)
+            ]
+        verdict.told += f"; {len(self._rules)} rules, {dict(world.happened)} happened"
+        verdict.counts.update(world.happened)
+        verdict.counts["facts held"] += len(held)
+        verdict.counts["facts derived"] += len(held - base)
+        verdict.counts["answers told"] += sum(len(client.record.rows) for client in self._readers)
+        for node in world.living():
+            for name in ("facts_published", "facts_removed", "facts_published_again"):
+                verdict.counts[name] += node.peer.status()[name]
+        verdict.counts["messages"] += world.counts.hops
+
+
+def run_seed(seed: int, *, trace: Callable[[str], None] | None = None, calm: bool = False) -> Verdict:
+    """Play the day of a seed and judge it; ``calm``: seven peers, none of which fails."""
+    day = _Day(seed, trace, calm=calm)
+    day.play()
+    day.judge()
+    return day.verdict
