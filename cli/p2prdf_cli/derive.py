@@ -47,6 +47,9 @@ def derive(
     rules: RuleFiles = None,
     ontology: Ontologies = None,
     profile: ProfileName = Profile.owl_rl,
+    in_network: Annotated[
+        bool, typer.Option("--in-network", help="Leave the rules with the nodes, which work out what follows.")
+    ] = False,
     once: Annotated[bool, typer.Option("--once", help="Stop when the graph holds what the query answers.")] = False,
     drop: Annotated[bool, typer.Option("--drop", help="Empty the graph instead, and forget that it is one.")] = False,
     algorithm: Algorithm = AlgorithmName.csbv,
@@ -61,7 +64,9 @@ def derive(
     refused. Nodes must be run with --roles all.
 
     Rules may call themselves: all that follows from the default graph and is not
-    in it comes to stand in the graph, and goes when it follows no more.
+    in it comes to stand in the graph, and goes when it follows no more. With
+    --in-network the nodes work it out: then the graph has all that holds of the
+    predicates that rules conclude, and is emptied when nobody leaves the rules.
 
     \b
     Examples:
@@ -69,15 +74,19 @@ def derive(
                                       WHERE { ?a <urn:next>/<urn:next> ?c }'
       p2prdf subscribe 'SELECT * WHERE { GRAPH <urn:near> { ?a ?p ?c } }'
       p2prdf derive --graph urn:inferred --rules places.rules --ontology places.owl
+      p2prdf derive --graph urn:places --rules places.rules --in-network
       p2prdf derive --graph urn:near --drop
     """
     by_rules = bool(rules or ontology)
     if drop and (query is not None or file is not None or by_rules or once):
         raise typer.BadParameter("--drop goes without a query, rules and --once")
+    if in_network and (not by_rules or once):
+        raise typer.BadParameter("--in-network goes with rules, and without --once")
     if by_rules and (query is not None or file is not None or prefix_file is not None):
         raise typer.BadParameter("give either a query or --rules and --ontology")
     what = _What(query, file, prefix_file, rules or [], ontology or [], profile.value)
-    run(_derive(_Wanted(graph, what, once, drop, algorithm.value, timeout, as_json), peer))
+    wanted = _Wanted(graph, what, once, drop, algorithm.value, timeout, as_json)
+    run(_conclude(wanted, peer) if in_network else _derive(wanted, peer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,25 @@ async def _derive(wanted: _Wanted, peer: str) -> None:
                 _tell({"removed": count}, f"{count:,} removed", as_json=wanted.as_json)
             else:
                 await _keep(begin(client), wanted)
+
+
+async def _conclude(wanted: _Wanted, peer: str) -> None:
+    import p2prdf
+    from p2prdf.rdf import terms
+    from p2prdf_cli.render import reconnections_told
+
+    graph, what = terms.iri(wanted.graph), wanted.what
+    rules, facts, _ = read_rules(what.rules, what.ontologies, what.profile)
+    if facts:
+        reason = f"the ontology says {len(facts)} things of individuals: publish these, and leave them out of it"
+        raise typer.BadParameter(reason)
+    with reconnections_told():
+        async with (
+            p2prdf.connect(peer) as client,
+            client.conclude(rules, graph, timeout_seconds=wanted.timeout) as concluding,
+        ):
+            _tell({"rules": concluding.rules}, f"{concluding.rules:,} rules left", as_json=wanted.as_json)
+            await concluding.watch()
 
 
 def _derivation(wanted: _Wanted, graph: str) -> Callable[[Client], AsyncGenerator[Derived, None]]:

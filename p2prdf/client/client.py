@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from p2prdf import hlc
 from p2prdf.client.attachments import Attachments
+from p2prdf.client.concluding import Concluding, conclude
 from p2prdf.client.derived import Derived, derive, drop
 from p2prdf.client.ledger import Ledger
 from p2prdf.client.pieces import Quad, Source, Triple
@@ -28,6 +29,7 @@ from p2prdf.wire import messages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+    from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
     from p2prdf.client.event_times import Time
@@ -460,6 +462,29 @@ class Client:
         """
         return derive_by_rules(
             self, rules, graph, facts=facts, unsaid=unsaid, algorithm=algorithm, timeout_seconds=timeout_seconds
+        )
+
+    def conclude(
+        self, rules: Iterable[Rule], graph: str, *, since: float | str = BEGINNING, lease_seconds: float = 60.0,
+        timeout_seconds: float = 60.0,
+    ) -> AbstractAsyncContextManager[Concluding]:
+        """Leave rules in the network, for as long as the context lasts, or somebody else leaves the same ones.
+
+        As :meth:`derive_by_rules`, but nothing is worked out here: bodies are joined by the nodes, and the owners of
+        what follows publish it.  In the graph is all that holds of the predicates that rules conclude, also what of
+        these was published into the default graph.  What follows no more is removed, also if it held itself up in a
+        circle; a fact that may have done so goes, and comes again a moment later if there are reasons left.  Circles
+        through the graph are allowed, circles over other derived graphs refused.
+
+        ``graph``: its IRI, as a canonical term.  ``since``: from when on triples count.  ``lease_seconds``: how long
+        rules outlive this connection; when the last lease has run out, what they concluded is removed.
+        ``timeout_seconds``: for each of the questions asked first.
+
+        Raises QueryRefused for rules with a variable as predicate and other rules that no query may bring,
+        LocalProtocolError for none or more than 512, DataRefused, Busy, Unavailable.
+        """
+        return conclude(
+            self, rules, graph, since=since, lease_seconds=lease_seconds, timeout_seconds=timeout_seconds
         )
 
     async def drop_derived(self, graph: str, *, timeout_seconds: float = 60.0) -> int:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from p2prdf.client.pieces import Triple
     from p2prdf.client.solutions import Solution
 
-__all__ = ["READS", "REGISTRY", "Answered", "Derived", "Goal", "derive", "drop", "keep"]
+__all__ = ["DEFAULT", "READS", "REGISTRY", "Answered", "Derived", "Goal", "derive", "drop", "keep", "register"]
 
 REGISTRY: Final = "<urn:p2prdf:derivations>"
 """The graph that says of each derived graph which graphs it is derived from."""
@@ -92,7 +92,7 @@ async def keep(
     graph = terms.parse_term(graph)
     if terms.kind(graph) is not terms.Kind.IRI:
         raise QueryRefused(f"{graph} is no IRI, so no name of a graph", construct="graph")
-    await _register(client, graph, reads, timeout_seconds)
+    await register(client, graph, reads, timeout_seconds)
     held = await client.query(_contents(graph), timeout_seconds=timeout_seconds)
     goal = goal_of(map(_triple, held.rows))
     subscription = await client.subscribe(
@@ -210,7 +210,7 @@ def _reads(query: str) -> list[str]:
     return sorted(DEFAULT if each == quads.DEFAULT else each for each in found)
 
 
-async def _register(client: Client, graph: str, reads: list[str], timeout_seconds: float) -> None:
+async def register(client: Client, graph: str, reads: list[str], timeout_seconds: float) -> None:
     """Say what a graph is derived from.  Raises QueryRefused, and takes it back, if that closes a circle."""
     former = await _registered(client, graph, timeout_seconds)
     await client.publish([(graph, READS, source) for source in reads], graph=REGISTRY)
