@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from p2prdf.rdf.algebra import InferenceRule
+from p2prdf.rdf.standing.inference import check_rules
 from p2prdf.reasoning.rule import Rule
 from p2prdf.reasoning.ruled_query import rule_forms
 
@@ -23,6 +24,7 @@ def insertions(rules: Iterable[Rule], graph: str) -> list[str]:
     variable, a body too long.
     """
     forms = rule_forms(rules)
+    check_rules(forms)
     concluded = dict.fromkeys(head[1] for head, _ in forms)
     given = [_text(f"?s {predicate} ?o", f"?s {predicate} ?o", graph) for predicate in concluded]
     return [*given, *(_of(form, concluded, graph) for form in forms)]

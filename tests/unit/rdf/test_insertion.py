@@ -50,7 +50,9 @@ def test_declarations_constants_and_abbreviations():
     assert named.constants == ("<urn:q>", IN_G)
 
 
-@pytest.mark.parametrize("text", ["SELECT ?insert { ?x ?p ?insert }", "ASK { ?x <urn:insert> ?y }", "", "PREFIX : <urn:>"])
+@pytest.mark.parametrize(
+    "text", ["SELECT ?insert { ?x ?p ?insert }", "ASK { ?x <urn:insert> ?y }", "", "PREFIX : <urn:>"]
+)
 def test_what_does_not_begin_with_insert_is_no_rule(text):
     assert parse_insertion(text) is None
 
@@ -64,7 +66,7 @@ BODY = "{ ?x <urn:q> ?z }"
     [
         (f"INSERT {{ ?x <urn:p> ?z }} WHERE {BODY}", "INSERT: a rule inserts into a named graph.*line 1, column 1"),
         ("INSERT", "into a named graph"),
-        ("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> <urn:b> } }", "INSERT DATA: what is published once is no query"),
+        ("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> <urn:b> } }", "INSERT DATA: what is published once is"),
         (f"INSERT {{ GRAPH ?g {{ ?x <urn:p> ?z }} }} WHERE {BODY}", "GRAPH: .* an IRI at line 1, column 16"),
         (f"INSERT {{ GRAPH <urn:g> {{ ?x <urn:p> ?z . ?z <urn:p> ?x }} }} WHERE {BODY}", "a rule inserts one triple"),
         (f"INSERT {{ GRAPH <urn:g> {{ ?x <urn:p> ?z {{ }} }} }} WHERE {BODY}", "in the graph stands one triple"),

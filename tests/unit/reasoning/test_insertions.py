@@ -22,8 +22,10 @@ def test_what_is_concluded_is_read_in_the_graph_and_all_else_in_the_default_grap
         "INSERT { GRAPH <urn:g> { ?s <urn:in> ?o } } WHERE { ?s <urn:in> ?o }",
         "INSERT { GRAPH <urn:g> { ?s <urn:seen> ?o } } WHERE { ?s <urn:seen> ?o }",
         "INSERT { GRAPH <urn:g> { ?v0 <urn:in> ?v1 } } WHERE { GRAPH <urn:g> { ?v0 <urn:in> ?v2 . ?v2 <urn:in> ?v1 } }",
-        'INSERT { GRAPH <urn:g> { ?v0 <urn:seen> "yes" } } WHERE '
-        "{ ?v1 <urn:near> ?v0 . GRAPH <urn:g> { ?v0 <urn:in> <urn:town> } }",
+        (
+            'INSERT { GRAPH <urn:g> { ?v0 <urn:seen> "yes" } } WHERE '
+            "{ ?v1 <urn:near> ?v0 . GRAPH <urn:g> { ?v0 <urn:in> <urn:town> } }"
+        ),
     ]
     given, anything = Concludes.FROM_GIVEN, Concludes.FROM_ANYTHING
     assert [parse_insertion(text).concludes for text in texts] == [given, given, anything, anything]
@@ -34,10 +36,7 @@ def test_equal_rules_are_left_once_whatever_they_call_their_variables():
     assert insertions(more, "<urn:g>") == insertions(parse_rules(RULES), "<urn:g>")
 
 
-@pytest.mark.parametrize(
-    "text", ["?x ?q ?y :- ?p :sub ?q , ?x ?p ?y .", "?x :p ?y :- " + " , ".join(f"?x :p{n} ?y" for n in range(16)) + " ."]
-)
-def test_rules_that_no_query_may_bring_are_refused(text):
-    with pytest.raises(QueryRefused):
-        for each in insertions(parse_rules(f"PREFIX : <urn:> {text}"), "<urn:g>"):
-            parse_insertion(each)
+def test_rules_about_any_predicate_are_refused():
+    rules = parse_rules("?x ?q ?y :- ?p <urn:sub> ?q , ?x ?p ?y .")
+    with pytest.raises(QueryRefused, match="a predicate is a variable"):
+        insertions(rules, "<urn:g>")
