@@ -51,7 +51,7 @@ from p2prdf.rdf import quads
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Concludes
 from p2prdf.store.items import remember
-from p2prdf.store.tables import Derived, Tables
+from p2prdf.store.tables import NEVER, Derived, Tables
 
 if TYPE_CHECKING:
     from p2prdf.peer.roll_forward import RollForward
@@ -60,6 +60,8 @@ __all__ = ["FIRST_SECONDS", "Gates"]
 
 FIRST_SECONDS: Final = 0.25
 """How long a fact that was taken back waits before it is published again, if its reasons may rest on it, at first."""
+LEFT_SECONDS: Final = 5.0
+"""How long who keeps a fact without any derivation leaves it to those before it to remove it: for each of them."""
 LONGEST_SECONDS: Final = 16.0
 """The wait doubles each time, up to this."""
 FORGET_SECONDS: Final = 60.0
@@ -148,10 +150,13 @@ class Gates:
         ids = as_list(self._tables.group_ids(rows.plan, rows.group))
         witnessed = not self._exchange.restoring and self._whole()
         from_given = rows.plan.concludes is Concludes.FROM_GIVEN
-        for fact, identity, oldest, group in zip(
-            self._facts(rows), as_list(rows.identity), as_list(rows.oldest), ids, strict=True
+        facts, since = self._facts(rows)
+        for fact, identity, oldest, group, since_min in zip(
+            facts, as_list(rows.identity), as_list(rows.oldest), ids, since, strict=True
         ):
-            if group in self._ended or self._dictionary.text(fact[0]).startswith('"'):
+            if since_min == NEVER or group in self._ended:
+                continue  # the rule is no more, here or where the row was made
+            if self._dictionary.text(fact[0]).startswith('"'):
                 continue  # a literal is the subject of no triple
             gate = self._gates.get(fact)
             if gate is None:
@@ -170,8 +175,8 @@ class Gates:
                 continue
             self._due[fact] = None
 
-    def _facts(self, rows: Derived) -> list[Fact]:
-        """Return the facts that rows conclude."""
+    def _facts(self, rows: Derived) -> tuple[list[Fact], list[int]]:
+        """Return the facts that rows conclude, and from when on their groups count: NEVER if they have ended."""
         step = rows.plan.steps[-1]
         groups, place = self._tables.export_groups(rows.plan, rows.group)
         params = [as_list(column) for column in groups.params]
@@ -180,7 +185,8 @@ class Gates:
             [params[~slot][at] for at in places] if slot < 0 else as_list(rows.bindings[step.bound.index(slot)])
             for slot in step.pattern
         ]
-        return list(zip(*columns, strict=True))
+        since = as_list(groups.since_min)
+        return list(zip(*columns, strict=True)), [since[at] for at in places]
 
     def take_triples(self, s: Column, p: Column, o: Column) -> None:
         """Take note of triples that are stored here: some may be facts with a gate."""
@@ -243,10 +249,12 @@ class Gates:
             fact = next(iter(self._due))
             del self._due[fact]
             gate = self._gates[fact]
-            if self._is_mine(fact):
+            rank = self._rank(fact)
+            if rank == 0:
                 self._decide(fact, gate, first, again, gone)
             else:
                 gate.own = 0
+                self._see_to(fact, gate, rank, gone)
         if gone or again:
             self._send([*gone, *again], removed=True)
         if first or again:
@@ -258,10 +266,26 @@ class Gates:
         self.repeated += len(again)
         self.removed += len(gone)
 
-    def _is_mine(self, fact: Fact) -> bool:
+    def _rank(self, fact: Fact) -> int:
+        """Return which of those who keep a fact this peer is: 0 if it decides about it, -1 if it is none of them."""
         hashes = self._dictionary.hashes
-        key = keys.role_key(keys.SPO, *(hashes[term] for term in fact))
-        return self._exchange.rank(key) == 0
+        return self._exchange.rank(keys.role_key(keys.SPO, *(hashes[term] for term in fact)))
+
+    def _see_to(self, fact: Fact, gate: _Gate, rank: int, gone: list[Fact]) -> None:
+        """Remove a fact that nothing leads to, if those who are to decide about it do not.
+
+        They may know of nothing: what rules have derived that are no more is not given to who comes later.
+        """
+        if gate.held is None:
+            gate.held = self._look_up(fact)
+        if rank < 0 or not gate.held or any(each > _LOST for each in gate.derivations.values()):
+            gate.at = None
+        elif gate.at is None:
+            gate.at = self._exchange.now + LEFT_SECONDS * rank
+            heapq.heappush(self._later, (gate.at, fact))
+        elif gate.at <= self._exchange.now:
+            gate.at = None
+            gone.append(fact)
 
     def _decide(self, fact: Fact, gate: _Gate, first: list[Fact], again: list[Fact], gone: list[Fact]) -> None:
         if gate.held is None:

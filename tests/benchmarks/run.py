@@ -19,6 +19,7 @@ import hops
 import maintenance
 import matching
 import reexecution
+import rules
 import skew
 import small
 import storage
@@ -29,6 +30,7 @@ SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "full_text": full_text.run,
     "reexecution": reexecution.run,
     "maintenance": maintenance.run,
+    "rules": rules.run,
     "hops": hops.run,
     "skew": skew.run,
     "storage": storage.run,
