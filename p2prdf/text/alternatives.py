@@ -15,7 +15,7 @@ from itertools import chain, product
 from math import prod
 from typing import NamedTuple
 
-from p2prdf.rdf.fulltext import And, Condition, Expression, Near, Not, Or, Phrase
+from p2prdf.rdf.fulltext import And, Condition, Expression, Near, Not, Or, Phrase, keys_asked
 
 __all__ = ["NOTHING", "Alternative", "alternatives", "count", "required"]
 
@@ -24,7 +24,10 @@ _Leaf = tuple[Phrase | Near, bool]
 
 
 class Alternative(NamedTuple):
-    """What a text needs: these words, a word for each glob, and that the rest holds (None: nothing more)."""
+    """What a text needs: these words, a word for each glob, and that the rest holds (None: nothing more).
+
+    ``words`` are keys, stems among them (:mod:`p2prdf.rdf.fulltext.parts`).
+    """
 
     words: tuple[str, ...]
     globs: tuple[str, ...]
@@ -50,7 +53,7 @@ def alternatives(condition: Condition | None) -> tuple[Alternative, ...]:
 
 def required(condition: Condition) -> Alternative:
     """Return what every text needs that satisfies a condition, and the condition itself as the rest."""
-    words = sorted(_required(condition.expression, True))
+    words = sorted(_required(condition.expression, True, condition.language))
     return Alternative(
         tuple(each for each in words if "*" not in each), tuple(each for each in words if "*" in each), condition
     )
@@ -84,7 +87,7 @@ def _disjuncts(expression: Expression, holds: bool) -> Iterator[tuple[_Leaf, ...
 
 def _alternative(leaves: tuple[_Leaf, ...], language: str | None) -> Alternative:
     leaves = tuple(dict.fromkeys(leaves))
-    words = dict.fromkeys(word for leaf, holds in leaves if holds for word in _words(leaf))
+    words = dict.fromkeys(word for leaf, holds in leaves if holds for word in _words(leaf, language))
     left: list[Expression] = [leaf if holds else Not(leaf) for leaf, holds in leaves if not holds or leaf.size > 1]
     if not left and language is not None:
         left = [leaf for leaf, _ in leaves[:1]]
@@ -96,20 +99,20 @@ def _alternative(leaves: tuple[_Leaf, ...], language: str | None) -> Alternative
     )
 
 
-def _words(leaf: Phrase | Near) -> tuple[str, ...]:
+def _words(leaf: Phrase | Near, language: str | None) -> tuple[str, ...]:
     if isinstance(leaf, Phrase):
-        return leaf.words
-    return tuple(chain.from_iterable(each.words for each in leaf.phrases))
+        return keys_asked(leaf, language)
+    return tuple(chain.from_iterable(keys_asked(each, language) for each in leaf.phrases))
 
 
-def _required(expression: Expression, holds: bool) -> frozenset[str]:
+def _required(expression: Expression, holds: bool, language: str | None) -> frozenset[str]:
     match expression:
         case Not(part):
-            return _required(part, not holds)
+            return _required(part, not holds, language)
         case And(parts) | Or(parts):
-            found = [_required(each, holds) for each in parts]
+            found = [_required(each, holds, language) for each in parts]
             if isinstance(expression, And) == holds:
                 return frozenset[str]().union(*found)
             return reduce(frozenset[str].intersection, found)
         case Phrase() | Near():
-            return frozenset(_words(expression)) if holds else frozenset()
+            return frozenset(_words(expression, language)) if holds else frozenset()

@@ -1,16 +1,18 @@
 """Features: what a publication can be seen to have before any query is looked at, as small numbers.
 
-A feature is a predicate that occurs, a predicate with an object, a predicate with a word in its text, or a word that
-fits a glob; any of these with whatever predicate; or a subject.  Only what queries ask for is numbered, so that a word
-of a publication is looked up once, among the words that are asked for together with its predicate, and what nobody
-asks for is gone with that.  Numbers are given back when no query needs them.
+A feature is a predicate that occurs, a predicate with an object, a predicate with a word in its text, or one that
+fits a glob or has a stem; any of these with whatever predicate; or a subject.  Only what queries ask for is numbered,
+so that a word of a publication is looked up once, among the words that are asked for together with its predicate, and
+what nobody asks for is gone with that.  Numbers are given back when no query needs them.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from p2prdf.rdf.fulltext import algorithm_of_key
 from p2prdf.text.globs import Globs
+from p2prdf.text.languages import Languages
 from p2prdf.text.publication import Publication
 from p2prdf.text.set_trie import END
 
@@ -21,7 +23,7 @@ ANY_PREDICATE: Final = ""
 
 
 class Feature(NamedTuple):
-    """A predicate, and what of it: ``object``, ``word``, ``glob``, ``itself`` (no value); or a ``subject``."""
+    """A predicate, and what of it: ``object``, ``word`` or stem, ``glob``, ``itself`` (no value); or a ``subject``."""
 
     kind: str
     predicate: str
@@ -31,12 +33,14 @@ class Feature(NamedTuple):
 class _OfPredicate:
     """What queries ask for together with one predicate."""
 
-    __slots__ = ("globs", "itself", "objects", "several", "words")
+    __slots__ = ("globs", "itself", "languages", "objects", "several", "words")
 
     def __init__(self) -> None:
         self.itself: int | None = None
         self.objects: dict[str, int] = {}
         self.words: dict[str, int] = {}
+        self.languages: Languages | None = None
+        """Of the stems among the words; None as long as there was none."""
         self.globs: Globs | None = None
         self.several = 0
         """How many patterns ask for more than one feature: of one triple, which features do not say."""
@@ -138,6 +142,8 @@ class Features:
             text = publication.text(place)
             if text is not None:
                 present.update(map(of.words.get, text.words))
+                if of.languages:
+                    present.update(map(of.words.get, of.languages.stems(text)))
                 if of.globs:
                     for word in text.words:
                         present.update(of.globs.fitting(word))
@@ -154,6 +160,9 @@ class Features:
                 of.objects[feature.value] = number
             case "word":
                 of.words[feature.value] = number
+                if algorithm_of_key(feature.value) is not None:
+                    of.languages = of.languages or Languages()
+                    of.languages.use((feature.value,))
             case _:
                 of.globs = of.globs or Globs()
                 of.globs.add(feature.value, number)
@@ -170,6 +179,8 @@ class Features:
                 del of.objects[feature.value]
             case "word":
                 del of.words[feature.value]
+                if of.languages is not None:
+                    of.languages.release((feature.value,))
             case _:
                 assert of.globs is not None, "it was filed there"
                 of.globs.remove(feature.value)

@@ -26,6 +26,7 @@ from typing import Final
 
 from p2prdf.rdf.fulltext import Text, condition_holds, word_fits
 from p2prdf.text.joins import agrees, is_joined, joinable
+from p2prdf.text.languages import Languages
 from p2prdf.text.matcher import Semantics, refuse_known, refuse_unknown
 from p2prdf.text.memory import held_bytes
 from p2prdf.text.publication import Publication, Triple
@@ -49,13 +50,15 @@ class Starts(enum.Enum):
 class _Entry:
     """A pattern in a bucket."""
 
-    __slots__ = ("bucket", "following", "globs", "key", "o", "p", "pattern", "rest", "s", "words")
+    __slots__ = ("bucket", "following", "globs", "key", "languages", "o", "p", "pattern", "rest", "s", "words")
 
-    def __init__(self, key: int, each: SplitPattern, exact: bool):
+    def __init__(self, key: int, each: SplitPattern, exact: bool, languages: Languages):
         self.key = key
         self.pattern = each.pattern if exact else None
         """Where names of variables count."""
         self.s, self.p, self.o = (part if is_constant(part) else None for part in each.pattern.parts)
+        self.languages = languages
+        """Those of all queries."""
         self.words = each.needs.words
         self.globs = each.needs.globs
         self.rest = each.needs.rest
@@ -74,12 +77,12 @@ class _Entry:
         if self.words or self.globs:
             if text is None:
                 return False
-            places = text.places
+            keys = self.languages.keys(text)
             for word in self.words:
-                if word not in places:
+                if word not in keys:
                     return False
             for glob in self.globs:
-                if not any(word_fits(glob, word) for word in places):
+                if not any(word_fits(glob, word) for word in text.places):
                     return False
         if self.rest is not None and not condition_holds(self.rest, text):
             return False
@@ -99,6 +102,7 @@ class IBroker:
         """Where chains begin."""
         self._parts: dict[int, list[list[_Entry]]] = {}
         self._joined: set[int] = set()
+        self._languages = Languages()
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -108,13 +112,15 @@ class IBroker:
         refuse_known(key, key in self._parts)
         parts = []
         for patterns in split(query):
-            entries = [_Entry(key, each, self.semantics is Semantics.EXACT) for each in patterns]
+            entries = [_Entry(key, each, self.semantics is Semantics.EXACT, self._languages) for each in patterns]
             for entry, following in zip(entries, [*entries[1:], entries[0]], strict=True):
                 entry.following = following
             for entry in entries if self.starts is not Starts.FIRST else entries[:1]:
                 for constant in self._constants(entry):
                     self._buckets.setdefault(constant, {})[entry] = None
             parts.append(entries)
+            for entry in entries:
+                self._languages.use(entry.words)
         self._parts[key] = parts
         if self.semantics is Semantics.EXACT and is_joined(query.patterns):
             self._joined.add(key)
@@ -124,6 +130,7 @@ class IBroker:
         refuse_unknown(key, key in self._parts)
         self._joined.discard(key)
         for entry in (entry for entries in self._parts.pop(key) for entry in entries):
+            self._languages.release(entry.words)
             for constant in self._constants(entry):
                 bucket = self._buckets.get(constant)
                 if bucket is not None:
@@ -162,7 +169,7 @@ class IBroker:
         """Return the buckets that a triple touches."""
         constants = dict.fromkeys((*triple, _NO_CONSTANT))
         if self.starts is Starts.CONSTANTS and text is not None:
-            constants.update(dict.fromkeys(text.places))
+            constants.update(dict.fromkeys(self._languages.keys(text)))
         return [self._buckets[constant] for constant in constants if constant in self._buckets]
 
     def memory_bytes(self) -> int:

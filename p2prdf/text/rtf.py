@@ -27,9 +27,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from p2prdf.rdf.fulltext import Text, condition_holds, word_fits
+from p2prdf.rdf.fulltext import Text, algorithm_of_key, condition_holds, word_fits
 from p2prdf.rdf.fulltext.expression import Condition
 from p2prdf.text.joins import agrees, is_joined, joinable
+from p2prdf.text.languages import Languages
 from p2prdf.text.matcher import Semantics, refuse_known, refuse_unknown
 from p2prdf.text.memory import held_bytes
 from p2prdf.text.publication import Publication, Triple
@@ -82,15 +83,16 @@ class Node:
             parent.globs.pop(node.content, None)
             node = parent
 
-    def reached(self, text: Text) -> Iterator[Node]:
-        """Yield this node and those below it whose words the text has."""
+    def reached(self, text: Text, languages: Languages) -> Iterator[Node]:
+        """Yield this node and those below it whose words, or stems in some language, the text has."""
+        keys = languages.keys(text)
         waiting = [self]
         while waiting:
             node = waiting.pop()
             yield node
             children = node.children
             if children:
-                waiting += [children[word] for word in children.keys() & text.places.keys()]
+                waiting += [children[word] for word in children.keys() & keys]
             for glob, below in node.globs.items():
                 if any(word_fits(glob, word) for word in text.places):
                     waiting.append(below)
@@ -124,7 +126,10 @@ class Rtf(ABC):
         """Where names of variables count."""
         self._rest: dict[int, Condition] = {}
         self._ends: dict[int, tuple[Node, ...]] = {}
+        self._stemmed: dict[int, tuple[str, ...]] = {}
+        """The words of patterns that have stems among them."""
         self._joined: set[int] = set()
+        self._languages = Languages()
         self._made = 0
 
     def __len__(self) -> int:
@@ -156,6 +161,7 @@ class Rtf(ABC):
                 del self._of_pattern[pattern]
                 self._pattern.pop(pattern, None)
                 self._rest.pop(pattern, None)
+                self._languages.release(self._stemmed.pop(pattern, ()))
             del self._key_of[number]
             self._joined.discard(number)
 
@@ -211,6 +217,9 @@ class Rtf(ABC):
             self._pattern[number] = each.pattern
         if each.needs.rest is not None:
             self._rest[number] = each.needs.rest
+        if any(map(algorithm_of_key, each.needs.words)):
+            self._stemmed[number] = each.needs.words
+            self._languages.use(each.needs.words)
         at_object = self._roots.down(_VARIABLE if is_variable(part) else part for part in each.pattern.parts)
         self._ends[number] = self._put(number, at_object, (*each.needs.words, *each.needs.globs))
         return number

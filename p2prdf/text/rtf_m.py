@@ -24,6 +24,6 @@ class RtfM(Rtf):
             if text is None:
                 yield node.patterns
                 continue
-            for below in node.reached(text):
+            for below in node.reached(text, self._languages):
                 self.touched += 1
                 yield below.patterns

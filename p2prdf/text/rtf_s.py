@@ -39,7 +39,7 @@ class RtfS(Rtf):
         if text is None or not any(node.with_text for node in nodes):
             return
         asked = [node.with_text.keys() for node in nodes if node.with_text]
-        for end in self._words.reached(text):
+        for end in self._words.reached(text, self._languages):
             self.touched += 1
             if end.patterns:
                 for each in asked:  # of two sets of numbers, the smaller is gone through

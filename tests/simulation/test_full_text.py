@@ -19,6 +19,7 @@ TITLE, BODY, PART = "<urn:title>", "<urn:body>", "<urn:part>"
 CONDITIONS = (
     '"red" ftAND ftNOT "tea"', 'ftNOT "red tea"', '"tea*"', '"*pot", "en"', '"red" ftNEAR[0,2] "tea"',
     '"red" ftNEAR[0,1,unordered] "blue"', '"green tea" ftOR "rio"', '"p*t" ftAND "blue"', '"red"', 'ftNOT "*o*", "*"',
+    '"potted" using stemming, "en"', '"the teas" using stop words using stemming ftOR "pot" ftNEAR[0,2] "blue", "en"',
 )  # fmt: skip
 
 
@@ -76,7 +77,7 @@ def queries(seed: int) -> list[tuple[str | None, str]]:
 def test_subscribers_hold_and_are_told_what_a_look_at_every_triple_gives(overlay, tables):
     """While triples come, go and come again; and so do those who ask once, at any peer."""
     peers = Peers(overlay, tables=tables)
-    asking = queries(3)
+    asking = queries(6)
     texts = [alone(body) if title is None else asked(title, body) for title, body in asking]
     clients = [peers.subscribe(text) for text in texts]
     triples = made(14, 1)

@@ -25,7 +25,10 @@ __all__ = [
 ]  # fmt: skip
 
 TERMS = ("<a>", "<b>", "<c>", '"a"', '""')
-TEXTS = ('"a b"', '"B, a c"', '"c"@en', '"a a"@en-gb', '"ab b a"', '"a"^^<urn:t>')
+TEXTS = (
+    '"a b"', '"B, a c"', '"c"@en', '"a a"@en-gb', '"ab b a"', '"a"^^<urn:t>', '"games b"@en', '"b of the game"@en-gb',
+    '"b and the gaming b"@fr',
+)  # fmt: skip
 """Known to dictionaries behind ``TERMS``."""
 EVERY_ROLE = keys.CSBV_ROLES | 1 << keys.ANY
 BOTH_KINDS = EVERY_ROLE | EVERY_ROLE << keys.EVENT_SHIFT

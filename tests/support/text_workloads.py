@@ -10,10 +10,16 @@ import itertools
 import random
 import re
 
-from p2prdf.rdf.fulltext import And, Condition, Gap, Near, Not, Or, Phrase
+from p2prdf.rdf.fulltext import And, Condition, Gap, Near, Not, Or, Phrase, Using
 from p2prdf.text import ANY, TextPattern, TextQuery
 
-WORDS = ("red", "green", "blue", "tea", "teapot", "pot", "pothole", "rio")
+WORDS = ("red", "green", "blue", "tea", "teas", "teapot", "pot", "pots", "potted", "pothole", "rio", "the")
+STEMS = {
+    "en": {"teas": "tea", "pots": "pot", "potted": "pot", "pothole": "pothol"},
+    "fr": {"blue": "blu", "tea": "te", "teas": "te", "pots": "pot", "pothole": "pothol"},
+}
+"""Of WORDS, where they are not the words themselves."""
+STOPPED = {"en": {"the"}, "fr": set()}
 GLOBS = ("tea*", "*pot", "p*t", "*o*", "re*d", "gr*e*n")
 SUBJECTS = tuple(f"<urn:s{n}>" for n in range(3))
 PREDICATES = tuple(f"<urn:p{n}>" for n in range(3))
@@ -21,22 +27,28 @@ OBJECTS = ("<urn:o0>", "<urn:o1>", *SUBJECTS[:2], '"5"^^<http://www.w3.org/2001/
 VARIABLES = ("?x", "?y", "?z")
 
 
-def random_expression(rng: random.Random, depth: int = 2):
+def random_expression(rng: random.Random, depth: int = 2, language: str | None = None):
     kind = rng.choice(["phrase", "phrase", "near", "and", "or", "not"]) if depth else "phrase"
     if kind == "phrase":
-        return Phrase(tuple(_word(rng) for _ in range(rng.choice([1, 1, 1, 2, 3]))))
+        return _phrase(rng, rng.choice([1, 1, 1, 2, 3]), language)
     if kind == "near":
-        phrases = tuple(
-            Phrase(tuple(_word(rng) for _ in range(rng.choice([1, 1, 2])))) for _ in range(rng.choice([2, 3]))
-        )
+        phrases = tuple(_phrase(rng, rng.choice([1, 1, 2]), language) for _ in range(rng.choice([2, 3])))
         gaps = []
         for _ in phrases[1:]:
             least = rng.randint(0, 2)
             gaps.append(Gap(least, least + rng.randint(0, 2), rng.random() < 0.7))
         return Near(phrases, tuple(gaps))
     if kind == "not":
-        return Not(random_expression(rng, depth - 1))
-    return (And if kind == "and" else Or)(tuple(random_expression(rng, depth - 1) for _ in range(rng.randint(2, 3))))
+        return Not(random_expression(rng, depth - 1, language))
+    parts = tuple(random_expression(rng, depth - 1, language) for _ in range(rng.randint(2, 3)))
+    return (And if kind == "and" else Or)(parts)
+
+
+def _phrase(rng: random.Random, length: int, language: str | None) -> Phrase:
+    words = tuple(_word(rng) for _ in range(length))
+    if language not in ("en", "en-gb", "fr"):
+        return Phrase(words)
+    return Phrase(words, Using(rng.random() < 0.5, rng.random() < 0.5 and words.count("the") < length))
 
 
 def _word(rng: random.Random) -> str:
@@ -44,7 +56,8 @@ def _word(rng: random.Random) -> str:
 
 
 def random_condition(rng: random.Random, depth: int = 2) -> Condition:
-    return Condition(random_expression(rng, depth), rng.choice([None, None, None, None, "en", "en-gb", "*"]))
+    language = rng.choice([None, None, None, "en", "en", "en-gb", "fr", "*"])
+    return Condition(random_expression(rng, depth, language), language)
 
 
 def random_pattern(rng: random.Random, depth: int = 2) -> TextPattern:
@@ -107,37 +120,54 @@ def holds(condition: Condition, term: str) -> bool:
     wanted, language = condition.language, read[2]
     if wanted is not None and (language is None or not (wanted == "*" or f"{language}-".startswith(f"{wanted}-"))):
         return False
-    return _holds(condition.expression, re.findall(r"[^\W_]+", read[1].lower()))
+    return _holds(condition.expression, re.findall(r"[^\W_]+", read[1].lower()), (wanted or "")[:2])
 
 
-def _holds(expression, words: list[str]) -> bool:
+def _holds(expression, words: list[str], language: str) -> bool:
     match expression:
         case And():
-            return all(_holds(each, words) for each in expression.parts)
+            return all(_holds(each, words, language) for each in expression.parts)
         case Or():
-            return any(_holds(each, words) for each in expression.parts)
+            return any(_holds(each, words, language) for each in expression.parts)
         case Not():
-            return not _holds(expression.part, words)
+            return not _holds(expression.part, words, language)
         case Phrase():
-            return any(_stands(expression.words, words, at) for at in range(len(words)))
+            return any(_stands(expression, words, at, language) for at in range(len(words)))
         case Near():
-            places = [[at for at in range(len(words)) if _stands(p.words, words, at)] for p in expression.phrases]
-            return any(_chained(expression, choice) for choice in itertools.product(*places))
+            places = [[at for at in range(len(words)) if _stands(p, words, at, language)] for p in expression.phrases]
+            return any(_chained(expression, choice, language) for choice in itertools.product(*places))
     raise AssertionError(expression)
 
 
-def _stands(phrase: tuple[str, ...], words: list[str], at: int) -> bool:
-    there = words[at : at + len(phrase)]
-    return len(there) == len(phrase) and all(
-        re.fullmatch(glob.replace("*", ".*"), word) for glob, word in zip(phrase, there, strict=True)
-    )
+def _wanted(phrase: Phrase, language: str) -> list[str | None]:
+    """Return the words of a phrase without the stop words at its edges; None is any word."""
+    stopped = STOPPED[language] if phrase.using.stop_words else ()
+    wanted = [None if word in stopped else word for word in phrase.words]
+    while wanted[0] is None:
+        wanted = wanted[1:]
+    while wanted[-1] is None:
+        wanted = wanted[:-1]
+    return wanted
 
 
-def _chained(near: Near, places: tuple[int, ...]) -> bool:
+def _stands(phrase: Phrase, words: list[str], at: int, language: str) -> bool:
+    wanted = _wanted(phrase, language)
+    there = words[at : at + len(wanted)]
+    stems = STEMS[language] if phrase.using.stemming else {}
+
+    def fits(glob: str | None, word: str) -> bool:
+        if glob is None or "*" in glob:
+            return glob is None or re.fullmatch(glob.replace("*", ".*"), word) is not None
+        return stems.get(glob, glob) == stems.get(word, word)
+
+    return len(there) == len(wanted) and all(map(fits, wanted, there))
+
+
+def _chained(near: Near, places: tuple[int, ...], language: str) -> bool:
     for number, gap in enumerate(near.gaps):
         first, second = near.phrases[number], near.phrases[number + 1]
-        behind = places[number + 1] - places[number] - len(first.words)
-        before = places[number] - places[number + 1] - len(second.words)
+        behind = places[number + 1] - places[number] - len(_wanted(first, language))
+        before = places[number] - places[number + 1] - len(_wanted(second, language))
         if not (gap.least <= behind <= gap.most or (not gap.ordered and gap.least <= before <= gap.most)):
             return False
     return True

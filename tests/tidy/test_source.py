@@ -109,6 +109,15 @@ def test_a_node_starts_without_the_index_of_texts() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_stems_are_loaded_by_the_first_condition_that_asks_for_them() -> None:
+    code = (
+        "import sys; import p2prdf_node.daemon, p2prdf.text; from p2prdf.rdf.fulltext import parse_condition as parse;"
+        "parse('\"games\" using stop words, \"en\"'); assert 'Stemmer' not in sys.modules;"
+        "parse('\"games\" using stemming, \"en\"'); assert 'Stemmer' in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 @pytest.mark.parametrize("module", ["p2prdf", "p2prdf.client", "p2prdf_node.daemon", "p2prdf_cli.app"])
 def test_nobody_loads_spark_who_does_not_ask_for_it(module: str) -> None:
     code = f"import sys; import {module}; sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"

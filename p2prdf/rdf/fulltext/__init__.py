@@ -2,7 +2,10 @@
 
 ==============  ===============================================================================
 ``words``       the tokeniser: from a text to its words; words with ``*`` in them
+``stems``       stems of words, by language
+``stop_words``  words that say little, by language
 ``expression``  the tree of a condition, its bounds, and its canonical spelling
+``parts``       what a phrase asks for, place by place
 ``syntax``      from the spelling back to the tree; refusals point at the place
 ``calls``       conditions where they stand in queries
 ``evaluation``  whether a text satisfies an expression
@@ -14,12 +17,15 @@ queries that a publication satisfies is :mod:`p2prdf.text`.
 
 from p2prdf.rdf.fulltext.calls import FULL_TEXT, sole_condition, with_full_text
 from p2prdf.rdf.fulltext.evaluation import Text, condition_holds, expression_holds, recent_text_of, text_of
-from p2prdf.rdf.fulltext.expression import And, Condition, Expression, Gap, Near, Not, Or, Phrase, spelled
+from p2prdf.rdf.fulltext.expression import And, Condition, Expression, Gap, Near, Not, Or, Phrase, Using, spelled
+from p2prdf.rdf.fulltext.parts import keys_asked
+from p2prdf.rdf.fulltext.stems import algorithm_of_key
 from p2prdf.rdf.fulltext.syntax import FullTextCall, parse_call, parse_condition, parse_expression, parse_infix
 from p2prdf.rdf.fulltext.words import globs_of, word_fits, words_of
 
 __all__ = [
     "FULL_TEXT", "And", "Condition", "Expression", "FullTextCall", "Gap", "Near", "Not", "Or", "Phrase", "Text",
-    "condition_holds", "expression_holds", "globs_of", "parse_call", "parse_condition", "parse_expression",
-    "parse_infix", "recent_text_of", "sole_condition", "spelled", "text_of", "with_full_text", "word_fits", "words_of",
+    "Using", "algorithm_of_key", "condition_holds", "expression_holds", "globs_of", "keys_asked", "parse_call",
+    "parse_condition", "parse_expression", "parse_infix", "recent_text_of", "sole_condition", "spelled", "text_of",
+    "with_full_text", "word_fits", "words_of",
 ]  # fmt: skip

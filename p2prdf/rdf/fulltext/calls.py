@@ -49,8 +49,8 @@ def with_full_text(text: str, symbols: list[Symbol]) -> list[Symbol]:
             found.append(symbol)
         elif found and found[-1].kind == "var":
             following = symbols[number + 1].at if number + 1 < len(symbols) else len(text)
-            expression, behind = parse_infix(text, following)
-            found += _call(found.pop().value, Condition(expression), symbol.at)
+            condition, behind = parse_infix(text, following)
+            found += _call(found.pop().value, condition, symbol.at)
         else:
             variable, condition, behind = parse_call(text, symbol.at)
             found += _call(variable, condition, symbol.at)

@@ -11,7 +11,9 @@ from bisect import bisect_left
 from typing import Final
 
 from p2prdf.rdf import terms
-from p2prdf.rdf.fulltext.expression import And, Condition, Expression, Gap, Near, Not, Or, Phrase
+from p2prdf.rdf.fulltext import stems
+from p2prdf.rdf.fulltext.expression import PLAIN, And, Condition, Expression, Gap, Near, Not, Or, Phrase
+from p2prdf.rdf.fulltext.parts import length_of, parts_of
 from p2prdf.rdf.fulltext.words import word_fits, words_of
 
 __all__ = ["Text", "condition_holds", "expression_holds", "language_fits", "recent_text_of", "text_of"]
@@ -23,14 +25,18 @@ _WORDS_MAX: Final = 1 << 16
 
 
 class Text:
-    """The words of one literal, its language if it has one, and (made when first asked for) where each word stands."""
+    """The words of one literal, its language if it has one, and where each word and stem stands.
 
-    __slots__ = ("_places", "language", "words")
+    Places are made when they are first asked for, those of stems in each language that is asked for.
+    """
+
+    __slots__ = ("_places", "_stems", "language", "words")
 
     def __init__(self, words: list[str], language: str | None = None):
         self.words = words
         self.language = language
         self._places: dict[str, list[int]] | None = None
+        self._stems: dict[str, dict[str, list[int]]] | None = None
 
     @property
     def places(self) -> dict[str, list[int]]:
@@ -41,6 +47,36 @@ class Text:
                 found.setdefault(word, []).append(place)
             self._places = found
         return self._places
+
+    def stems(self, algorithm: str) -> dict[str, list[int]]:
+        """Return the key of each stem by one of Snowball's algorithms, with its places in ascending order."""
+        if self._stems is None:
+            self._stems = {}
+        found = self._stems.get(algorithm)
+        if found is None:
+            found = self._stems[algorithm] = _stemmed(self.places, algorithm)
+        return found
+
+    def places_of(self, key: str) -> list[int]:
+        """Return the places of a word, or of the words of a stem, in ascending order."""
+        algorithm = stems.algorithm_of_key(key)
+        return (self.places if algorithm is None else self.stems(algorithm)).get(key, _NOWHERE)
+
+
+def _stemmed(places: dict[str, list[int]], algorithm: str) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    several = set()
+    words = list(places)
+    for word, stem in zip(words, stems.stems_of(words, algorithm), strict=True):
+        key = stems.key_of(stem, algorithm)
+        if key in found:
+            found[key] = found[key] + places[word]
+            several.add(key)
+        else:
+            found[key] = places[word]
+    for key in several:
+        found[key].sort()
+    return found
 
 
 def text_of(term: str) -> Text | None:
@@ -89,7 +125,7 @@ def condition_holds(condition: Condition, text: Text | None) -> bool:
     return (
         text is not None
         and language_fits(condition.language, text.language)
-        and expression_holds(condition.expression, text)
+        and expression_holds(condition.expression, text, condition.language)
     )
 
 
@@ -102,53 +138,57 @@ def language_fits(wanted: str | None, language: str | None) -> bool:
     return wanted == "*" or language == wanted or language.startswith(wanted + "-")
 
 
-def expression_holds(expression: Expression, text: Text) -> bool:
-    """Tell whether the words of a text satisfy an expression."""
+def expression_holds(expression: Expression, text: Text, language: str | None = None) -> bool:
+    """Tell whether the words of a text satisfy an expression; ``language``: the range of its condition."""
     match expression:
-        case Phrase(words):
-            if len(words) == 1 and "*" not in words[0]:
+        case Phrase(words, using):
+            if len(words) == 1 and using == PLAIN and "*" not in words[0]:
                 return words[0] in text.places
-            return bool(_starts(expression, text))
+            return bool(_starts(expression, text, language))
         case Near(phrases, gaps):
-            return _chain_holds(phrases, gaps, text)
+            return _chain_holds(phrases, gaps, text, language)
         case And(parts):
-            return all(expression_holds(each, text) for each in parts)
+            return all(expression_holds(each, text, language) for each in parts)
         case Or(parts):
-            return any(expression_holds(each, text) for each in parts)
+            return any(expression_holds(each, text, language) for each in parts)
         case Not(part):
-            return not expression_holds(part, text)
+            return not expression_holds(part, text, language)
 
 
-def _starts(phrase: Phrase, text: Text) -> list[int]:
-    """Return where a phrase begins, in ascending order."""
-    first, *rest = phrase.words
-    starts = _word_places(first, text)
+def _starts(phrase: Phrase, text: Text, language: str | None) -> list[int]:
+    """Return where the first word of a phrase that counts stands, in ascending order."""
+    (_, first), *rest = parts_of(phrase, language)
+    starts = _key_places(first, text)
     words = text.words
-    for offset, glob in enumerate(rest, 1):
+    for offset, key in rest:
         if not starts:
             return starts
-        if "*" in glob:
-            starts = [at for at in starts if at + offset < len(words) and word_fits(glob, words[at + offset])]
+        if "*" in key:
+            starts = [at for at in starts if at + offset < len(words) and word_fits(key, words[at + offset])]
+        elif stems.algorithm_of_key(key) is not None:
+            there = frozenset(text.places_of(key))
+            starts = [at for at in starts if at + offset in there]
         else:
-            starts = [at for at in starts if at + offset < len(words) and words[at + offset] == glob]
+            starts = [at for at in starts if at + offset < len(words) and words[at + offset] == key]
     return starts
 
 
-def _word_places(glob: str, text: Text) -> list[int]:
-    if "*" not in glob:
-        return text.places.get(glob, _NOWHERE)
+def _key_places(key: str, text: Text) -> list[int]:
+    if "*" not in key:
+        return text.places_of(key)
+    glob = key
     return sorted(place for word, places in text.places.items() if word_fits(glob, word) for place in places)
 
 
-def _chain_holds(phrases: tuple[Phrase, ...], gaps: tuple[Gap, ...], text: Text) -> bool:
-    reached = _starts(phrases[0], text)
+def _chain_holds(phrases: tuple[Phrase, ...], gaps: tuple[Gap, ...], text: Text, language: str | None) -> bool:
+    reached = _starts(phrases[0], text, language)
     for before, gap, phrase in zip(phrases, gaps, phrases[1:], strict=False):
         if not reached:
             return False
-        length, own = len(before.words), len(phrase.words)
+        length, own = length_of(before, language), length_of(phrase, language)
         reached = [
             at
-            for at in _starts(phrase, text)
+            for at in _starts(phrase, text, language)
             if _any_within(reached, at - length - gap.most, at - length - gap.least)
             or (not gap.ordered and _any_within(reached, at + own + gap.least, at + own + gap.most))
         ]

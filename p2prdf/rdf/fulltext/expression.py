@@ -2,7 +2,7 @@
 
 ::
 
-    "olympic" ftAND ("games" ftNEAR[0,2] "rio") ftAND ftNOT "winter"
+    "olympic" ftAND ("games" ftNEAR[0,2] "rio") ftAND ftNOT "winter sports" using stemming using stop words
 
 A phrase is one or more words that follow each other.  Phrases may be near each other: in a chain, each follows the one
 before it (or, *unordered*, stands on either side of it) with a number of words between that is in the gap's range; the
@@ -11,20 +11,25 @@ whole chain has to be found with one place for each phrase.  Of the rest, ``ftOR
 
 A tree that exists is within the bounds, which its making checks: what recurses over one needs no bound of its own.
 The spelling is canonical: read again it is the same tree, parentheses that were written for nothing left out.
+
+The tree says how words are to be compared; of which language they are is said by the condition around it.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from p2prdf.errors import LocalProtocolError
+from p2prdf.rdf.fulltext import stems
+from p2prdf.rdf.fulltext.stop_words import STOPPED, stop_words_of
 from p2prdf.rdf.fulltext.words import globs_of
 
 __all__ = [
-    "DEPTH_MAX", "GAP_MAX", "WORDS_MAX", "And", "Condition", "Expression", "Gap", "Near", "Not", "Or", "Phrase",
-    "spelled",
+    "DEPTH_MAX", "GAP_MAX", "PLAIN", "WORDS_MAX", "And", "Condition", "Expression", "Gap", "Near", "Not", "Or",
+    "Phrase", "Using", "spelled", "using_also",
 ]  # fmt: skip
 
 DEPTH_MAX: Final = 32
@@ -45,11 +50,26 @@ class Gap(NamedTuple):
     ordered: bool = True
 
 
+class Using(NamedTuple):
+    """How words are compared: by their stems, and whether stop words of the condition count."""
+
+    stemming: bool = False
+    stop_words: bool = False
+
+    def __str__(self) -> str:
+        return " using stemming" * self.stemming + " using stop words" * self.stop_words
+
+
+PLAIN: Final = Using()
+"""As they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words that follow each other; each may be a glob."""
+    """Words that follow each other; each may be a glob.  What the words are used for is kept as it was written."""
 
     words: tuple[str, ...]
+    using: Using = PLAIN
     depth: int = field(init=False, compare=False, repr=False, default=1)
     size: int = field(init=False, compare=False, repr=False, default=0)
 
@@ -136,6 +156,9 @@ class Condition:
     def __post_init__(self) -> None:
         if self.language is not None and _RANGE.fullmatch(self.language) is None:
             raise LocalProtocolError(f"{self.language!r} is no language range: en, en-gb or *, in lower case")
+        for phrase in _phrases(self.expression):
+            if phrase.using != PLAIN:
+                _check_language(phrase, self.language)
 
     def __str__(self) -> str:
         tail = "" if self.language is None else f', "{self.language}"'
@@ -145,8 +168,8 @@ class Condition:
 def spelled(expression: Expression) -> str:
     """Return the canonical spelling, which reads back as an equal tree."""
     match expression:
-        case Phrase(words):
-            return f'"{" ".join(words)}"'
+        case Phrase(words, using):
+            return f'"{" ".join(words)}"{using}'
         case Near(phrases, gaps):
             rest = zip(gaps, phrases[1:], strict=True)
             return " ".join([spelled(phrases[0]), *(f"{_gap(gap)} {spelled(each)}" for gap, each in rest)])
@@ -156,6 +179,61 @@ def spelled(expression: Expression) -> str:
             return " ftAND ".join(_within(each, (And, Or)) for each in parts)
         case Or(parts):
             return " ftOR ".join(_within(each, (Or,)) for each in parts)
+
+
+def using_also(expression: Expression, using: Using) -> Expression:
+    """Return an expression whose phrases are all compared so as well."""
+    if using == PLAIN:
+        return expression
+    match expression:
+        case Phrase():
+            return _phrase_also(expression, using)
+        case Near(phrases):
+            return replace(expression, phrases=tuple(_phrase_also(each, using) for each in phrases))
+        case Not(part):
+            return Not(using_also(part, using))
+        case And(parts) | Or(parts):
+            return replace(expression, parts=tuple(using_also(each, using) for each in parts))
+
+
+def _phrase_also(phrase: Phrase, using: Using) -> Phrase:
+    stemming, stop_words = phrase.using
+    return Phrase(phrase.words, Using(stemming or using.stemming, stop_words or using.stop_words))
+
+
+def _phrases(expression: Expression) -> Iterator[Phrase]:
+    match expression:
+        case Phrase():
+            yield expression
+        case Near(phrases):
+            yield from phrases
+        case Not(part):
+            yield from _phrases(part)
+        case And(parts) | Or(parts):
+            for each in parts:
+                yield from _phrases(each)
+
+
+def _check_language(phrase: Phrase, language: str | None) -> None:
+    """Refuse a phrase that needs a language which is not said or not known, or of which nothing would be left."""
+    wish = str(phrase.using).strip()
+    if language is None or language == "*":
+        said = "none is said" if language is None else "'*' is any"
+        reason = f"{wish} needs the language of the texts, and {said}: a range such as \"en\" behind the condition"
+        raise LocalProtocolError(reason)
+    algorithm = stems.algorithm_of(language)
+    if algorithm is None:
+        known = ", ".join(stems.ALGORITHMS)
+        raise LocalProtocolError(f"{wish}: nothing is known of the language {language!r}; there are {known}")
+    if phrase.using.stemming:
+        stems.stems_of(phrase.words, algorithm)
+    if phrase.using.stop_words:
+        if algorithm not in STOPPED:
+            known = ", ".join(each for each, name in stems.ALGORITHMS.items() if name in STOPPED)
+            raise LocalProtocolError(f"there is no list of stop words of the language {language!r}; there are {known}")
+        if stop_words_of(algorithm).issuperset(phrase.words):
+            shown = " ".join(phrase.words)
+            raise LocalProtocolError(f'"{shown}" has no word left: all are stop words of {algorithm.capitalize()}')
 
 
 def _within(part: Expression, loose: tuple[type[And | Or], ...]) -> str:

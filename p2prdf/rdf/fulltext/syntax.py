@@ -2,7 +2,7 @@
 
 ::
 
-    ftcontains(?body, "olympic games" ftAND ("summer" ftNEAR[0,2] "rio*") ftAND ftNOT "winter", "en")
+    ftcontains(?body, "olympic games" ftAND ("summer" ftNEAR[0,2] "rio*") ftAND ftNOT "winters" using stemming, "en")
 
     call        := 'ftcontains' '(' variable ',' condition ')'
     condition   := disjunction [ ',' language ]
@@ -10,12 +10,13 @@
     conjunction := negation ( 'ftAND' negation )*
     negation    := 'ftNOT' negation | chain
     chain       := primary ( 'ftNEAR' '[' least ',' most [ ',' 'unordered' ] ']' primary )*
-    primary     := string | '(' disjunction ')'
+    primary     := ( string | '(' disjunction ')' ) ( 'using' ( 'stemming' | 'stop' 'words' ) )*
 
-Strings are those of SPARQL, without language or datatype; a string of several words is a phrase.  Words are those of
-the tokeniser, which may have ``*`` in them.  Keywords are read in any case.  The tokens are those of queries, so the
-text is bounded and cut in linear time before anything is understood, and a condition may be read where it stands in a
-query: refusals then have the line and column of the query.
+What is behind a parenthesis is meant of all strings within it.  Strings are those of SPARQL, without language or
+datatype; a string of several words is a phrase.  Words are those of the tokeniser, which may have ``*`` in them, and
+what they are used for is understood in the language of the whole condition.  Keywords are read in any case.  The
+tokens are those of queries, so the text is bounded and cut in linear time before anything is understood, and a
+condition may be read where it stands in a query: refusals then have the line and column of the query.
 """
 
 from __future__ import annotations
@@ -26,7 +27,19 @@ from typing import Final, NamedTuple, TypeVar
 
 from p2prdf.errors import LocalProtocolError, QueryRefused
 from p2prdf.rdf import terms, tokens
-from p2prdf.rdf.fulltext.expression import GAP_MAX, And, Condition, Expression, Gap, Near, Not, Or, Phrase
+from p2prdf.rdf.fulltext.expression import (
+    GAP_MAX,
+    And,
+    Condition,
+    Expression,
+    Gap,
+    Near,
+    Not,
+    Or,
+    Phrase,
+    Using,
+    using_also,
+)
 from p2prdf.rdf.fulltext.words import globs_of
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.tokens import Symbol, Token
@@ -69,8 +82,8 @@ def parse_call(text: str, at: int = 0) -> FullTextCall:
     return FullTextCall(variable.value, condition, last.at + len(last.text))
 
 
-def parse_infix(text: str, at: int) -> tuple[Expression, int]:
-    """Read the expression behind ``?variable ftcontains``, and return where the text goes on.
+def parse_infix(text: str, at: int) -> tuple[Condition, int]:
+    """Read the condition behind ``?variable ftcontains``, which says no language; return where the text goes on.
 
     It ends before ``&&``, ``||`` and whatever is no part of an expression.  Raises QueryRefused as :func:`parse_call`.
     """
@@ -87,10 +100,13 @@ def parse_infix(text: str, at: int) -> tuple[Expression, int]:
     cursor = _cursor(text, found)
     if not found:
         raise tokens.refusal(text, min(at, len(text.rstrip())), "full-text condition", f"{_WORDS} is expected here")
+    first = cursor.peek()
     expression = _disjunction(cursor)
     if (more := cursor.peek()) is not None:
         raise _misplaced(cursor, more)
-    return expression, found[-1].at + len(found[-1].text)
+    assert first is not None, "an expression was read from it"
+    condition = _made(cursor, first, "full-text expression", lambda: Condition(expression))
+    return condition, found[-1].at + len(found[-1].text)
 
 
 def parse_condition(text: str) -> Condition:
@@ -137,9 +153,11 @@ def _one_call(text: str, found: list[Token]) -> list[Token]:
 
 
 def _read_condition(cursor: Cursor) -> Condition:
+    first = cursor.peek()
     expression = _disjunction(cursor)
     if not cursor.take_mark(","):
-        return Condition(expression)
+        assert first is not None, "an expression was read from it"
+        return _made(cursor, first, "full-text expression", lambda: Condition(expression))
     symbol = cursor.next()
     if symbol.kind != "literal" or not symbol.value.endswith('"'):
         raise cursor.refusal(symbol.at, "language", 'a plain string: a range of languages such as "en"')
@@ -208,7 +226,7 @@ def _primary(cursor: Cursor) -> Expression:
         closing = cursor.next()
         if not closing.is_mark(")"):
             raise _misplaced(cursor, closing)
-        return inner
+        return using_also(inner, _using(cursor))
     if symbol.kind != "literal":
         raise _misplaced(cursor, symbol)
     if not symbol.value.endswith('"'):
@@ -217,7 +235,24 @@ def _primary(cursor: Cursor) -> Expression:
     words = tuple(globs_of(terms.lexical(symbol.value)))
     if not words:
         raise cursor.refusal(symbol.at, "full-text string", f"{symbol.value} has no word in it")
-    return _made(cursor, symbol, "full-text string", lambda: Phrase(words))
+    using = _using(cursor)
+    return _made(cursor, symbol, "full-text string", lambda: Phrase(words, using))
+
+
+def _using(cursor: Cursor) -> Using:
+    """Read how words are to be compared, as often as it is said."""
+    stemming = stop_words = False
+    while cursor.take_word("USING"):
+        if cursor.take_word("STEMMING"):
+            stemming = True
+        elif cursor.take_word("STOP"):
+            cursor.expect_word("WORDS")
+            stop_words = True
+        else:
+            symbol = cursor.next()
+            reason = f"'stemming' or 'stop words' comes next, not {symbol.value[:40]!r}"
+            raise cursor.refusal(symbol.at, "using", reason)
+    return Using(stemming, stop_words)
 
 
 def _gap(cursor: Cursor) -> Gap:

@@ -8,9 +8,9 @@ Scripts without spaces: each Han ideograph and each hiragana is a word of its ow
 
 In a query a word may have ``*`` in it, which stands for any characters within one word, or none: a glob.
 
-This is the one place where a text becomes words, for data and queries alike.  What would change words, such as
-stemming, or leave some out, such as stop words, belongs here, behind the runs and before they are returned; there is
-none of it yet, and nothing elsewhere would have to know.
+This is the one place where a text becomes words, for data and queries alike.  They depend on no language.  Which words
+have one stem, and which say little, does: a condition says whether it wants that (``stems``, ``stop_words``), and texts
+keep all their words at their places.
 """
 
 from __future__ import annotations

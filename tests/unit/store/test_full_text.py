@@ -26,6 +26,8 @@ from p2prdf.wire.messages import Groups
 CONDITIONS = (
     '"a"', '"b"', '"a" ftAND "b"', '"a b"', '"a" ftOR "c"', 'ftNOT "a"', '"a*"', '"*b" ftAND "a"', '"a", "en"',
     '"b" ftNEAR[0,1] "c"', '"c" ftNEAR[0,1,unordered] "b"', '"c" ftAND ftNOT "b", "*"', '"a" ftAND "z"', '"z"',
+    '"games" using stemming, "en"', '"b is a gaming" using stop words using stemming, "en"',
+    '"gaming" using stemming ftAND ftNOT "of b" using stop words, "en"', '"b b" using stemming ftOR "gaming", "fr"',
 )  # fmt: skip
 
 
@@ -318,7 +320,8 @@ def test_conditions_come_and_go(kind, rewrite):
 
 slots = st.one_of(st.integers(0, 2), st.integers(0, 2).map(lambda constant: ~constant))
 patterns = st.lists(st.tuples(slots, slots, slots), min_size=1, max_size=2)
-stated = st.tuples(st.integers(0, 1), st.sampled_from((0, 0, 0, 1)), st.sampled_from((0, 1, 3, 5, 6, 7, 8, 9, 10)))
+objects = st.sampled_from((0, 1, 3, *range(5, 14)))
+stated = st.tuples(st.integers(0, 1), st.sampled_from((0, 0, 0, 1)), objects)
 alternatives = st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=2).map(tuple)
 conditions = st.lists(st.tuples(st.integers(0, 5), alternatives | alternatives.map(lambda some: some[:1])), max_size=2)
 on_object = st.tuples(

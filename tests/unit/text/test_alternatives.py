@@ -15,7 +15,7 @@ def _met(alternative: Alternative, term: str) -> bool:
     text = text_of(term)
     return (
         text is not None
-        and set(alternative.words) <= set(text.words)
+        and all(map(text.places_of, alternative.words))
         and all(any(word_fits(glob, word) for word in text.words) for glob in alternative.globs)
         and (alternative.rest is None or condition_holds(alternative.rest, text))
     )
@@ -59,6 +59,11 @@ def test_alternatives_are_counted_before_they_are_made(condition: str, number: i
 def test_words_alone_leave_nothing_to_verify_and_anything_else_does() -> None:
     assert alternatives(None) == (NOTHING,)
     assert alternatives(parse_condition('"a" ftAND "b*"')) == (Alternative(("a",), ("b*",), None),)
-    for condition in ('"a b"', '"a", "en"', 'ftNOT "a"', '"a" ftNEAR[0,9] "b"'):
+    for condition in ('"a b"', '"a", "en"', 'ftNOT "a"', '"a" ftNEAR[0,9] "b"', '"the b" using stop words, "en"'):
         (only,) = alternatives(parse_condition(condition))
         assert only.rest == parse_condition(condition)
+
+
+def test_stems_and_words_that_are_left_are_what_a_text_needs() -> None:
+    (only,) = alternatives(parse_condition('"the games of Ri*" using stemming using stop words ftAND "games", "en"'))
+    assert (only.words, only.globs) == (("game=english", "games"), ("ri*",))

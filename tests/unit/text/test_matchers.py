@@ -87,8 +87,9 @@ class History:
 LEFT = {
     name: {
         "brute": ("_queries",),
-        "rtf": ("_roots", "_words", "_table", "_key_of", "_of_pattern", "_pattern", "_rest", "_ends", "_joined"),
-        "ibroker": ("_buckets", "_parts", "_joined"),
+        "rtf": ("_roots", "_words", "_table", "_key_of", "_of_pattern", "_pattern", "_rest", "_ends", "_joined",
+                "_languages", "_stemmed"),
+        "ibroker": ("_buckets", "_parts", "_joined", "_languages"),
         "index": ("_trie", "_features", "_checks", "_entries", "_of_key"),
     }[name.split(",")[0].removesuffix(" m").removesuffix(" s")]
     for name in MATCHERS

@@ -36,6 +36,8 @@ def held(group):
         ('FILTER (?v ftContains "games" ftAND ftNOT "winter")', [0]),
         ('FILTER ftcontains(?v, "*", "en") FILTER ftcontains(?v, "ga*")', None),
         ('FILTER ftcontains(?v, "ga*", "en")', [1]),
+        ('FILTER ftcontains(?v, "the gaming" using stemming using stop words, "en")', [1]),
+        ('FILTER (?v ftcontains "gaming" using stemming)', None),
         ('FILTER (ftcontains(?v, "olympic") || ?v ftcontains "jeux")', [0, 2]),
         ('FILTER (?v ftcontains "olympic" ftOR "jeux" || ?v ftcontains ("winter" ftNEAR[0,0] "games"))', [0, 1, 2]),
         ('FILTER (!ftcontains(?v, "games"))', [2]),

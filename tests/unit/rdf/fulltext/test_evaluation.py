@@ -76,11 +76,53 @@ def test_only_strings_have_a_text_and_what_has_none_satisfies_nothing(term, any_
     assert _holds('ftNOT "tea"', term) is negated
 
 
+@pytest.mark.parametrize(
+    ("condition", "term", "holds"),
+    [
+        ('"running games" using stemming, "en"', '"He runs the game"@en', False),
+        ('"running games" using stemming, "en"', '"Run, game!"@en-gb', True),
+        ('"running" using stemming ftNEAR[1,1] "games" using stemming, "en"', '"He runs the game"@en', True),
+        ('"running games", "en"', '"Run, game!"@en', False),
+        ('"running" using stemming ftAND "games", "en"', '"run the games"@en', True),
+        ('"running" using stemming ftAND "games", "en"', '"run the game"@en', False),
+        ('"cheval" using stemming, "fr"', '"les chevaux"@fr', True),
+        ('"cheval" using stemming, "fr"', '"les chevaux"@en', False),
+        ('"cheval" using stemming, "fr"', '"les chevaux"', False),
+        ('"gam*" using stemming, "en"', '"gaming"@en', True),
+        ('"games*" using stemming, "en"', '"gaming"@en', False),
+        ('ftNOT "games" using stemming, "en"', '"gaming"@en', False),
+        ('"state of the art", "en"', '"state of the art"@en', True),
+        ('"state of the art" using stop words, "en"', '"state of the art"@en', True),
+        ('"state of the art" using stop words, "en"', '"a state where an art"@en', True),
+        ('"state of the art" using stop words, "en"', '"state art"@en', False),
+        ('"state of the art" using stop words, "en"', '"state of art"@en', False),
+        ('"the games" using stop words, "en"', '"games"@en', True),
+        ('"the games of the" using stop words, "en"', '"olympic games"@en', True),
+        ('"the games" using stop words ftNEAR[1,1] "in rio" using stop words, "en"', '"games in rio"@en', True),
+        ('"the games" using stop words ftNEAR[0,0] "in rio" using stop words, "en"', '"games in rio"@en', False),
+        ('"rio" ftNEAR[0,0,unordered] "the games of" using stop words, "en"', '"games rio"@en', True),
+        ('"states of art" using stemming using stop words, "en"', '"the state and arts"@en', True),
+    ],
+)
+def test_stems_and_stop_words_leave_places_as_they_are(condition: str, term: str, holds: bool) -> None:
+    assert _holds(condition, term) is holds
+    if term.endswith("@en"):
+        assert _holds(f'ftNOT ({condition.rpartition(",")[0]}), "en"', term) is not holds
+
+
 def test_escapes_are_no_part_of_the_text() -> None:
     text = text_of('"say \\"tea\\"\\nnow"@en')
     assert text is not None
     assert text.words == ["say", "tea", "now"]
     assert text.places == {"say": [0], "tea": [1], "now": [2]}
+
+
+def test_places_of_a_stem_are_those_of_all_its_words_in_order() -> None:
+    text = text_of('"pots tea pot pots potted"@en')
+    assert text is not None
+    assert text.stems("english") == {"pot=english": [0, 2, 3, 4], "tea=english": [1]}
+    assert (text.places_of("pot=english"), text.places_of("pot"), text.places_of("x")) == ([0, 2, 3, 4], [2], [])
+    assert text.places["pots"] == [0, 3]
 
 
 @pytest.mark.parametrize("seed", range(20))

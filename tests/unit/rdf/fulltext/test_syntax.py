@@ -16,6 +16,7 @@ from p2prdf.rdf.fulltext import (
     Not,
     Or,
     Phrase,
+    Using,
     parse_call,
     parse_condition,
     parse_expression,
@@ -24,6 +25,7 @@ from p2prdf.rdf.fulltext import (
 from p2prdf.rdf.fulltext.expression import DEPTH_MAX, WORDS_MAX
 
 A, B, C = (Phrase((word,)) for word in "abc")
+STEMMED_A, STEMMED_B = Phrase(("a",), Using(True, True)), Phrase(("b",), Using(stemming=True))
 
 
 @pytest.mark.parametrize(
@@ -40,11 +42,25 @@ A, B, C = (Phrase((word,)) for word in "abc")
         ('"rock-n-roll"', Phrase(("rock", "n", "roll"))),
         ('"olymp** \\u0041*b"', Phrase(("olymp*", "a*b"))),
         ('((("a")))', A),
+        ('"a" using stemming', Phrase(("a",), Using(stemming=True))),
+        ('"a" USING Stop Words', Phrase(("a",), Using(stop_words=True))),
+        ('"a b" using stop words using stemming using stemming', Phrase(("a", "b"), Using(True, True))),
+        ('("a" using stop words ftOR ftNOT "b") using stemming', Or((STEMMED_A, Not(STEMMED_B)))),
+        ('("a" using stop words ftNEAR[0,1] "b") using stemming', Near((STEMMED_A, STEMMED_B), (Gap(0, 1),))),
+        ('("a") using stemming ftNEAR[0,1] ("b")', Near((Phrase(("a",), Using(stemming=True)), B), (Gap(0, 1),))),
+        ('ftNOT "b" using stemming', Not(STEMMED_B)),
     ],
 )
 def test_what_is_written_is_read(text: str, tree) -> None:
     assert parse_expression(text) == tree
     assert parse_expression(spelled(tree)) == tree
+
+
+def test_conditions_that_compare_words_in_different_ways_are_different() -> None:
+    plain, *others = (parse_condition(f'"tea"{wish}, "en"') for wish in ("", " using stemming", " using stop words"))
+    assert plain not in others
+    assert len({plain, *others}) == 3
+    assert parse_condition('"tea" using stemming, "en"') != parse_condition('"tea" using stemming, "fr"')
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -95,6 +111,16 @@ def test_a_call_is_read_where_it_stands_in_a_query() -> None:
         ("(" * 100 + '"a"' + ")" * 100, 65, "nest deeper"),
         ('PREFIX x: <urn:x> "a"', 1, "no declarations"),
         ('"a\ud800"', 3, "surrogate"),
+        ('"a" using stemming', 1, "using stemming needs the language of the texts, and none is said"),
+        ('"a" ftAND "b c" using stop words', 1, "using stop words needs the language"),
+        ('"a" using stemming, "*"', 21, "'*' is any"),
+        ('"a" using stemming using stop words, "ja"', 38, "nothing is known of the language 'ja'; there are ar, ca"),
+        ('"a" using stop words, "el-gr"', 23, "no list of stop words of the language 'el-gr'; there are de, en, es"),
+        ('"tea" ftOR "of the" using stop words, "en"', 39, '"of the" has no word left: all are stop words of English'),
+        ('"a" using', 10, "ends too early"),
+        ('"a" using lemmas, "en"', 11, "'stemming' or 'stop words' comes next, not 'lemmas'"),
+        ('"a" using stop, "en"', 15, "out of place"),
+        ('using stemming "a"', 1, "not supported"),
     ],
 )  # fmt: skip
 def test_refusals_name_the_reason_and_point_at_the_place(text: str, column: int, named: str) -> None:

@@ -1,0 +1,57 @@
+"""What a phrase asks of a text, place by place, once it is known in which language it is meant.
+
+A part is a *key* and how many words after the phrase's first one it stands.  A key is a word, a word with ``*`` in it,
+or a stem (:func:`~p2prdf.rdf.fulltext.stems.key_of`).  Where the phrase has a stop word that falls away, there is no
+part: at the edges of a phrase nothing is asked for, and within it, any one word.  So places are those of the whole
+text: ``"state of the art"`` without its stop words is *state*, two words whatever they are, and *art*.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from p2prdf.rdf.fulltext import stems
+from p2prdf.rdf.fulltext.expression import PLAIN, Phrase, Using
+from p2prdf.rdf.fulltext.stop_words import stop_words_of
+
+__all__ = ["Part", "keys_asked", "length_of", "parts_of"]
+
+
+Part = tuple[int, str]
+"""How many words behind the first part of its phrase a key stands, and the key."""
+
+
+def parts_of(phrase: Phrase, language: str | None) -> tuple[Part, ...]:
+    """Return the parts of a phrase in the language of its condition, in order; there is at least one."""
+    if phrase.using == PLAIN:
+        return tuple(enumerate(phrase.words))
+    algorithm = stems.algorithm_of(language)
+    assert algorithm is not None, "a condition in no language that is known is refused where it is made"
+    return _parts(phrase.words, phrase.using, algorithm)
+
+
+def length_of(phrase: Phrase, language: str | None) -> int:
+    """Return how many places of a text a phrase takes."""
+    return len(phrase.words) if phrase.using == PLAIN else parts_of(phrase, language)[-1][0] + 1
+
+
+def keys_asked(phrase: Phrase, language: str | None) -> tuple[str, ...]:
+    """Return the keys of a phrase, in order, as often as it has them."""
+    return phrase.words if phrase.using == PLAIN else tuple(key for _, key in parts_of(phrase, language))
+
+
+@lru_cache(maxsize=1 << 14)
+def _parts(words: tuple[str, ...], using: Using, algorithm: str) -> tuple[Part, ...]:
+    kept = list(enumerate(words))
+    if using.stop_words:
+        stopped = stop_words_of(algorithm)
+        kept = [each for each in kept if each[1] not in stopped]
+    assert kept, "a condition with nothing left is refused where it is made"
+    keys = [word for _, word in kept]
+    if using.stemming:
+        found = stems.stems_of(keys, algorithm)
+        keys = [
+            word if "*" in word else stems.key_of(stem, algorithm) for word, stem in zip(keys, found, strict=True)
+        ]
+    first = kept[0][0]
+    return tuple((at - first, key) for (at, _), key in zip(kept, keys, strict=True))
