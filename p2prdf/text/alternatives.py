@@ -15,12 +15,17 @@ from itertools import chain, product
 from math import prod
 from typing import NamedTuple
 
-from p2prdf.rdf.fulltext import And, Condition, Expression, Near, Not, Or, Phrase, keys_asked
+from p2prdf.rdf.fulltext import And, Condition, Expression, Near, Not, Or, Phrase, Similar, keys_asked, needed
 
 __all__ = ["NOTHING", "Alternative", "alternatives", "count", "required"]
 
-_Leaf = tuple[Phrase | Near, bool]
-"""A phrase or nearness, and whether it has to be there rather than not to be."""
+
+class _Leaf(NamedTuple):
+    """A phrase, nearness or similarity, whether it has to be there rather than not to be, and what it needs then."""
+
+    leaf: Phrase | Near | Similar
+    holds: bool
+    words: tuple[str, ...]
 
 
 class Alternative(NamedTuple):
@@ -40,14 +45,15 @@ NOTHING = Alternative((), (), None)
 
 def count(condition: Condition | None) -> int:
     """Return how many alternatives a condition has, without making them."""
-    return 1 if condition is None else _count(condition.expression, True)
+    return 1 if condition is None else _count(condition.expression, True, condition.language)
 
 
 def alternatives(condition: Condition | None) -> tuple[Alternative, ...]:
     """Return the alternatives of a condition, each once, as many as ``count`` says or less."""
     if condition is None:
         return (NOTHING,)
-    made = (_alternative(leaves, condition.language) for leaves in _disjuncts(condition.expression, True))
+    language = condition.language
+    made = (_alternative(leaves, language) for leaves in _disjuncts(condition.expression, True, language))
     return tuple(dict.fromkeys(made))
 
 
@@ -59,38 +65,50 @@ def required(condition: Condition) -> Alternative:
     )
 
 
-def _count(expression: Expression, holds: bool) -> int:
+def _count(expression: Expression, holds: bool, language: str | None) -> int:
     match expression:
         case Not(part):
-            return _count(part, not holds)
+            return _count(part, not holds, language)
         case And(parts) | Or(parts):
-            counts = [_count(each, holds) for each in parts]
+            counts = [_count(each, holds, language) for each in parts]
             return prod(counts) if isinstance(expression, And) == holds else sum(counts)
+        case Similar():
+            return len(needed(expression, language).one_of) or 1 if holds else 1
         case _:
             return 1
 
 
-def _disjuncts(expression: Expression, holds: bool) -> Iterator[tuple[_Leaf, ...]]:
+def _disjuncts(expression: Expression, holds: bool, language: str | None) -> Iterator[tuple[_Leaf, ...]]:
     match expression:
         case Not(part):
-            yield from _disjuncts(part, not holds)
+            yield from _disjuncts(part, not holds, language)
         case And(parts) | Or(parts):
             if isinstance(expression, And) == holds:
-                for each in product(*(tuple(_disjuncts(part, holds)) for part in parts)):
+                for each in product(*(tuple(_disjuncts(part, holds, language)) for part in parts)):
                     yield tuple(chain.from_iterable(each))
             else:
                 for part in parts:
-                    yield from _disjuncts(part, holds)
+                    yield from _disjuncts(part, holds, language)
+        case Similar() if holds:
+            all_of, one_of = needed(expression, language)
+            for words in ((*all_of, each) for each in one_of) if one_of else (all_of,):
+                yield (_Leaf(expression, True, words),)
+        case Similar():
+            yield (_Leaf(expression, False, ()),)
         case Phrase() | Near():
-            yield ((expression, holds),)
+            yield (_Leaf(expression, holds, _words(expression, language) if holds else ()),)
 
 
 def _alternative(leaves: tuple[_Leaf, ...], language: str | None) -> Alternative:
     leaves = tuple(dict.fromkeys(leaves))
-    words = dict.fromkeys(word for leaf, holds in leaves if holds for word in _words(leaf, language))
-    left: list[Expression] = [leaf if holds else Not(leaf) for leaf, holds in leaves if not holds or leaf.size > 1]
+    words = dict.fromkeys(word for each in leaves for word in each.words)
+    left: list[Expression] = [
+        leaf if holds else Not(leaf)
+        for leaf, holds, _ in leaves
+        if not holds or leaf.size > 1 or isinstance(leaf, Similar)
+    ]
     if not left and language is not None:
-        left = [leaf for leaf, _ in leaves[:1]]
+        left = [leaf for leaf, _, _ in leaves[:1]]
     rest = None
     if left:
         rest = Condition(left[0] if len(left) == 1 else And(tuple(left)), language)
@@ -114,5 +132,7 @@ def _required(expression: Expression, holds: bool, language: str | None) -> froz
             if isinstance(expression, And) == holds:
                 return frozenset[str]().union(*found)
             return reduce(frozenset[str].intersection, found)
+        case Similar():
+            return frozenset(needed(expression, language).all_of) if holds else frozenset()
         case Phrase() | Near():
             return frozenset(_words(expression, language)) if holds else frozenset()

@@ -20,6 +20,8 @@ CONDITIONS = (
     '"red" ftAND ftNOT "tea"', 'ftNOT "red tea"', '"tea*"', '"*pot", "en"', '"red" ftNEAR[0,2] "tea"',
     '"red" ftNEAR[0,1,unordered] "blue"', '"green tea" ftOR "rio"', '"p*t" ftAND "blue"', '"red"', 'ftNOT "*o*", "*"',
     '"potted" using stemming, "en"', '"the teas" using stop words using stemming ftOR "pot" ftNEAR[0,2] "blue", "en"',
+    'ftSIMILAR[0.45] "red tea pot" using corpus[100, "red" 90, "tea" 40, "pot" 2]',
+    'ftSIMILAR[0.63] "the potted teas" using stemming using stop words using corpus[9, "potted" 2], "en"',
 )  # fmt: skip
 
 

@@ -7,10 +7,12 @@ triples for patterns and every choice of places for phrases.
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import re
+from collections import Counter
 
-from p2prdf.rdf.fulltext import And, Condition, Gap, Near, Not, Or, Phrase, Using
+from p2prdf.rdf.fulltext import And, Condition, Corpus, Gap, Near, Not, Or, Phrase, Similar, Using
 from p2prdf.text import ANY, TextPattern, TextQuery
 
 WORDS = ("red", "green", "blue", "tea", "teas", "teapot", "pot", "pots", "potted", "pothole", "rio", "the")
@@ -20,6 +22,8 @@ STEMS = {
 }
 """Of WORDS, where they are not the words themselves."""
 STOPPED = {"en": {"the"}, "fr": set()}
+THRESHOLDS = (300, 1700, 3000, 4500, 6300, 8500, 9300)
+"""Such that no text of a few words is just as similar, or nearly so."""
 GLOBS = ("tea*", "*pot", "p*t", "*o*", "re*d", "gr*e*n")
 SUBJECTS = tuple(f"<urn:s{n}>" for n in range(3))
 PREDICATES = tuple(f"<urn:p{n}>" for n in range(3))
@@ -29,6 +33,8 @@ VARIABLES = ("?x", "?y", "?z")
 
 def random_expression(rng: random.Random, depth: int = 2, language: str | None = None):
     kind = rng.choice(["phrase", "phrase", "near", "and", "or", "not"]) if depth else "phrase"
+    if kind == "phrase" and rng.random() < 0.15:
+        return random_similar(rng, language)
     if kind == "phrase":
         return _phrase(rng, rng.choice([1, 1, 1, 2, 3]), language)
     if kind == "near":
@@ -42,6 +48,16 @@ def random_expression(rng: random.Random, depth: int = 2, language: str | None =
         return Not(random_expression(rng, depth - 1, language))
     parts = tuple(random_expression(rng, depth - 1, language) for _ in range(rng.randint(2, 3)))
     return (And if kind == "and" else Or)(parts)
+
+
+def random_similar(rng: random.Random, language: str | None = None) -> Similar:
+    words = tuple(rng.choice(WORDS) for _ in range(rng.randint(1, 6)))
+    texts = rng.choice([0, 0, 3, 1000])
+    counts = tuple((word, rng.randint(0, texts)) for word in sorted(set(words)) if rng.random() < 0.8)
+    using = Using()
+    if language in ("en", "en-gb", "fr"):
+        using = Using(rng.random() < 0.5, rng.random() < 0.5 and words.count("the") < len(words))
+    return Similar(words, rng.choice(THRESHOLDS), using, Corpus(texts, counts))
 
 
 def _phrase(rng: random.Random, length: int, language: str | None) -> Phrase:
@@ -131,12 +147,31 @@ def _holds(expression, words: list[str], language: str) -> bool:
             return any(_holds(each, words, language) for each in expression.parts)
         case Not():
             return not _holds(expression.part, words, language)
+        case Similar():
+            return cosine(expression, words, language) >= expression.threshold / 10_000
         case Phrase():
             return any(_stands(expression, words, at, language) for at in range(len(words)))
         case Near():
             places = [[at for at in range(len(words)) if _stands(p, words, at, language)] for p in expression.phrases]
             return any(_chained(expression, choice, language) for choice in itertools.product(*places))
     raise AssertionError(expression)
+
+
+def cosine(similar: Similar, words: list[str], language: str) -> float:
+    """Return the cosine of words given, weighted by rarity, and of a text's, in floating point numbers."""
+    stopped = STOPPED[language] if similar.using.stop_words else ()
+    stems = STEMS[language] if similar.using.stemming else {}
+    asked, there = (
+        Counter(stems.get(word, word) for word in some if word not in stopped) for some in (similar.words, words)
+    )
+    counts = dict(similar.corpus.counts)
+    kept = {word: stems.get(word, word) for word in similar.words if word not in stopped}
+    known = {term: max(counts.get(word, 0) for word, of in kept.items() if of == term) for term in asked}
+    rare = {term: 1 + math.log((similar.corpus.texts + 1) / (count + 1)) for term, count in known.items()}
+    query = {term: (1 + math.log(count)) * rare[term] for term, count in asked.items()}
+    text = {term: 1 + math.log(count) for term, count in there.items()}
+    dot = sum(weight * text.get(term, 0) for term, weight in query.items())
+    return dot and dot / math.hypot(*query.values()) / math.hypot(*text.values())
 
 
 def _wanted(phrase: Phrase, language: str) -> list[str | None]:

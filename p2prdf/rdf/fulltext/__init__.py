@@ -8,6 +8,7 @@
 ``parts``       what a phrase asks for, place by place
 ``syntax``      from the spelling back to the tree; refusals point at the place
 ``calls``       conditions where they stand in queries
+``similarity``  how similar a text is to some words, and what it has to have for that
 ``evaluation``  whether a text satisfies an expression
 ==============  ===============================================================================
 
@@ -17,15 +18,29 @@ queries that a publication satisfies is :mod:`p2prdf.text`.
 
 from p2prdf.rdf.fulltext.calls import FULL_TEXT, sole_condition, with_full_text
 from p2prdf.rdf.fulltext.evaluation import Text, condition_holds, expression_holds, recent_text_of, text_of
-from p2prdf.rdf.fulltext.expression import And, Condition, Expression, Gap, Near, Not, Or, Phrase, Using, spelled
+from p2prdf.rdf.fulltext.expression import (
+    And,
+    Condition,
+    Corpus,
+    Expression,
+    Gap,
+    Near,
+    Not,
+    Or,
+    Phrase,
+    Similar,
+    Using,
+    spelled,
+)
 from p2prdf.rdf.fulltext.parts import keys_asked
+from p2prdf.rdf.fulltext.similarity import Needed, needed, similarity_of
 from p2prdf.rdf.fulltext.stems import algorithm_of_key
 from p2prdf.rdf.fulltext.syntax import FullTextCall, parse_call, parse_condition, parse_expression, parse_infix
 from p2prdf.rdf.fulltext.words import globs_of, word_fits, words_of
 
 __all__ = [
-    "FULL_TEXT", "And", "Condition", "Expression", "FullTextCall", "Gap", "Near", "Not", "Or", "Phrase", "Text",
-    "Using", "algorithm_of_key", "condition_holds", "expression_holds", "globs_of", "keys_asked", "parse_call",
-    "parse_condition", "parse_expression", "parse_infix", "recent_text_of", "sole_condition", "spelled", "text_of",
-    "with_full_text", "word_fits", "words_of",
+    "FULL_TEXT", "And", "Condition", "Corpus", "Expression", "FullTextCall", "Gap", "Near", "Needed", "Not", "Or",
+    "Phrase", "Similar", "Text", "Using", "algorithm_of_key", "condition_holds", "expression_holds", "globs_of",
+    "keys_asked", "needed", "parse_call", "parse_condition", "parse_expression", "parse_infix", "recent_text_of",
+    "similarity_of", "sole_condition", "spelled", "text_of", "with_full_text", "word_fits", "words_of",
 ]  # fmt: skip

@@ -1,8 +1,9 @@
 """Full-text conditions where they stand in queries.
 
 ``ftcontains(?v, "olympic" ftAND "games")``, or ``?v ftcontains "olympic" ftAND "games"`` as the paper has it, becomes
-a call of one function of a variable and a constant, the condition as text.  That is an expression as any other: it
-travels, is taken apart and compiled as they are, and is decided as soon as its variable is bound.
+a call of one function of a variable and a constant, the condition as text; so does ``ftsimilar(?v, "games", 0.4)``.
+That is an expression as any other: it travels, is taken apart and compiled as they are, and is decided as soon as its
+variable is bound.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ def with_full_text(text: str, symbols: list[Symbol]) -> list[Symbol]:
 
     Raises QueryRefused for what is none, with its place in the query.
     """
-    if not any(symbol.is_word("FTCONTAINS") for symbol in symbols):
+    if not any(symbol.is_word("FTCONTAINS", "FTSIMILAR") for symbol in symbols):
         return symbols
     found: list[Symbol] = []
     behind = 0
     for number, symbol in enumerate(symbols):
         if symbol.at < behind:
             continue
-        if not symbol.is_word("FTCONTAINS"):
+        if not symbol.is_word("FTCONTAINS", "FTSIMILAR"):
             found.append(symbol)
-        elif found and found[-1].kind == "var":
+        elif symbol.is_word("FTCONTAINS") and found and found[-1].kind == "var":
             following = symbols[number + 1].at if number + 1 < len(symbols) else len(text)
             condition, behind = parse_infix(text, following)
             found += _call(found.pop().value, condition, symbol.at)

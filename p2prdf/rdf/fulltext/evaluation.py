@@ -12,8 +12,9 @@ from typing import Final
 
 from p2prdf.rdf import terms
 from p2prdf.rdf.fulltext import stems
-from p2prdf.rdf.fulltext.expression import PLAIN, And, Condition, Expression, Gap, Near, Not, Or, Phrase
+from p2prdf.rdf.fulltext.expression import PLAIN, And, Condition, Expression, Gap, Near, Not, Or, Phrase, Similar, Using
 from p2prdf.rdf.fulltext.parts import length_of, parts_of
+from p2prdf.rdf.fulltext.similarity import Measure, measured, similar_holds
 from p2prdf.rdf.fulltext.words import word_fits, words_of
 
 __all__ = ["Text", "condition_holds", "expression_holds", "language_fits", "recent_text_of", "text_of"]
@@ -30,13 +31,14 @@ class Text:
     Places are made when they are first asked for, those of stems in each language that is asked for.
     """
 
-    __slots__ = ("_places", "_stems", "language", "words")
+    __slots__ = ("_measures", "_places", "_stems", "language", "words")
 
     def __init__(self, words: list[str], language: str | None = None):
         self.words = words
         self.language = language
         self._places: dict[str, list[int]] | None = None
         self._stems: dict[str, dict[str, list[int]]] | None = None
+        self._measures: dict[tuple[Using, str | None], Measure] | None = None
 
     @property
     def places(self) -> dict[str, list[int]]:
@@ -61,6 +63,16 @@ class Text:
         """Return the places of a word, or of the words of a stem, in ascending order."""
         algorithm = stems.algorithm_of_key(key)
         return (self.places if algorithm is None else self.stems(algorithm)).get(key, _NOWHERE)
+
+    def measure(self, using: Using, algorithm: str | None) -> Measure:
+        """Return how often each term occurs, as words are compared, and the square of the length of their vector."""
+        if self._measures is None:
+            self._measures = {}
+        found = self._measures.get((using, algorithm))
+        if found is None:
+            counts = {word: len(places) for word, places in self.places.items()}
+            found = self._measures[using, algorithm] = measured(counts, using, algorithm)
+        return found
 
 
 def _stemmed(places: dict[str, list[int]], algorithm: str) -> dict[str, list[int]]:
@@ -145,6 +157,8 @@ def expression_holds(expression: Expression, text: Text, language: str | None = 
             if len(words) == 1 and using == PLAIN and "*" not in words[0]:
                 return words[0] in text.places
             return bool(_starts(expression, text, language))
+        case Similar():
+            return similar_holds(expression, text, language)
         case Near(phrases, gaps):
             return _chain_holds(phrases, gaps, text, language)
         case And(parts):

@@ -12,6 +12,10 @@ whole chain has to be found with one place for each phrase.  Of the rest, ``ftOR
 A tree that exists is within the bounds, which its making checks: what recurses over one needs no bound of its own.
 The spelling is canonical: read again it is the same tree, parentheses that were written for nothing left out.
 
+Beside phrases a tree may ask for similarity to some words (:mod:`p2prdf.rdf.fulltext.similarity`)::
+
+    ftSIMILAR[0.4] "summer games in rio" using stop words using corpus[1000, "games" 40, "rio" 12, "summer" 25]
+
 The tree says how words are to be compared; of which language they are is said by the condition around it.
 """
 
@@ -28,8 +32,9 @@ from p2prdf.rdf.fulltext.stop_words import STOPPED, stop_words_of
 from p2prdf.rdf.fulltext.words import globs_of
 
 __all__ = [
-    "DEPTH_MAX", "GAP_MAX", "PLAIN", "WORDS_MAX", "And", "Condition", "Expression", "Gap", "Near", "Not", "Or",
-    "Phrase", "Using", "spelled", "using_also",
+    "CORPUS_TEXTS_MAX", "DEPTH_MAX", "GAP_MAX", "NO_CORPUS", "PLAIN", "THRESHOLD_SCALE", "WORDS_MAX", "And",
+    "Condition", "Corpus", "Expression", "Gap", "Near", "Not", "Or", "Phrase", "Similar", "Using", "spelled",
+    "using_also",
 ]  # fmt: skip
 
 DEPTH_MAX: Final = 32
@@ -38,6 +43,10 @@ WORDS_MAX: Final = 256
 """Most words of one expression."""
 GAP_MAX: Final = 100_000
 """Most words between two phrases."""
+THRESHOLD_SCALE: Final = 10_000
+"""Similarity is compared in ten thousandths."""
+CORPUS_TEXTS_MAX: Final = 1_000_000_000
+"""Most texts that a corpus may be said to have."""
 
 _RANGE: Final = re.compile(r"\*|[a-z]{1,8}(?:-[a-z0-9]{1,8})*")
 
@@ -82,6 +91,45 @@ class Phrase:
             if word == "*":
                 raise LocalProtocolError("'*' alone is no word: ftNEAR[1,1] leaves room for one")
         _bound(self, 1, len(self.words))
+
+
+class Corpus(NamedTuple):
+    """What was counted in some texts: how many they are, and how many have a word, by word; 0 for those not named."""
+
+    texts: int
+    counts: tuple[tuple[str, int], ...] = ()
+
+
+NO_CORPUS: Final = Corpus(0)
+"""Nothing was counted: all words are as rare as each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Similar:
+    """Words, as often as they are given, and how similar to them a text is at least: 1 to THRESHOLD_SCALE.
+
+    Their order says nothing, so words are held sorted, and so are counts, without those that are 0.
+    """
+
+    words: tuple[str, ...]
+    threshold: int
+    using: Using = PLAIN
+    corpus: Corpus = NO_CORPUS
+    depth: int = field(init=False, compare=False, repr=False, default=1)
+    size: int = field(init=False, compare=False, repr=False, default=0)
+
+    def __post_init__(self) -> None:
+        if not self.words:
+            raise LocalProtocolError("similarity is to at least one word")
+        for word in self.words:
+            if globs_of(word) != [word] or "*" in word:
+                raise LocalProtocolError(f"{word!r} is not one word without '*', as similarity is measured by")
+        if not 1 <= self.threshold <= THRESHOLD_SCALE:
+            threshold = self.threshold / THRESHOLD_SCALE
+            raise LocalProtocolError(f"{threshold:g} is no similarity to reach: more than 0 and at most 1")
+        _bound(self, 1, len(self.words))
+        object.__setattr__(self, "words", tuple(sorted(self.words)))
+        object.__setattr__(self, "corpus", _checked(self.corpus, self.words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +188,7 @@ class Not:
         _bound(self, self.part.depth + 1, self.part.size)
 
 
-Expression = Phrase | Near | And | Or | Not
+Expression = Phrase | Similar | Near | And | Or | Not
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +204,9 @@ class Condition:
     def __post_init__(self) -> None:
         if self.language is not None and _RANGE.fullmatch(self.language) is None:
             raise LocalProtocolError(f"{self.language!r} is no language range: en, en-gb or *, in lower case")
-        for phrase in _phrases(self.expression):
-            if phrase.using != PLAIN:
-                _check_language(phrase, self.language)
+        for leaf in _worded(self.expression):
+            if leaf.using != PLAIN:
+                _check_language(leaf, self.language)
 
     def __str__(self) -> str:
         tail = "" if self.language is None else f', "{self.language}"'
@@ -170,6 +218,11 @@ def spelled(expression: Expression) -> str:
     match expression:
         case Phrase(words, using):
             return f'"{" ".join(words)}"{using}'
+        case Similar(words, threshold, using, corpus):
+            wanted = f"{threshold / THRESHOLD_SCALE:.4f}".rstrip("0").rstrip(".")
+            counted = "".join(f', "{word}" {count}' for word, count in corpus.counts)
+            behind = "" if corpus == NO_CORPUS else f" using corpus[{corpus.texts}{counted}]"
+            return f'ftSIMILAR[{wanted}] "{" ".join(words)}"{using}{behind}'
         case Near(phrases, gaps):
             rest = zip(gaps, phrases[1:], strict=True)
             return " ".join([spelled(phrases[0]), *(f"{_gap(gap)} {spelled(each)}" for gap, each in rest)])
@@ -182,12 +235,14 @@ def spelled(expression: Expression) -> str:
 
 
 def using_also(expression: Expression, using: Using) -> Expression:
-    """Return an expression whose phrases are all compared so as well."""
+    """Return an expression whose words are all compared so as well."""
     if using == PLAIN:
         return expression
     match expression:
         case Phrase():
             return _phrase_also(expression, using)
+        case Similar():
+            return replace(expression, using=_both(expression.using, using))
         case Near(phrases):
             return replace(expression, phrases=tuple(_phrase_also(each, using) for each in phrases))
         case Not(part):
@@ -197,26 +252,44 @@ def using_also(expression: Expression, using: Using) -> Expression:
 
 
 def _phrase_also(phrase: Phrase, using: Using) -> Phrase:
-    stemming, stop_words = phrase.using
-    return Phrase(phrase.words, Using(stemming or using.stemming, stop_words or using.stop_words))
+    return Phrase(phrase.words, _both(phrase.using, using))
 
 
-def _phrases(expression: Expression) -> Iterator[Phrase]:
+def _both(one: Using, other: Using) -> Using:
+    return Using(one.stemming or other.stemming, one.stop_words or other.stop_words)
+
+
+def _worded(expression: Expression) -> Iterator[Phrase | Similar]:
     match expression:
-        case Phrase():
+        case Phrase() | Similar():
             yield expression
         case Near(phrases):
             yield from phrases
         case Not(part):
-            yield from _phrases(part)
+            yield from _worded(part)
         case And(parts) | Or(parts):
             for each in parts:
-                yield from _phrases(each)
+                yield from _worded(each)
 
 
-def _check_language(phrase: Phrase, language: str | None) -> None:
-    """Refuse a phrase that needs a language which is not said or not known, or of which nothing would be left."""
-    wish = str(phrase.using).strip()
+def _checked(corpus: Corpus, words: tuple[str, ...]) -> Corpus:
+    """Return what was counted in canonical form; raise LocalProtocolError if nobody can have counted that."""
+    texts, counts = corpus
+    if not 0 <= texts <= CORPUS_TEXTS_MAX:
+        raise LocalProtocolError(f"a corpus has 0 to {CORPUS_TEXTS_MAX} texts, not {texts}")
+    for word, count in counts:
+        if word not in words:
+            raise LocalProtocolError(f"a corpus counts the words that are given, and {word!r} is none of them")
+        if not 0 <= count <= texts:
+            raise LocalProtocolError(f"of {texts} texts {count} have the word {word!r}")
+    if len({word for word, _ in counts}) < len(counts):
+        raise LocalProtocolError("a corpus counts each word once")
+    return Corpus(texts, tuple(sorted(each for each in counts if each[1])))
+
+
+def _check_language(leaf: Phrase | Similar, language: str | None) -> None:
+    """Refuse words that need a language which is not said or not known, or of which nothing would be left."""
+    wish = str(leaf.using).strip()
     if language is None or language == "*":
         said = "none is said" if language is None else "'*' is any"
         reason = f"{wish} needs the language of the texts, and {said}: a range such as \"en\" behind the condition"
@@ -225,14 +298,14 @@ def _check_language(phrase: Phrase, language: str | None) -> None:
     if algorithm is None:
         known = ", ".join(stems.ALGORITHMS)
         raise LocalProtocolError(f"{wish}: nothing is known of the language {language!r}; there are {known}")
-    if phrase.using.stemming:
-        stems.stems_of(phrase.words, algorithm)
-    if phrase.using.stop_words:
+    if leaf.using.stemming:
+        stems.stems_of(leaf.words, algorithm)
+    if leaf.using.stop_words:
         if algorithm not in STOPPED:
             known = ", ".join(each for each, name in stems.ALGORITHMS.items() if name in STOPPED)
             raise LocalProtocolError(f"there is no list of stop words of the language {language!r}; there are {known}")
-        if stop_words_of(algorithm).issuperset(phrase.words):
-            shown = " ".join(phrase.words)
+        if stop_words_of(algorithm).issuperset(leaf.words):
+            shown = " ".join(leaf.words)
             raise LocalProtocolError(f'"{shown}" has no word left: all are stop words of {algorithm.capitalize()}')
 
 

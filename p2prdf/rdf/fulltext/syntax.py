@@ -10,7 +10,13 @@
     conjunction := negation ( 'ftAND' negation )*
     negation    := 'ftNOT' negation | chain
     chain       := primary ( 'ftNEAR' '[' least ',' most [ ',' 'unordered' ] ']' primary )*
-    primary     := ( string | '(' disjunction ')' ) ( 'using' ( 'stemming' | 'stop' 'words' ) )*
+    primary     := ( string | similar | '(' disjunction ')' ) ( 'using' ( 'stemming' | 'stop' 'words' ) )*
+    similar     := 'ftSIMILAR' '[' threshold ']' string [ 'using' corpus ]
+    corpus      := 'corpus' '[' texts ( ',' string count )* ']'
+
+    ftsimilar(?body, "summer games in rio" using stemming, 0.4, "en")
+
+    call        := 'ftsimilar' '(' variable ',' string ( 'using' ... )* ',' threshold [ ',' language ] ')'
 
 What is behind a parenthesis is meant of all strings within it.  Strings are those of SPARQL, without language or
 datatype; a string of several words is a phrase.  Words are those of the tokeniser, which may have ``*`` in them, and
@@ -21,22 +27,29 @@ condition may be read where it stands in a query: refusals then have the line an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from p2prdf.errors import LocalProtocolError, QueryRefused
 from p2prdf.rdf import terms, tokens
 from p2prdf.rdf.fulltext.expression import (
+    CORPUS_TEXTS_MAX,
     GAP_MAX,
+    NO_CORPUS,
+    THRESHOLD_SCALE,
     And,
     Condition,
+    Corpus,
     Expression,
     Gap,
     Near,
     Not,
     Or,
     Phrase,
+    Similar,
     Using,
     using_also,
 )
@@ -52,6 +65,7 @@ _OPEN: Final = "([{"
 _CLOSE: Final = ")]}"
 _ENDS: Final = frozenset((*_CLOSE, "&&", "||", ",", ";", ".", "="))
 _INTEGER: Final = f'"^^<{terms.XSD}integer>'
+_SIMILARITY: Final = re.compile(rf'"([0-9]{{0,9}}(?:\.[0-9]{{1,9}})?)"\^\^<{re.escape(terms.XSD)}(?:integer|decimal)>')
 
 
 class FullTextCall(NamedTuple):
@@ -65,19 +79,21 @@ class FullTextCall(NamedTuple):
 def parse_call(text: str, at: int = 0) -> FullTextCall:
     """Read ``ftcontains(?variable, condition)``, which begins at a place of a text that may go on behind it.
 
-    Raises QueryRefused, which names the construct and its line and column in the whole text.
+    ``ftsimilar(?variable, words, threshold)`` is one such, too.  Raises QueryRefused, which names the construct and its
+    line and column in the whole text.
     """
     found = [token for token in tokens.scan(text) if token.at >= at]
     call = _one_call(text, found)
     last = call[-1]
     cursor = _cursor(text, call)
-    cursor.expect_word("FTCONTAINS")
+    similar = cursor.next().is_word("FTSIMILAR")
     cursor.expect_mark("(")
     variable = cursor.next()
     if variable.kind != "var":
-        raise cursor.refusal(variable.at, "ftcontains", "its first argument is the variable that has the text")
+        name = "ftsimilar" if similar else "ftcontains"
+        raise cursor.refusal(variable.at, name, "its first argument is the variable that has the text")
     cursor.expect_mark(",")
-    condition = _read_condition(cursor)
+    condition = _behind(cursor, _similar_call) if similar else _behind(cursor, _disjunction)
     cursor.expect_mark(")")
     return FullTextCall(variable.value, condition, last.at + len(last.text))
 
@@ -111,7 +127,7 @@ def parse_infix(text: str, at: int) -> tuple[Condition, int]:
 
 def parse_condition(text: str) -> Condition:
     """Read a condition: an expression, and a language range if one follows.  Raises QueryRefused."""
-    return _whole(text, _read_condition)
+    return _whole(text, lambda cursor: _behind(cursor, _disjunction))
 
 
 def parse_expression(text: str) -> Expression:
@@ -136,7 +152,7 @@ def _cursor(text: str, found: Iterable[Token]) -> Cursor:
 
 def _one_call(text: str, found: list[Token]) -> list[Token]:
     """Return the tokens up to the parenthesis that closes the first one; the scanner has seen that there is one."""
-    if not found or found[0].kind != "word" or found[0].text.upper() != "FTCONTAINS":
+    if not found or found[0].kind != "word" or found[0].text.upper() not in ("FTCONTAINS", "FTSIMILAR"):
         place = found[0].at if found else len(text.rstrip())
         raise tokens.refusal(text, place, "full-text condition", "ftcontains( is expected here")
     depth = 0
@@ -149,12 +165,13 @@ def _one_call(text: str, found: list[Token]) -> list[Token]:
                 break
         elif depth == 0 and number:
             break
-    raise tokens.refusal(text, found[0].at, "ftcontains", "its arguments stand in parentheses behind it")
+    raise tokens.refusal(text, found[0].at, found[0].text.lower(), "its arguments stand in parentheses behind it")
 
 
-def _read_condition(cursor: Cursor) -> Condition:
+def _behind(cursor: Cursor, read: Callable[[Cursor], Expression]) -> Condition:
+    """Read an expression, and behind it a range of languages if there is one."""
     first = cursor.peek()
-    expression = _disjunction(cursor)
+    expression = read(cursor)
     if not cursor.take_mark(","):
         assert first is not None, "an expression was read from it"
         return _made(cursor, first, "full-text expression", lambda: Condition(expression))
@@ -226,7 +243,20 @@ def _primary(cursor: Cursor) -> Expression:
         closing = cursor.next()
         if not closing.is_mark(")"):
             raise _misplaced(cursor, closing)
-        return using_also(inner, _using(cursor))
+        return using_also(inner, _using(cursor, with_corpus=False)[0])
+    if symbol.is_word("FTSIMILAR"):
+        cursor.expect_mark("[")
+        threshold = _threshold(cursor)
+        cursor.expect_mark("]")
+        return _similar(cursor, cursor.next(), lambda: threshold)
+    words = _words(cursor, symbol)
+    using, corpus = _using(cursor, with_corpus=False)
+    assert corpus is None, "it was not to be read"
+    return _made(cursor, symbol, "full-text string", lambda: Phrase(words, using))
+
+
+def _words(cursor: Cursor, symbol: Symbol) -> tuple[str, ...]:
+    """Return the words of a string, at least one."""
     if symbol.kind != "literal":
         raise _misplaced(cursor, symbol)
     if not symbol.value.endswith('"'):
@@ -235,31 +265,77 @@ def _primary(cursor: Cursor) -> Expression:
     words = tuple(globs_of(terms.lexical(symbol.value)))
     if not words:
         raise cursor.refusal(symbol.at, "full-text string", f"{symbol.value} has no word in it")
-    using = _using(cursor)
-    return _made(cursor, symbol, "full-text string", lambda: Phrase(words, using))
+    return words
 
 
-def _using(cursor: Cursor) -> Using:
-    """Read how words are to be compared, as often as it is said."""
+def _similar_call(cursor: Cursor) -> Similar:
+    """Read the words of ``ftsimilar`` and the threshold behind them."""
+
+    def threshold() -> int:
+        cursor.expect_mark(",")
+        return _threshold(cursor)
+
+    return _similar(cursor, cursor.next(), threshold)
+
+
+def _similar(cursor: Cursor, symbol: Symbol, threshold: Callable[[], int]) -> Similar:
+    """Read on behind the words of a similarity; ``threshold`` gives what is to be reached when they are read."""
+    words = _words(cursor, symbol)
+    using, corpus = _using(cursor, with_corpus=True)
+    reached = threshold()
+    return _made(cursor, symbol, "ftsimilar", lambda: Similar(words, reached, using, corpus or NO_CORPUS))
+
+
+def _threshold(cursor: Cursor) -> int:
+    symbol = cursor.next()
+    found = _SIMILARITY.fullmatch(symbol.value) if symbol.kind == "literal" and not symbol.signed else None
+    if found is None or (reached := Fraction(found[1]) * THRESHOLD_SCALE).denominator != 1:
+        reason = "a similarity is a number of at most four decimals, such as 0.4"
+        raise cursor.refusal(symbol.at, "ftsimilar", reason)
+    if not 0 < reached <= THRESHOLD_SCALE:
+        raise cursor.refusal(symbol.at, "ftsimilar", f"{found[1]} is no similarity to reach: more than 0 and at most 1")
+    return int(reached)
+
+
+def _corpus(cursor: Cursor) -> Corpus:
+    """Read what was counted behind ``corpus``."""
+    cursor.expect_mark("[")
+    texts = _number(cursor, "corpus", CORPUS_TEXTS_MAX, "texts")
+    counts: list[tuple[str, int]] = []
+    while cursor.take_mark(","):
+        symbol = cursor.next()
+        word, *more = _words(cursor, symbol)
+        if more:
+            raise cursor.refusal(symbol.at, "corpus", "words are counted one by one")
+        counts.append((word, _number(cursor, "corpus", CORPUS_TEXTS_MAX, "texts")))
+    cursor.expect_mark("]")
+    return Corpus(texts, tuple(counts))
+
+
+def _using(cursor: Cursor, *, with_corpus: bool) -> tuple[Using, Corpus | None]:
+    """Read how words are to be compared, as often as it is said, and by which corpus if that may be said."""
     stemming = stop_words = False
+    corpus = None
     while cursor.take_word("USING"):
         if cursor.take_word("STEMMING"):
             stemming = True
         elif cursor.take_word("STOP"):
             cursor.expect_word("WORDS")
             stop_words = True
+        elif with_corpus and cursor.take_word("CORPUS"):
+            corpus = _corpus(cursor)
         else:
             symbol = cursor.next()
             reason = f"'stemming' or 'stop words' comes next, not {symbol.value[:40]!r}"
             raise cursor.refusal(symbol.at, "using", reason)
-    return Using(stemming, stop_words)
+    return Using(stemming, stop_words), corpus
 
 
 def _gap(cursor: Cursor) -> Gap:
     opening = cursor.expect_mark("[")
-    least = _number(cursor)
+    least = _number(cursor, "ftNEAR", GAP_MAX, "words")
     cursor.expect_mark(",")
-    most = _number(cursor)
+    most = _number(cursor, "ftNEAR", GAP_MAX, "words")
     ordered = True
     if cursor.take_mark(","):
         cursor.expect_word("UNORDERED")
@@ -270,13 +346,13 @@ def _gap(cursor: Cursor) -> Gap:
     return Gap(least, most, ordered)
 
 
-def _number(cursor: Cursor) -> int:
+def _number(cursor: Cursor, construct: str, most: int, of: str) -> int:
     symbol = cursor.next()
     digits = symbol.value[1 : -len(_INTEGER)]
     if symbol.kind != "literal" or not symbol.value.endswith(_INTEGER) or symbol.signed:
-        raise cursor.refusal(symbol.at, "ftNEAR", "a distance is a number of words: [0,2]")
-    if len(digits) > len(str(GAP_MAX)) or int(digits) > GAP_MAX:
-        raise cursor.refusal(symbol.at, "ftNEAR", f"a distance of more than {GAP_MAX} words")
+        raise cursor.refusal(symbol.at, construct, f"a number of {of} is expected here")
+    if len(digits) > len(str(most)) or int(digits) > most:
+        raise cursor.refusal(symbol.at, construct, f"a number of more than {most} {of}")
     return int(digits)
 
 

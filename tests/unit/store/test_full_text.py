@@ -28,6 +28,8 @@ CONDITIONS = (
     '"b" ftNEAR[0,1] "c"', '"c" ftNEAR[0,1,unordered] "b"', '"c" ftAND ftNOT "b", "*"', '"a" ftAND "z"', '"z"',
     '"games" using stemming, "en"', '"b is a gaming" using stop words using stemming, "en"',
     '"gaming" using stemming ftAND ftNOT "of b" using stop words, "en"', '"b b" using stemming ftOR "gaming", "fr"',
+    'ftSIMILAR[0.7] "a b"', 'ftSIMILAR[0.5] "a c z" using corpus[9, "a" 8, "c" 1]',
+    'ftSIMILAR[0.9] "gaming of bs" using stemming using stop words, "en"', 'ftNOT ftSIMILAR[0.4] "a b c" ftAND "a"',
 )  # fmt: skip
 
 

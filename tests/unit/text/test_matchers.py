@@ -257,3 +257,16 @@ def test_memory_grows_with_queries_and_is_given_back(make):
     for key in range(200):
         matcher.remove(key)
     assert matcher.memory_bytes() < empty + (held - empty) / 2, "dictionaries keep their size, what was in them goes"
+
+
+def test_the_index_looks_at_similarities_whose_rare_words_a_text_has_and_at_no_others():
+    """However many there are: all have two frequent words, which alone are not similar enough."""
+    index = FullTextIndex()
+    for number in range(1000):
+        counts = f'using corpus[1000, "w{number}" 1, "tea" 700, "red" 600]'
+        index.add(number, _query(("?x", TITLE, "?t", f'ftSIMILAR[0.6] "red tea w{number}" {counts}')))
+    assert index.match(Publication([("<urn:a>", TITLE, '"red tea"')])) == []
+    assert index.touched == 0
+    assert index.match(Publication([("<urn:a>", TITLE, '"red tea w7 w8"')])) == [7, 8]
+    assert index.match(Publication([("<urn:a>", TITLE, '"w9 and many other words that are none of these"')])) == []
+    assert index.touched <= 3 * 3

@@ -1,0 +1,165 @@
+"""How similar a text is to some words, in the vector space model, such that all peers find the same.
+
+Words and texts are vectors with a component for each word.  Similarity is the cosine of the angle between them, from 0
+(no word in common) to 1 (the same words in the same proportions).  Weights are those that information retrieval calls
+*lnc.ltc* (Manning, Raghavan and Schuetze, Introduction to Information Retrieval, section 6.4.3):
+
+* a word that occurs n times, in the text or among the words given, has the weight 1 + ln n;
+* of the words given, that weight is multiplied by how rare the word is, 1 + ln((N + 1) / (n + 1)) for one that n of N
+  texts of a corpus have.  Of the text it is not.
+
+So rarity has to be known of the words given only.  It comes from the condition itself, which says the N and the n that
+whoever wrote it has counted; without a corpus N and n are 0 and all words weigh alike.  Nothing else is asked: whether
+a condition holds of a literal is a matter of these two, wherever and whenever it is decided.  (With rarity on the side
+of the text as well, the length of its vector would need the counts of all words of all texts, which cannot travel; and
+counts that a peer keeps of what it has seen would differ from peer to peer.)
+
+For the same reason there are no floating point numbers.  Weights are whole numbers, ten thousandths, from logarithms
+that decimal arithmetic rounds correctly; cosines are compared as squares, multiplied out.
+
+**Candidates.**  A text that has, of the words given, only a subset S has at most the similarity |S| / |all|, by the
+inequality of Cauchy and Schwarz, |S| being the length of the vector of these words.  So words without which all the
+others are shorter than the threshold have to be there; and of the others, put in order by weight, a beginning has to be
+represented such that what is behind it, with those that have to be there, is too short: a prefix filter, as joins by
+similarity use (Chaudhuri, Ganti and Kaushik, ICDE 2006; Bayardo, Ma and Srikant, WWW 2007).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from functools import lru_cache
+from math import sqrt
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from p2prdf.rdf.fulltext import stems
+from p2prdf.rdf.fulltext.expression import PLAIN, THRESHOLD_SCALE, Similar, Using
+from p2prdf.rdf.fulltext.stop_words import stop_words_of
+
+if TYPE_CHECKING:
+    from p2prdf.rdf.fulltext.evaluation import Text
+
+__all__ = ["Measure", "Needed", "measured", "needed", "similar_holds", "similarity_of", "terms_of"]
+
+_SCALE: Final = 10_000
+"""Weights are whole numbers of this part."""
+_ARITHMETIC: Final = Context(prec=28, rounding=ROUND_HALF_EVEN)
+
+
+class Measure(NamedTuple):
+    """Of a text: how often each term occurs, and the square of its vector's length."""
+
+    counts: dict[str, int]
+    square: int
+
+
+class Needed(NamedTuple):
+    """Terms that a text has to have, and terms of which it has to have at least one (none: there is no more to ask)."""
+
+    all_of: tuple[str, ...]
+    one_of: tuple[str, ...]
+
+
+class _Vector(NamedTuple):
+    """Terms with their weights, the heaviest first, and the square of the length."""
+
+    weights: tuple[tuple[str, int], ...]
+    square: int
+
+
+def similar_holds(similar: Similar, text: Text, language: str | None) -> bool:
+    """Tell whether a text is as similar to the words as it has to be; ``language``: the range of the condition."""
+    dot, square = _product(similar, text, language)
+    wanted = similar.threshold**2 * _vector(similar, language).square * square
+    return dot > 0 and dot**2 * THRESHOLD_SCALE**2 >= wanted
+
+
+def similarity_of(similar: Similar, text: Text, language: str | None = None) -> float:
+    """Return how similar a text is, for people to look at: what decides is exact."""
+    dot, square = _product(similar, text, language)
+    return dot / sqrt(_vector(similar, language).square * square) if dot else 0.0
+
+
+def _product(similar: Similar, text: Text, language: str | None) -> tuple[int, int]:
+    """Return the product of the two vectors, and the square of the length of the text's."""
+    counts, square = text.measure(similar.using, stems.algorithm_of(language) if similar.using != PLAIN else None)
+    weights = _vector(similar, language).weights
+    return sum(weight * _frequency(counts[term]) for term, weight in weights if term in counts), square
+
+
+def measured(words: dict[str, int], using: Using, algorithm: str | None) -> Measure:
+    """Return the measure of a text, given how often each of its words occurs."""
+    counts = words
+    if using != PLAIN:
+        assert algorithm is not None, "a condition in no language that is known is refused where it is made"
+        kept = list(words)
+        if using.stop_words:
+            stopped = stop_words_of(algorithm)
+            kept = [word for word in kept if word not in stopped]
+        counts = {}
+        for term, word in zip(terms_of(kept, using, algorithm), kept, strict=True):
+            counts[term] = counts.get(term, 0) + words[word]
+    alike = Counter(counts.values())
+    return Measure(counts, sum(number * _frequency(count) ** 2 for count, number in alike.items()))
+
+
+def terms_of(words: list[str], using: Using, algorithm: str | None) -> list[str]:
+    """Return what words, none of them a stop word, count as: themselves, or the keys of their stems."""
+    if not using.stemming or algorithm is None:
+        return words
+    return [stems.key_of(stem, algorithm) for stem in stems.stems_of(words, algorithm)]
+
+
+@lru_cache(maxsize=1 << 14)
+def needed(similar: Similar, language: str | None) -> Needed:
+    """Return what a text has to have: without it, it is less similar than the threshold."""
+    weights, square = _vector(similar, language)
+    least = similar.threshold**2 * square
+
+    def too_short(some: int) -> bool:
+        return some * THRESHOLD_SCALE**2 < least
+
+    all_of = tuple(term for term, weight in weights if too_short(square - weight**2))
+    others = [(term, weight) for term, weight in weights if term not in all_of]
+    behind = square - sum(weight**2 for _, weight in others)
+    if not too_short(behind):
+        return Needed(all_of, ())
+    while others and too_short(behind + others[-1][1] ** 2):
+        behind += others.pop()[1] ** 2
+    return Needed(all_of, tuple(term for term, _ in others))
+
+
+@lru_cache(maxsize=1 << 14)
+def _vector(similar: Similar, language: str | None) -> _Vector:
+    algorithm = stems.algorithm_of(language) if similar.using != PLAIN else None
+    stopped = stop_words_of(algorithm) if similar.using.stop_words and algorithm is not None else frozenset[str]()
+    words = [word for word in similar.words if word not in stopped]
+    assert words, "a condition with nothing left is refused where it is made"
+    term_of = dict(zip(words, terms_of(words, similar.using, algorithm), strict=True))
+    counted = dict(similar.corpus.counts)
+    known: dict[str, int] = {}
+    for word, term in term_of.items():
+        known[term] = max(known.get(term, 0), counted.get(word, 0))
+    weights = {
+        term: _frequency(count) * _rarity(similar.corpus.texts, known[term])
+        for term, count in Counter(map(term_of.__getitem__, words)).items()
+    }
+    ordered = sorted(weights.items(), key=lambda each: (-each[1], each[0]))
+    return _Vector(tuple(ordered), sum(weight**2 for weight in weights.values()))
+
+
+@lru_cache(maxsize=1 << 12)
+def _frequency(count: int) -> int:
+    """Return the weight of a word by how often it occurs: 1 + ln count, in ten thousandths."""
+    return _whole(_ARITHMETIC.ln(Decimal(count)))
+
+
+def _rarity(texts: int, count: int) -> int:
+    """Return the weight of a word by how many texts have it: 1 + ln((texts + 1) / (count + 1))."""
+    return _whole(_ARITHMETIC.subtract(_ARITHMETIC.ln(Decimal(texts + 1)), _ARITHMETIC.ln(Decimal(count + 1))))
+
+
+def _whole(logarithm: Decimal) -> int:
+    """Return one more than a logarithm, in ten thousandths."""
+    weight = _ARITHMETIC.add(Decimal(1), logarithm)
+    return int(_ARITHMETIC.to_integral_value(_ARITHMETIC.multiply(weight, Decimal(_SCALE))))
