@@ -131,6 +131,18 @@ class Similar:
         object.__setattr__(self, "words", tuple(sorted(self.words)))
         object.__setattr__(self, "corpus", _checked(self.corpus, self.words))
 
+    @property
+    def reached(self) -> str:
+        """The threshold as it is written."""
+        return f"{self.threshold / THRESHOLD_SCALE:.4f}".rstrip("0").rstrip(".")
+
+    @property
+    def given(self) -> str:
+        """The words and how they are compared, as it is written."""
+        counted = "".join(f', "{word}" {count}' for word, count in self.corpus.counts)
+        behind = "" if self.corpus == NO_CORPUS else f" using corpus[{self.corpus.texts}{counted}]"
+        return f'"{" ".join(self.words)}"{self.using}{behind}'
+
 
 @dataclass(frozen=True, slots=True)
 class Near:
@@ -218,11 +230,8 @@ def spelled(expression: Expression) -> str:
     match expression:
         case Phrase(words, using):
             return f'"{" ".join(words)}"{using}'
-        case Similar(words, threshold, using, corpus):
-            wanted = f"{threshold / THRESHOLD_SCALE:.4f}".rstrip("0").rstrip(".")
-            counted = "".join(f', "{word}" {count}' for word, count in corpus.counts)
-            behind = "" if corpus == NO_CORPUS else f" using corpus[{corpus.texts}{counted}]"
-            return f'ftSIMILAR[{wanted}] "{" ".join(words)}"{using}{behind}'
+        case Similar():
+            return f"ftSIMILAR[{expression.reached}] {expression.given}"
         case Near(phrases, gaps):
             rest = zip(gaps, phrases[1:], strict=True)
             return " ".join([spelled(phrases[0]), *(f"{_gap(gap)} {spelled(each)}" for gap, each in rest)])
