@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from p2prdf_cli import (
+    corpus,
     derive,
     explain,
     node,
@@ -80,6 +81,7 @@ rules.register(app)
 subscriptions.register(app)
 derive.register(app)
 explain.register(app)
+corpus.register(app)
 simulate.register(app)
 demo.register(app)
 experiment.register(app)

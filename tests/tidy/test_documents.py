@@ -38,7 +38,7 @@ def _help(*command: str) -> str:
     return outcome.output
 
 
-GROUPS = {"experiment", "rules"}
+GROUPS = {"corpus", "experiment", "rules"}
 """Commands that are followed by another."""
 
 

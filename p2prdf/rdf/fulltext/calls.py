@@ -14,7 +14,7 @@ from typing import Final
 from p2prdf.rdf import terms
 from p2prdf.rdf.fulltext.expression import Condition
 from p2prdf.rdf.fulltext.syntax import parse_call, parse_condition, parse_infix
-from p2prdf.rdf.tokens import Symbol
+from p2prdf.rdf.tokens import QUERY_BYTES_MAX, Symbol, refusal
 
 __all__ = ["FULL_TEXT", "sole_condition", "with_full_text"]
 
@@ -51,14 +51,18 @@ def with_full_text(text: str, symbols: list[Symbol]) -> list[Symbol]:
         elif symbol.is_word("FTCONTAINS") and found and found[-1].kind == "var":
             following = symbols[number + 1].at if number + 1 < len(symbols) else len(text)
             condition, behind = parse_infix(text, following)
-            found += _call(found.pop().value, condition, symbol.at)
+            found += _call(text, found.pop().value, condition, symbol.at)
         else:
             variable, condition, behind = parse_call(text, symbol.at)
-            found += _call(variable, condition, symbol.at)
+            found += _call(text, variable, condition, symbol.at)
     return found
 
 
-def _call(variable: str, condition: Condition, at: int) -> list[Symbol]:
-    spelled = terms.literal(str(condition))
+def _call(text: str, variable: str, condition: Condition, at: int) -> list[Symbol]:
+    written = str(condition)
+    if (size := len(written.encode())) > QUERY_BYTES_MAX:
+        reason = f"written out, it has {size} bytes, more than {QUERY_BYTES_MAX}"
+        raise refusal(text, at, "full-text condition", reason)
+    spelled = terms.literal(written)
     parts = (("iri", FULL_TEXT), ("mark", "("), ("var", variable), ("mark", ","), ("literal", spelled), ("mark", ")"))
     return [Symbol(kind, value, at) for kind, value in parts]

@@ -124,3 +124,13 @@ def test_what_is_no_condition_is_refused_where_it_stands(group, reason):
         with pytest.raises(QueryRefused) as refused:
             parse(where(group))
         assert reason in f"{refused.value.construct} {refused.value}"
+
+
+def test_a_condition_that_peers_could_not_read_is_refused_where_it_stands():
+    """What is said once behind parentheses is written for each string."""
+    words = " ftOR ".join(f'"{"tea" * 14}{number}"' for number in range(250))
+    group = f'FILTER ftcontains(?v, ({words}){{}}, "en")'
+    assert parse_query(where(group.format("")))
+    with pytest.raises(QueryRefused, match=r"written out, it has .* bytes, more than 16384") as refused:
+        parse_query(where(group.format(" using stemming using stop words")))
+    assert refused.value.column == where(group).index("ftcontains") + 1
