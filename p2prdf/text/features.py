@@ -1,20 +1,22 @@
 """Features: what a publication can be seen to have before any query is looked at, as small numbers.
 
 A feature is a predicate that occurs, a predicate with an object, a predicate with a word in its text, or one that
-fits a glob or has a stem; any of these with whatever predicate; or a subject.  Only what queries ask for is numbered,
-so that a word of a publication is looked up once, among the words that are asked for together with its predicate, and
-what nobody asks for is gone with that.  Numbers are given back when no query needs them.
+fits a glob or has a stem, or with a text that is similar enough to some words; any of these with whatever predicate; or
+a subject.  Only what queries ask for is numbered, so that a word of a publication is looked up once, among the words
+that are asked for together with its predicate, and what nobody asks for is gone with that.  Numbers are given back when
+no query needs them.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from p2prdf.rdf.fulltext import algorithm_of_key
+from p2prdf.rdf.fulltext import Condition, algorithm_of_key
 from p2prdf.text.globs import Globs
 from p2prdf.text.languages import Languages
 from p2prdf.text.publication import Publication
 from p2prdf.text.set_trie import END
+from p2prdf.text.similars import Similars
 
 __all__ = ["ANY_PREDICATE", "Feature", "Features"]
 
@@ -23,17 +25,21 @@ ANY_PREDICATE: Final = ""
 
 
 class Feature(NamedTuple):
-    """A predicate, and what of it: ``object``, ``word`` or stem, ``glob``, ``itself`` (no value); or a ``subject``."""
+    """A predicate, and what of it: ``object``, ``word`` or stem, ``glob``, ``similar``, ``itself`` (no value).
+
+    Or a ``subject``.
+    """
 
     kind: str
     predicate: str
-    value: str
+    value: str | Condition
+    """The condition is that of a similarity."""
 
 
 class _OfPredicate:
     """What queries ask for together with one predicate."""
 
-    __slots__ = ("globs", "itself", "languages", "objects", "several", "words")
+    __slots__ = ("globs", "itself", "languages", "objects", "several", "similars", "words")
 
     def __init__(self) -> None:
         self.itself: int | None = None
@@ -42,6 +48,7 @@ class _OfPredicate:
         self.languages: Languages | None = None
         """Of the stems among the words; None as long as there was none."""
         self.globs: Globs | None = None
+        self.similars: Similars | None = None
         self.several = 0
         """How many patterns ask for more than one feature: of one triple, which features do not say."""
 
@@ -138,7 +145,7 @@ class Features:
     def _add(present: set[int | None], of: _OfPredicate, o: str, place: int, publication: Publication) -> None:
         present.add(of.itself)
         present.add(of.objects.get(o))
-        if (of.words or of.globs) and o[0] == '"':
+        if (of.words or of.globs or of.similars) and o[0] == '"':
             text = publication.text(place)
             if text is not None:
                 present.update(map(of.words.get, text.words))
@@ -147,12 +154,18 @@ class Features:
                 if of.globs:
                     for word in text.words:
                         present.update(of.globs.fitting(word))
+                if of.similars:
+                    present.update(of.similars.fitting(text))
 
     def _file(self, feature: Feature, number: int) -> None:
         if feature.kind == "subject":
-            self._subjects[feature.value] = number
+            self._subjects[str(feature.value)] = number
             return
         of = self._by_predicate.setdefault(feature.predicate, _OfPredicate())
+        if isinstance(feature.value, Condition):
+            of.similars = of.similars or Similars()
+            of.similars.add(feature.value, number)
+            return
         match feature.kind:
             case "itself":
                 of.itself = number
@@ -169,9 +182,14 @@ class Features:
 
     def _unfile(self, feature: Feature) -> None:
         if feature.kind == "subject":
-            del self._subjects[feature.value]
+            del self._subjects[str(feature.value)]
             return
         of = self._by_predicate[feature.predicate]
+        if isinstance(feature.value, Condition):
+            assert of.similars is not None, "it was filed there"
+            of.similars.remove(feature.value)
+            self._drop_if_empty(feature.predicate)
+            return
         match feature.kind:
             case "itself":
                 of.itself = None
@@ -188,5 +206,5 @@ class Features:
 
     def _drop_if_empty(self, predicate: str) -> None:
         of = self._by_predicate[predicate]
-        if of.itself is None and not (of.objects or of.words or of.globs or of.several):
+        if of.itself is None and not (of.objects or of.words or of.globs or of.similars or of.several):
             del self._by_predicate[predicate]

@@ -198,7 +198,7 @@ def _order(pattern: TextPattern) -> tuple[str, ...]:
 
 def _choices(patterns: Sequence[TextPattern | Check]) -> list[tuple[Alternative, ...]]:
     """Return the choices of an alternative for each pattern; where they are too many, of what all alternatives need."""
-    counts = [count(each.condition) for each in patterns]
+    counts = [count(each.condition, whole=True) for each in patterns]
     whole = [False] * len(patterns)
     while prod(counts) > PATHS_MAX:
         most = counts.index(max(counts))
@@ -208,7 +208,7 @@ def _choices(patterns: Sequence[TextPattern | Check]) -> list[tuple[Alternative,
             *(
                 (required(each.condition),)
                 if untouched and each.condition is not None
-                else alternatives(each.condition)
+                else alternatives(each.condition, whole=True)
                 for each, untouched in zip(patterns, whole, strict=True)
             )
         )
@@ -236,7 +236,7 @@ def _several(patterns: Sequence[TextPattern | Check], choices: list[tuple[Altern
     return [
         _predicate(each.p)
         for at, each in enumerate(patterns)
-        if any(len(choice[at].words) + len(choice[at].globs) > 1 for choice in choices)
+        if any(len(choice[at].words) + len(choice[at].globs) + len(choice[at].similars) > 1 for choice in choices)
     ]
 
 
@@ -249,6 +249,7 @@ def _asked(pattern: TextPattern, needs: Alternative) -> list[Feature]:
     predicate = _predicate(pattern.p)
     asked = [Feature("word", predicate, word) for word in needs.words]
     asked += [Feature("glob", predicate, glob) for glob in needs.globs]
+    asked += [Feature("similar", predicate, condition) for condition in needs.similars]
     if is_constant(pattern.o):
         asked.append(Feature("object", predicate, pattern.o))
     if not asked and predicate != ANY_PREDICATE:

@@ -39,7 +39,10 @@ from p2prdf.rdf.fulltext.stop_words import stop_words_of
 if TYPE_CHECKING:
     from p2prdf.rdf.fulltext.evaluation import Text
 
-__all__ = ["Measure", "Needed", "measured", "needed", "similar_holds", "similarity_of", "terms_of"]
+__all__ = [
+    "Measure", "Needed", "Vector", "frequency_weight", "measured", "needed", "similar_holds", "similarity_of",
+    "terms_of", "vector_of",
+]  # fmt: skip
 
 _SCALE: Final = 10_000
 """Weights are whole numbers of this part."""
@@ -60,7 +63,7 @@ class Needed(NamedTuple):
     one_of: tuple[str, ...]
 
 
-class _Vector(NamedTuple):
+class Vector(NamedTuple):
     """Terms with their weights, the heaviest first, and the square of the length."""
 
     weights: tuple[tuple[str, int], ...]
@@ -70,21 +73,21 @@ class _Vector(NamedTuple):
 def similar_holds(similar: Similar, text: Text, language: str | None) -> bool:
     """Tell whether a text is as similar to the words as it has to be; ``language``: the range of the condition."""
     dot, square = _product(similar, text, language)
-    wanted = similar.threshold**2 * _vector(similar, language).square * square
+    wanted = similar.threshold**2 * vector_of(similar, language).square * square
     return dot > 0 and dot**2 * THRESHOLD_SCALE**2 >= wanted
 
 
 def similarity_of(similar: Similar, text: Text, language: str | None = None) -> float:
     """Return how similar a text is, for people to look at: what decides is exact."""
     dot, square = _product(similar, text, language)
-    return dot / sqrt(_vector(similar, language).square * square) if dot else 0.0
+    return dot / sqrt(vector_of(similar, language).square * square) if dot else 0.0
 
 
 def _product(similar: Similar, text: Text, language: str | None) -> tuple[int, int]:
     """Return the product of the two vectors, and the square of the length of the text's."""
     counts, square = text.measure(similar.using, stems.algorithm_of(language) if similar.using != PLAIN else None)
-    weights = _vector(similar, language).weights
-    return sum(weight * _frequency(counts[term]) for term, weight in weights if term in counts), square
+    weights = vector_of(similar, language).weights
+    return sum(weight * frequency_weight(counts[term]) for term, weight in weights if term in counts), square
 
 
 def measured(words: dict[str, int], using: Using, algorithm: str | None) -> Measure:
@@ -100,7 +103,7 @@ def measured(words: dict[str, int], using: Using, algorithm: str | None) -> Meas
         for term, word in zip(terms_of(kept, using, algorithm), kept, strict=True):
             counts[term] = counts.get(term, 0) + words[word]
     alike = Counter(counts.values())
-    return Measure(counts, sum(number * _frequency(count) ** 2 for count, number in alike.items()))
+    return Measure(counts, sum(number * frequency_weight(count) ** 2 for count, number in alike.items()))
 
 
 def terms_of(words: list[str], using: Using, algorithm: str | None) -> list[str]:
@@ -113,7 +116,7 @@ def terms_of(words: list[str], using: Using, algorithm: str | None) -> list[str]
 @lru_cache(maxsize=1 << 14)
 def needed(similar: Similar, language: str | None) -> Needed:
     """Return what a text has to have: without it, it is less similar than the threshold."""
-    weights, square = _vector(similar, language)
+    weights, square = vector_of(similar, language)
     least = similar.threshold**2 * square
 
     def too_short(some: int) -> bool:
@@ -130,7 +133,8 @@ def needed(similar: Similar, language: str | None) -> Needed:
 
 
 @lru_cache(maxsize=1 << 14)
-def _vector(similar: Similar, language: str | None) -> _Vector:
+def vector_of(similar: Similar, language: str | None) -> Vector:
+    """Return the vector of the words given."""
     algorithm = stems.algorithm_of(language) if similar.using != PLAIN else None
     stopped = stop_words_of(algorithm) if similar.using.stop_words and algorithm is not None else frozenset[str]()
     words = [word for word in similar.words if word not in stopped]
@@ -141,20 +145,20 @@ def _vector(similar: Similar, language: str | None) -> _Vector:
     for word, term in term_of.items():
         known[term] = max(known.get(term, 0), counted.get(word, 0))
     weights = {
-        term: _frequency(count) * _rarity(similar.corpus.texts, known[term])
+        term: frequency_weight(count) * _rarity_weight(similar.corpus.texts, known[term])
         for term, count in Counter(map(term_of.__getitem__, words)).items()
     }
     ordered = sorted(weights.items(), key=lambda each: (-each[1], each[0]))
-    return _Vector(tuple(ordered), sum(weight**2 for weight in weights.values()))
+    return Vector(tuple(ordered), sum(weight**2 for weight in weights.values()))
 
 
 @lru_cache(maxsize=1 << 12)
-def _frequency(count: int) -> int:
+def frequency_weight(count: int) -> int:
     """Return the weight of a word by how often it occurs: 1 + ln count, in ten thousandths."""
     return _whole(_ARITHMETIC.ln(Decimal(count)))
 
 
-def _rarity(texts: int, count: int) -> int:
+def _rarity_weight(texts: int, count: int) -> int:
     """Return the weight of a word by how many texts have it: 1 + ln((texts + 1) / (count + 1))."""
     return _whole(_ARITHMETIC.subtract(_ARITHMETIC.ln(Decimal(texts + 1)), _ARITHMETIC.ln(Decimal(count + 1))))
 

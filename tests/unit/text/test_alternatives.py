@@ -18,6 +18,7 @@ def _met(alternative: Alternative, term: str) -> bool:
         and all(map(text.places_of, alternative.words))
         and all(any(word_fits(glob, word) for word in text.words) for glob in alternative.globs)
         and (alternative.rest is None or condition_holds(alternative.rest, text))
+        and all(condition_holds(each, text) for each in alternative.similars)
     )
 
 
@@ -34,6 +35,9 @@ def test_an_alternative_is_met_if_and_only_if_the_condition_holds(seed: int) -> 
             expected = holds(condition, term)
             outcomes.add(expected)
             assert any(_met(each, term) for each in found) is expected, f"{condition} of {term}"
+            whole = alternatives(condition, whole=True)
+            assert len(whole) <= count(condition, whole=True)
+            assert any(_met(each, term) for each in whole) is expected, f"{condition} of {term}"
             assert _met(required(condition), term) is expected, f"{condition} of {term}"
     assert outcomes == {True, False}
 
@@ -67,3 +71,12 @@ def test_words_alone_leave_nothing_to_verify_and_anything_else_does() -> None:
 def test_stems_and_words_that_are_left_are_what_a_text_needs() -> None:
     (only,) = alternatives(parse_condition('"the games of Ri*" using stemming using stop words ftAND "games", "en"'))
     assert (only.words, only.globs) == (("game=english", "games"), ("ri*",))
+
+
+def test_similarity_is_one_alternative_or_as_many_as_it_needs_one_of() -> None:
+    similar = 'ftSIMILAR[0.4] "a b c" using corpus[99, "b" 1, "c" 99]'
+    condition = parse_condition(f'"x" ftAND {similar} ftAND ftNOT "y", "en"')
+    assert [each.words for each in alternatives(condition)] == [("x", "a"), ("x", "b")]
+    (only,) = alternatives(condition, whole=True)
+    assert (only.words, [str(each) for each in only.similars]) == (("x",), [f'{similar}, "en"'])
+    assert only.rest == parse_condition('ftNOT "y", "en"')

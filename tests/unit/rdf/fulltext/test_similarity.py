@@ -28,7 +28,7 @@ from p2prdf.rdf.fulltext import (
     text_of,
 )
 from p2prdf.rdf.fulltext.expression import WORDS_MAX
-from p2prdf.rdf.fulltext.similarity import _frequency, _vector
+from p2prdf.rdf.fulltext.similarity import frequency_weight, vector_of
 
 
 def similar(condition: str, text: str) -> float:
@@ -137,8 +137,8 @@ def test_few_words_are_needed_where_the_threshold_is_high() -> None:
 def test_what_is_found_depends_on_nothing_that_a_program_has_set() -> None:
     condition = 'ftSIMILAR[0.3] "a b" using corpus[{}, "a" 1]'
     plain = similar(condition.format(12), "a b b c")
-    _frequency.cache_clear()
-    _vector.cache_clear()
+    frequency_weight.cache_clear()
+    vector_of.cache_clear()
     with decimal.localcontext() as context:
         context.prec, context.rounding = 3, decimal.ROUND_UP
         assert similar(condition.format(12), "a b b c") == plain
