@@ -6,7 +6,7 @@ triple has as many matches however many queries wait.  *Scan*: the same tables, 
 condition, as it was before there was an index.
 
 *Stems*: the index at 10,000 queries with words of syllables and endings, in a language: compared as they are, by stems,
-and without stop words.
+without stop words, and by similarity, of these two words.
 """
 
 from __future__ import annotations
@@ -51,8 +51,13 @@ LENGTH = 60
 PREDICATE = "<urn:bench:text>"
 STEMS_QUERIES = 10_000
 ENDINGS = ("", "s", "ing", "ed", "ly", "ness")
-WAYS = {"as they are": "", "by stems": " using stemming", "without stop words": " using stop words"}
-"""Ways in which words are compared, and how conditions say so."""
+WAYS = {
+    "as they are": '"{0}" ftAND "{1}" ftAND ftNOT "never{2}"',
+    "by stems": '("{0}" ftAND "{1}" ftAND ftNOT "never{2}") using stemming',
+    "without stop words": '("{0}" ftAND "{1}" ftAND ftNOT "never{2}") using stop words',
+    "by similarity": 'ftSIMILAR[0.15] "{0} {1}" using corpus[100000, "{0}" 5, "{1}" 5000]',
+}
+"""Ways in which words are compared, and how conditions say so of a topic, another word and a number."""
 
 
 class Scan(FullText):
@@ -121,8 +126,8 @@ def load(kind: str, queries: int, *, scan: bool, triples: int = 2 * TRIPLES, way
     one, lease = column([1]), column([1 << 63])
     start = time.process_time()
     for number, (topic, other) in enumerate(asked):
-        wanted = (f'"{spelled(name)}"{WAYS[way or "as they are"]}' for name in (f"topic{topic}", other))
-        condition = terms.literal(f'{" ftAND ".join(wanted)} ftAND ftNOT "never{number}"{behind}')
+        asked_so = WAYS[way or "as they are"].format(spelled(f"topic{topic}"), spelled(other), number)
+        condition = terms.literal(asked_so + behind)
         filters = (Filter(f"{FULL_TEXT} ( ?v1 , {condition} )", (1,)),)
         query = ConjunctiveQuery(((0, -1, 1),), (PREDICATE,), (0, 1), ("x", "text"), filters=filters)
         plan = make_plan(query, (0,), Algorithm.CSBV)
