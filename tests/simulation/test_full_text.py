@@ -114,3 +114,18 @@ def test_peers_that_take_over_find_the_rows_that_wait_for_a_text():
     for client, text, each in zip(clients, texts, asking, strict=True):
         assert not client.record.complaints
         assert Counter(dict(client.record.bag)) == sum((owed(triples, *each) for triples in parts), Counter()), text
+
+
+def test_what_is_published_in_a_graph_of_its_own_is_matched_by_itself():
+    """The scope of RTF: title and body are of one publication, though both are of one subject in each."""
+    peers = Peers("kademlia", tables="lists", wildcards=True)
+    group = f'?x {TITLE} ?t FILTER ftcontains(?t, "red") ?x {BODY} ?b FILTER ftsimilar(?b, "tea pots", 0.7)'
+    client = peers.subscribe(f"SELECT ?g ?x {{ GRAPH ?g {{ {group} }} }}")
+    both = [("<urn:x>", TITLE, '"red"'), ("<urn:x>", BODY, '"pots, tea"')]
+    other = [("<urn:x>", TITLE, '"blue"'), ("<urn:x>", BODY, '"pots, tea"')]
+    half = [("<urn:x>", TITLE, '"red"'), ("<urn:x>", BODY, '"pots, tea and whatever more there is"')]
+    for number, triples in enumerate((both, other, half, both)):
+        peers.publish([(*each, f"<urn:publication{number}>") for each in triples])
+    peers.until_told([client])
+    assert not client.record.complaints
+    assert Counter(dict(client.record.bag)) == {(f"<urn:publication{number}>", "<urn:x>"): 1 for number in (0, 3)}
