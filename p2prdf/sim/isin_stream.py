@@ -30,7 +30,10 @@ _PREDICATE: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class StreamShape:
-    """Sizes of a stream.  ``pool`` in windows; ``background`` of the pool; ``taken_back`` of what leaves."""
+    """Sizes of a stream.  ``pool`` in windows; ``background`` of the pool; ``taken_back`` of what leaves.
+
+    ``parents``: in how many each node is; 1: trees, in which every fact has one derivation.
+    """
 
     window: int = 10_000
     depth: int = 8
@@ -38,10 +41,13 @@ class StreamShape:
     pool: float = 1.6
     background: float = 0.0
     taken_back: float = 0.1
+    parents: int = 1
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a stream that there cannot be."""
-        for name, least, most in (("window", 100, 10_000_000), ("depth", 1, 30), ("fan_out", 1, 1000)):
+        for name, least, most in (
+            ("window", 100, 10_000_000), ("depth", 1, 30), ("fan_out", 1, 1000), ("parents", 1, self.fan_out),
+        ):  # fmt: skip
             size = getattr(self, name)
             if not least <= size <= most:
                 raise LocalProtocolError(f"{name}: {size} is not between {least:,} and {most:,}")
@@ -122,8 +128,16 @@ class IsInStream:
             level: list[tuple[int, ...]] = [(root,)]
             for _ in range(self._shape.depth):
                 level = [(*node, child) for node in level for child in range(self._shape.fan_out)]
-                edges += [(node, node[:-1]) for node in level]
+                edges += [(node, parent) for node in level for parent in self._parents(node)]
                 if len(edges) >= count:
                     break
             root += 1
         return edges[:count]
+
+    def _parents(self, node: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Return what a node is in: its parent and, below a root, neighbours of that under the same grandparent."""
+        parent, fan_out = node[:-1], self._shape.fan_out
+        if len(parent) == 1:
+            return [parent]
+        *above, place = parent
+        return [(*above, (place + step) % fan_out) for step in range(self._shape.parents)]

@@ -36,6 +36,7 @@ def incremental_reasoning(
     ] = _SCALE,
     depth: Annotated[int, typer.Option(metavar="N", help="Depth of the trees.")] = 8,
     fan_out: Annotated[int, typer.Option(metavar="N", help="Children of each node.")] = 2,
+    parents: Annotated[int, typer.Option(metavar="N", help="In how many each node is; 1: trees.")] = 1,
     pool: Annotated[float, typer.Option(metavar="F", help="Triples there are, in windows.")] = 1.6,
     background: Annotated[float, typer.Option(metavar="F", help="Share of these that always hold.")] = 0.0,
     taken_back: Annotated[
@@ -59,11 +60,12 @@ def incremental_reasoning(
       p2prdf experiment incremental-reasoning
       p2prdf experiment incremental-reasoning --scale 1 --plot reasoning.png
       p2prdf experiment incremental-reasoning --depth 5 --fan-out 3 --json - | jq .claims
+      p2prdf experiment incremental-reasoning --fan-out 4 --depth 5 --parents 3
     """
     from p2prdf.sim.experiments.reasoning import ReasoningSetting
     from p2prdf.sim.isin_stream import StreamShape
 
-    shape = StreamShape(round(_WINDOW * scale), depth, fan_out, pool, background, taken_back)
+    shape = StreamShape(round(_WINDOW * scale), depth, fan_out, pool, background, taken_back, parents)
     setting = ReasoningSetting(shape, steps, seed)
     try:
         setting.validate()

@@ -60,6 +60,19 @@ def test_triples_are_edges_of_trees_of_the_depth_and_fan_out():
     assert max(map(depth, parents)) == 3
 
 
+def test_each_node_may_be_in_several_of_the_level_above_it():
+    shape = StreamShape(window=150, depth=3, fan_out=4, pool=1.5, parents=3)
+    steps = IsInStream(shape, 5, 1).steps()
+    given = {fact for step in islice(steps, 60) for fact in step.given}
+    parents = {}
+    for s, _, o in given:
+        parents.setdefault(s, set()).add(o)
+    roots = {o for _, _, o in given} - {s for s, _, _ in given}
+    below = [node for node, above in parents.items() if not above & roots]
+    assert max(len(parents[node]) for node in below) == 3
+    assert all(len(parents[node]) == 1 for node in parents if node not in below)
+
+
 def test_equal_seeds_give_equal_streams_and_others_do_not():
     once, again, other = (list(islice(IsInStream(SHAPE, 20, seed).steps(), 5)) for seed in (1, 1, 2))
     assert once == again != other
@@ -69,6 +82,7 @@ def test_equal_seeds_give_equal_streams_and_others_do_not():
     ("bad", "named"),
     [
         ({"window": 99}, "window: 99"), ({"depth": 0}, "depth: 0"), ({"fan_out": 0}, "fan_out: 0"),
+        ({"parents": 0}, "parents: 0"), ({"parents": 3, "fan_out": 2}, "parents: 3"),
         ({"taken_back": 1.0}, "taken_back: 1.0"), ({"background": -0.1}, "background: -0.1"),
         ({"pool": 1.4}, "pool: 1.4"),
         ({"pool": 2.0, "background": 0.5}, "pool: 2.0"), ({"pool": float("nan")}, "pool: nan"),
