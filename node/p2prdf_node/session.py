@@ -182,7 +182,18 @@ class ClientSession:
     def _heartbeat(self, message: messages.ClientHeartbeat) -> None:
         """Pass on how far a publisher is, also while the node stops: what it had to say is said."""
         stream = term_hash(message.stream)
-        self._clients.submit(contract.Heartbeat(stream, message.publisher, message.began, message.upto))
+        said = contract.Heartbeat(stream, message.publisher, message.began, message.upto, message.opening)
+        self._clients.submit(said)
+
+    def _end_stream(self, message: messages.ClientEndStream) -> None:
+        self._refuse_new_work()
+        stream = term_hash(message.stream)
+        self._clients.ask(
+            Pending(self, message.request, "end-stream"),
+            lambda number: contract.EndStream(
+                number, stream, message.publisher, message.began, message.upto, message.opening
+            ),
+        )
 
     def _credit(self) -> None:
         if self.under_way + len(self.held) >= self._config.publications_max:
@@ -351,6 +362,8 @@ class ClientSession:
                     self._pump(delivery)
             case contract.Explained(json):
                 self.connection.send([messages.ClientExplained(request, json)])
+            case contract.StreamEnded():
+                self.connection.send([messages.ClientStreamEnded(request)])
             case contract.Settled(subscription):
                 self.connection.send([messages.ClientSettled(request, subscription)])
             case contract.Unsubscribed(subscription):
@@ -462,6 +475,7 @@ def _rest_of(effect: contract.Notify, count: int) -> contract.Notify:
 _ACTIONS: Final[dict[type, Callable[[ClientSession, Any], None]]] = {
     messages.ClientPublish: ClientSession._publish,
     messages.ClientHeartbeat: ClientSession._heartbeat,
+    messages.ClientEndStream: ClientSession._end_stream,
     messages.ClientSubscribe: ClientSession._subscribe,
     messages.ClientAttach: ClientSession._attach,
     messages.ClientUnsubscribe: ClientSession._unsubscribe,

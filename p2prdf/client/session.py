@@ -31,6 +31,7 @@ some 25 s, though nothing is sent (the first two in seconds, the last in millise
 _ANSWERS: Final = (
     messages.ClientPublished, messages.ClientSettled, messages.ClientSubscribed, messages.ClientUnsubscribed,
     messages.ClientStatusReply, messages.ClientPong, messages.ClientExplained,
+    messages.ClientStreamEnded,
 )  # fmt: skip
 
 

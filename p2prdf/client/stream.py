@@ -14,7 +14,8 @@ A promise is kept: an element that would break it is refused (:class:`p2prdf.err
 application wants that; then it counts in the windows that are not reported yet.
 
 A node remembers a heartbeat for some seconds (``stream_idle_seconds``); then it takes the publisher for gone and the
-stream goes on without.  So heartbeats are repeated, at whichever node the client is connected to.
+stream goes on without.  So heartbeats are repeated, at whichever node the client is connected to.  Who closes says so
+instead, and that is kept: the stream goes on without at once.
 """
 
 from __future__ import annotations
@@ -95,6 +96,8 @@ class Stream:
             raise LocalProtocolError("first_event must not be negative")
         self.iri = terms.parse_term(iri) if iri.startswith("<") else terms.iri(iri)
         self.publisher = secrets.randbits(64) if publisher is None else publisher
+        self._opening = secrets.randbits(63) + 1
+        """Tells this from another time that the publisher has the stream open."""
         self.events = first_event
         self._sessions, self._publish, self._clock, self._forget = sessions, publish, clock, forget
         self._lateness = round(lateness * 1000)
@@ -275,9 +278,11 @@ class Stream:
             await self._say_for_sure()
 
     async def close(self, upto: Time | None = None) -> None:
-        """Promise that all is there, by default up to the latest element, and repeat it no more; the node knows then.
+        """Promise that all is there, by default up to the latest element, and that nothing more follows from here.
 
-        Without elements, and without ``upto``, nothing is promised.  Raises Unavailable.
+        Returns when nodes keep that: this publisher is waited for no more, and once all have closed reports go up to
+        the largest time that one of them promised.  Without elements, without a heartbeat and without ``upto`` nothing
+        is promised, and nothing said.  Raises Unavailable.
         """
         async with self._turn:
             if self._closed:
@@ -285,9 +290,15 @@ class Stream:
             try:
                 if self._failed is None:
                     self._pledge(max(self._latest, _NOTHING if upto is None else milliseconds(upto)))
-                    await self._say_for_sure()
+                    if self._promise() != _NOTHING:
+                        self._say()  # so that all know of the promise while it is not known that it was the last
+                        await self._sessions.ask(self._end)
             finally:
                 self.stop()
+
+    def _end(self, request: int) -> messages.ClientEndStream:
+        began = max(0, self._began)
+        return messages.ClientEndStream(request, self.iri, self.publisher, began, self._promised, self._opening)
 
     def stop(self) -> None:
         """Say nothing any more: after some seconds nodes take this publisher for gone."""
@@ -340,7 +351,8 @@ class Stream:
         if self._promise() == _NOTHING or session is None:
             return
         self._said_at = self._loop.time()
-        session.tell(messages.ClientHeartbeat(self.iri, self.publisher, max(0, self._began), self._promised))
+        began = max(0, self._began)
+        session.tell(messages.ClientHeartbeat(self.iri, self.publisher, began, self._promised, self._opening))
 
     async def _say_for_sure(self) -> None:
         """Say it, and return when a node has answered something after it; a new session is told first of all."""

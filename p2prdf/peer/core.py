@@ -21,7 +21,7 @@ A bad message never raises out of ``receive``: it is traced and dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Protocol
 
@@ -38,9 +38,10 @@ from p2prdf.peer.gates import Gates
 from p2prdf.peer.home_items import HomeItems
 from p2prdf.peer.host import Host
 from p2prdf.peer.items import HOME, TRIPLES, all_triples, table_kinds
-from p2prdf.peer.low_mark import Known, LowMarks
+from p2prdf.peer.low_mark import Known, LowMarks, Source
 from p2prdf.peer.repair import Kind, Repair
 from p2prdf.peer.roles import Roles
+from p2prdf.peer.stream_ends import StreamEnds
 from p2prdf.peer.takeover import Takeover
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter
@@ -112,7 +113,8 @@ class Peer:
         )  # fmt: skip
         self._engine.gates = self._gates
         home_items = HomeItems(HOME, self._host.home, columns, self._engine.cutter)
-        self._kinds: list[Kind] = [home_items, *table_kinds(self._tables, self._engine)]
+        self._stream_ends = StreamEnds(self._exchange)
+        self._kinds: list[Kind] = [home_items, self._stream_ends, *table_kinds(self._tables, self._engine)]
         self._repair = Repair(
             self._exchange, self._kinds, (HOME,), lambda: self._engine.strays, self._engine.roll_forward.with_origin,
             first_transfer,
@@ -122,7 +124,7 @@ class Peer:
         self._exchange.in_step = lambda: self._repair.in_step
         self._low_marks = LowMarks(
             self._exchange, self._nothing_lacks, lambda: self._host.owes, self._low_mark_learned,
-            self._entry.sources,
+            self._sources,
         )
         self._takeover = Takeover(self._exchange, self._engine)
         self._engine.on_widened = self._takeover.again
@@ -138,6 +140,7 @@ class Peer:
         self._handlers = self._handler_table()
         self._requests: dict[type, Callable[[Any], None]] = {
             contract.Publish: self._entry.publish, contract.Heartbeat: self._entry.heartbeat,
+            contract.EndStream: self._entry.end_stream,
             contract.Subscribe: self._entry.subscribe, contract.Attach: self._entry.attach,
             contract.Detach: self._entry.detach, contract.Unsubscribe: self._entry.unsubscribe,
             contract.AcknowledgeAnswers: self._entry.acknowledge,
@@ -154,7 +157,9 @@ class Peer:
         """
         self._begin(now)
         match request:
-            case contract.Publish() | contract.Subscribe() | contract.Explain() if self._repair.closing:
+            case contract.Publish() | contract.EndStream() | contract.Subscribe() | contract.Explain() if (
+                self._repair.closing
+            ):
                 failed = contract.Failed(NodeLeaving.code, "this peer is leaving")
                 self._exchange.effects.append(contract.Completed(request.request, failed))
             case contract.OwnersFound():
@@ -207,7 +212,7 @@ class Peer:
                 each()
         self._host.evaluations.turn()
         self._low_marks.wanted = self._host.owes or self._entry.wants_bookmarks
-        self._low_marks.streams = self._host.windows.wanted
+        self._low_marks.streams = self._host.windows.streams
         self._low_marks.urgent = self._entry.wants_bookmarks_soon or self._host.windows.urgent
         self._low_marks.wake()
         self._handle_own()
@@ -302,6 +307,8 @@ class Peer:
                     self._exchange.members_max = message.count  # the last one counts
                 case messages.Advertise():
                     self._roles.add(message.roles, message.since)
+                case messages.KeepEnds():
+                    self._stream_ends.take(message)
                 case _ if not self._host.restore(message):
                     self._exchange.trace("not-restorable", kind=type(message).__name__)
         self._engine.restored()
@@ -390,6 +397,10 @@ class Peer:
         self._host.windows.learn(known)
         self._entry.low_mark(known)
 
+    def _sources(self, streams: Collection[int]) -> tuple[Source, ...]:
+        """Return what is known here of how far publishers of some streams are, and of ends."""
+        return (*self._entry.sources(streams), *self._stream_ends.told(streams))
+
     def _nothing_lacks(self) -> bool:
         """Return whether nothing can be missing here that leads to an answer, and is with others or not joined.
 
@@ -430,6 +441,7 @@ class Peer:
             messages.LowMark: self._low_marks.take,
             messages.ElementMark: self._low_marks.take_elements,
             messages.SourceMark: self._low_marks.take_sources,
+            messages.KeepEnds: lambda _, message: self._stream_ends.take(message),
             messages.AskBookmarks: host.bookmarks,
             messages.TellBookmarks: lambda _, message: entry.bookmarks(message),
             messages.OpenSubscription: host.open,
@@ -502,7 +514,8 @@ class Peer:
             message, tokens = transfer.message, transfer.tokens
             if not self._engine.reroute(message, tokens) and not self._host.reroute(message, tokens):
                 # A query was acknowledged by the peers it was sent to: each that is gone has one in its place.
-                send = self._host.to_all if isinstance(message, messages.IndexQuery) else self._host.to_owner
+                to_all = isinstance(message, messages.IndexQuery | messages.KeepEnds)
+                send = self._host.to_all if to_all else self._host.to_owner
                 for key in _keys_of(message, self.dictionary.hashes):
                     send(key, message, tokens)
             self._exchange.release(transfer.tokens, contact.key)
@@ -663,6 +676,8 @@ def _keys_of(message: Message, hashes: list[int]) -> list[int]:
             return [subscription_home(message.subscription)]
         case messages.RenewSubscriptions():
             return [subscription_home(each) for each in as_list(message.subscriptions)[:1]]
+        case messages.KeepEnds() if len(message) == 1:  # of more, repair gives what one lacks
+            return as_list(message.streams)
         case messages.KeepGroups():
             return [subscription_home(each) for each in as_list(message.groups)[:1]]
         case _:

@@ -17,7 +17,7 @@ taken over, or have forgotten what it was about to answer.  All these requests m
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,6 +49,7 @@ from p2prdf.wire.contract import (
     Completed,
     Detach,
     Ended,
+    EndStream,
     Failed,
     Heartbeat,
     Notify,
@@ -56,6 +57,7 @@ from p2prdf.wire.contract import (
     Publish,
     Published,
     Settled,
+    StreamEnded,
     Subscribe,
     Subscribed,
     Unsubscribe,
@@ -70,6 +72,7 @@ from p2prdf.wire.messages import (
     Contact,
     Deliver,
     Delivered,
+    KeepEnds,
     Message,
     OpenSubscription,
     Query,
@@ -276,9 +279,17 @@ class Entry:
         if not self._sources.take(message, self._exchange.now):
             self._exchange.trace("too-many-sources", publisher=message.publisher)
 
-    def sources(self) -> tuple[Source, ...]:
-        """Return what publishers said here of their streams."""
-        return self._sources.told(self._exchange.now)
+    def sources(self, streams: Collection[int]) -> Iterable[Source]:
+        """Return what publishers said here of some streams."""
+        return [each for each in self._sources.told(self._exchange.now) if each.stream in streams]
+
+    def end_stream(self, request: EndStream) -> None:
+        """Have a publisher's end kept where its stream is; that is acknowledged when enough copies are safe."""
+        token = self._exchange.token(lambda: self._complete(request.request, StreamEnded()), sparing=True)
+        each = (request.stream, request.publisher, request.opening, request.began, request.upto)
+        columns = (self._columns.column([value]) for value in each)
+        self._host.to_all(request.stream, KeepEnds(*columns), (token,))
+        self._exchange.release((token,))
 
     def _complete(self, request: int, outcome: Outcome) -> None:
         self._exchange.effects.append(Completed(request, outcome))

@@ -67,7 +67,7 @@ from p2prdf.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from p2prdf.columns import Column
     from p2prdf.peer.exchange import Exchange
@@ -94,6 +94,8 @@ _ELEMENT: Final = np.uint64(hlc.ELEMENT)
 _MARK: Final = np.uint64((1 << hlc.COUNTER_BITS) - 1)
 _NOTHING: Final[U64] = np.zeros(0, np.uint64)
 _FROM_THE_FIRST: Final[U64] = np.zeros(1, np.uint64)
+_STREAMS_MAX: Final = 16_384
+"""Streams that are asked about in one message."""
 _BUSY_MAX: Final = 256
 """Homes that are told with a mark."""
 _OLDEST: Final = 1
@@ -101,12 +103,17 @@ _OLDEST: Final = 1
 
 
 class Source(NamedTuple):
-    """What a publisher says of its stream: it has published elements from ``began`` on, and all up to ``upto``."""
+    """What a publisher says of its stream: it has published elements from ``began`` on, and all up to ``upto``.
+
+    ``opening`` tells its times on the stream apart.  ``ended``: it closed; without a publisher (0): somebody has.
+    """
 
     stream: int
     publisher: int
     began: int
     upto: int
+    opening: int = 0
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +140,12 @@ class LowMarks:
 
     def __init__(
         self, exchange: Exchange, steady: Callable[[], bool], owes: Callable[[], bool],
-        learned: Callable[[Known], None], sources: Callable[[], Sequence[Source]] = tuple,
+        learned: Callable[[Known], None],
+        sources: Callable[[Collection[int]], Sequence[Source]] = lambda _: (),
     ):
         """``steady``: whether nothing can be missing here that a copy has.  ``learned`` is told low marks.
 
-        ``sources``: what publishers said here of their streams.
+        ``sources``: what is known here of publishers of some streams.
 
         ``owes``: whether this peer waits for all to be steady to derive old answers again; the low mark is 0 then.
         """
@@ -149,16 +157,17 @@ class LowMarks:
         self._watchers: dict[int, tuple[Contact, float]] = {}
         self._hurried: dict[int, float] = {}
         """Until when each of these is in a hurry,"""
-        self._with_streams: dict[int, float] = {}
-        """and wants to know of streams."""
+        self._with_streams: dict[int, dict[int, float]] = {}
+        """and until when each wants to know of which streams."""
         self._asked_at: float | None = None
         self._asked_urgently = False
+        self._asked_streams: frozenset[int] = frozenset()
         self._cut = 0
         """The last one passed, or when this peer began to look."""
         self._low: UnderWay | None = None
         """What was under way when a cut that counts was passed, until it is told,"""
         self._said: Sequence[Source] = ()
-        """what publishers had said then,"""
+        """what was known of publishers then,"""
         self._low_cut = 0
         """and this cut."""
         self._told: dict[int, dict[int, LowMark]] = {}
@@ -171,14 +180,14 @@ class LowMarks:
         """Whether somebody here wants bookmarks."""
         self.urgent = False
         """And soon."""
-        self.streams = False
-        """Whether somebody here wants to know how far streams are."""
+        self.streams: frozenset[int] = frozenset()
+        """Of which streams somebody here wants to know how far they are."""
 
     # --- cuts ------------------------------------------------------------------------------------
 
     @property
     def _active(self) -> bool:
-        return self.wanted or self.streams or bool(self._watchers)
+        return self.wanted or bool(self.streams or self._watchers)
 
     def passing(self, remote: int = 0) -> None:
         """Look at what is under way if the clock passes a cut now, by itself or by that of a message (``remote``).
@@ -199,7 +208,9 @@ class LowMarks:
             exchange.clock = max(exchange.clock, cut * _CUT)
             counts = cut // self._step * self._step
             if counts > last:  # between the two nothing was done here
-                self._low, self._said, self._low_cut = self._under_way(), self._sources(), counts
+                self._low, self._low_cut = self._under_way(), counts
+                streams = self.streams.union(*self._with_streams.values())
+                self._said = self._sources(streams) if streams else ()
 
     @property
     def _stride(self) -> int:
@@ -221,7 +232,7 @@ class LowMarks:
     def wake(self) -> None:
         """Tell the mark of a cut just passed, at the end of a turn; ask others to tell theirs."""
         exchange, now = self._exchange, self._exchange.now
-        wanted = self.wanted or self.streams
+        wanted = self.wanted or bool(self.streams)
         if self._low is not None:
             found, self._low = self._low.with_all(self._under_way()), None
             low, view = found.low, exchange.view
@@ -229,46 +240,59 @@ class LowMarks:
                 low = 0
             elif self._owes():
                 low = _OLDEST
-            marks = self._marks(low, found)
+            elements, mark = self._marks(low, found)
             self._watchers = {key: each for key, each in self._watchers.items() if each[1] > now}
             self._hurried = {key: until for key, until in self._hurried.items() if until > now}
-            self._with_streams = {key: until for key, until in self._with_streams.items() if until > now}
+            self._with_streams = {key: self._wanted_by(key) for key in self._with_streams if key in self._watchers}
             for_all = self._low_cut % (self._stride * CALM_CUTS) == 0
             for key, (contact, _) in self._watchers.items():
                 if for_all or key in self._hurried:
-                    for message in marks if key in self._with_streams else marks[-1:]:
+                    streams = self._with_streams.get(key)
+                    before: list[Message] = [*elements, self._source_mark(streams)] if streams else []
+                    for message in (*before, mark):  # the low mark last: when it is there the others are
                         exchange.send(contact, message)
             if wanted and (for_all or self.urgent):
-                for message in marks:
-                    self._take_own(message)
-        hurries = self.urgent and not self._asked_urgently
+                for message in elements:
+                    self.take_elements(exchange.own, message)
+                self.take_sources(exchange.own, self._source_mark(self.streams))
+                self.take(exchange.own, mark)
+        hurries = (self.urgent and not self._asked_urgently) or not self.streams <= self._asked_streams
         if wanted and (self._asked_at is None or hurries or now >= self._asked_at + _WATCH_SECONDS / 2):
-            self._asked_at, self._asked_urgently = now, self.urgent
+            self._asked_at, self._asked_urgently, self._asked_streams = now, self.urgent, self.streams
             for contact in exchange.cache.contacts():
-                if contact.key != exchange.own.key:
-                    exchange.send(contact, WatchLowMarks(self.urgent, self.streams))
+                for message in self._asked() if contact.key != exchange.own.key else ():
+                    exchange.send(contact, message)
         elif not wanted:
             self._asked_at = None
 
-    def _marks(self, low: int, found: UnderWay) -> list[LowMark | ElementMark | SourceMark]:
-        """Return what is told of a cut, the low mark last: when it is there the others are."""
-        make, cut, view = self._exchange.columns.column, self._low_cut, self._exchange.view
-        marks: list[LowMark | ElementMark | SourceMark] = []
-        if low > _OLDEST and len(found.elements) <= _BUSY_MAX:
-            marks.append(ElementMark(cut, view, make(sorted(found.elements.values()))))
-        if self._said:
-            marks.append(SourceMark(cut, view, *map(make, zip(*self._said, strict=True))))
-        many = len(found.homes) > _BUSY_MAX
-        return [*marks, LowMark(cut, low, view, make([] if many else sorted(found.homes)), many)]
+    def _asked(self) -> list[WatchLowMarks]:
+        """Return what others are asked, streams a part at a time."""
+        streams, make = sorted(self.streams), self._exchange.columns.column
+        parts = [(make(streams[at : at + _STREAMS_MAX]),) for at in range(0, len(streams), _STREAMS_MAX)]
+        return [WatchLowMarks(self.urgent, part) for part in parts] or [WatchLowMarks(self.urgent)]
 
-    def _take_own(self, message: LowMark | ElementMark | SourceMark) -> None:
-        match message:
-            case LowMark():
-                self.take(self._exchange.own, message)
-            case ElementMark():
-                self.take_elements(self._exchange.own, message)
-            case SourceMark():
-                self.take_sources(self._exchange.own, message)
+    def _wanted_by(self, key: int) -> dict[int, float]:
+        return {stream: until for stream, until in self._with_streams[key].items() if until > self._exchange.now}
+
+    def _marks(self, low: int, found: UnderWay) -> tuple[list[ElementMark], LowMark]:
+        """Return what is told of a cut: the elements that are under way, if that is known, and the low mark."""
+        make, cut, view = self._exchange.columns.column, self._low_cut, self._exchange.view
+        elements = []
+        if low > _OLDEST and len(found.elements) <= _BUSY_MAX:
+            elements.append(ElementMark(cut, view, make(sorted(found.elements.values()))))
+        many = len(found.homes) > _BUSY_MAX
+        return elements, LowMark(cut, low, view, make([] if many else sorted(found.homes)), many)
+
+    def _source_mark(self, streams: Collection[int]) -> SourceMark:
+        """Return what was known of publishers of some streams at the cut."""
+        said = [each for each in self._said if each.stream in streams]
+        make = self._exchange.columns.column
+        return SourceMark(
+            self._low_cut, self._exchange.view, make([each.stream for each in said]),
+            make([each.publisher for each in said]), make([each.began for each in said]),
+            make([each.upto for each in said]), make([each.opening for each in said]),
+            make([int(each.ended) for each in said], "uint32"),
+        )  # fmt: skip
 
     @property
     def deadline(self) -> float | None:
@@ -287,8 +311,9 @@ class LowMarks:
         self._watchers[sender.key] = (sender, self._exchange.now + _WATCH_SECONDS)
         if message.urgent:
             self._hurried[sender.key] = self._exchange.now + _WATCH_SECONDS
-        if message.streams:
-            self._with_streams[sender.key] = self._exchange.now + _WATCH_SECONDS
+        for streams in message.streams:
+            until = self._exchange.now + _WATCH_SECONDS
+            self._with_streams.setdefault(sender.key, {}).update(dict.fromkeys(as_list(streams), until))
 
     def take_elements(self, sender: Contact, message: ElementMark) -> None:
         """Note what a peer has under way of streams."""
@@ -318,8 +343,10 @@ class LowMarks:
                 many = any(each.many for each in told.values())
                 upto = max(0, hlc.floor(low) - 1)
                 came = self._elements.pop(message.cut, {})
-                elements = _elements_of(came.values()) if came.keys() >= told.keys() else None
-                sources = _sources_of(self._published.pop(message.cut, {}).values())
+                published = self._published.pop(message.cut, {})
+                whole = came.keys() >= told.keys() <= published.keys()
+                elements = _elements_of(came.values()) if whole else None
+                sources = _sources_of(published.values())
                 self._learned(Known(upto, message.cut * _CUT, None if many else busy, elements, sources))
 
     def view_changed(self) -> None:
@@ -400,10 +427,15 @@ def _elements_of(marks: Iterable[ElementMark]) -> dict[int, int]:
 def _sources_of(marks: Iterable[SourceMark]) -> tuple[Source, ...]:
     """Return what publishers said anywhere; one may have said it at several peers."""
     return tuple(
-        Source(*each)
+        Source(stream, publisher, began, upto, opening, bool(ended))
         for mark in marks
-        for each in zip(*map(as_list, (mark.streams, mark.publishers, mark.began, mark.upto)), strict=True)
+        for stream, publisher, began, upto, opening, ended in zip(*map(as_list, _columns_of(mark)), strict=True)
     )
+
+
+def _columns_of(mark: SourceMark) -> tuple[Column, ...]:
+    """Return what a mark says of each publisher, in the order of a Source."""
+    return mark.streams, mark.publishers, mark.began, mark.upto, mark.openings, mark.ended
 
 
 def _homes(message: Message) -> set[int]:

@@ -5,10 +5,15 @@ its home.  Each publisher says up to when it has published all (a *heartbeat*: :
 where it is attached.  Peers tell that with their low marks, and what elements they have under way
 (:mod:`p2prdf.peer.low_mark`): the least of it all is the watermark, and that never goes back.
 
+A publisher that closes is not waited for any more: what it has promised is all there will be of it.  When all have
+closed the watermark is the largest of what they promised, in whatever order they did, and whenever somebody asks
+(:mod:`p2prdf.peer.stream_ends`).  One that comes back, and opens the stream again, is waited for again.
+
 A publisher that is silent for ``idle_seconds`` is not waited for any more, nor is one whose peer is gone for so long;
-what it publishes later comes late.  One that never said anything is not waited for at all.  While there is none at all
-the watermark stays.  Who begins to look at a stream looks for as long before it concludes anything: all publishers that
-are to be waited for have been heard of then, also those that were attached to a peer that is gone.
+what it publishes later comes late.  One that never said anything is not waited for at all.  While there is none at
+all, and none has closed, the watermark stays.  Who begins to look at a stream looks for as long before it concludes
+anything: all publishers that are to be waited for have been heard of then, also those that were attached to a peer that
+is gone.
 
 Pure bookkeeping: no messages, no clock.
 """
@@ -18,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from p2prdf import hlc
 from p2prdf.peer.low_mark import Known, Source
@@ -42,22 +47,30 @@ class _Said:
         self.began, self.upto, self.at = min(self.began, began), max(self.upto, upto), now
 
 
+class _Place(NamedTuple):
+    """One opening of a stream by a publisher."""
+
+    stream: int
+    publisher: int
+    opening: int
+
+
 class _Publishers:
-    """What is known of publishers, by stream and publisher."""
+    """What is known of publishers."""
 
     def __init__(self, idle_seconds: float):
         self._idle_seconds = idle_seconds
-        self.said: dict[tuple[int, int], _Said] = {}
+        self.said: dict[_Place, _Said] = {}
 
-    def take(self, stream: int, publisher: int, began: int, upto: int, now: float) -> bool:
+    def take(self, place: _Place, began: int, upto: int, now: float) -> bool:
         """Note what a publisher said; False if there is no room for one more."""
-        known = self.said.get((stream, publisher))
+        known = self.said.get(place)
         if known is not None:
             known.take(began, upto, now)
         elif len(self.said) >= SOURCES_MAX:
             return False
         else:
-            self.said[stream, publisher] = _Said(began, upto, now)
+            self.said[place] = _Said(began, upto, now)
         return True
 
     def forget(self, now: float) -> None:
@@ -76,13 +89,14 @@ class Sources:
     def take(self, message: Heartbeat, now: float) -> bool:
         """Note a heartbeat; False if there is no room for one more publisher."""
         self._publishers.forget(now)
-        return self._publishers.take(message.stream, message.publisher, message.began, message.upto, now)
+        place = _Place(message.stream, message.publisher, message.opening)
+        return self._publishers.take(place, message.began, message.upto, now)
 
     def told(self, now: float) -> tuple[Source, ...]:
         """Return what others are to be told."""
         self._publishers.forget(now)
         said = self._publishers.said.items()
-        return tuple(Source(stream, publisher, each.began, each.upto) for (stream, publisher), each in said)
+        return tuple(Source(*place[:2], each.began, each.upto, place.opening) for place, each in said)
 
 
 class Watermarks:
@@ -95,6 +109,8 @@ class Watermarks:
         """When each stream was looked at first."""
         self._upto: dict[int, int] = {}
         self._began: dict[int, int] = {}
+        self._ended: dict[int, int] = {}
+        """The largest promise of publishers that closed."""
 
     def learn(self, known: Known, streams: Collection[int], now: float) -> bool:
         """Conclude from what peers told of a cut how far some streams are; return whether any is further.
@@ -103,21 +119,35 @@ class Watermarks:
         """
         for stream in streams:
             self._since.setdefault(stream, now)
-        for each in known.sources:
-            if each.stream in streams:
-                self._publishers.take(*each, now)
-                self._began[each.stream] = min(each.began, self._began.get(each.stream, each.began))
+        told = [each for each in known.sources if each.stream in streams]
+        over = {_Place(each.stream, each.publisher, each.opening) for each in told if each.ended}
+        for each in told:
+            place = _Place(each.stream, each.publisher, each.opening)
+            self._began[each.stream] = min(each.began, self._began.get(each.stream, each.began))
+            if each.ended:
+                self._ended[each.stream] = max(each.upto, self._ended.get(each.stream, -1))
+            elif place not in over:  # else a peer has not forgotten yet what was said before
+                self._publishers.take(place, each.began, each.upto, now)
+        for place in over:
+            self._publishers.said.pop(place, None)
         self._publishers.forget(now)
-        for held in (self._since, self._upto, self._began):
+        for held in (self._since, self._upto, self._began, self._ended):
             for stream in [each for each in held if each not in streams]:
                 del held[stream]
         return known.elements is not None and self._advance(known.elements, now - self._idle_seconds)
 
+    def _looked(self, stream: int, before: float) -> bool:
+        return self._since.get(stream, math.inf) <= before
+
     def _advance(self, under_way: Mapping[int, int], before: float) -> bool:
+        furthest: dict[tuple[int, int], int] = {}
+        """Of each publisher: one that was killed goes on where it was in a new opening."""
+        for (stream, publisher, _), said in self._publishers.said.items():
+            furthest[stream, publisher] = max(said.upto, furthest.get((stream, publisher), said.upto))
         least: dict[int, int] = {}
-        for (stream, _), said in self._publishers.said.items():
-            if self._since.get(stream, math.inf) <= before:
-                least[stream] = min(said.upto, least.get(stream, said.upto))
+        for (stream, _), upto in furthest.items():
+            least[stream] = min(upto, least.get(stream, upto))
+        least = {stream: upto for stream, upto in (self._ended | least).items() if self._looked(stream, before)}
         further = False
         for stream, upto in least.items():
             earliest = under_way.get(hlc.stream_mark(stream))

@@ -58,20 +58,24 @@ class Windows:
         self._watermarks = Watermarks(exchange.config.stream_idle_seconds)
         self._read: dict[int, _Read] = {}
         """By the number of a subscription."""
+        self.streams: frozenset[int] = frozenset()
+        """All streams that are read here."""
         self.urgent = False
         """Whether any query here makes reports often."""
 
-    @property
-    def wanted(self) -> bool:
-        """Whether any query here has windows."""
-        return bool(self._read)
+    def _note(self, read: dict[int, _Read]) -> None:
+        """Note what queries here read."""
+        self._read = read
+        self.streams = frozenset[int]().union(*(each.streams for each in read.values()))
+        self.urgent = any(each.every <= _URGENT_MS for each in read.values())
 
     def begin(self, subscription: Subscription) -> None:
         """Have a subscription's reports made here from now on, if it has any."""
         query = subscription.group.query
         if isinstance(query, StandingQuery) and query.report is not None:
-            self._read[subscription.number] = _Read(streams_of(query), query.report.every)
-            self.urgent = self.urgent or query.report.every <= _URGENT_MS
+            self._read[subscription.number] = read = _Read(streams_of(query), query.report.every)
+            self.streams |= read.streams
+            self.urgent = self.urgent or read.every <= _URGENT_MS
             self._advance([subscription])
 
     def learn(self, known: Known) -> None:
@@ -80,10 +84,8 @@ class Windows:
             return
         held = [each for number in self._read if (each := self._home.subscriptions.get(number)) is not None]
         delivered = {each.number: each for each in held if each.delivered}
-        self._read = {number: each for number, each in self._read.items() if number in delivered}
-        self.urgent = any(each.every <= _URGENT_MS for each in self._read.values())
-        streams = frozenset[int]().union(*(each.streams for each in self._read.values()))
-        if self._watermarks.learn(known, streams, self._exchange.now):
+        self._note({number: each for number, each in self._read.items() if number in delivered})
+        if self._watermarks.learn(known, self.streams, self._exchange.now):
             self._advance(delivered.values())
 
     def _advance(self, subscriptions: Iterable[Subscription]) -> None:

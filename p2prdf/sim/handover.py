@@ -41,6 +41,8 @@ def _converted(value: Any, columns: Any) -> Any:
             changes[name] = _converted(part, columns)
         elif kind == "term_columns":
             changes[name] = tuple(columns.adopt(column, "uint32") for column in part)
+        elif kind == "u64_columns":
+            changes[name] = tuple(columns.adopt(column, "uint64") for column in part)
         else:
             changes[name] = columns.adopt(part, _DTYPES[kind])
     return dataclasses.replace(value, **changes) if changes else value

@@ -14,9 +14,9 @@ from p2prdf.wire.messages import INDEXED, Contact, Message, Parcel, Query
 
 __all__ = [
     "AcknowledgeAnswers", "Attach", "Attached", "Bookmark", "Completed", "ContactLost", "ContactSeen", "Detach",
-    "Effect", "Ended", "Explain", "Explained", "Failed", "FindOwner", "Heartbeat", "Leave", "Left", "Notify", "Outcome",
-    "OwnersFound", "Persist", "Publish", "Published", "Request", "Send", "Settled", "Subscribe", "Subscribed",
-    "Trace", "Unsubscribe", "Unsubscribed", "WantBookmarks",
+    "Effect", "EndStream", "Ended", "Explain", "Explained", "Failed", "FindOwner", "Heartbeat", "Leave", "Left",
+    "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published", "Request", "Send", "Settled", "StreamEnded",
+    "Subscribe", "Subscribed", "Trace", "Unsubscribe", "Unsubscribed", "WantBookmarks",
 ]  # fmt: skip
 
 
@@ -55,13 +55,30 @@ class Heartbeat:
 
     Its first was, or will be, of time ``began``; times are milliseconds since 1970.  ``stream`` is the hash of the
     stream (:func:`p2prdf.keys.term_hash`).  Not completed.  It counts for some seconds: it is repeated as long as the
-    publisher is to be waited for (:mod:`p2prdf.peer.watermarks`).
+    publisher is to be waited for (:mod:`p2prdf.peer.watermarks`).  ``opening``: a number that the publisher drew at
+    random when it opened the stream.
     """
 
     stream: int
     publisher: int
     began: int
     upto: int
+    opening: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EndStream:
+    """A publisher closes a stream: nothing more comes of this ``opening``, and it is not to be waited for any more.
+
+    Other fields as in Heartbeat.  Completed when enough peers keep it (:mod:`p2prdf.peer.stream_ends`).
+    """
+
+    request: int
+    stream: int
+    publisher: int
+    began: int
+    upto: int
+    opening: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +206,8 @@ class Leave:
 
 
 Request = (
-    Leave | Publish | Heartbeat | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers | WantBookmarks
-    | Explain | OwnersFound | ContactSeen | ContactLost
+    Leave | Publish | Heartbeat | EndStream | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers
+    | WantBookmarks | Explain | OwnersFound | ContactSeen | ContactLost
 )  # fmt: skip
 
 
@@ -202,6 +219,11 @@ class Published:
     """Every owner holds the triples; ``time`` is their publication stamp."""
 
     time: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEnded:
+    """That a publisher closed is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +289,7 @@ class Explained:
     json: str
 
 
-Outcome = Left | Published | Subscribed | Attached | Unsubscribed | Settled | Explained | Failed
+Outcome = Left | Published | StreamEnded | Subscribed | Attached | Unsubscribed | Settled | Explained | Failed
 
 
 # --- effects: from the peer to its driver, in the order to be carried out ------------------------

@@ -25,13 +25,14 @@ __all__ = [
     "ACCEPTED", "CLIENT_VERSION", "EVENTS_COUNTED", "INDEXED", "LEVELS", "NOT_COUNTED", "SURE", "WITHDRAWN",
     "Acknowledge", "Advertise", "Answers", "AskBookmarks", "AskCounts", "AskKnown", "AskLoad", "AskRoles",
     "AttachSubscription", "ClientAcknowledge", "ClientAttach", "ClientBookmark", "ClientEnded", "ClientError",
-    "ClientExplain", "ClientExplained", "ClientHeartbeat", "ClientHello", "ClientMessage", "ClientPing", "ClientPong",
-    "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus", "ClientStatusReply",
-    "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe", "ClientUnsubscribed", "ClientWantBookmarks",
+    "ClientEndStream", "ClientExplain", "ClientExplained", "ClientHeartbeat", "ClientHello", "ClientMessage",
+    "ClientPing", "ClientPong", "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus",
+    "ClientStatusReply", "ClientStreamEnded", "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe",
+    "ClientUnsubscribed", "ClientWantBookmarks",
     "ClientWelcome", "CloseSubscription", "Contact", "Deliver", "Delivered", "Differing", "ElementMark",
     "EndSubscription", "ExplainSubscription", "Explanation", "FindNode", "Forward", "GetRates", "Given",
     "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples", "KeepAcknowledged",
-    "KeepAnswers", "KeepGroups", "KeepReported", "KeepSubscription", "KeepWithdrawn", "KeyDepth", "Leaving",
+    "KeepAnswers", "KeepEnds", "KeepGroups", "KeepReported", "KeepSubscription", "KeepWithdrawn", "KeyDepth", "Leaving",
     "LowMark", "MembersKnown", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello",
     "PublicationsComplete", "Query", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers", "SourceMark",
     "SubscriptionClosed", "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellBookmarks", "TellCounts",
@@ -39,7 +40,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-CLIENT_VERSION: Final = 6
+CLIENT_VERSION: Final = 7
 """Of the protocol between a client and its node; another version is refused by name."""
 INDEXED: Final = "indexed"
 ACCEPTED: Final = "accepted"
@@ -431,12 +432,12 @@ class Differing:
 class WatchLowMarks:
     """A peer with subscribers that want bookmarks, to each other: tell me your low marks for some seconds.
 
-    ``urgent``: at each cut, not at one in eight.  ``streams``: with ElementMark and SourceMark.  Not acknowledged: it
-    is repeated.
+    ``urgent``: at each cut, not at one in eight.  ``streams``: a column of the hashes of some streams: tell ElementMark
+    and SourceMark, too, and of these streams.  Not acknowledged: it is repeated.
     """
 
     urgent: bool = False
-    streams: bool = False
+    streams: tuple[Column, ...] = field(default=(), metadata={"kind": "u64_columns"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,9 +469,10 @@ class ElementMark:
 
 @dataclass(frozen=True, slots=True)
 class SourceMark:
-    """Comes with a LowMark: what publishers had said here of their streams when the cut was passed.
+    """Comes with a LowMark: what publishers had said here of the streams asked for when the cut was passed.
 
-    For each the hash of its stream, and ``began`` and ``upto`` as in :class:`p2prdf.wire.contract.Heartbeat`.
+    For each the hash of its stream, and ``began``, ``upto`` and ``openings`` as in
+    :class:`p2prdf.wire.contract.Heartbeat`; ``ended`` is 1 for what is known here of ends (as in KeepEnds), else 0.
     """
 
     cut: int
@@ -479,6 +481,8 @@ class SourceMark:
     publishers: Column = _u64()
     began: Column = _u64()
     upto: Column = _u64()
+    openings: Column = _u64()
+    ended: Column = _u32()
 
 
 @dataclass(frozen=True, slots=True)
@@ -797,6 +801,24 @@ class KeepReported:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepEnds:
+    """Entry peer to all who keep a stream's key: a publisher closed.  And a replica of these to another: so far I know.
+
+    For each the hash of the stream; who closed, and which ``opening`` of it (0 between replicas: it does not matter any
+    more); the earliest event time, and up to when all is published, in milliseconds since 1970.
+    """
+
+    streams: Column = _u64()
+    publishers: Column = _u64()
+    openings: Column = _u64()
+    began: Column = _u64()
+    upto: Column = _u64()
+
+    def __len__(self) -> int:
+        return len(self.streams)
+
+
+@dataclass(frozen=True, slots=True)
 class KeepWithdrawn:
     """A replica of a home to another: these answers of a leaf of a standing query are not true any more.
 
@@ -887,7 +909,7 @@ class PeerHello:
 
     sender: Contact
     receiver_key: int
-    version: int = 3
+    version: int = 4
 
 
 Message = (
@@ -895,8 +917,9 @@ Message = (
     | Advertise | AskRoles | TellRoles | AskLoad | TellLoad | HoldSubKeys | KeyDepth | OpenSubscription
     | SubscriptionOpened | SubscriptionRefused | AttachSubscription | CloseSubscription | SubscriptionClosed
     | RenewSubscriptions | Deliver | Delivered | SettledAnswers | KeepSubscription | EndSubscription | KeepAnswers
-    | KeepAcknowledged | KeepWithdrawn | KeepReported | AskKnown | TellKnown | Acknowledge | NotOwner | FindNode | Nodes
-    | MembersKnown | PublicationsComplete | Leaving | Totals | Differing | Summary | Offer | Want | Given
+    | KeepAcknowledged | KeepWithdrawn | KeepReported | KeepEnds | AskKnown | TellKnown | Acknowledge | NotOwner
+    | FindNode | Nodes | MembersKnown | PublicationsComplete | Leaving | Totals | Differing | Summary | Offer
+    | Want | Given
     | WatchLowMarks | LowMark | ElementMark | SourceMark | AskBookmarks | TellBookmarks
     | ExplainSubscription | Explanation | AskCounts | TellCounts
 )  # fmt: skip
@@ -972,13 +995,37 @@ class ClientHeartbeat:
     """All elements of a publisher of times up to ``upto`` are acknowledged, and its first is not before ``began``.
 
     Times are milliseconds since 1970, ``stream`` is an IRI.  Not answered.  Repeated, each second or so, for as long as
-    the publisher is to be waited for (:mod:`p2prdf.peer.watermarks`).
+    the publisher is to be waited for (:mod:`p2prdf.peer.watermarks`).  ``opening``: a number drawn at random when the
+    publisher opened the stream, for it may close it and open it again.
     """
 
     stream: str
     publisher: int
     began: int
     upto: int
+    opening: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientEndStream:
+    """A publisher closes an ``opening`` of a stream: wait for it no more.  Other fields as in ClientHeartbeat.
+
+    Answered with ClientStreamEnded when enough nodes know it.  More than one does no harm.
+    """
+
+    request: int
+    stream: str
+    publisher: int
+    began: int
+    upto: int
+    opening: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStreamEnded:
+    """That a publisher has closed is known, and stays so."""
+
+    request: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -1169,8 +1216,8 @@ class ClientError:
 
 
 ClientMessage = (
-    ClientHello | ClientWelcome | ClientPublish | ClientPublished | ClientHeartbeat | ClientSubscribe | ClientSubscribed
-    | ClientAttach | ClientRows | ClientWantBookmarks | ClientBookmark | ClientAcknowledge | ClientSettled
-    | ClientEnded | ClientUnsubscribe | ClientUnsubscribed | ClientPing | ClientPong | ClientStatus
-    | ClientStatusReply | ClientExplain | ClientExplained | ClientError
+    ClientHello | ClientWelcome | ClientPublish | ClientPublished | ClientHeartbeat | ClientEndStream
+    | ClientStreamEnded | ClientSubscribe | ClientSubscribed | ClientAttach | ClientRows | ClientWantBookmarks
+    | ClientBookmark | ClientAcknowledge | ClientSettled | ClientEnded | ClientUnsubscribe | ClientUnsubscribed
+    | ClientPing | ClientPong | ClientStatus | ClientStatusReply | ClientExplain | ClientExplained | ClientError
 )  # fmt: skip

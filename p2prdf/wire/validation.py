@@ -309,12 +309,24 @@ def _check_publish(message: m.ClientPublish, dictionary: TermDictionary | TermNa
         raise RemoteProtocolError(f"{len(message.times)} columns of times; an element has one")
 
 
-def _check_heartbeat(message: m.ClientHeartbeat, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+def _check_heartbeat(
+    message: m.ClientHeartbeat | m.ClientEndStream, dictionary: TermDictionary | TermNames  # noqa: ARG001
+) -> None:
     if not _STREAM.fullmatch(message.stream) or len(message.stream) > _STREAM_CHARACTERS_MAX:
         raise RemoteProtocolError(f"stream {shown(message.stream)} is not an IRI in N-Triples form")
     for what, time in (("began", message.began), ("upto", message.upto)):
         if time > hlc.ELEMENT_MS_MAX:
             raise RemoteProtocolError(f"{what} {time} ms since 1970; {hlc.ELEMENT_MS_MAX} is the last event time")
+
+
+def _check_watch(message: m.WatchLowMarks, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    if len(message.streams) > 1:
+        raise RemoteProtocolError(f"{len(message.streams)} columns of streams; there is one")
+
+
+def _check_ends(message: m.KeepEnds, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    _below(message.began, hlc.ELEMENT_MS_MAX + 1, "an event time of")
+    _below(message.upto, hlc.ELEMENT_MS_MAX + 1, "an event time of")
 
 
 def _check_index_triples(message: m.IndexTriples, dictionary: TermDictionary | TermNames) -> None:
@@ -416,7 +428,8 @@ def _check_algorithm(
 
 _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = {
     m.IndexTriples: _check_index_triples, m.ClientPublish: _check_publish,
-    m.ClientHeartbeat: _check_heartbeat, m.IndexQuery: _check_step,
+    m.ClientHeartbeat: _check_heartbeat, m.ClientEndStream: _check_heartbeat, m.IndexQuery: _check_step,
+    m.WatchLowMarks: _check_watch, m.KeepEnds: _check_ends,
     m.Forward: _check_forward, m.Answers: _check_answers, m.GetRates: _check_get_rates,
     m.Rates: _check_rates, m.NotOwner: _check_not_owner, m.Advertise: _check_roles, m.TellRoles: _check_roles,
     m.HoldSubKeys: _check_depth, m.KeyDepth: _check_depth,

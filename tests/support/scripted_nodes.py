@@ -55,7 +55,8 @@ class Visit:
 class ScriptedNode:
     """Answers by ``on``, a map from a message's type to a function of the visit and the message.
 
-    Without one: pings, publications, acknowledgements and ends of subscriptions are confirmed, else nothing is.
+    Without one: pings, publications, acknowledgements and ends of subscriptions and streams are confirmed, else nothing
+    is.
     ``greet`` is called with each visit after the welcome.
     """
 
@@ -64,6 +65,7 @@ class ScriptedNode:
         self.credit, self.others, self.greet = credit, others, greet
         self.on = {
             messages.ClientPing: lambda visit, m: visit.send(messages.ClientPong(m.request)),
+            messages.ClientEndStream: lambda visit, m: visit.send(messages.ClientStreamEnded(m.request)),
             messages.ClientPublish: lambda visit, m: visit.send(messages.ClientPublished(m.request, 1)),
             messages.ClientAcknowledge: lambda visit, m: visit.send(messages.ClientSettled(m.request, m.subscription)),
             messages.ClientUnsubscribe: lambda visit, m: visit.send(

@@ -4,11 +4,13 @@ Event times have nothing to do with the clocks of the peers; on one day of three
 there is something to forget.  Elements come out of order, as far as their publishers said they may.  Each publisher
 says how far it is, and all are waited for: so every report must have exactly what another engine finds in the windows,
 though peers crash, lose their disks or are cut off.
+
+On two days of three publishers close, each when it likes to, and some come back.  In the end all have closed, and say
+nothing any more: so there must be reports up to the largest promise of any, also for who subscribes only then.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +20,6 @@ from typing import Final
 from rule_closure import closed
 from windows_oracle import Element, Extent, Rows, WindowsOracle
 
-from p2prdf import keys
 from p2prdf.continuous.reports import time_of
 from p2prdf.rdf.algebra import InferenceRule, StandingQuery
 from p2prdf.rdf.query import Algorithm
@@ -30,7 +31,7 @@ from p2prdf.sim.failures.mischief import Mischief
 from p2prdf.sim.failures.scenario import draw_bad_day
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
-from p2prdf.wire import contract
+from stream_days.publisher import EPOCH_MS, NODES, STREAMS, StreamPublisher
 
 __all__ = ["Verdict", "run_seed"]
 
@@ -40,12 +41,11 @@ IDLE_SECONDS: Final = 30.0
 HEAL_SECONDS: Final = 240.0
 STILL_SECONDS: Final = 60.0
 """Whoever is told nothing for so long, with nothing wrong any more, has been told all there is."""
-EPOCH_MS: Final = 1_091_944_800_000
-STEP_MS_MIN: Final = 200
-"""By which the next elements of a publisher are younger than the last, before some of them are late."""
-STREAMS: Final = ("<urn:s1>", "<urn:s2>")
-NODES: Final = tuple(f"<urn:n{number}>" for number in range(4))
-PREDICATES: Final = ("<urn:p>", "<urn:q>")
+CLOSE_PROBABILITY: Final = 0.04
+REOPEN_PROBABILITY: Final = 0.3
+"""Of a publisher that is about to emit, or would be if it had not closed, on days on which they do."""
+AHEAD_MS: Final = (0, 0, 500, 30_000)
+"""Who closes promises so much more than it has published."""
 
 PATTERNS: Final = (
     "WINDOW :w { ?x :p ?v }",
@@ -113,48 +113,6 @@ class RuledOracle(WindowsOracle):
         return elements | {fact for fact in follows if fact[1] in self._concluded}
 
 
-class StreamPublisher(Publisher):
-    """A publisher of elements, which says how far it is."""
-
-    def __init__(self, world: FailingWorld, name: str, random: Random, *, late_ms: int, scale: int):
-        super().__init__(world, name, random)
-        self._late_ms = late_ms * scale
-        self._scale = scale
-        self._clock_ms = EPOCH_MS
-        self._done = False
-
-    def emit(self) -> None:
-        """Publish a few elements, none of them as late as was promised not to come."""
-        rng = self._random
-        self._clock_ms += rng.choice((STEP_MS_MIN, 1000, 2500)) * self._scale
-        count, stream = rng.choice((1, 1, 2, 4)), rng.choice(STREAMS)
-        times = [max(EPOCH_MS, self._clock_ms - rng.randrange(self._late_ms)) for _ in range(count)]
-        quads = [(rng.choice(NODES), rng.choice(PREDICATES), rng.choice(NODES), stream) for _ in range(count)]
-        self.publish(0.0, quads, times=times)
-
-    def upto(self, stream: str) -> int:
-        """Return up to when all is acknowledged that was, or will be, published."""
-        last = math.inf if self._done else self._clock_ms + STEP_MS_MIN * self._scale - self._late_ms
-        for publishing in self.published:
-            if publishing.triples[0][3] == stream and publishing.open:
-                last = min(last, *publishing.times)
-        return max(EPOCH_MS, int(min(last, self._clock_ms + 60_000 * self._scale)) - 1)
-
-    def finish(self) -> None:
-        """Publish nothing more."""
-        self._done = True
-
-    def heartbeat(self) -> None:
-        """Say how far it is, at a peer that lives, and again in a moment."""
-        living = self._world.living()
-        if living:
-            node = self._random.choice(living)
-            for stream in STREAMS:
-                said = contract.Heartbeat(keys.term_hash(stream), self.identity, EPOCH_MS, self.upto(stream))
-                self._world.submit(node, said)
-        self._world.schedule(self._random.choice((0.1, 1.0)), self.heartbeat)
-
-
 def _draw_reading(rng: Random, rules: tuple[InferenceRule, ...], scale: int) -> Reading:
     pattern, head, reported = rng.choice(PATTERNS), rng.choice(HEADS), rng.choice(REPORTED)
     windows: dict[str, Extent] = {}
@@ -195,6 +153,8 @@ class _Day:
             for number, late in enumerate(self._rng.sample((1, 1500, 4000), self._rng.randint(1, 3)))
         ]
         self._rules = self._random("rules").choice(RULES)
+        self._ends = self._random("ends")
+        self._closes, self._late_subscriber = self._ends.random() < 2 / 3, self._ends.random() < 1 / 2
         self._static = Publisher(self.world, f"{seed} static", self._random("static"))
         self._subscribers: list[SubscriberClient] = []
         self._mischief = Mischief(self.world, self._random("mischief"), Copies(self.world), self._subscribers)
@@ -206,21 +166,15 @@ class _Day:
         world, rng = self.world, self._rng
         kinds = [(node, "<urn:kind>", rng.choice(("<urn:odd>", "<urn:even>"))) for node in NODES]
         self._static.publish(0.0, kinds)
-        for number in range(rng.randint(1, 3)):
-            reading = _draw_reading(rng, self._rules, self._scale)
-            algorithm = Algorithm.CSBV
-            record = ResumingSubscriber(f"s{number}", reading.query, algorithm, False, 86_400.0, reading.text, True)
-            client = SubscriberClient(world, record, self._random(f"subscriber {number}"))
-            self._subscribers.append(client)
-            self._clients.append((reading, client))
-            world.schedule(0.0, client.connect)
+        for _ in range(rng.randint(1, 3)):
+            self._subscribe(rng)
         self._wait(lambda: all(client.record.opened_at is not None for _, client in self._clients), 60.0)
         for publisher in self._publishers:
-            publisher.heartbeat()
+            publisher.begin()
         self._mischief.plan()
         end = world.now + SPAN_SECONDS
         while world.now < end:
-            rng.choice(self._publishers).emit()
+            self._emit(rng.choice(self._publishers))
             world.run_for(rng.choice((0.1, 0.5, 1.5)))
         self._mischief.heal()
         faults = world.network.faults
@@ -228,8 +182,7 @@ class _Day:
             faults, loss_probability=0.0, duplicate_probability=0.0, straggler_probability=0.0
         )
         self._wait(lambda: not any(each.open for each in self._publishings()), 60.0)
-        for publisher in self._publishers:
-            publisher.finish()
+        self._finish()
         told, since = -1, world.now
 
         def over() -> bool:
@@ -240,6 +193,35 @@ class _Day:
             return self._all_told() or world.now > since + STILL_SECONDS
 
         self._wait(over, HEAL_SECONDS)
+
+    def _subscribe(self, rng: Random) -> None:
+        reading, number = _draw_reading(rng, self._rules, self._scale), len(self._clients)
+        record = ResumingSubscriber(f"s{number}", reading.query, Algorithm.CSBV, False, 86_400.0, reading.text, True)
+        client = SubscriberClient(self.world, record, self._random(f"subscriber {number}"))
+        self._subscribers.append(client)
+        self._clients.append((reading, client))
+        self.world.schedule(0.0, client.connect)
+
+    def _emit(self, publisher: StreamPublisher) -> None:
+        """Have a publisher emit, close or come back."""
+        if self._closes and not publisher.closing and self._ends.random() < CLOSE_PROBABILITY:
+            publisher.close(self._ends.choice(AHEAD_MS))
+        elif publisher.closed and self._ends.random() < REOPEN_PROBABILITY:
+            publisher.reopen(max(each.furthest_ms for each in self._publishers))
+        elif not publisher.closing:
+            publisher.emit()
+
+    def _finish(self) -> None:
+        """Have all publishers publish nothing more, and close if they do."""
+        for publisher in self._publishers:
+            if self._closes and not publisher.closing:
+                publisher.close(self._ends.choice(AHEAD_MS))
+            publisher.finish()
+        if self._closes:
+            self._wait(lambda: all(each.closed for each in self._publishers), 60.0)
+            if self._late_subscriber:
+                self.world.happened["late subscriber"] += 1
+                self._subscribe(self._ends)
 
     def _publishings(self) -> list:
         return [each for publisher in (*self._publishers, self._static) for each in publisher.published]
@@ -260,7 +242,9 @@ class _Day:
         ]
 
     def _last_ms(self) -> int:
-        return min(publisher.upto(stream) for publisher in self._publishers for stream in STREAMS)
+        """Return up to when there are reports: the least promise, but the largest if all publishers closed."""
+        said = [publisher.upto(stream) for publisher in self._publishers for stream in STREAMS]
+        return max(said) if self._closes else min(said)
 
     def _expected(self, reading: Reading) -> Rows:
         """Return what is told in all, in a stream; of changes, what holds in the end."""
@@ -302,6 +286,8 @@ class _Day:
         verdict.told += f"; {drawn}; {happened} happened"
         verdict.counts.update(self.world.happened)
         verdict.counts["elements"] += len(self._elements())
+        open_still = [each for each in self._publishers if each.closing and not each.closed]
+        verdict.problems += [f"not closed: {each.identity:x}" for each in open_still]
         verdict.problems += [f"not acknowledged: {each.failures[-1:]}" for each in self._publishings() if each.open]
         for (reading, client), owed in zip(self._clients, self._owed(), strict=True):
             record = client.record

@@ -236,11 +236,46 @@ def test_a_last_heartbeat_that_a_node_may_not_have_read_is_said_to_the_next_one(
     first, second = ScriptedNode(on={messages.ClientPing: break_off}), ScriptedNode()
 
     async def test(client):
-        async with client.stream("urn:stream") as stream:
-            await stream.publish(triples(1), time=3)
+        stream = client.stream("urn:stream")
+        await stream.publish(triples(1), time=3)
+        await stream.heartbeat(4)
 
     run(test, first, second)
-    assert heartbeats(second)[-1] == (3000, 3000)
+    assert heartbeats(second)[-1] == (3000, 4000)
+
+
+def test_an_end_is_said_until_a_node_keeps_it_and_then_nothing_more():
+    def break_off(visit, _):
+        visit.abort()
+
+    first, second = ScriptedNode(on={messages.ClientEndStream: break_off}), ScriptedNode()
+
+    async def test(client):
+        async with client.stream("urn:stream", publisher=7) as stream:
+            await stream.publish(triples(1), time=3)
+        assert stream._timer.cancelled()
+        async with client.stream("urn:stream", publisher=7, first_event=stream.events) as again:
+            await again.heartbeat(9)
+
+    run(test, first, second)
+    ends = [each for node in (first, second) for visit in node.visits for each in visit.of(messages.ClientEndStream)]
+    said = [each for node in (first, second) for visit in node.visits for each in visit.of(messages.ClientHeartbeat)]
+    assert [(each.stream, each.publisher, each.began, each.upto) for each in ends] == [
+        (S, 7, 3000, 3000), (S, 7, 3000, 3000), (S, 7, 9000, 9000)
+    ]  # fmt: skip
+    assert ends[0].opening == ends[1].opening != ends[2].opening, "who opens it again is not taken for who closed"
+    assert {each.opening for each in said if each.upto == 9000} == {ends[2].opening}
+
+
+def test_who_has_promised_nothing_has_nothing_to_end():
+    node = ScriptedNode()
+
+    async def test(client):
+        async with client.stream("urn:stream"):
+            pass
+
+    run(test, node)
+    assert not [each for visit in node.visits for each in visit.of(messages.ClientEndStream)]
 
 
 def test_after_a_failure_nothing_is_promised_and_the_same_numbers_go_on():

@@ -504,11 +504,11 @@ def test_elements_and_heartbeats_reach_the_peer_and_elements_by_content_do_not()
     column, times = np.full(1, world.iri, np.uint32), np.full(1, 1_700_000_000_000, np.uint64)
     elements = {"graph": (column,), "times": (times,)}
     wire.take(messages.ClientPublish(1, 7, 0, column, column, column, **elements))
-    wire.take(messages.ClientHeartbeat("<urn:stream>", 7, 5, 9))
+    wire.take(messages.ClientHeartbeat("<urn:stream>", 7, 5, 9, 3))
     (answer,) = wire.take(messages.ClientPublish(2, 7, 0, column, column, column, by_content=True, **elements))
     assert (answer.request, answer.code) == (2, "data-refused")
     assert "elements of a stream are numbered" in answer.text
     world.turn()
     (publication,) = world.taken(contract.Publish)
     assert (publication.times, publication.graph) == ((times,), (column,))
-    assert world.taken(contract.Heartbeat) == [contract.Heartbeat(term_hash("<urn:stream>"), 7, 5, 9)]
+    assert world.taken(contract.Heartbeat) == [contract.Heartbeat(term_hash("<urn:stream>"), 7, 5, 9, 3)]

@@ -57,7 +57,7 @@ class Marks:
         self.known: list[Known] = []
         self.said: list[Source] = []
         self.marks = LowMarks(
-            self.exchange, lambda: self.steady, lambda: self.owes, self.known.append, lambda: tuple(self.said)
+            self.exchange, lambda: self.steady, lambda: self.owes, self.known.append, lambda _: tuple(self.said)
         )
         self.exchange.seen(OTHER)
         self.exchange.owners_found(OwnersFound(0, (OWN, OTHER), complete=True))
@@ -393,7 +393,7 @@ def element(seconds, mark=SOME):
 def watched_for_streams() -> Marks:
     """Low marks that the other peer is told, and how far streams are."""
     marks = Marks()
-    marks.marks.watch(OTHER, WatchLowMarks(streams=True))
+    marks.marks.watch(OTHER, WatchLowMarks(streams=(column(1, 5),)))
     marks.at(START)
     return marks
 
@@ -402,7 +402,7 @@ def watched_for_streams() -> Marks:
 def following() -> Marks:
     """Low marks of a peer that wants to know how far streams are."""
     marks = Marks()
-    marks.marks.streams = True
+    marks.marks.streams = frozenset({1, 9})
     marks.at(START)
     return marks
 

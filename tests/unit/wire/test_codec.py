@@ -193,7 +193,8 @@ class Maker:
             case "u64_columns":
                 return tuple(self.numbers(TOP, np.uint64) for _ in range(self.draw(st.integers(0, 1))))
             case "u64":
-                return self.numbers(TOP, np.uint64)
+                ends = kind is m.KeepEnds and field.name in INTEGERS
+                return self.numbers(INTEGERS[field.name] if ends else TOP, np.uint64)
             case "u32":
                 roles = (1 << 32) - 1 if kind is m.IndexTriples else 65_535
                 under = m.EVENTS_COUNTED + keys.SPO
@@ -599,10 +600,13 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(publish(ONE, times=[ONE, ONE])), "2 columns of times; an element has one"),
         (frame_of(publish(ONE, times=[[2, 0]])), "columns of 1 and of 2 rows"),
         (frame_of(publish(ONE, times=[[1, -1]])), "ClientPublish.times: -1 is not an integer"),
-        (frame_of([88, '"no stream"', 1, 2, 3]), "stream '\"no stream\"' is not an IRI"),
-        (frame_of([88, "<urn:a b>", 1, 2, 3]), "stream '<urn:a b>' is not an IRI"),
-        (frame_of([88, "<urn:a>", 1, 1 << 45, 3]), "began 35184372088832 ms since 1970; 35184372088831 is the last"),
-        (frame_of([88, "<urn:a>", 1, 2, 1 << 45]), "upto 35184372088832 ms since 1970"),
+        (frame_of([88, '"no stream"', 1, 2, 3, 4]), "stream '\"no stream\"' is not an IRI"),
+        (frame_of([88, "<urn:a b>", 1, 2, 3, 4]), "stream '<urn:a b>' is not an IRI"),
+        (frame_of([88, "<urn:a>", 1, 1 << 45, 3, 4]), "began 35184372088832 ms since 1970; 35184372088831 is the last"),
+        (frame_of([88, "<urn:a>", 1, 2, 1 << 45, 4]), "upto 35184372088832 ms since 1970"),
+        (frame_of([89, 1, '"no stream"', 1, 2, 3, 4]), "stream '\"no stream\"' is not an IRI"),
+        (frame_of([60, ONE, ONE, ONE, ONE, [1 << 45]]), "an event time of 35184372088832"),
+        (frame_of([46, False, [ONE, ONE]]), "2 columns of streams"),
         (frame_of(triples(published=1 << 16)), "65536 is not an integer from 0 to 65535"),
         (frame_of([37, 1, 19, 0, [3, 0], 0]), "3 sums; a power of two"),
         (frame_of([40, 1, 32]), "32 is not an integer from 0 to 31"),
