@@ -183,6 +183,14 @@ class PeerConfig:
         return roles
 
     @property
+    def element_roles(self) -> int:
+        """The set of roles that every peer indexes elements of streams under, besides those in use.
+
+        All, where everything is to be found later: an element is an event, and roles of events are used by few queries.
+        """
+        return _EVERY_EVENT_ROLE if self.roles == "all" else 0
+
+    @property
     def cautious_roles(self) -> int:
         """The set of roles a peer indexes under until it knows better."""
         if self.roles == "advertised":

@@ -226,7 +226,7 @@ class Entry:
         roles = self._roles()
         time: Column
         if times is not None:  # an element is an event, and no fact
-            roles &= ~((1 << keys.EVENT_SHIFT) - 1)
+            roles = (roles | self._exchange.config.element_roles) & ~((1 << keys.EVENT_SHIFT) - 1)
             time = self._columns.adopt(times)
         elif message.removed:  # what has happened stays so: events are not removed
             roles &= (1 << keys.EVENT_SHIFT) - 1

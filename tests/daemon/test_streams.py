@@ -302,6 +302,39 @@ async def test_a_node_is_killed_while_reports_go_on(launcher, until, status):
             assert await rows_of(whole, later.total()) == later
 
 
+async def test_publishers_close_at_different_times_and_one_subscribes_when_all_have(launcher, until, status):
+    """Nobody has it open any more, and the node that they were connected to is killed: all is reported."""
+    readings, end = Readings(), 20
+    nodes = launcher.overlay(5, **OPTIONS)
+
+    async def in_step():
+        peers = [(await status(node))["peer"] for node in nodes]
+        return all(len(peer["contacts"]) == 5 and peer["settled"] and peer["in_step"] for peer in peers)
+
+    await until(in_step, seconds=60)
+    async with asyncio.timeout(SECONDS), p2prdf.connect(nodes[0].address) as subscriber:
+        await subscriber.publish(readings.static)
+        early = await subscriber.subscribe(readings.query("RSTREAM"), since="beginning")
+        async with p2prdf.connect(nodes[4].address) as publisher:
+            first, second = (publisher.stream(readings.iri, lateness=2) for _ in range(2))
+            await first.publish(readings.some(9, 8, publisher="first"), time=[9, 8])
+            await second.publish(readings.some(2, publisher="second"), time=2)
+            await first.close(upto=end)
+            await second.publish(readings.some(7, 6, publisher="second"), time=[7, 6])
+            await second.close()
+        nodes[4].kill()
+        await all_rows(early, readings, "rstream", end)
+        late = await subscriber.subscribe(readings.query("ISTREAM"), since="beginning")
+        await all_rows(late, readings, "istream", end)
+        # Nothing follows but what is published later, by who opens it again.
+        async with subscriber.stream(readings.iri) as again:
+            await again.publish(readings.some(end + 20, publisher="again"), time=end + 20)
+            await again.heartbeat(end + 30)
+            for subscription, reported in ((early, "rstream"), (late, "istream")):
+                later = readings.told(reported, end + 30) - readings.told(reported, end)
+                assert await rows_of(subscription, later.total()) == later
+
+
 @pytest.mark.skipif(not data.available(), reason="the shared data does not lie beside the repository")
 async def test_real_sensors(nodes):
     """Half of CSRBench; all of it and more is ``make windows``."""

@@ -10,7 +10,7 @@ from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.peer.watermarks import SOURCES_MAX
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf.wire.contract import Failed, Heartbeat, Publish, Published, Subscribe, Subscribed
+from p2prdf.wire.contract import EndStream, Failed, Heartbeat, Publish, Published, StreamEnded, Subscribe, Subscribed
 
 STREAM = "<urn:s>"
 WINDOW = """PREFIX : <urn:> REGISTER RSTREAM :out AS
@@ -54,6 +54,13 @@ class Streaming(Pair):
             for row in zip(*map(as_list, each.bindings), strict=True)
         ]
 
+    def end(self, upto, publisher=9):
+        """Have a publisher close, and let that come round."""
+        self.requests += 1
+        self.submit(LOW, EndStream(self.requests, keys.term_hash(STREAM), publisher, 1000, upto, publisher + 1))
+        self.pass_time(2.0)
+        assert isinstance(self.completed[self.requests], StreamEnded)
+
     def say(self, upto, seconds=4.0):
         """Let the publisher say how far it is, until that has come round."""
         for _ in range(int(seconds)):
@@ -74,6 +81,14 @@ def test_an_element_is_read_through_windows_and_in_no_graph(columns):
     rows = [(x[5], y[5], time.partition("^^")[0][-4:-2]) for x, y, time in pair.rows(window)]
     assert sorted(rows) == [("a", "b", "01"), ("a", "b", "02"), ("c", "d", "03")]
     assert [pair.rows(each) for each in others] == [[]] * 4
+
+
+def test_who_comes_later_finds_elements_that_nobody_waited_for_also_in_joins():
+    pair = Streaming(**IDLE)
+    pair.elements(("<urn:a>", "<urn:p>", "<urn:b>"), ("<urn:b>", "<urn:q>", "<urn:c>"), times=[1000, 1500])
+    window = pair.left(WINDOW.replace("?x :p ?y", "?x :p ?z . ?z :q ?y"), since=hlc.FIRST)
+    pair.say(3000)
+    assert [row[:2] for row in pair.rows(window)] == [("<urn:a>", "<urn:c>")]
 
 
 def test_clocks_do_not_follow_event_times():
@@ -111,6 +126,32 @@ def test_more_publishers_than_there_is_room_for_are_told_in_the_trace():
     for publisher in range(SOURCES_MAX + 1):
         pair.submit(LOW, Heartbeat(1, publisher, 0, 1))
     assert [each.event for each in pair.traces] == ["too-many-sources"]
+
+
+def test_publishers_that_close_are_not_waited_for_and_when_all_have_all_is_reported():
+    """Long before any of them would be taken for gone; and who comes afterwards gets the same."""
+    pair = Streaming(stream_idle_seconds=60.0)
+    window = pair.left(WINDOW, since=hlc.FIRST)
+    pair.pass_time(61.0)
+    pair.elements(("<urn:a>", "<urn:p>", "<urn:b>"), times=[1000])
+
+    def seconds(subscription):
+        return [int(time.partition("^^")[0][-4:-2]) for *_, time in pair.rows(subscription)]
+
+    for publisher, upto in ((9, 1000), (10, 2000)):
+        said = Heartbeat(keys.term_hash(STREAM), publisher, 1000, upto, publisher + 1)
+        pair.submit(LOW if publisher == 9 else HIGH, said)
+    pair.pass_time(2.0)
+    assert seconds(window) == [1]
+    pair.end(1500)
+    assert seconds(window) == [1, 2], "the other one has said no more"
+    pair.elements(("<urn:c>", "<urn:p>", "<urn:d>"), times=[3000])
+    pair.end(9000, publisher=10)
+    assert seconds(window) == [1, 2, 3, 4]
+    pair.pass_time(200.0)
+    late = pair.left(WINDOW.replace("RSTREAM", "ISTREAM"), since=hlc.FIRST)
+    pair.pass_time(61.0)
+    assert seconds(late) == [1, 3]
 
 
 def test_an_element_published_again_is_there_once():

@@ -407,6 +407,11 @@ def following() -> Marks:
     return marks
 
 
+def sources_mark(cut, view, number):
+    one = column(number)
+    return SourceMark(cut, view, one, one, one, one, one, np.zeros(1, np.uint32))
+
+
 def told(marks, cut=CUT):
     marks.at(cut)
     marks.marks.wake()
@@ -424,7 +429,7 @@ def told(marks, cut=CUT):
 def test_elements_under_way_are_told_by_stream_and_hold_no_low_mark_back(watched_for_streams, messages):
     for message in messages:
         watched_for_streams.exchange.send(OTHER, message)
-    elements, low = told(watched_for_streams)
+    elements, _, low = told(watched_for_streams)
     assert isinstance(elements, ElementMark)
     assert set(elements.times.tolist()) == {element(5), element(9, ANOTHER)}
     assert low.low == (1 << 64) - 1
@@ -437,13 +442,36 @@ def test_who_wants_low_marks_alone_is_told_nothing_of_streams(watched):
 
 
 def test_what_publishers_had_said_at_the_cut_is_told_and_not_what_they_said_since(watched_for_streams):
-    watched_for_streams.said = [Source(1, 2, 3, 4), Source(5, 6, 7, 8)]
+    watched_for_streams.said = [Source(1, 2, 3, 4), Source(5, 6, 7, 8, 9, ended=True)]
     watched_for_streams.at(CUT)
     watched_for_streams.said = [Source(1, 2, 3, 1000)]
     watched_for_streams.marks.wake()
     _, sources, _ = watched_for_streams.sent((LowMark, ElementMark, SourceMark))
-    columns = (sources.streams, sources.publishers, sources.began, sources.upto)
-    assert [each.tolist() for each in columns] == [[1, 5], [2, 6], [3, 7], [4, 8]]
+    columns = (sources.streams, sources.publishers, sources.began, sources.upto, sources.openings, sources.ended)
+    assert [each.tolist() for each in columns] == [[1, 5], [2, 6], [3, 7], [4, 8], [0, 9], [0, 1]]
+
+
+def test_each_is_told_of_the_streams_that_it_asked_about(watched_for_streams):
+    other = Contact(5 << 60, "third", 1)
+    watched_for_streams.marks.watch(other, WatchLowMarks(streams=(column(7),)))
+    watched_for_streams.said = [Source(1, 2, 3, 4), Source(7, 6, 7, 8), Source(8, 6, 7, 8)]
+    one, two = (each for each in told(watched_for_streams) if isinstance(each, SourceMark))
+    assert [each.streams.tolist() for each in (one, two)] == [[1], [7]]
+
+
+def test_who_asks_about_one_more_stream_asks_at_once_and_about_many_in_parts(following, monkeypatch):
+    def asked():
+        following.marks.wake()
+        return [each.streams[0].tolist() for each in following.sent(WatchLowMarks)]
+
+    assert asked() == [[1, 9]]
+    following.at(START + 0.1)
+    assert asked() == []
+    following.marks.streams = frozenset({1})
+    assert asked() == [], "of less nobody is in a hurry"
+    monkeypatch.setattr("p2prdf.peer.low_mark._STREAMS_MAX", 2)
+    following.marks.streams = frozenset({1, 9, 10})
+    assert asked() == [[1, 9], [10]]
 
 
 @pytest.mark.parametrize("why", ["steady", "old", "many"])
@@ -455,7 +483,7 @@ def test_nothing_is_said_of_elements_where_not_all_are_known(watched_for_streams
             watched_for_streams.exchange.send(OTHER, IndexQuery(None, 0, groups(1)))  # type: ignore[arg-type]
         case "many":
             watched_for_streams.exchange.send(OTHER, triples(*(element(5, mark) for mark in range(300))))
-    assert [type(each) for each in told(watched_for_streams)] == [LowMark]
+    assert [type(each) for each in told(watched_for_streams)] == [SourceMark, LowMark]
 
 
 def test_what_all_have_told_of_streams_is_known_with_the_low_mark(following):
@@ -465,16 +493,23 @@ def test_what_all_have_told_of_streams_is_known_with_the_low_mark(following):
     following.marks.wake()
     cut, view = CUT * CALM_CUTS, following.exchange.view
     following.marks.take_elements(OTHER, ElementMark(cut, view, column(element(4))))
-    following.marks.take_sources(OTHER, SourceMark(cut, view, column(9), column(9), column(9), column(9)))
+    following.marks.take_sources(OTHER, sources_mark(cut, view, 9))
     following.tell((1 << 64) - 1)
     (known,) = following.known
     assert known.elements == {SOME: element(4), ANOTHER: element(6, ANOTHER)}
-    assert set(known.sources) == {Source(1, 2, 3, 4), Source(9, 9, 9, 9)}
+    assert set(known.sources) == {Source(1, 2, 3, 4), Source(9, 9, 9, 9, 9)}
 
 
-def test_what_one_has_not_told_of_elements_nobody_knows(following):
+@pytest.mark.parametrize("lost", [ElementMark, SourceMark])
+def test_what_one_has_not_told_of_elements_or_of_publishers_nobody_knows(following, lost):
+    """Else a publisher might be taken for gone, because what a peer said of it was lost on the way."""
     following.at(CUT)
     following.marks.wake()
+    cut, view = CUT * CALM_CUTS, following.exchange.view
+    if lost is SourceMark:
+        following.marks.take_elements(OTHER, ElementMark(cut, view, column(element(4))))
+    else:
+        following.marks.take_sources(OTHER, sources_mark(cut, view, 9))
     following.tell((1 << 64) - 1)
     assert [each.elements for each in following.known] == [None]
 

@@ -81,6 +81,50 @@ def test_who_begins_to_look_waits_for_all_who_may_be_there():
     assert marks.upto(STREAM) == 300
 
 
+def test_who_closed_is_waited_for_no_more_and_the_others_are(marks):
+    marks.learn(known((STREAM, 1, 5, 100, 11), (STREAM, 2, 0, 300, 22)), (STREAM,), LATER)
+    assert marks.upto(STREAM) == 100
+    assert marks.learn(known((STREAM, 1, 5, 100, 11, True), (STREAM, 2, 0, 300, 22)), (STREAM,), LATER + 1)
+    assert marks.upto(STREAM) == 300
+    ahead = known((STREAM, 3, 0, 9000, 33, True), (STREAM, 2, 0, 300, 22))
+    assert not marks.learn(ahead, (STREAM,), LATER + 2), "what one promised who closed says nothing of the others"
+
+
+@pytest.mark.parametrize("order", [(100, 900), (900, 100)])
+def test_when_all_closed_the_largest_promise_counts_whoever_closed_last(marks, order):
+    first, last = order
+    open_still = (STREAM, 2, 0, 50, 22)
+    marks.learn(known((STREAM, 1, 0, first, 11, True), open_still), (STREAM,), LATER)
+    assert marks.upto(STREAM) == 50
+    assert marks.learn(known((STREAM, 2, 0, last, 22, True)), (STREAM,), LATER + 1)
+    assert marks.upto(STREAM) == 900
+
+
+def test_who_reads_a_stream_that_has_ended_gets_all_of_it_though_nobody_knows_who_closed():
+    marks = Watermarks(IDLE)
+    ended = known((STREAM, 0, 7, 900, 0, True), (OTHER, 1, 0, 5))
+    assert not marks.learn(ended, (STREAM,), 50.0), "somebody may be there who has it open"
+    assert marks.learn(ended, (STREAM,), 50.0 + IDLE)
+    assert (marks.upto(STREAM), marks.began(STREAM)) == (900, 7)
+
+
+def test_what_was_said_before_closing_opens_nothing_and_who_comes_back_does(marks):
+    """A peer repeats for some seconds what it was told before the publisher went to another one, and closed there."""
+    before, end = (STREAM, 1, 0, 200, 11), (STREAM, 1, 0, 200, 11, True)
+    other = (STREAM, 2, 0, 400, 22)
+    assert marks.learn(known(before, end, other), (STREAM,), LATER)
+    assert marks.upto(STREAM) == 400
+    again = (STREAM, 1, 0, 450, 12)
+    assert marks.learn(known(before, end, again, (STREAM, 2, 0, 900, 22)), (STREAM,), LATER + 1)
+    assert marks.upto(STREAM) == 450
+
+
+def test_who_was_killed_and_goes_on_elsewhere_goes_on_where_it_was(marks):
+    marks.learn(known((STREAM, 1, 0, 200, 11)), (STREAM,), LATER)
+    assert marks.learn(known((STREAM, 1, 0, 300, 12)), (STREAM,), LATER + 1)
+    assert marks.upto(STREAM) == 300
+
+
 def test_streams_that_nobody_reads_are_forgotten(marks):
     marks.learn(known((STREAM, 1, 0, 500), (OTHER, 1, 0, 500)), (STREAM, OTHER), LATER)
     marks.learn(known((STREAM, 1, 0, 600), (OTHER, 1, 0, 600)), (OTHER,), LATER)
@@ -94,7 +138,10 @@ def test_a_peer_tells_what_publishers_said_until_they_are_silent():
     assert sources.take(Heartbeat(STREAM, 1, 5, 100), 0.0)
     assert sources.take(Heartbeat(STREAM, 1, 9, 90), 6.0), "an older one takes nothing back"
     assert sources.take(Heartbeat(OTHER, 1, 0, 50), 1.0)
-    assert set(sources.told(8.0)) == {Source(STREAM, 1, 5, 100), Source(OTHER, 1, 0, 50)}
+    assert sources.take(Heartbeat(OTHER, 1, 0, 60, 7), 1.0)
+    assert set(sources.told(8.0)) == {
+        Source(STREAM, 1, 5, 100), Source(OTHER, 1, 0, 50), Source(OTHER, 1, 0, 60, 7)
+    }  # fmt: skip
     assert sources.told(12.0) == (Source(STREAM, 1, 5, 100),)
     assert sources.told(17.0) == ()
 
