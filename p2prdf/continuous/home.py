@@ -48,7 +48,7 @@ from p2prdf.continuous.leaf import Change, ElementAnswers, Leaf, LeafAnswers
 from p2prdf.errors import Busy, RemoteProtocolError
 from p2prdf.hlc import GONE
 from p2prdf.rdf.algebra import LEAVES_MAX, StandingQuery
-from p2prdf.rdf.query import Algorithm, make_plan
+from p2prdf.rdf.query import Algorithm
 from p2prdf.store.result_log import Chunk, ResultLog, withdrawals
 from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription, Query
 
@@ -448,7 +448,7 @@ class Home:
         for leaf in group.leaves:
             count = len(leaf.query.patterns)
             order = [position - first for position in record.order[first : first + count]]
-            leaf.plan = make_plan(leaf.query, order, algorithm, per_event=leaf.per_event)
+            leaf.plan = leaf.plan_in(order)
             first += count
         group.planned = True
         self._joined.setdefault(group.digest, group)

@@ -16,7 +16,7 @@ from p2prdf import hlc
 from p2prdf.continuous.operators.zset import Row
 from p2prdf.hlc import GONE
 from p2prdf.rdf.algebra import Window
-from p2prdf.rdf.query import ConjunctiveQuery, Plan
+from p2prdf.rdf.query import ConjunctiveQuery, Plan, make_plan
 
 if TYPE_CHECKING:
     from p2prdf.continuous.home import Group
@@ -218,3 +218,8 @@ class Leaf:
     def per_event(self) -> bool:
         """Whether it is answered per choice of publication events: elements are such."""
         return self.group.per_event or self.window is not None
+
+    def plan_in(self, order: Sequence[int]) -> Plan:
+        """Return the plan that joins its patterns in an order."""
+        span = 0 if self.window is None else self.window.range or 0
+        return make_plan(self.query, order, self.group.algorithm, per_event=self.per_event, span_ms=span)

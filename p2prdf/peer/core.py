@@ -617,6 +617,7 @@ class Peer:
             "processing_load": sizes.processing_load,
             "storage_load": sizes.storage_load,
             "joined": sizes.joined,
+            "too_wide": sizes.too_wide,
             "subscriptions_home": len(home.subscriptions),
             "subscriptions_here": self._entry.subscriptions,
             "answers": home.answers,

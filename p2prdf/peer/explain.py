@@ -28,7 +28,7 @@ from p2prdf.peer.explanation import STEPS_MAX, Sheet, StepCounts, address
 from p2prdf.peer.opening import rates_wanted
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import UNBOUND_TEXT
-from p2prdf.rdf.query import Step, constant_mask, make_plan
+from p2prdf.rdf.query import Step, constant_mask
 from p2prdf.wire.contract import Completed, Explain, Explained, Failed
 from p2prdf.wire.messages import (
     EVENTS_COUNTED,
@@ -213,7 +213,7 @@ class Explanations:
         group = case.group
         for leaf in group.leaves:
             order = evaluation_order(leaf.query, leaf.counts)
-            leaf.plan = make_plan(leaf.query, order, group.algorithm, per_event=leaf.per_event)
+            leaf.plan = leaf.plan_in(order)
         case.due = self._exchange.now + COUNT_SECONDS
         self._ask_counts(case)
 

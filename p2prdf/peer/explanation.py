@@ -237,7 +237,7 @@ class Sheet:
         evaluation = None if self._subscription is None else self._subscription.evaluation
         reports = None if evaluation is None else evaluation.reports
         if reports is not None and reports["watermark"] is None:
-            yield "no report is made before publishers of its streams have said how far they are (heartbeats), or have closed"
+            yield "no report is made before publishers of its streams have said how far they are (heartbeats)"
 
     def _why_it_stops(self, each: StepCounts, taken_back: int) -> str:
         """Say why nothing comes of a step."""

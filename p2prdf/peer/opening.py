@@ -27,7 +27,7 @@ from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.records import Records
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, constant_mask, make_plan
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, constant_mask
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import (
     Advertise,
@@ -156,7 +156,7 @@ class Opening:
     def _plan(self, leaf: Leaf) -> None:
         self._planning.pop(leaf.identity, None)
         order = evaluation_order(leaf.query, leaf.counts)
-        leaf.plan = make_plan(leaf.query, order, leaf.group.algorithm, per_event=leaf.per_event)
+        leaf.plan = leaf.plan_in(order)
 
     def _planned(self, group: Group) -> None:
         """Go on when all leaves have plans."""

@@ -115,7 +115,11 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """An ordered template.  Everything a peer needs to go on with a partial result, but constants."""
+    """An ordered template.  Everything a peer needs to go on with a partial result, but constants.
+
+    ``span_ms``: of elements of a stream, less than so long lies between the oldest and the youngest of a row that
+    counts, the range of their window; 0: there is no such bound.  Then plans of other ranges are other plans.
+    """
 
     algorithm: Algorithm
     per_event: bool
@@ -126,6 +130,7 @@ class Plan:
     filters: tuple[Filter, ...]
     constant_count: int
     concludes: Concludes = Concludes.NOTHING
+    span_ms: int = 0
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -139,6 +144,7 @@ class Plan:
             self.algorithm.value, self.per_event, self.distinct, self.patterns, self.order, self.answer,
             [(f.text, f.variables) for f in self.filters], self.constant_count,
             *([int(self.concludes)] if self.concludes else ()),
+            *([("within", self.span_ms)] if self.span_ms else ()),
         ))  # fmt: skip
 
     @cached_property
@@ -162,13 +168,16 @@ class Plan:
 
 
 def make_plan(
-    query: ConjunctiveQuery, order: Sequence[int], algorithm: Algorithm, *, per_event: bool = False
+    query: ConjunctiveQuery, order: Sequence[int], algorithm: Algorithm, *, per_event: bool = False, span_ms: int = 0
 ) -> Plan:
-    """Return the plan that evaluates the patterns of ``query`` in ``order``."""
+    """Return the plan that evaluates the patterns of ``query`` in ``order``.
+
+    ``span_ms`` as in Plan; of one pattern each row has one element, so plans for it are shared by all ranges.
+    """
     assert sorted(order) == list(range(len(query.patterns)))
     return Plan(
         algorithm, per_event, query.distinct, query.patterns, tuple(order), query.answer, query.filters,
-        len(query.constants), query.concludes,
+        len(query.constants), query.concludes, span_ms if len(order) > 1 else 0,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS
-from p2prdf.hlc import GONE
+from p2prdf.hlc import COUNTER_BITS, ELEMENT, GONE
 from p2prdf.store.columnar_state import ColumnarState
 from p2prdf.store.compiled import ROW, Source
 from p2prdf.store.lanes import Lane, StepRows
@@ -22,10 +22,13 @@ __all__ = ["ColumnarJoin"]
 
 _GONE = np.uint64(GONE)
 _PLAIN_TIME = np.uint64(GONE - 1)
+_ELEMENT = np.uint64(ELEMENT)
+_COUNTER_BITS = np.uint64(COUNTER_BITS)
 """What of a time is a stamp."""
 
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
+Bools = npt.NDArray[np.bool_]
 I64 = npt.NDArray[np.int64]
 
 
@@ -109,6 +112,10 @@ class ColumnarJoin(ColumnarState):
             good &= table.terms(triples, first) == table.terms(triples, second)
         for at in compiled.never_literal:
             good &= ~self._dictionary.literal_array()[table.terms(triples, at)]
+        if compiled.span_ms:
+            wide = self._too_far_apart(step, rows, time)
+            self._sizes.too_wide += int((good & wide).sum())
+            good &= ~wide
         if not good.all():
             rows, triples, group, time = rows[good], triples[good], group[good], time[good]
             names = None if names is None else names[good]
@@ -123,6 +130,14 @@ class ColumnarJoin(ColumnarState):
             return
         self._sizes.joined += len(rows)
         out.append(self._derive(step, rows, triples, group, time, refresh, names))
+
+    @staticmethod
+    def _too_far_apart(step: StepRows, rows: I64, time: U64) -> Bools:
+        """Return which pairs no window holds as a whole: their elements are its range or more from each other."""
+        oldest = np.minimum(step.oldest.values[rows], time)
+        apart = (np.maximum(step.born.values[rows], time) >> _COUNTER_BITS) - (oldest >> _COUNTER_BITS)
+        wide: Bools = (apart >= np.uint64(step.compiled.span_ms)) & (oldest >= _ELEMENT)
+        return wide
 
     def _derive(
         self, step: StepRows, rows: I64, triples: I64, group: I64, time: U64, refresh: int, names: U64 | None

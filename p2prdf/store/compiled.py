@@ -30,6 +30,7 @@ class CompiledStep:
     ``never_literal``: positions of variables bound here where a literal can never lead to an answer (see below).
     ``output``: sources of the next step's bindings, or of the answer.
     ``filters``: filter number and the sources of its variables.
+    ``span_ms``: as in Plan; 0 also at the first step, where a row has no element from which another could be far.
     """
 
     step: Step
@@ -40,6 +41,7 @@ class CompiledStep:
     output: tuple[Source, ...]
     filters: tuple[tuple[int, tuple[Source, ...]], ...]
     last: bool
+    span_ms: int
 
 
 _P, _O = 1, 2
@@ -99,4 +101,5 @@ def compile_step(plan: Plan, number: int) -> CompiledStep:
         output=sources(plan.answer if last else plan.steps[number + 1].bound),
         filters=tuple((each, sources(plan.filters[each].variables)) for each in step.filters),
         last=last,
+        span_ms=plan.span_ms if number else 0,
     )

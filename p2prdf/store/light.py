@@ -11,7 +11,7 @@ from typing import Any
 
 from p2prdf import keys
 from p2prdf.columns import Column
-from p2prdf.hlc import GONE
+from p2prdf.hlc import COUNTER_BITS, ELEMENT, GONE
 from p2prdf.rdf.query import Plan
 from p2prdf.store.compiled import GROUP, ROW
 from p2prdf.store.full_text import NO_CONDITION
@@ -310,6 +310,9 @@ class LightTables(LightItems):
         for at in compiled.never_literal:
             if self._dictionary.literals[terms[at]]:
                 return
+        if compiled.span_ms and _apart_ms(row, time) >= compiled.span_ms:
+            self._sizes.too_wide += 1
+            return
         bindings = row.bindings
         for number, sources in compiled.filters:
             if not table.plan.filters.passes(
@@ -382,3 +385,9 @@ class LightTables(LightItems):
                 )
             )
         return derived
+
+
+def _apart_ms(row: Row, time: int) -> int:
+    """Return how far the oldest and the youngest of the elements of a row and one more lie apart."""
+    oldest = min(row.oldest, time)
+    return (max(row.born, time) >> COUNTER_BITS) - (oldest >> COUNTER_BITS) if oldest >= ELEMENT else 0

@@ -103,7 +103,8 @@ class Sizes:
 
     ``processing_load``: triples received to be checked against waiting rows, once per role, plus
     partial results received to be checked against triples; not what is only stored.  ``storage_load``: patterns
-    held, triples stored (once per role) and intermediate results.
+    held, triples stored (once per role) and intermediate results.  ``too_wide``: pairs that were not joined, for
+    no window holds both.
     """
 
     triples: int = 0
@@ -114,6 +115,7 @@ class Sizes:
     plans: int = 0
     processing_load: int = 0
     joined: int = 0
+    too_wide: int = 0
     bytes: int = 0
 
     @property

@@ -17,6 +17,7 @@ import numpy as np
 from p2prdf import hlc, keys
 from p2prdf.columns import Column, as_list
 from p2prdf.errors import RemoteProtocolError
+from p2prdf.rdf.algebra import WINDOW_MS_MAX
 from p2prdf.rdf.dictionary import UNBOUND_TEXT, TermDictionary, TermNames
 from p2prdf.rdf.quads import is_reserved
 from p2prdf.rdf.query import Algorithm, Concludes, ConjunctiveQuery, Filter, Pattern, Plan
@@ -171,8 +172,8 @@ def contacts_of(value: Any) -> tuple[m.Contact, ...]:
 
 def plan_of(value: Any) -> Plan:
     """Return a plan from its parts, in the order of its fields."""
-    parts = exactly(value, 9, "a plan")
-    algorithm, per_event, distinct, patterns, order, answer, filters, constants, concludes = parts
+    parts = exactly(value, 10, "a plan")
+    algorithm, per_event, distinct, patterns, order, answer, filters, constants, concludes, span = parts
     patterns, variables = _patterns(patterns, integer(constants, 3 * PATTERNS_MAX))
     order = permutation(order, len(patterns))
     rule = _concludes(concludes, patterns, answer, plain=not (flag(per_event) or flag(distinct)))
@@ -181,6 +182,7 @@ def plan_of(value: Any) -> Plan:
     return Plan(
         _ALGORITHMS[_algorithm(algorithm)], flag(per_event), flag(distinct), patterns, order,
         _variables(answer, variables), _filters(filters, variables), constants, Concludes(concludes),
+        integer(span, WINDOW_MS_MAX),
     )  # fmt: skip
 
 

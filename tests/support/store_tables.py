@@ -87,9 +87,12 @@ class Harness:
         """Join what waits under chosen keys again, and return the answers."""
         return sum((self.follow(piece) for piece in self.tables.rejoin(chosen, pairs_max)), Counter())
 
-    def query(self, query, dictionary, since: int, algorithm=Algorithm.CSBV, *, per_event=False, order=None):
+    def query(
+        self, query, dictionary, since: int, algorithm=Algorithm.CSBV, *, per_event=False, order=None, span_ms=0
+    ):
         """Let a query wait, and return the answers."""
-        plan = make_plan(query, order or range(len(query.patterns)), algorithm, per_event=per_event)
+        order = order or range(len(query.patterns))
+        plan = make_plan(query, order, algorithm, per_event=per_event, span_ms=span_ms)
         make = self.tables.columns
         params = tuple(make.column([term], "uint32") for term in dictionary.intern_all(query.constants))
         identity, stamp, lease = (make.column([each]) for each in (plan.identity >> 1, since, 1 << 60))

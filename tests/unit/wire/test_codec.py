@@ -520,8 +520,8 @@ def frame_of(*messages: Any, terms: Any = ("<a>", '"b"'), version: Any = VERSION
 
 
 ONE = [1, 0]
-PLAN = ["csbv", False, False, [[0, -1, 1], [1, -1, 2]], [0, 1], [0], [["?v0", [0]]], 1, 0]
-RULE = ["csbv", False, False, [[0, -1, 1], [1, -1, 0]], [0, 1], [], [], 1, 2]
+PLAN = ["csbv", False, False, [[0, -1, 1], [1, -1, 2]], [0, 1], [0], [["?v0", [0]]], 1, 0, 0]
+RULE = ["csbv", False, False, [[0, -1, 1], [1, -1, 0]], [0, 1], [], [], 1, 2, 0]
 GROUPS = [ONE, ONE, ONE, ONE, [ONE]]
 
 
@@ -650,6 +650,7 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(planned(6, [["?v0", [0, 0]]])), "not ascending"),
         (frame_of(planned(6, [["?v0", [5]]])), "5 is no variable"),
         (frame_of(planned(6, [[b"?v0", [0]]])), "is not a string"),
+        (frame_of(planned(9, 1 << 40)), "1099511627776 is not an integer from 0 to"),
         (frame_of(planned(7, 1 << 20)), "1048576 is not an integer from 0 to"),
         (frame_of(forward([ONE, ONE, ONE, ONE, []])), "0 bindings for a step that carries 2"),
         (frame_of(forward([[1, 1], ONE, ONE, ONE, [ONE, ONE]])), "a row of group 1; the bound is 1"),
