@@ -23,6 +23,7 @@ import rules
 import skew
 import small
 import storage
+import windows
 from rich.console import Console
 
 SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
@@ -38,6 +39,7 @@ SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "daemons": daemons.run,
     "durability": durability.run,
     "small": small.run,
+    "windows": windows.run,
 }
 
 

@@ -1,0 +1,154 @@
+"""Rows of joins within a window, with the window's range as a bound on what is joined, and without.
+
+Traffic sensors of CityBench, as they were recorded, through seven peers with three copies of everything: readings of
+two places that fall into one window, and two readings of the same property, one above the other.  The same reports are
+told in both cases.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from unittest import mock
+
+from rich.console import Console
+from rich.table import Table
+
+from p2prdf import keys
+from p2prdf.continuous.leaf import Leaf
+from p2prdf.peer import PeerConfig
+from p2prdf.peer.exchange import Exchange
+from p2prdf.rdf.query import Algorithm, make_plan
+from p2prdf.rdf.standing.query import parse_query
+from p2prdf.sim.failures.clients import Publisher, SubscriberClient
+from p2prdf.sim.failures.options import Failures
+from p2prdf.sim.failures.subscriber import ResumingSubscriber
+from p2prdf.sim.failures.world import FailingWorld
+from p2prdf.sim.world import Node, WorldOptions
+from p2prdf.wire.contract import EndStream, Outcome
+from p2prdf.wire.messages import Answers, Forward
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+from real_streams.data import DATA, Dataset, available, load
+
+STREAM = "<urn:city>"
+HOURS, HOURS_QUICK = 6, 3
+RANGE_SECONDS = 600
+PEERS = 7
+_CITY = "http://www.insight-centre.org/dataset/SampleEventService#AarhusTrafficData"
+QUERIES = {
+    "two places": "?a s:observedBy <{one}> ; v:hasValue ?v . ?b s:observedBy <{two}> ; v:hasValue ?w",
+    "one property": "?a s:observedBy <{one}> ; s:observedProperty ?p ; v:hasValue ?v ."
+    " ?b s:observedProperty ?p ; v:hasValue ?w FILTER(?v < ?w)",
+}
+"""What is in the window."""
+
+
+@dataclass
+class _Counted:
+    """Rows, over all peers."""
+
+    forwarded: int = 0
+    """Sent to other peers, partial results and answers,"""
+    held: int = 0
+    """waiting in tables,"""
+    answers: int = 0
+    """and held by homes."""
+    too_wide: int = 0
+    told: Counter[tuple[str, ...]] = field(default_factory=Counter)
+
+
+@contextlib.contextmanager
+def _counting(counted: _Counted) -> Iterator[None]:
+    """Count rows that peers send each other; what is sent again is not counted again."""
+    send = Exchange.send
+
+    def counts(self: Exchange, to: object, message: object, *rest: object) -> None:
+        if isinstance(message, Forward | Answers):
+            counted.forwarded += len(message.rows)
+        send(self, to, message, *rest)  # type: ignore[arg-type]
+
+    with mock.patch.object(Exchange, "send", counts):
+        yield
+
+
+class _Nobody:
+    """Who asks for what always succeeds here."""
+
+    def completed(self, node: Node, request: int, outcome: Outcome) -> None:
+        """Leave it."""
+
+    def cut_off(self, node: Node) -> None:
+        """Leave it."""
+
+
+def _unbounded(leaf: Leaf, order: list[int]) -> object:
+    return make_plan(leaf.query, order, leaf.group.algorithm, per_event=leaf.per_event)
+
+
+def _play(dataset: Dataset, text: str) -> _Counted:
+    counted = _Counted()
+    config = PeerConfig(replicas=3, copies_min=2, durable=True, hot_keys=False, stream_idle_seconds=2.0)
+    world = FailingWorld(WorldOptions(peers=PEERS, seed=1, config=config), Failures())
+    record = ResumingSubscriber("windows", parse_query(text), Algorithm.CSBV, False, 86_400.0, text, True)
+    SubscriberClient(world, record, Random(1)).connect()
+    world.run_for(3.0)
+    publisher = Publisher(world, "windows", Random(2))
+    by_time: dict[int, list[tuple[str, str, str, str]]] = {}
+    for element in dataset.elements:
+        by_time.setdefault(element.time, []).append((*element.triple, STREAM))
+    with _counting(counted):
+        for time, quads in by_time.items():
+            publisher.publish(0.0, quads, times=[time] * len(quads))
+            world.run_for(0.2)
+        world.run_for(2.0)
+    first, last = min(by_time), dataset.end
+    stream, name = keys.term_hash(STREAM), publisher.identity
+    world.request(world.nodes[0], lambda number: EndStream(number, stream, name, first, last, 1), _Nobody())
+    told = -1
+    while told != len(record.rows):
+        told = len(record.rows)
+        world.run_for(30.0)
+    for node in world.nodes:
+        sizes = node.peer._tables.sizes()
+        counted.held += sizes.rows
+        counted.too_wide += sizes.too_wide
+        counted.answers += sum(len(leaf.answers or ()) for leaf in node.peer._host.home.live_leaves())
+    counted.told = Counter(record.rows)
+    return counted
+
+
+def run(console: Console, quick: bool) -> bool:
+    """Print rows with and without the bound; return whether the same was told, and fewer rows were made for it."""
+    if not available():
+        console.print(f"the shared data is not at {DATA}")
+        return True
+    hours = HOURS_QUICK if quick else HOURS
+    city = load("citybench", STREAM[1:-1])
+    places = sorted({o for _, p, o in (each.triple for each in city.elements) if p.endswith("observedBy>")})
+    traffic = [each for each in places if _CITY in each][:2]
+    chosen = {s for s, p, o in (each.triple for each in city.elements) if o in traffic}
+    dataset = city.upto(city.elements[0].time / 1000 + 3600 * hours)
+    dataset.elements[:] = [each for each in dataset.elements if each.triple[0] in chosen]
+    table = Table("query", "range", "rows sent", "rows waiting", "answers at homes", "pairs too wide", "rows told")
+    good = True
+    for name, pattern in QUERIES.items():
+        text = f"""PREFIX s: <http://purl.oclc.org/NET/ssnx/ssn#> PREFIX v: <http://purl.oclc.org/NET/sao/>
+            REGISTER ISTREAM <urn:out> AS SELECT ?a ?b ?v ?w
+            FROM NAMED WINDOW <urn:w> ON {STREAM} [RANGE PT{RANGE_SECONDS}S STEP PT{RANGE_SECONDS // 2}S]
+            WHERE {{ WINDOW <urn:w> {{ {pattern.format(one=traffic[0][1:-1], two=traffic[1][1:-1])} }} }}"""
+        with mock.patch.object(Leaf, "plan_in", _unbounded):
+            without = _play(dataset, text)
+        bounded = _play(dataset, text)
+        for what, each in (("no bound", without), (f"{RANGE_SECONDS} s", bounded)):
+            numbers = (each.forwarded, each.held, each.answers, each.too_wide, sum(each.told.values()))
+            table.add_row(name, what, *(f"{number:,}" for number in numbers))
+        good &= bounded.told == without.told and bounded.held < without.held and bounded.forwarded < without.forwarded
+    console.print(f"{len(dataset.elements):,} elements of {hours} hours, {PEERS} peers, 3 copies")
+    console.print(table)
+    return good
