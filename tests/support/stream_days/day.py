@@ -207,7 +207,8 @@ class _Day:
         if self._closes and not publisher.closing and self._ends.random() < CLOSE_PROBABILITY:
             publisher.close(self._ends.choice(AHEAD_MS))
         elif publisher.closed and self._ends.random() < REOPEN_PROBABILITY:
-            publisher.reopen(max(each.furthest_ms for each in self._publishers))
+            after = max(each.furthest_ms for each in self._publishers)
+            publisher.reopen(after, another=self._ends.random() < 1 / 2)
         elif not publisher.closing:
             publisher.emit()
 

@@ -140,11 +140,13 @@ class StreamPublisher(Publisher):
         else:
             self._later(0.5, self._end, stream, opening)
 
-    def reopen(self, after_ms: int) -> None:
-        """Come back with elements later than a time."""
+    def reopen(self, after_ms: int, *, another: bool) -> None:
+        """Come back with elements later than a time, perhaps as another publisher."""
         assert self.closed
         self._world.happened["reopening"] += 1
         self._opening += 1
+        if another:
+            self.identity = keys.fmix(self.identity)
         self._closing_ms, self._done = None, False
         self._kept.clear()
         self._clock_ms = after_ms + SILENT_MS * self._scale + self._late_ms
