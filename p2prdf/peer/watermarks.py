@@ -111,6 +111,8 @@ class Watermarks:
         self._began: dict[int, int] = {}
         self._ended: dict[int, int] = {}
         """The largest promise of publishers that closed."""
+        self._under_way: Mapping[int, int] = {}
+        """By the mark of a stream the earliest time under way at the last cut at which that was known."""
 
     def learn(self, known: Known, streams: Collection[int], now: float) -> bool:
         """Conclude from what peers told of a cut how far some streams are; return whether any is further.
@@ -126,9 +128,9 @@ class Watermarks:
             self._began[each.stream] = min(each.began, self._began.get(each.stream, each.began))
             if each.ended:
                 self._ended[each.stream] = max(each.upto, self._ended.get(each.stream, -1))
-            elif place not in over:  # else a peer has not forgotten yet what was said before
+            else:
                 self._publishers.take(place, each.began, each.upto, now)
-        for place in over:
+        for place in over:  # a peer may not have forgotten yet what it said before
             self._publishers.said.pop(place, None)
         self._publishers.forget(now)
         for held in (self._since, self._upto, self._began, self._ended):
@@ -148,7 +150,7 @@ class Watermarks:
         for (stream, _), upto in furthest.items():
             least[stream] = min(upto, least.get(stream, upto))
         least = {stream: upto for stream, upto in (self._ended | least).items() if self._looked(stream, before)}
-        further = False
+        further, self._under_way = False, under_way
         for stream, upto in least.items():
             earliest = under_way.get(hlc.stream_mark(stream))
             if earliest is not None:
@@ -160,6 +162,14 @@ class Watermarks:
     def upto(self, stream: int) -> int:
         """Return the watermark of a stream; -1 if there is none yet."""
         return self._upto.get(stream, -1)
+
+    def upto_at_cut(self, stream: int) -> int:
+        """Return up to when all was there at the last cut, also for who had only begun to ask; -1: nothing is known.
+
+        A watermark does not go back: what a query finds that was left later is under way, and may be older.
+        """
+        earliest, upto = self._under_way.get(hlc.stream_mark(stream)), self.upto(stream)
+        return upto if earliest is None else min(upto, hlc.element_ms(earliest) - 1)
 
     def began(self, stream: int) -> int | None:
         """Return the earliest time that a publisher has published at; None if none has said."""

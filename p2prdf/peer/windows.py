@@ -6,7 +6,7 @@ A home watches low marks for them (:mod:`p2prdf.peer.low_mark`), concludes how f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -60,6 +60,8 @@ class Windows:
         """By the number of a subscription."""
         self.streams: frozenset[int] = frozenset()
         """All streams that are read here."""
+        self._fresh: dict[int, int] = {}
+        """Subscriptions that have only begun here, and when: what they find of before may still be on its way."""
         self.urgent = False
         """Whether any query here makes reports often."""
 
@@ -76,7 +78,7 @@ class Windows:
             self._read[subscription.number] = read = _Read(streams_of(query), query.report.every)
             self.streams |= read.streams
             self.urgent = self.urgent or read.every <= _URGENT_MS
-            self._advance([subscription])
+            self._fresh[subscription.number] = self._exchange.clock
 
     def learn(self, known: Known) -> None:
         """Take in what peers told of a cut."""
@@ -85,14 +87,21 @@ class Windows:
         held = [each for number in self._read if (each := self._home.subscriptions.get(number)) is not None]
         delivered = {each.number: each for each in held if each.delivered}
         self._note({number: each for number, each in self._read.items() if number in delivered})
+        self._fresh = {number: at for number, at in self._fresh.items() if number in delivered}
         if self._watermarks.learn(known, self.streams, self._exchange.now):
-            self._advance(delivered.values())
+            others = (each for each in delivered.values() if each.number not in self._fresh)
+            self._advance(others, self._watermarks.upto)
+        if known.elements is not None:
+            fresh = [delivered[number] for number, at in self._fresh.items() if at < known.at]
+            self._advance((each for each in fresh if not each.opening), self._watermarks.upto_at_cut)
 
-    def _advance(self, subscriptions: Iterable[Subscription]) -> None:
-        """Tell queries how far their streams are."""
+    def _advance(self, subscriptions: Iterable[Subscription], how_far: Callable[[int], int]) -> None:
+        """Tell queries how far their streams are; who has begun is not fresh any more when it is as far as others."""
         for subscription in subscriptions:
             streams = self._read[subscription.number].streams
-            upto = min(map(self._watermarks.upto, streams), default=-1)
+            upto = min(map(how_far, streams), default=-1)
+            if -1 < upto == min(map(self._watermarks.upto, streams), default=-1):
+                self._fresh.pop(subscription.number, None)
             began = [each for each in map(self._watermarks.began, streams) if each is not None]
             if upto >= 0 and began:
                 self._evaluations.known_upto(subscription, upto, min(began))

@@ -49,6 +49,15 @@ def test_what_is_under_way_holds_its_own_stream_back(marks):
     assert (marks.upto(STREAM), marks.upto(OTHER)) == (199, 500)
 
 
+def test_what_is_under_way_holds_who_has_only_begun_back_though_the_watermark_stays(marks):
+    """A query that was left later finds elements of before: reports without them would be made while they come."""
+    marks.learn(known((STREAM, 1, 0, 500)), (STREAM,), LATER)
+    marks.learn(known((STREAM, 1, 0, 600), elements=under_way(STREAM, 200)), (STREAM, OTHER), LATER + 1)
+    assert (marks.upto(STREAM), marks.upto_at_cut(STREAM), marks.upto_at_cut(OTHER)) == (500, 199, -1)
+    marks.learn(known((STREAM, 1, 0, 600)), (STREAM,), LATER + 2)
+    assert (marks.upto(STREAM), marks.upto_at_cut(STREAM)) == (600, 600)
+
+
 def test_nothing_is_concluded_while_it_is_not_known_what_is_under_way(marks):
     unknown = Known(0, 0, frozenset(), None, (Source(STREAM, 1, 0, 500),))
     assert not marks.learn(unknown, (STREAM,), LATER)
