@@ -1,0 +1,85 @@
+"""Queries with windows at their home are told how far their streams are, each as far as that is true for it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from p2prdf import hlc, keys
+from p2prdf.peer.low_mark import Known, Source
+from p2prdf.peer.windows import Windows
+from p2prdf.rdf.standing.query import parse_query
+
+QUERY = parse_query(
+    "SELECT ?x ?y FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE 2s STEP 1s] WHERE { WINDOW <urn:w> { ?x <urn:p> ?y } }"
+)
+STREAM = keys.term_hash("<urn:s>")
+CUT = 1 << 20
+IDLE = 10.0
+
+
+class Home:
+    """A home of some subscriptions to one query."""
+
+    def __init__(self):
+        config = SimpleNamespace(stream_idle_seconds=IDLE)
+        self.exchange = SimpleNamespace(now=0.0, clock=CUT, config=config)
+        self.subscriptions = {}
+        self.told: list[tuple[int, int]] = []
+        evaluations = SimpleNamespace(known_upto=lambda each, upto, _: self.told.append((each.number, upto)))
+        self.windows = Windows(self.exchange, self, evaluations)  # type: ignore[arg-type]  # what it uses of them
+
+    def begin(self, number, *, opening=False):
+        group = SimpleNamespace(query=QUERY)
+        each = SimpleNamespace(number=number, group=group, delivered=True, opening=opening)
+        self.subscriptions[number] = each
+        self.windows.begin(each)  # type: ignore[arg-type]
+
+    def learn(self, upto, *, under_way=None, at=CUT + 1):
+        """Let it be known up to when a publisher has published, and what is under way; return what queries are told."""
+        mark = hlc.stream_mark(STREAM)
+        elements = {} if under_way is None else {mark: hlc.element(under_way, mark)}
+        self.told.clear()
+        self.windows.learn(Known(0, at, frozenset(), elements, (Source(STREAM, 1, 0, upto),)))
+        return sorted(self.told)
+
+
+@pytest.fixture
+def home() -> Home:
+    """One whose first subscription has looked at the stream for long, and knows it up to 500."""
+    found = Home()
+    found.begin(1)
+    found.learn(400)
+    found.exchange.now = IDLE
+    assert found.learn(500) == [(1, 500)]
+    return found
+
+
+def test_who_comes_later_is_told_when_what_it_finds_of_before_is_there(home):
+    home.exchange.clock = CUT + 5
+    home.begin(2)
+    assert home.told == [(1, 500)], "nothing is known of what it finds"
+    assert home.learn(600, at=CUT + 5) == [(1, 600)], "the cut was before it began"
+    assert home.learn(600, under_way=200, at=CUT + 6) == [(2, 199)]
+    assert home.learn(700, under_way=650, at=CUT + 7) == [(1, 649), (2, 649)]
+    assert home.learn(800, at=CUT + 8) == [(1, 800), (2, 800)]
+
+
+def test_it_is_told_also_if_the_stream_is_no_further_and_once(home):
+    home.begin(2)
+    assert home.learn(500) == [(2, 500)]
+    assert home.learn(500) == []
+
+
+def test_nothing_is_told_before_it_is_open(home):
+    home.begin(2, opening=True)
+    assert home.learn(500) == []
+    home.subscriptions[2].opening = False
+    assert home.learn(500) == [(2, 500)]
+
+
+def test_a_subscription_that_is_gone_is_told_nothing_and_its_stream_forgotten(home):
+    del home.subscriptions[1]
+    assert home.learn(600) == []
+    assert home.windows.streams == frozenset()
