@@ -909,7 +909,7 @@ class PeerHello:
 
     sender: Contact
     receiver_key: int
-    version: int = 4
+    version: int = 5
 
 
 Message = (

@@ -22,7 +22,7 @@ __all__ = [
     "ROWS", "ROWS_MAX", "SHAPES", "TERMS_MAX", "TERM_BYTES_MAX", "VERSION", "WIDTHS", "Memo", "Shape",
 ]  # fmt: skip
 
-VERSION: Final = 4
+VERSION: Final = 5
 FRAME_BYTES_MAX: Final = 8 << 20
 TERM_BYTES_MAX: Final = 4 << 20
 """One term may fill half a frame."""

@@ -563,7 +563,7 @@ def query(**changes: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (frame_of(version=1), "frame version 1; this peer speaks version 4"),
+        (frame_of(version=1), "frame version 1; this peer speaks version 5"),
         (frame_of(version=True), "frame version True"),
         (msgpack.packb([VERSION, []]), "a frame has 3 parts, not 2"),
         (msgpack.packb({}), "not a sequence"),
