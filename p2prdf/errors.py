@@ -6,6 +6,7 @@
     ├── LocalProtocolError        the caller used this library or peer wrongly
     │   ├── QueryRefused          a query that is malformed or not supported (position and construct)
     │   ├── DataRefused           RDF that cannot be taken (line number and reason)
+    │   ├── InterestOverflow      an interest that needs more than its bound allows
     │   ├── LateElement           an element of a stream at or before a time up to which all were promised to be there
     │   ├── SubscriptionGone      a subscription that was ended, or whose lease ran out
     │   └── TokenRefused          a resume token that is damaged, forged or made for something else
@@ -25,6 +26,7 @@ import re
 __all__ = [
     "Busy",
     "DataRefused",
+    "InterestOverflow",
     "LateElement",
     "LocalProtocolError",
     "NodeLeaving",
@@ -80,6 +82,12 @@ class DataRefused(LocalProtocolError):
         self.line = line
         place = ":".join(part for part in (source, str(line) if line is not None else "") if part)
         super().__init__(f"{place}: {reason}" if place else reason)
+
+
+class InterestOverflow(LocalProtocolError):
+    """An interest's patterns have more matches at once than its bound allows; its replica goes no further."""
+
+    code = "interest-overflow"
 
 
 class LateElement(LocalProtocolError):
@@ -148,7 +156,8 @@ class NodeLeaving(Unavailable):
 _BY_CODE: dict[str, type[P2PRDFError]] = {
     kind.code: kind
     for kind in (
-        P2PRDFError, LocalProtocolError, SubscriptionGone, TokenRefused, RemoteProtocolError, Unavailable, NodeLeaving,
+        P2PRDFError, LocalProtocolError, InterestOverflow, SubscriptionGone, TokenRefused, RemoteProtocolError,
+        Unavailable, NodeLeaving,
     )
 }  # fmt: skip
 

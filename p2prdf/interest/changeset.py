@@ -1,0 +1,48 @@
+"""Changesets: what a dataset lost and gained from one moment to the next (iRap, definition 3)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from typing import TypeAlias
+
+from p2prdf.errors import DataRefused
+
+__all__ = ["Changeset", "Triple"]
+
+Triple: TypeAlias = tuple[str, str, str]
+"""Canonical terms (:mod:`p2prdf.rdf.terms`)."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Changeset:
+    """Triples to delete, then triples to insert.  The order of either plays no role.
+
+    A triple in both is there afterwards, whether or not it was before; deleting what is not there and inserting what is
+    changes nothing.  ``sequence``: its number in its dataset, consecutive from whichever came first.
+    """
+
+    removed: tuple[Triple, ...] = ()
+    added: tuple[Triple, ...] = ()
+    sequence: int = 0
+
+    def __post_init__(self) -> None:
+        if self.sequence < 0:
+            raise DataRefused(f"a changeset has a number from 0 on, not {self.sequence}")
+
+    def __len__(self) -> int:
+        return len(self.removed) + len(self.added)
+
+    @classmethod
+    def of(cls, removed: Iterable[Triple] = (), added: Iterable[Triple] = (), sequence: int = 0) -> Changeset:
+        """Return a changeset of triples that may repeat."""
+        return cls(tuple(dict.fromkeys(removed)), tuple(dict.fromkeys(added)), sequence)
+
+    def effective(self, before: AbstractSet[Triple]) -> tuple[tuple[Triple, ...], tuple[Triple, ...]]:
+        """Return what a dataset that holds ``before`` really loses, and what it gains."""
+        kept = frozenset(self.added)
+        return (
+            tuple(triple for triple in dict.fromkeys(self.removed) if triple in before and triple not in kept),
+            tuple(triple for triple in dict.fromkeys(self.added) if triple not in before),
+        )

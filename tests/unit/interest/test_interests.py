@@ -1,0 +1,262 @@
+"""Targets are what CONSTRUCT would answer, after each changeset, and what else matches a pattern is kept beside."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from athletes import ADDED, INTEREST, POTENTIAL, REMOVED, START, TARGET, athlete, changes, goals, home
+from interest_histories import UNIVERSE, changesets, random_interest, slice_of
+
+from p2prdf.errors import InterestOverflow, LocalProtocolError
+from p2prdf.interest import Change, Changeset, Interests, Triple, parse_interest
+from p2prdf.interest.core import Core
+
+HISTORIES = int(os.environ.get("HISTORIES", "150"))
+STEPS = 20
+
+
+def _replica(*triples: Triple) -> Interests:
+    found = Interests()
+    found.add("athletes", INTEREST)
+    found.apply(Changeset(added=triples))
+    return found
+
+
+def _holds(interests: Interests, name: str = "athletes") -> tuple[set[Triple], set[Triple]]:
+    return set(interests.target(name)), set(interests.potential(name))
+
+
+# --- the paper's example, and what it gets wrong ----------------------------------------------------
+
+
+def test_examples_1_to_9_of_the_paper() -> None:
+    interests = _replica(*START)
+    change = interests.apply(Changeset.of(REMOVED, ADDED)).changes["athletes"]
+    assert _holds(interests) == (TARGET, POTENTIAL)
+    assert set(change.removed) == {goals("Marcel", 1), goals("Cristiano_Ronaldo", 96)}
+    assert change.demoted == (athlete("Marcel"),)
+    assert set(change.added) == {goals("Cristiano_Ronaldo", 216), athlete("Rio_Ferdinand"), goals("Rio_Ferdinand", 10)}
+    assert change.promoted == ()
+
+
+def test_1_a_type_does_not_come_back_with_new_goals() -> None:
+    interests = _replica(athlete("x"), goals("x", 1))
+    interests.apply(changes((athlete("x"), goals("x", 1)), (goals("x", 2),)))
+    assert _holds(interests) == (set(), {goals("x", 2)})
+
+
+def test_2_who_has_goals_twice_may_lose_them_once() -> None:
+    interests = _replica(athlete("x"), goals("x", 1), goals("x", 2))
+    change = interests.apply(changes((goals("x", 1),))).changes["athletes"]
+    assert change == Change(removed=(goals("x", 1),))
+    assert _holds(interests) == ({athlete("x"), goals("x", 2)}, set())
+
+
+def test_3_a_homepage_goes_alone() -> None:
+    interests = _replica(athlete("x"), goals("x", 1), home("x"))
+    assert interests.apply(changes((home("x"),))).changes["athletes"] == Change(removed=(home("x"),))
+
+
+def test_4_what_was_promoted_is_not_potentially_interesting_any_more() -> None:
+    interests = _replica(athlete("x"))
+    change = interests.apply(changes((), (goals("x", 1),))).changes["athletes"]
+    assert change == Change(added=(goals("x", 1),), promoted=(athlete("x"),))
+    assert _holds(interests) == ({athlete("x"), goals("x", 1)}, set())
+
+
+def test_5_what_was_potentially_interesting_can_be_deleted_together_with_what_was_never_there() -> None:
+    interests = _replica(athlete("x"))
+    assert not interests.apply(changes((athlete("x"), goals("x", 1)))).changes
+    assert _holds(interests) == (set(), set())
+
+
+def test_6_what_shared_a_deleted_type_does_not_stay() -> None:
+    interests = _replica(athlete("x"), goals("x", 1), goals("x", 2))
+    interests.apply(changes((athlete("x"), goals("x", 2))))
+    assert _holds(interests) == (set(), {goals("x", 1)})
+
+
+def test_deleted_and_inserted_stays_where_it_is() -> None:
+    interests = _replica(athlete("x"), goals("x", 1))
+    assert not interests.apply(changes((goals("x", 1), home("y")), (goals("x", 1), athlete("x")))).changes
+
+
+def test_two_changesets_are_one_of_both() -> None:
+    one, two = _replica(*START), _replica(*START)
+    one.apply(Changeset.of(REMOVED, ADDED))
+    two.apply(Changeset.of(REMOVED))
+    two.apply(Changeset.of((), ADDED))
+    assert _holds(one) == _holds(two)
+
+
+# --- against pyoxigraph --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_random_interests_over_random_histories(block: int) -> None:
+    """Stars, chains, circles, filters and optional groups; what is told adds up to what is held."""
+    for seed in range(block * HISTORIES // 5, (block + 1) * HISTORIES // 5):
+        written = random_interest(seed)
+        interests = Interests()
+        interests.add("it", parse_interest(written.text))
+        target: set[Triple] = set()
+        potential: set[Triple] = set()
+        for changeset, dataset in changesets(seed, STEPS):
+            made = interests.apply(changeset)
+            change = made.changes.get("it", Change())
+            gone, new = made.potential("it")
+            target = (target - set(change.deletions)) | set(change.insertions)
+            potential = (potential - set(gone)) | set(new)
+            told = f"seed {seed}, changeset {changeset.sequence}: {written.text}"
+            assert (target, potential) == slice_of(dataset, written), told
+            assert _holds(interests, "it") == (target, potential), told
+            assert interests.potential_size("it") == len(potential), told
+            assert interests.target_size("it") == len(target), told
+            assert {*change.promoted, *change.demoted} <= dataset, told
+            assert not dataset.intersection(change.removed), told
+
+
+def test_the_random_interests_are_of_all_kinds() -> None:
+    """Optional groups with trees of their own, and patterns in a circle, are among them."""
+    trees, cores = 0, 0
+    for seed in range(HISTORIES):
+        interests = Interests()
+        interests.add("it", parse_interest(random_interest(seed).text))
+        evaluation = interests._evaluations["it"]
+        trees += len(evaluation._trees) > 1
+        cores += any(isinstance(nodes[0].source, Core) for nodes in evaluation._trees)
+    assert trees >= HISTORIES / 10
+    assert cores >= HISTORIES / 20
+
+
+def test_interests_come_and_go_and_each_is_as_if_it_were_alone() -> None:
+    for seed in range(5):
+        rng = random.Random(seed)
+        interests, written, before = Interests(), {}, set[Triple]()
+        for changeset, dataset in changesets(1000 + seed, 30):
+            number = rng.randrange(40)
+            if str(number) in interests and rng.random() < 0.5:
+                interests.remove(str(number))
+            elif str(number) not in interests:
+                written[str(number)] = random_interest(number)
+                interests.add(str(number), parse_interest(written[str(number)].text))
+                # What nobody asked for before has to be fetched; what is there is not taken twice.
+                interests.apply(Changeset(added=tuple(sorted(before))))
+            assert all(_holds(interests, name) == slice_of(before, written[name]) for name in interests)
+            interests.apply(changeset)
+            before = dataset
+            for name in interests:
+                assert _holds(interests, name) == slice_of(dataset, written[name]), (seed, name)
+        for name in list(interests):
+            interests.remove(name)
+        assert interests.triples == 0
+        interests.apply(Changeset())
+        assert len(interests._holdings.terms) == 0, "terms are given back"
+        assert not interests._holdings.owners
+
+
+def test_an_interest_begins_with_what_is_there_for_others() -> None:
+    interests = _replica(*START)
+    change = interests.add("goals", parse_interest("SELECT * { ?a <http://dbpedia.org/property/goals> ?g }"))
+    assert set(change.insertions) == {goals("Marcel", 1), goals("Cristiano_Ronaldo", 96)}
+
+
+def test_the_answer_is_the_same_whatever_the_order_of_patterns() -> None:
+    body = ["?a <urn:p0> ?b", "?b <urn:p1> ?c", "?a <urn:p2> ?d", "?c <urn:p3> ?a"]
+    found = []
+    for seed in range(6):
+        random.Random(seed).shuffle(body)
+        interests = Interests()
+        interests.add("it", parse_interest(f"SELECT * {{ {' . '.join(body)} }}"))
+        interests.apply(Changeset(added=tuple(random.Random(1).sample(UNIVERSE, 180))))
+        for changeset, _ in changesets(3, 10):
+            interests.apply(changeset)
+        found.append(_holds(interests, "it"))
+    assert all(each == found[0] for each in found)
+    assert found[0][0]
+
+
+# --- bounds --------------------------------------------------------------------------------------------
+
+
+def test_many_values_of_one_thing_are_not_multiplied() -> None:
+    """30 values of each of five properties would be 24 million matches; one value more is one step."""
+    body = " . ".join(f"?x <urn:q{p}> ?v{p}" for p in range(5))
+    interests = Interests()
+    interests.add("it", parse_interest(f"SELECT * {{ {body} }}"))
+    values = [("<urn:x>", f"<urn:q{p}>", f'"{value}"') for p in range(5) for value in range(30)]
+    change = interests.apply(Changeset(added=tuple(values))).changes["it"]
+    assert len(change.added) == 150
+    assert len(interests.apply(Changeset(added=(("<urn:x>", "<urn:q0>", '"new"'),))).changes["it"].added) == 1
+
+
+def test_people_who_meet_in_one_place_are_not_multiplied() -> None:
+    interests = Interests()
+    interests.add("it", parse_interest("SELECT * { ?a <urn:in> ?p . ?b <urn:at> ?p . ?b <urn:has> ?c }"))
+    crowd = [(f"<urn:a{n}>", "<urn:in>", "<urn:p>") for n in range(3000)]
+    crowd += [(f"<urn:b{n}>", "<urn:at>", "<urn:p>") for n in range(3000)]
+    crowd += [(f"<urn:b{n}>", "<urn:has>", "<urn:c>") for n in range(3000)]
+    assert len(interests.apply(Changeset(added=tuple(crowd))).changes["it"].added) == 9000  # of 9 million matches
+
+
+def test_a_circle_with_too_many_matches_is_refused_and_stays_refused() -> None:
+    interests = Interests(matches_max=50)
+    interests.add("it", parse_interest("SELECT * { ?a <urn:p> ?b . ?b <urn:q> ?c . ?c <urn:r> ?a }"))
+    links = [(f"<urn:{a}>", f"<urn:{p}>", f"<urn:{b}>") for a in range(4) for b in range(4) for p in "pqr"]
+    with pytest.raises(InterestOverflow, match="more than 50 matches"):
+        interests.apply(Changeset(added=tuple(links)))
+    with pytest.raises(InterestOverflow, match="begin anew"):
+        interests.apply(Changeset())
+    others = Interests(matches_max=50)
+    pairs = "SELECT * { ?a <urn:p> ?b OPTIONAL { ?a <urn:q> ?b } OPTIONAL { ?a <urn:r> ?b } }"
+    others.add("pairs", parse_interest(pairs))
+    others.apply(Changeset(added=tuple(links)))
+    with pytest.raises(InterestOverflow):
+        others.add("it", parse_interest("SELECT * { ?a <urn:p> ?b . ?b <urn:q> ?c . ?c <urn:r> ?a }"))
+    assert list(others) == ["pairs"]
+    assert others.target_size("pairs") == len(links)
+
+
+def test_names_are_taken_once_and_unknown_ones_refused() -> None:
+    interests = _replica()
+    with pytest.raises(LocalProtocolError, match="already"):
+        interests.add("athletes", INTEREST)
+    for call in (interests.remove, interests.interest, interests.target_size, interests.potential_size):
+        with pytest.raises(LocalProtocolError, match="no interest 'other'"):
+            call("other")
+    for wrong in ({"potential_max": -1}, {"matches_max": 0}):
+        with pytest.raises(LocalProtocolError):
+            Interests(**wrong)
+
+
+@pytest.mark.parametrize("potential_max", [0, 3, 10])
+def test_a_bound_on_what_is_potentially_interesting_costs_triples_and_adds_none(potential_max: int) -> None:
+    lacking = 0
+    for seed in range(30):
+        written = random_interest(seed)
+        interests = Interests(potential_max=potential_max)
+        interests.add("it", parse_interest(written.text))
+        for changeset, dataset in changesets(seed, STEPS):
+            interests.apply(changeset)
+            exact, _ = slice_of(dataset, written)
+            target, _ = _holds(interests, "it")
+            assert target <= exact, (seed, written.text)
+            lacking += len(exact - target)
+        interests.apply(Changeset())
+        assert interests.potential_size("it") <= potential_max
+    assert lacking > 0, "a bound that costs nothing was not reached"
+
+
+def test_the_oldest_goes_first_and_what_is_deleted_makes_room() -> None:
+    interests = Interests(potential_max=2)
+    interests.add("athletes", INTEREST)
+    for who in ("a", "b", "c"):
+        interests.apply(changes((), (athlete(who),)))
+    interests.apply(changes((athlete("c"),)))
+    interests.apply(changes((), (athlete("d"),)))
+    interests.apply(changes((), (goals("a", 1), goals("b", 1), goals("d", 1))))
+    target, _ = _holds(interests)
+    assert target == {athlete("b"), goals("b", 1), athlete("d"), goals("d", 1)}
+    assert interests.evicted == 1
