@@ -1,0 +1,6 @@
+"""Replicas of a part of a dataset: changesets read, targets written, resumable in between.
+
+``changeset_files``, ``rdf_patch`` and ``dump_diff`` are sources; ``target`` is what all targets are, ``endpoint``,
+``embedded`` and ``triple_files`` are the three kinds; ``replica`` applies changesets to a target under an interest.
+What is to be sent is decided by :mod:`p2prdf.interest`.
+"""

@@ -1,0 +1,162 @@
+"""Changesets as files: the layout of DBpedia Live, and folders like it.
+
+A changeset is a pair of N-Triples files whose names differ in one word, with ``.gz`` or without; where nothing was
+removed, or nothing added, one file may be missing::
+
+    2014/10/02/21/000003.removed.nt.gz      (DBpedia Live: year, month, day, hour, number within the hour)
+    2014/10/02/21/000003.added.nt.gz
+    changes/000003.added.nt                 (one folder: the numbers are the sequence)
+
+Names in order are changesets in order.  In one folder numbers have to be consecutive: what comes behind a missing one
+is not there yet.  Numbers of DBpedia Live begin anew each hour, and an hour may have none, so a gap can be told
+within an hour only.  Either way a changeset's *position*, its path without the words, is what a replica remembers,
+and its sequence counts from the first that is there.
+
+A blank node's label means nothing beyond its file, so none of these changesets could remove it again: blank nodes are
+refused.  Where labels are known to be stable in all files of a dataset, ``blank_scope`` names that, and they become
+IRIs of it (:func:`p2prdf.rdf.terms.skolem`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from p2prdf.errors import DataRefused
+from p2prdf.interest import Changeset, Triple
+from p2prdf.rdf.ntriples import detect, read_triples
+
+__all__ = ["CHANGESET_TRIPLES_MAX", "ChangesetFiles", "ChangesetFolder", "Scanned", "read_changeset", "read_file"]
+
+CHANGESET_TRIPLES_MAX: Final = 10_000_000
+"""Most triples of one file of a changeset (about 500 bytes of memory each while it is applied)."""
+
+_NAME: Final = re.compile(r"([0-9]{1,18})\.(added|removed)\.nt(?:\.gz)?")
+_REFUSED_SCOPE: Final = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesetFiles:
+    """One changeset's files.
+
+    ``position``: its path in the folder, without words; ``number``: the digits of its name.
+    """
+
+    position: str
+    number: int
+    removed: Path | None
+    added: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What a folder has: changesets in order, and the positions behind which one is missing."""
+
+    ready: tuple[ChangesetFiles, ...]
+    gap: str | None
+    """The position that is waited for: others behind it are there already."""
+
+
+class ChangesetFolder:
+    """A folder of changesets, which may grow."""
+
+    def __init__(self, folder: Path):
+        """Raises DataRefused if there is no such folder."""
+        if not folder.is_dir():
+            raise DataRefused("there is no such folder", source=str(folder))
+        self.folder = folder
+
+    def scan(self, after: str | None = None) -> Scanned:
+        """Return the changesets behind a position, up to the first that is missing.
+
+        A file that is still being written has another name until it is whole: what ends otherwise is not looked at.
+        Raises DataRefused for a changeset that is there twice, compressed and not.
+        """
+        found: dict[tuple[str, ...], dict[str, Path]] = {}
+        for path in self.folder.rglob("*.nt*"):
+            match = _NAME.fullmatch(path.name)
+            if match is None or not path.is_file():
+                continue
+            parts = (*path.relative_to(self.folder).parent.parts, match[1])
+            words = found.setdefault(parts, {})
+            if match[2] in words:
+                raise DataRefused(f"there is {words[match[2]].name}, too: which one counts?", source=str(path))
+            words[match[2]] = path
+        ready: list[ChangesetFiles] = []
+        before: tuple[tuple[str, ...], int] | None = None
+        for parts in sorted(found, key=_order):
+            here = (parts[:-1], int(parts[-1]))
+            if before is not None and before[0] == here[0] and here[1] != before[1] + 1:
+                missing = str(before[1] + 1).zfill(len(parts[-1]))
+                return Scanned(_behind(ready, after), "/".join((*parts[:-1], missing)))
+            before = here
+            words = found[parts]
+            ready.append(ChangesetFiles("/".join(parts), here[1], words.get("removed"), words.get("added")))
+        return Scanned(_behind(ready, after), None)
+
+
+def _order(parts: tuple[str, ...]) -> tuple[tuple[int, int, str], ...]:
+    """Return by what paths are in order: numbers by their values, before names."""
+    return tuple((0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts)
+
+
+def _behind(ready: list[ChangesetFiles], after: str | None) -> tuple[ChangesetFiles, ...]:
+    if after is None:
+        return tuple(ready)
+    last = _order(tuple(after.split("/")))
+    return tuple(each for each in ready if _order(tuple(each.position.split("/"))) > last)
+
+
+def read_changeset(files: ChangesetFiles, *, sequence: int = 0, blank_scope: str | None = None) -> Changeset:
+    """Return a changeset from its files.
+
+    Raises DataRefused, which names file and line, for damaged compression, for what is no triple, for a blank node
+    without a ``blank_scope``, and for more than CHANGESET_TRIPLES_MAX triples in a file.
+    """
+    removed = () if files.removed is None else read_file(files.removed, blank_scope=blank_scope)
+    added = () if files.added is None else read_file(files.added, blank_scope=blank_scope)
+    return Changeset.of(removed, added, sequence)
+
+
+def read_file(
+    path: Path, *, blank_scope: str | None = None, triples_max: int | None = CHANGESET_TRIPLES_MAX
+) -> Iterator[Triple]:
+    """Yield the triples of a file of N-Triples (or another format, by its name), strictly.
+
+    Raises DataRefused as :func:`read_changeset` does.
+    """
+    syntax, compressed = detect(path.name)
+    scope = _REFUSED_SCOPE if blank_scope is None else blank_scope
+    prefix = f"<urn:bnode:{scope}:"
+    count = line = 0
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        raise DataRefused(f"cannot be read: {error.strerror}", source=str(path)) from None
+    with stream:
+        for batch in read_triples(
+            stream, publication_id=scope, syntax=syntax, compressed=compressed, source=str(path), strict=True
+        ):
+            count += len(batch.s)
+            if triples_max is not None and count > triples_max:
+                raise DataRefused(f"more than {triples_max:,} triples in one file", source=str(path))
+            if batch.g:
+                raise DataRefused("a changeset has triples, without graphs", source=str(path), line=line + 1)
+            for triple in zip(batch.s, batch.p, batch.o, strict=True):
+                if blank_scope is None and (triple[0].startswith(prefix) or triple[2].startswith(prefix)):
+                    label = next(term for term in triple if term.startswith(prefix))[len(prefix) : -1]
+                    reason = f"blank node _:{label}: its label means nothing in other files; name a scope of its labels"
+                    raise DataRefused(reason, source=str(path), line=_line_of(path, label, compressed=compressed))
+                yield triple
+            line = batch.line
+
+
+def _line_of(path: Path, label: str, *, compressed: bool) -> int | None:
+    """Return the first line with a blank node of a label."""
+    pattern = re.compile(rb"_:" + re.escape(label.encode()) + rb"(?![\w.:-])")
+    with (gzip.open(path, "rb") if compressed else path.open("rb")) as stream:
+        return next((number for number, line in enumerate(stream, 1) if pattern.search(line)), None)

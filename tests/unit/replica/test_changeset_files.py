@@ -1,0 +1,101 @@
+"""Folders of changesets: in order, up to what is missing, and faults by file and line."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from p2prdf.errors import DataRefused
+from p2prdf.interest import Changeset
+from p2prdf.replica.changeset_files import ChangesetFolder, read_changeset, read_file
+
+LINE = "<urn:s> <urn:p> <urn:o> .\n"
+
+
+def _put(path: Path, text: str = LINE) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()) if path.name.endswith(".gz") else text.encode())
+
+
+def _positions(folder: Path, after: str | None = None) -> tuple[list[str], str | None]:
+    scanned = ChangesetFolder(folder).scan(after)
+    return [each.position for each in scanned.ready], scanned.gap
+
+
+def test_hours_of_dbpedia_live_come_in_order(tmp_path: Path) -> None:
+    for name in ("2014/10/02/21/000000", "2014/10/02/21/000001", "2014/10/02/9/000000", "2014/9/30/23/000000"):
+        _put(tmp_path / f"{name}.added.nt.gz")
+    _put(tmp_path / "2014/10/02/21/000001.removed.nt.gz")
+    _put(tmp_path / "lastPublishedFile.txt", "2014-10-02-21-000001")
+    expected = ["2014/9/30/23/000000", "2014/10/02/9/000000", "2014/10/02/21/000000", "2014/10/02/21/000001"]
+    assert _positions(tmp_path) == (expected, None)
+    assert _positions(tmp_path, "2014/10/02/9/000000") == (expected[2:], None)
+    assert _positions(tmp_path, expected[-1]) == ([], None)
+
+
+def test_what_is_missing_is_waited_for_and_then_read_once(tmp_path: Path) -> None:
+    for number in (7, 8, 10):
+        _put(tmp_path / f"{number:06}.removed.nt")
+    assert _positions(tmp_path) == (["000007", "000008"], "000009")
+    assert _positions(tmp_path, "000008") == ([], "000009")
+    _put(tmp_path / "000009.added.nt")
+    assert _positions(tmp_path, "000008") == (["000009", "000010"], None)
+
+
+def test_a_file_that_is_still_written_is_not_looked_at(tmp_path: Path) -> None:
+    _put(tmp_path / "000001.added.nt.gz.part")
+    _put(tmp_path / "000001.other.nt")
+    assert _positions(tmp_path) == ([], None)
+
+
+def test_one_part_twice_is_refused(tmp_path: Path) -> None:
+    _put(tmp_path / "000001.added.nt.gz")
+    _put(tmp_path / "000001.added.nt")
+    with pytest.raises(DataRefused, match="which one counts"):
+        ChangesetFolder(tmp_path).scan()
+    with pytest.raises(DataRefused, match="no such folder"):
+        ChangesetFolder(tmp_path / "absent")
+
+
+def test_a_changeset_is_read_from_both_files_or_one(tmp_path: Path) -> None:
+    _put(tmp_path / "000001.added.nt.gz", LINE * 2 + '<urn:s> <urn:p> "a\\u0062"@EN .\n')
+    (files,) = ChangesetFolder(tmp_path).scan().ready
+    added = (("<urn:s>", "<urn:p>", "<urn:o>"), ("<urn:s>", "<urn:p>", '"ab"@en'))
+    assert read_changeset(files, sequence=4) == Changeset((), added, 4)
+
+
+def test_faults_name_file_and_line(tmp_path: Path) -> None:
+    broken = tmp_path / "000001.added.nt"
+    _put(broken, LINE * 3 + "<urn:s> <urn:p> no .\n" + LINE)
+    with pytest.raises(DataRefused) as refused:
+        list(read_file(broken))
+    assert (refused.value.source, refused.value.line) == (str(broken), 4)
+    damaged = tmp_path / "000002.added.nt.gz"
+    _put(damaged, LINE * 1000)
+    damaged.write_bytes(damaged.read_bytes()[:-20])
+    with pytest.raises(DataRefused, match="damaged") as refused:
+        list(read_file(damaged))
+    assert refused.value.source == str(damaged)
+    with pytest.raises(DataRefused, match="cannot be read"):
+        list(read_file(tmp_path / "000003.added.nt"))
+    quads = tmp_path / "q.nq"
+    _put(quads, "<urn:s> <urn:p> <urn:o> <urn:g> .\n")
+    with pytest.raises(DataRefused, match="without graphs"):
+        list(read_file(quads))
+
+
+def test_blank_nodes_are_refused_by_line_or_get_the_scope_that_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "000001.added.nt.gz"
+    _put(path, LINE * 2 + "<urn:s> <urn:p> _:b7 .\n")
+    with pytest.raises(DataRefused, match="blank node _:b7") as refused:
+        list(read_file(path))
+    assert refused.value.line == 3
+    assert list(read_file(path, blank_scope="data"))[-1] == ("<urn:s>", "<urn:p>", "<urn:bnode:data:b7>")
+
+
+def test_too_many_triples_are_refused(tmp_path: Path) -> None:
+    _put(tmp_path / "many.nt", LINE * 12)
+    with pytest.raises(DataRefused, match="more than 10 triples"):
+        list(read_file(tmp_path / "many.nt", triples_max=10))
