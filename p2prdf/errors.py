@@ -8,6 +8,8 @@
     │   ├── DataRefused           RDF that cannot be taken (line number and reason)
     │   ├── InterestOverflow      an interest that needs more than its bound allows
     │   ├── LateElement           an element of a stream at or before a time up to which all were promised to be there
+    │   ├── TargetMoved           a replica's target is not where its cursor was
+    │   ├── TargetRefused         a replica's target, or the way to it, is not allowed or says no
     │   ├── SubscriptionGone      a subscription that was ended, or whose lease ran out
     │   └── TokenRefused          a resume token that is damaged, forged or made for something else
     ├── RemoteProtocolError       a peer or client sent what the protocol forbids
@@ -34,6 +36,8 @@ __all__ = [
     "QueryRefused",
     "RemoteProtocolError",
     "SubscriptionGone",
+    "TargetMoved",
+    "TargetRefused",
     "TokenRefused",
     "Unavailable",
     "error_from_code",
@@ -115,6 +119,21 @@ class SubscriptionGone(LocalProtocolError):
     code = "subscription-gone"
 
 
+class TargetMoved(LocalProtocolError):
+    """A replica's target has another cursor than the replica: someone else wrote to it, or it was set back.
+
+    The replica stops; compare and repair it.
+    """
+
+    code = "target-moved"
+
+
+class TargetRefused(LocalProtocolError):
+    """A replica's target said no, or must not be asked: its host is not on the operator's list."""
+
+    code = "target-refused"
+
+
 class TokenRefused(LocalProtocolError):
     """A resume token is damaged, of a version not known here, or made for another query."""
 
@@ -156,8 +175,8 @@ class NodeLeaving(Unavailable):
 _BY_CODE: dict[str, type[P2PRDFError]] = {
     kind.code: kind
     for kind in (
-        P2PRDFError, LocalProtocolError, InterestOverflow, SubscriptionGone, TokenRefused, RemoteProtocolError,
-        Unavailable, NodeLeaving,
+        P2PRDFError, LocalProtocolError, InterestOverflow, SubscriptionGone, TargetMoved, TargetRefused,
+        TokenRefused, RemoteProtocolError, Unavailable, NodeLeaving,
     )
 }  # fmt: skip
 

@@ -32,8 +32,10 @@ class Holdings:
         self.touched: dict[Relation, None] = {}
         self.selected: dict[Selection, None] = {}
         """Selections that gained or lost triples in this round."""
-        self._gone: list[Fact] = []
-        """Triples that left in this round; their terms keep their numbers up to the next."""
+        self.gone: dict[Fact, int] = {}
+        """Triples that left in this round, with the number of targets they were in; their terms keep their numbers."""
+        self.new: dict[Fact, None] = {}
+        """Triples that came in this round."""
         self._index = PatternIndex()
         self._selections: dict[tuple[object, ...], Selection] = {}
         self._relations: dict[tuple[object, ...], Relation] = {}
@@ -90,8 +92,7 @@ class Holdings:
                 self._index.remove(selection)
                 for fact in selection.facts:
                     if fact in self.facts and not self._index.matching(self.triple(fact)):
-                        del self.facts[fact]
-                        self._gone.append(fact)
+                        self.gone[fact] = self.facts.pop(fact)
 
     # --- triples ---------------------------------------------------------------------------------------
 
@@ -117,12 +118,13 @@ class Holdings:
             selection.added.clear()
             selection.removed.clear()
         release = self.terms.release
-        for fact in self._gone:
+        for fact in self.gone:
             for number in fact:
                 release(number)
         self.touched.clear()
         self.selected.clear()
-        self._gone.clear()
+        self.gone.clear()
+        self.new.clear()
 
     def put(self, triple: Triple) -> Fact | None:
         """Take a triple if any pattern does, and it is not here; return it if it was taken."""
@@ -132,6 +134,7 @@ class Holdings:
         use = self.terms.use
         fact = (use(triple[0]), use(triple[1]), use(triple[2]))
         self.facts[fact] = 0
+        self.new[fact] = None
         for selection in selections:
             selection.facts[fact] = None
             selection.added.append(fact)
@@ -143,8 +146,7 @@ class Holdings:
 
     def drop(self, fact: Fact, triple: Triple) -> None:
         """Forget a triple that is here."""
-        del self.facts[fact]
-        self._gone.append(fact)
+        self.gone[fact] = self.facts.pop(fact)
         for selection in self._index.matching(triple):
             del selection.facts[fact]
             selection.removed.append(fact)

@@ -72,9 +72,13 @@ class Change:
 class Round:
     """What one changeset made of all targets.  To be looked at before the next one is applied."""
 
-    def __init__(self, changes: Mapping[str, Change], holdings: Holdings, evaluations: Mapping[str, Evaluation]):
+    def __init__(
+        self, changes: Mapping[str, Change], union: Change, holdings: Holdings, evaluations: Mapping[str, Evaluation]
+    ):
         self.changes = changes
         """By interest; those whose target stays as it is are left out."""
+        self.union = union
+        """Of one target for all interests: a triple is there as long as any of them wants it."""
         self._holdings = holdings
         self._evaluations = evaluations
 
@@ -157,7 +161,7 @@ class Interests:
             evaluation.support.clear()  # none of it was told
             self.remove(name)
             raise
-        return self._outcome({evaluation: None}).get(name, Change())
+        return self._outcome({evaluation: None})[0].get(name, Change())
 
     def remove(self, name: str) -> None:
         """Forget an interest, and what no other one asks for.
@@ -178,6 +182,10 @@ class Interests:
     def interest(self, name: str) -> Interest:
         """Return an interest by its name."""
         return self._evaluation(name).interest
+
+    def union(self) -> Iterator[Triple]:
+        """Yield what one target for all interests holds."""
+        return (self._holdings.triple(fact) for fact, targets in self._holdings.facts.items() if targets)
 
     def target(self, name: str) -> Iterator[Triple]:
         """Yield what the replica of an interest holds."""
@@ -208,6 +216,15 @@ class Interests:
             raise LocalProtocolError(f"there is no interest {name!r}")
         return found
 
+    def forget_potential(self) -> None:
+        """Forget all triples that are in no target: what their partners would make of them later is missed."""
+        self._begin()
+        for fact in [fact for fact, targets in self._holdings.facts.items() if not targets]:
+            self._holdings.drop(fact, self._holdings.triple(fact))
+        self._potential.clear()
+        changes, _ = self._settled()
+        assert not changes, "what is in no target holds up none"
+
     # --- changesets ----------------------------------------------------------------------------------------
 
     def apply(self, changeset: Changeset) -> Round:
@@ -230,10 +247,10 @@ class Interests:
             fact = holdings.put(triple)
             if fact is not None and self.potential_max is not None:
                 self._potential[fact] = None
-        changes = self._settled()
-        return Round(changes, holdings, self._evaluations)
+        changes, union = self._settled()
+        return Round(changes, union, holdings, self._evaluations)
 
-    def _settled(self) -> dict[str, Change]:
+    def _settled(self) -> tuple[dict[str, Change], Change]:
         concerned = self._holdings.concerned()
         try:
             for evaluation, pending in concerned.items():
@@ -243,37 +260,41 @@ class Interests:
             raise
         return self._outcome(concerned)
 
-    def _outcome(self, concerned: Iterable[Evaluation]) -> dict[str, Change]:
-        """Return the changes of targets; count in how many of them triples are, and keep to the bound."""
+    def _outcome(self, concerned: Iterable[Evaluation]) -> tuple[dict[str, Change], Change]:
+        """Return the changes of targets, and of all as one; count in how many of them triples are."""
         self._looked_at = tuple(concerned)
+        facts = self._holdings.facts
+        before: dict[Fact, bool] = {}
         changes = {}
         for evaluation in self._looked_at:
-            change = self._change(evaluation)
-            if change:
-                changes[evaluation.name] = change
-        return changes
-
-    def _change(self, evaluation: Evaluation) -> Change:
-        holdings = self._holdings
-        facts, triple = holdings.facts, holdings.triple
-        removed, demoted, added, promoted = [], [], [], []
-        new = {fact for selection in evaluation.selections for fact in selection.added}
-        for fact, before in evaluation.turned():
-            if before and fact not in facts:
-                removed.append(triple(fact))
-                continue
-            facts[fact] += -1 if before else 1
-            if before:
-                demoted.append(triple(fact))
-            elif fact in new:
-                added.append(triple(fact))
-            else:
-                promoted.append(triple(fact))
-            if self.potential_max is not None:
-                if facts[fact]:
+            turned = list(evaluation.turned())
+            if turned:
+                changes[evaluation.name] = self._change(turned)
+            for fact, was_there in turned:
+                before.setdefault(fact, facts.get(fact, 1) > 0)
+                if fact in facts:
+                    facts[fact] += -1 if was_there else 1
+        if self.potential_max is not None:
+            for fact in before:
+                if facts.get(fact, 1):
                     self._potential.pop(fact, None)
                 else:
                     self._potential[fact] = None
+        return changes, self._change([(fact, was) for fact, was in before.items() if was != (facts.get(fact, 0) > 0)])
+
+    def _change(self, turned: Iterable[tuple[Fact, bool]]) -> Change:
+        holdings = self._holdings
+        facts, triple = holdings.facts, holdings.triple
+        removed, demoted, added, promoted = [], [], [], []
+        for fact, before in turned:
+            if before and fact not in facts:
+                removed.append(triple(fact))
+            elif before:
+                demoted.append(triple(fact))
+            elif fact in holdings.new:
+                added.append(triple(fact))
+            else:
+                promoted.append(triple(fact))
         return Change(tuple(removed), tuple(demoted), tuple(added), tuple(promoted))
 
     def _begin(self) -> None:
@@ -298,7 +319,7 @@ class Interests:
             del self._potential[fact]
             self._holdings.drop(fact, self._holdings.triple(fact))
             self.evicted += 1
-        changes = self._settled()
+        changes, _ = self._settled()
         assert not changes, "what is in no target holds up none"
 
     def _check(self) -> None:

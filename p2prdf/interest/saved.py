@@ -26,12 +26,12 @@ _MAGIC: Final = b"p2prdf interests 1\n"
 _DIGEST: Final = hashlib.sha256().digest_size * 2 + 1
 
 
-def save(interests: Interests, *, sequence: int = -1) -> bytes:
-    """Return interests as bytes.  ``sequence``: the number of the changeset that was applied last, -1 if none was."""
+def save(interests: Interests, *, position: str = "", note: str = "") -> bytes:
+    """Return interests as bytes.  ``position``: of the changeset that was applied last; ``note``: what else to keep."""
     head = {
         "interests": [[name, interests.interest(name).text] for name in interests],
         "potential_max": interests.potential_max,
-        "sequence": sequence,
+        "position": position, "note": note,
         "triples": interests.triples,
     }
     parts = [_MAGIC, json.dumps(head, ensure_ascii=True).encode(), b"\n"]
@@ -40,8 +40,10 @@ def save(interests: Interests, *, sequence: int = -1) -> bytes:
     return body + hashlib.sha256(body).hexdigest().encode() + b"\n"
 
 
-def restore(data: bytes, *, source: str = "saved interests", matches_max: int = MATCHES_MAX) -> tuple[Interests, int]:
-    """Return the interests that were saved, and the number of the changeset that was applied last.
+def restore(
+    data: bytes, *, source: str = "saved interests", matches_max: int = MATCHES_MAX
+) -> tuple[Interests, str, str]:
+    """Return the interests that were saved, the position of the changeset that was applied last, and the note.
 
     Raises DataRefused, which names ``source``, for what is damaged or none of it.
     """
@@ -56,7 +58,7 @@ def restore(data: bytes, *, source: str = "saved interests", matches_max: int = 
         interests = Interests(potential_max=head["potential_max"], matches_max=matches_max)
         for name, text in head["interests"]:
             interests.add(name, parse_interest(text))
-        sequence, count = int(head["sequence"]), int(head["triples"])
+        position, note, count = str(head["position"]), str(head["note"]), int(head["triples"])
     except (ValueError, KeyError, TypeError, LocalProtocolError) as error:
         raise DataRefused(f"saved interests cannot be read: {error}", source=source) from error
     triples: list[Triple] = []
@@ -65,4 +67,4 @@ def restore(data: bytes, *, source: str = "saved interests", matches_max: int = 
     interests.apply(Changeset(added=tuple(triples)))
     if interests.triples != count:
         raise DataRefused(f"{interests.triples} of {count} triples could be taken up again", source=source)
-    return interests, sequence
+    return interests, position, note

@@ -30,7 +30,10 @@ from p2prdf.errors import DataRefused
 from p2prdf.interest import Changeset, Triple
 from p2prdf.rdf.ntriples import detect, read_triples
 
-__all__ = ["CHANGESET_TRIPLES_MAX", "ChangesetFiles", "ChangesetFolder", "Scanned", "read_changeset", "read_file"]
+__all__ = [
+    "CHANGESET_TRIPLES_MAX", "ChangesetFiles", "ChangesetFolder", "Scanned", "position_order", "read_changeset",
+    "read_file",
+]  # fmt: skip
 
 CHANGESET_TRIPLES_MAX: Final = 10_000_000
 """Most triples of one file of a changeset (about 500 bytes of memory each while it is applied)."""
@@ -99,16 +102,20 @@ class ChangesetFolder:
         return Scanned(_behind(ready, after), None)
 
 
+def position_order(position: str) -> tuple[tuple[int, int, str], ...]:
+    """Return by what positions are in order: numbers by their values, before names."""
+    return _order(tuple(position.split("/")))
+
+
 def _order(parts: tuple[str, ...]) -> tuple[tuple[int, int, str], ...]:
-    """Return by what paths are in order: numbers by their values, before names."""
     return tuple((0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts)
 
 
 def _behind(ready: list[ChangesetFiles], after: str | None) -> tuple[ChangesetFiles, ...]:
     if after is None:
         return tuple(ready)
-    last = _order(tuple(after.split("/")))
-    return tuple(each for each in ready if _order(tuple(each.position.split("/"))) > last)
+    last = position_order(after)
+    return tuple(each for each in ready if position_order(each.position) > last)
 
 
 def read_changeset(files: ChangesetFiles, *, sequence: int = 0, blank_scope: str | None = None) -> Changeset:

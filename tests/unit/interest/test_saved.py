@@ -17,8 +17,9 @@ def test_a_history_goes_on_after_a_restart_at_any_changeset() -> None:
         interests = Interests()
         interests.add("it", parse_interest(written.text))
         for changeset, dataset in changesets(seed, 12):
-            interests, sequence = restore(save(interests, sequence=changeset.sequence))
-            assert sequence == changeset.sequence
+            told = (f"2014/{changeset.sequence}", "a note")
+            interests, *found = restore(save(interests, position=told[0], note=told[1]))
+            assert tuple(found) == told
             interests.apply(changeset)
             assert (set(interests.target("it")), set(interests.potential("it"))) == slice_of(dataset, written)
 
@@ -37,7 +38,7 @@ def test_the_order_of_giving_up_survives() -> None:
     interests.add("athletes", INTEREST)
     for who in ("a", "b"):
         interests.apply(changes((), (athlete(who),)))
-    again, _ = restore(save(interests))
+    again, *_ = restore(save(interests))
     for each in (interests, again):
         each.apply(changes((), (athlete("c"),)))
         each.apply(changes((), (goals("a", 1), goals("b", 1), goals("c", 1))))
@@ -50,7 +51,7 @@ def test_literals_survive_as_they_are() -> None:
     interests.add("it", parse_interest("SELECT * { ?s <urn:p> ?o }"))
     values = ['"a\\"b\\\\c\\nd"', '"é\u2028\U0001f600"@en-gb', '"\\t\\r"', '"01"^^<http://www.w3.org/2001/XMLSchema#integer>']
     interests.apply(Changeset(added=tuple(("<urn:s>", "<urn:p>", value) for value in values)))
-    again, _ = restore(save(interests))
+    again, *_ = restore(save(interests))
     assert {o for _, _, o in again.target("it")} == set(values)
 
 

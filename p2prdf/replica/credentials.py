@@ -1,0 +1,63 @@
+"""Credentials for an endpoint: from a file or the environment, never from a command line, which all can read."""
+
+from __future__ import annotations
+
+import base64
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from p2prdf.errors import LocalProtocolError
+
+__all__ = ["CREDENTIALS_VARIABLE", "Credentials", "find_credentials"]
+
+CREDENTIALS_VARIABLE: Final = "P2PRDF_ENDPOINT_AUTH"
+_BYTES_MAX: Final = 16 << 10
+
+
+class Credentials:
+    """What is sent to prove who asks.  It does not show itself in messages and logs."""
+
+    __slots__ = ("_header",)
+
+    def __init__(self, text: str, *, source: str):
+        """``text``: ``basic USER:PASSWORD`` or ``bearer TOKEN``; raises LocalProtocolError, without repeating it."""
+        scheme, _, rest = text.strip().partition(" ")
+        rest = rest.strip()
+        printable = rest.isprintable() and rest
+        if scheme.lower() == "basic" and printable and ":" in rest:
+            self._header = "Basic " + base64.b64encode(rest.encode()).decode()
+        elif scheme.lower() == "bearer" and printable and " " not in rest and rest.isascii():
+            self._header = f"Bearer {rest}"
+        else:
+            raise LocalProtocolError(f"{source}: no credentials: write basic USER:PASSWORD or bearer TOKEN in one line")
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The header that proves it."""
+        return {"Authorization": self._header}
+
+    def __repr__(self) -> str:
+        return "Credentials(...)"
+
+
+def find_credentials(file: Path | None, environment: Mapping[str, str] = os.environ) -> Credentials | None:
+    """Return the credentials of a file, else of the environment, else None.
+
+    Raises LocalProtocolError for a file that others may read, that cannot be read, or that has no credentials.
+    """
+    if file is None:
+        text = environment.get(CREDENTIALS_VARIABLE)
+        return None if text is None else Credentials(text, source=CREDENTIALS_VARIABLE)
+    try:
+        with file.open("rb") as stream:
+            if stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & 0o077:
+                raise LocalProtocolError(f"{file}: others may read these credentials: chmod 600 it")
+            data = stream.read(_BYTES_MAX)
+        return Credentials(data.decode(), source=str(file))
+    except OSError as error:
+        raise LocalProtocolError(f"{file}: credentials cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise LocalProtocolError(f"{file}: credentials are not text") from None
