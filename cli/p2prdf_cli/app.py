@@ -11,12 +11,14 @@ from typing import Annotated
 import typer
 
 from p2prdf_cli import (
+    changesets,
     corpus,
     derive,
     explain,
     node,
     publish,
     query,
+    replica,
     rules,
     simulate,
     spark_publish,
@@ -80,6 +82,8 @@ update.register(app)
 rules.register(app)
 subscriptions.register(app)
 derive.register(app)
+changesets.register(app)
+replica.register(app)
 explain.register(app)
 corpus.register(app)
 simulate.register(app)

@@ -73,8 +73,10 @@ class ChangesetFolder:
             raise DataRefused("there is no such folder", source=str(folder))
         self.folder = folder
 
-    def scan(self, after: str | None = None) -> Scanned:
+    def scan(self, after: str | None = None, *, growing: bool = False) -> Scanned:
         """Return the changesets behind a position, up to the first that is missing.
+
+        ``growing``: the last one is left for later if it has one file only, for the other may be on its way.
 
         A file that is still being written has another name until it is whole: what ends otherwise is not looked at.
         Raises DataRefused for a changeset that is there twice, compressed and not.
@@ -99,6 +101,8 @@ class ChangesetFolder:
             before = here
             words = found[parts]
             ready.append(ChangesetFiles("/".join(parts), here[1], words.get("removed"), words.get("added")))
+        if growing and ready and (ready[-1].removed is None or ready[-1].added is None):
+            ready.pop()
         return Scanned(_behind(ready, after), None)
 
 

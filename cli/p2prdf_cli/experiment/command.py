@@ -104,6 +104,8 @@ class _Experiments(TyperGroup):
             from p2prdf.sim.experiments import EXPERIMENTS
             from p2prdf_cli.experiment.full_text import NAME as FULL_TEXT
             from p2prdf_cli.experiment.full_text import full_text
+            from p2prdf_cli.experiment.interest_replica import NAME as INTEREST_REPLICA
+            from p2prdf_cli.experiment.interest_replica import interest_replica
             from p2prdf_cli.experiment.plan import plan
             from p2prdf_cli.experiment.reasoning import NAME, incremental_reasoning
 
@@ -112,6 +114,7 @@ class _Experiments(TyperGroup):
                 made.command(name, epilog=EXIT_CODES_HELP, short_help=each.summary)(_command(name, each))
             made.command(NAME, epilog=EXIT_CODES_HELP)(incremental_reasoning)
             made.command(FULL_TEXT, epilog=EXIT_CODES_HELP)(full_text)
+            made.command(INTEREST_REPLICA, epilog=EXIT_CODES_HELP)(interest_replica)
             made.command("plan", epilog=PLAN_EXIT_CODES_HELP)(plan)
             self.commands.update(typer.main.get_group(made).commands)
         return self.commands

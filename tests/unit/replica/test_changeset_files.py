@@ -44,6 +44,16 @@ def test_what_is_missing_is_waited_for_and_then_read_once(tmp_path: Path) -> Non
     assert _positions(tmp_path, "000008") == (["000009", "000010"], None)
 
 
+def test_half_a_changeset_at_the_end_is_left_for_later_where_more_come(tmp_path: Path) -> None:
+    for name in ("000001.added.nt", "000002.removed.nt"):
+        _put(tmp_path / name)
+    folder = ChangesetFolder(tmp_path)
+    assert [each.position for each in folder.scan().ready] == ["000001", "000002"]
+    assert [each.position for each in folder.scan(growing=True).ready] == ["000001"]
+    _put(tmp_path / "000002.added.nt")
+    assert [each.position for each in folder.scan(growing=True).ready] == ["000001", "000002"]
+
+
 def test_a_file_that_is_still_written_is_not_looked_at(tmp_path: Path) -> None:
     _put(tmp_path / "000001.added.nt.gz.part")
     _put(tmp_path / "000001.other.nt")

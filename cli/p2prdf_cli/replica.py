@@ -1,0 +1,316 @@
+"""``p2prdf replica``: a part of a dataset kept true at a target, from changesets that lie in files."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from p2prdf_cli.changesets import BlankScope
+from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run
+from p2prdf_cli.options import Json
+from p2prdf_cli.replica_target import HOSTS_VARIABLE, Reach, matching, open_target, source_of
+
+if TYPE_CHECKING:
+    from p2prdf.interest import Changeset
+    from p2prdf.replica.replica import Replica
+    from p2prdf.replica.target import Target
+
+__all__ = ["register"]
+
+_HELP: Final = """Keep a part of a dataset true at a target, from its changesets.
+
+\b
+Examples:
+  p2prdf replica apply changes --interest football.rq --start dump.nt.gz \\
+      --target http://localhost:3030/ds/update --state football.state
+  p2prdf replica verify --target http://localhost:3030/ds/update --state football.state
+"""
+
+
+class Potential(enum.StrEnum):
+    """What is kept of triples that are in no full match yet."""
+
+    source = "source"
+    none = "none"
+
+
+TargetName = Annotated[
+    str,
+    typer.Option(
+        "--target", metavar="URL|store:DIR|files:DIR",
+        help="A SPARQL 1.1 update endpoint, a store of pyoxigraph, or a folder of N-Triples files.",
+    ),
+]  # fmt: skip
+StateFile = Annotated[Path, typer.Option("--state", metavar="FILE", help="What the replica knows, between runs.")]
+QueryUrl = Annotated[
+    str | None,
+    typer.Option("--query-url", metavar="URL", help="Where it answers queries; else .../query for .../update."),
+]
+Graph = Annotated[
+    str | None, typer.Option("--graph", metavar="IRI", help="The target graph, the replica's alone; else the default.")
+]
+Dataset = Annotated[
+    str, typer.Option("--dataset", metavar="IRI", help="Whose replica it is: its cursor at the target goes by that.")
+]
+AuthFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--auth-file", metavar="FILE",
+        help="'basic USER:PASSWORD' or 'bearer TOKEN', readable by you alone; else P2PRDF_ENDPOINT_AUTH.",
+    ),
+]  # fmt: skip
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host", metavar="HOST[:PORT]",
+        help=f"Hosts that may be asked, repeatable; else those of {HOSTS_VARIABLE}, else the target's.",
+    ),
+]  # fmt: skip
+Private = Annotated[
+    bool, typer.Option("--allow-private", help="Hosts of --allow-host may be on private networks or this machine.")
+]
+UpdateTriples = Annotated[int, typer.Option(min=1, metavar="N", help="Most triples of one update.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    commands = typer.Typer(no_args_is_help=True, help=_HELP)
+    commands.command("apply", epilog=EXIT_CODES_HELP)(apply)
+    commands.command("verify", epilog=EXIT_CODES_HELP)(verify)
+    commands.command("repair", epilog=EXIT_CODES_HELP)(repair)
+    app.add_typer(commands, name="replica", help=_HELP)
+
+
+def apply(
+    changes: Annotated[Path, typer.Argument(metavar="FOLDER|FILE", help="Changesets, or one file of RDF Patch.")],
+    target: TargetName,
+    state: StateFile,
+    interest: Annotated[
+        list[Path] | None,
+        typer.Option("--interest", metavar="FILE", help="A query that says what is wanted; at the first run."),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--start", metavar="FILE|URL", help="The dataset before the first changeset: a dump, or its query endpoint."
+        ),
+    ] = None,
+    source_graph: Annotated[
+        str | None, typer.Option(metavar="IRI", help="The graph of the dataset, if --start is an endpoint.")
+    ] = None,
+    potential: Annotated[
+        Potential, typer.Option(help="Keep what may become interesting from the start, or begin without.")
+    ] = Potential.source,
+    graph: Graph = None,
+    dataset: Dataset = "urn:p2prdf:dataset",
+    query_url: QueryUrl = None,
+    auth_file: AuthFile = None,
+    allow_host: AllowHost = None,
+    allow_private: Private = False,
+    update_triples: UpdateTriples = 5000,
+    save_every: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Changesets between two writes of the state.")
+    ] = 100,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on as changesets come, until stopped.")] = False,
+    interval: Annotated[float, typer.Option(min=0.05, metavar="SECONDS", help="How often to look for them.")] = 5.0,
+    blank_scope: BlankScope = None,
+    as_json: Json = False,
+) -> None:
+    """Apply changesets to a target under an interest, from where the last run was left.
+
+    Folders are those of DBpedia Live (year/month/day/hour/NNNNNN.added.nt.gz
+    and .removed.nt.gz) or hold such files themselves. The target gets each
+    change once, also if this command or the endpoint is killed in between.
+
+    \b
+    Examples:
+      p2prdf replica apply changes --interest football.rq --start dump.nt.gz \\
+          --target http://localhost:3030/ds/update --state football.state
+      p2prdf replica apply changes --target store:football.db --state football.state --follow
+      p2prdf replica apply changes --interest a.rq --target files:slice --state a.state --start empty.nt
+    """
+
+    reach = Reach(dataset, graph, query_url, auth_file, allow_host, allow_private, update_triples)
+    beginning = _Beginning(interest or [], start, source_graph, blank_scope, potential is Potential.source)
+
+    async def action() -> ExitCode:
+        replica = await _ready(open_target(target, reach), state, beginning, reach)
+        try:
+            return await _apply_all(replica, changes, save_every, blank_scope, interval if follow else None, as_json)
+        finally:
+            await replica.close()
+
+    run(action())
+
+
+def verify(
+    target: TargetName,
+    state: StateFile,
+    graph: Graph = None,
+    dataset: Dataset = "urn:p2prdf:dataset",
+    query_url: QueryUrl = None,
+    auth_file: AuthFile = None,
+    allow_host: AllowHost = None,
+    allow_private: Private = False,
+    as_json: Json = False,
+) -> None:
+    """Compare a target with what it should hold. Exit code 1: they differ.
+
+    \b
+    Examples:
+      p2prdf replica verify --target http://localhost:3030/ds/update --state football.state
+    """
+    reach = Reach(dataset, graph, query_url, auth_file, allow_host, allow_private)
+    run(_compare(target, reach, state, mend=False, as_json=as_json))
+
+
+def repair(
+    target: TargetName,
+    state: StateFile,
+    graph: Graph = None,
+    dataset: Dataset = "urn:p2prdf:dataset",
+    query_url: QueryUrl = None,
+    auth_file: AuthFile = None,
+    allow_host: AllowHost = None,
+    allow_private: Private = False,
+    update_triples: UpdateTriples = 5000,
+    as_json: Json = False,
+) -> None:
+    """Make a target what it should be: insert what is lacking, delete what does not belong there.
+
+    \b
+    Examples:
+      p2prdf replica repair --target http://localhost:3030/ds/update --state football.state
+    """
+    reach = Reach(dataset, graph, query_url, auth_file, allow_host, allow_private, update_triples)
+    run(_compare(target, reach, state, mend=True, as_json=as_json))
+
+
+async def _compare(name: str, reach: Reach, state: Path, *, mend: bool, as_json: bool) -> ExitCode:
+    from p2prdf.errors import LocalProtocolError
+    from p2prdf.replica.replica import Replica
+
+    target = open_target(name, reach)
+    try:
+        replica = Replica.load(state, target)
+        if replica is None:
+            raise LocalProtocolError(f"{state}: there is no such state; p2prdf replica apply writes it")
+        found = await (replica.repair() if mend else replica.verify())
+    finally:
+        await target.close()
+    told: dict[str, object] = {"expected": found.expected, "found": found.found, "equal": found.equal}
+    if mend:
+        told |= {"lacking": found.lacking, "foreign": found.foreign}
+        _tell(told, f"{found.lacking:,} triples inserted, {found.foreign:,} deleted", as_json=as_json)
+        return ExitCode.OK
+    text = "the target holds what it should" if found.equal else "the target is not what it should be"
+    _tell(told, f"{text}: {found.found:,} triples, {found.expected:,} expected", as_json=as_json)
+    return ExitCode.OK if found.equal else ExitCode.FAILURE
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """What a replica begins with, if it has no state yet."""
+
+    files: list[Path]
+    start: str | None
+    source_graph: str | None
+    blank_scope: str | None
+    potential: bool
+
+
+async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reach) -> Replica:
+    """Return the replica that was left, or one that begins."""
+    from p2prdf.errors import LocalProtocolError
+    from p2prdf.interest import Interests, parse_interest
+    from p2prdf.replica.changeset_files import read_file
+    from p2prdf.replica.replica import Replica
+
+    texts = [path.read_text("utf-8") for path in beginning.files]
+    replica = Replica.load(state, target)
+    if replica is not None:
+        if texts and texts != [replica.interests.interest(name).text for name in replica.interests]:
+            raise LocalProtocolError(f"{state}: the replica was begun with another interest; give it another state")
+        await replica.resume()
+        return replica
+    if not texts or beginning.start is None:
+        raise LocalProtocolError(f"{state}: there is no such state yet: begin with --interest and --start")
+    interests = Interests()
+    for number, text in enumerate(texts):
+        interests.add(str(number), parse_interest(text))
+    replica = Replica(interests, target, state=state)
+    if beginning.start.startswith(("http://", "https://")):
+        source = source_of(beginning.start, beginning.source_graph, reach)
+        try:
+            triples = matching(source, interests, matched=not beginning.potential)
+            count = await replica.begin(triples, potential=beginning.potential)
+        finally:
+            await source.close()
+    else:
+        dump = read_file(Path(beginning.start), blank_scope=beginning.blank_scope, triples_max=None)
+        count = await replica.begin(dump, potential=beginning.potential)
+    print(f"p2prdf: the target begins with {count:,} triples", file=sys.stderr)
+    return replica
+
+
+async def _apply_all(
+    replica: Replica, changes: Path, save_every: int, blank_scope: str | None, interval: float | None, as_json: bool
+) -> ExitCode:
+    """Apply what there is; with an interval, go on looking for more."""
+    since_saved = 0
+    while True:
+        gap = None
+        given = _changesets(changes, replica.last_changeset, blank_scope, growing=interval is not None)
+        for position, changeset in given:
+            if changeset is None:
+                gap = position
+                break
+            applied = await replica.apply(position, changeset)
+            told: dict[str, object] = {
+                "position": position, "changeset": len(changeset), "removed": applied.removed, "added": applied.added,
+            }  # fmt: skip
+            _tell(told, f"{position}: {applied.removed:,} removed, {applied.added:,} added", as_json=as_json)
+            since_saved += 1
+            if since_saved >= save_every:
+                await asyncio.to_thread(replica.save)
+                since_saved = 0
+        if interval is None:
+            if gap is not None:
+                print(f"p2prdf: {gap} is missing: what lies behind it was not applied", file=sys.stderr)
+            return ExitCode.OK if gap is None else ExitCode.FAILURE
+        if not replica.is_saved:
+            await asyncio.to_thread(replica.save)
+        await asyncio.sleep(interval)
+
+
+def _changesets(
+    changes: Path, after: str | None, blank_scope: str | None, *, growing: bool
+) -> Iterator[tuple[str, Changeset | None]]:
+    """Yield positions and changesets; None for one that others wait behind."""
+    from p2prdf.replica.changeset_files import ChangesetFolder, read_changeset
+    from p2prdf.replica.rdf_patch import read_patch
+
+    if changes.is_file():
+        with changes.open(encoding="utf-8", newline="\n") as lines:
+            for changeset in read_patch(lines, source=str(changes), sequence=1):
+                position = f"{changeset.sequence:09}"
+                if after is None or position > after:
+                    yield position, changeset
+        return
+    scanned = ChangesetFolder(changes).scan(after, growing=growing)
+    for files in scanned.ready:
+        yield files.position, read_changeset(files, blank_scope=blank_scope)
+    if scanned.gap is not None:
+        yield scanned.gap, None
+
+
+def _tell(told: dict[str, object], text: str, *, as_json: bool) -> None:
+    print(json.dumps(told) if as_json else text, flush=True)

@@ -1,0 +1,79 @@
+"""Where a replica's target is, how it may be reached, and what it begins from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from p2prdf.interest import Interests, Triple
+    from p2prdf.replica.endpoint import Endpoint
+    from p2prdf.replica.target import Target
+
+__all__ = ["HOSTS_VARIABLE", "Reach", "matching", "open_target", "source_of"]
+
+HOSTS_VARIABLE: Final = "P2PRDF_ENDPOINT_HOSTS"
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What the options of a command say of endpoints."""
+
+    dataset: str
+    graph: str | None
+    query_url: str | None
+    auth_file: Path | None
+    allow_host: list[str] | None
+    allow_private: bool
+    update_triples: int = 5000
+
+
+def open_target(name: str, reach: Reach) -> Target:
+    """Return the target of a name."""
+    from p2prdf.rdf import terms
+
+    dataset = terms.iri(reach.dataset)
+    graph = None if reach.graph is None else terms.iri(reach.graph)
+    kind, _, rest = name.partition(":")
+    if kind == "store":
+        from p2prdf.replica.embedded import EmbeddedStore
+
+        return EmbeddedStore(Path(rest), dataset=dataset, graph=graph, triples_max=reach.update_triples)
+    if kind == "files":
+        from p2prdf.replica.triple_files import TripleFiles
+
+        return TripleFiles(Path(rest))
+    query = reach.query_url or (name.removesuffix("update") + "query" if name.endswith("/update") else name)
+    return _endpoint(name, query, dataset, graph, reach)
+
+
+def source_of(url: str, graph: str | None, reach: Reach) -> Endpoint:
+    """Return the endpoint that a slice is read from."""
+    from p2prdf.rdf import terms
+
+    return _endpoint(url, url, "<urn:p2prdf:source>", None if graph is None else terms.iri(graph), reach)
+
+
+async def matching(source: Endpoint, interests: Interests, *, matched: bool) -> AsyncIterator[Triple]:
+    """Yield what a source has for interests."""
+    for name in interests:
+        async for triple in source.matching(interests.interest(name), matched=matched):
+            yield triple
+
+
+def _endpoint(update: str, query: str, dataset: str, graph: str | None, reach: Reach) -> Endpoint:
+    from p2prdf.replica.credentials import find_credentials
+    from p2prdf.replica.endpoint import Endpoint, EndpointConfig
+    from p2prdf.replica.hosts import Hosts, checked_url
+
+    listed, private = reach.allow_host or os.environ.get(HOSTS_VARIABLE, "").split(), reach.allow_private
+    if not listed:  # whoever types the command is the operator
+        places = map(checked_url, (update, query))
+        listed = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in places]
+        private = True
+    config = EndpointConfig(update, query, graph, triples_max=reach.update_triples)
+    credentials = find_credentials(reach.auth_file)
+    return Endpoint(config, dataset=dataset, hosts=Hosts(listed, private=private), credentials=credentials)
