@@ -87,6 +87,10 @@ HISTORIES ?= 2000
 closures: $(STAMP) ## random rules and histories: what is kept up to date against closures worked out the slow way; HISTORIES=2000
 	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q tests/unit/reasoning $(ARGS)
 
+.PHONY: interests
+interests: $(STAMP) ## random interests over random histories, 20 changesets each, against pyoxigraph; HISTORIES=2000
+	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q tests/unit/interest $(ARGS)
+
 .PHONY: reads
 reads: $(STAMP) ## W3C cases and ten universities asked once, and left standing, through seven simulated peers; ARGS=--nodes
 	@PYTHONPATH=tests/support $(BIN)/python -m reads $(ARGS)
@@ -106,6 +110,7 @@ experiments: $(STAMP) ## the papers' experiments at full size, figures into docs
 		figure=docs/figures/$$name.svg; test $$name != agreement || figure=; \
 		$(BIN)/p2prdf experiment $$name --scale 1 $${figure:+--plot $$figure} $(ARGS) || exit 1; done
 	@$(BIN)/p2prdf experiment incremental-reasoning --scale 1 --plot docs/figures/incremental-reasoning.svg || test $$? -eq 5
+	@$(BIN)/p2prdf experiment interest-replica --scale 1 --changesets 40 --plot docs/figures/interest-replica.svg || test $$? -eq 5
 	@$(BIN)/p2prdf experiment full-text --scale 1 --publications 120 --seconds 1.5 --plot docs/figures/full-text.svg || test $$? -eq 5
 
 wheel: $(STAMP)

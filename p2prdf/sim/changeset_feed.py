@@ -91,7 +91,9 @@ class Feed:
         players = (shape.slice_triples - teams) // 3
         self._teams = [_resource("Team", number) for number in range(teams)]
         self._players: list[tuple[Triple, ...]] = [self._player() for _ in range(players)]
-        self._places: list[tuple[Triple, ...]] = [self._place() for _ in range(players // 4)]
+        lost = sum(day.location[0] / day.changesets for day in DAYS)  # a place for each triple that goes
+        places = max(players // 4, round(1.1 * lost * shape.changesets))
+        self._places: list[tuple[Triple, ...]] = [self._place() for _ in range(places)]
         self._halves: list[Triple] = []
         self._made = 0
 

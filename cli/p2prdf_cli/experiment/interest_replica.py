@@ -38,7 +38,7 @@ def interest_replica(
     interests: Annotated[int, typer.Option(metavar="N", help="Interests in one pass, beside one alone.")] = 10_000,
     changes: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Changesets of DBpedia Live, instead of a feed of the paper's proportions."),
+        typer.Option(metavar="FOLDER", help="Changesets of DBpedia Live, instead of a feed like the paper's."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal feeds.")] = 1,
     plot: PlotFile = None,

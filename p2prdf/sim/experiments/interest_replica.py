@@ -2,8 +2,9 @@
 
 The iRap paper's tables 2 and 3 and its figures 4a to 4e, on a feed of its proportions
 (:mod:`p2prdf.sim.changeset_feed`) with changesets as large as its own, or on changesets of a folder.  A changeset's
-time is that of all there is to do: reading its N-Triples, finding what changes, and writing that to a store of
-pyoxigraph.
+time is that of all there is to do: reading its N-Triples, finding what changes, writing that to a store of
+pyoxigraph. Nothing of it waits, so it is told as the processor's time of the whole process; what else the machine
+does is not in it. Beside it stands the time that passed.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ class _Counts:
     source_bytes: int = 0
     sent_bytes: int = 0
     seconds: list[tuple[float, float, float]] = field(default_factory=list)
+    elapsed: list[float] = field(default_factory=list)
 
 
 async def _follow(name: str, text: str, setting: ReplicaSetting) -> Followed:
@@ -114,17 +116,18 @@ async def _follow(name: str, text: str, setting: ReplicaSetting) -> Followed:
     for label, changeset in feed:
         counts = spans.setdefault(label, _Counts(label))
         data = [_lines(changeset.removed), _lines(changeset.added)]
-        began = time.perf_counter()
+        clock, began = time.perf_counter(), time.process_time()
         read = Changeset(_read(data[0]), _read(data[1]), changeset.sequence)
-        was_read = time.perf_counter()
+        was_read = time.process_time()
         made = interests.apply(read)
-        worked_out = time.perf_counter()
+        worked_out = time.process_time()
         change = made.union
         if change:
             await target.update(change.deletions, change.insertions, before=cursor, after=str(changeset.sequence))
             cursor = str(changeset.sequence)
-        done = time.perf_counter()
+        done = time.process_time()
         counts.seconds.append((was_read - began, worked_out - was_read, done - worked_out))
+        counts.elapsed.append(time.perf_counter() - clock)
         _, potential = made.potential(name)
         counts.changesets += 1
         counts.removed += len(changeset.removed)
@@ -143,11 +146,11 @@ async def _follow(name: str, text: str, setting: ReplicaSetting) -> Followed:
 
 def _span(counts: _Counts) -> Span:
     read, evaluated, written = (sum(each) / len(counts.seconds) for each in zip(*counts.seconds, strict=True))
-    slowest = max(sum(each) for each in counts.seconds)
+    elapsed = sum(counts.elapsed) / len(counts.elapsed)
     return Span(
         counts.label, counts.changesets, counts.removed, counts.added, counts.interesting_removed,
         counts.interesting_added, counts.potential, counts.source_bytes, counts.sent_bytes, read, evaluated, written,
-        slowest,
+        elapsed, max(counts.elapsed),
     )  # fmt: skip
 
 
@@ -242,11 +245,11 @@ def _many(count: int, setting: ReplicaSetting) -> Many:
     They have the patterns with common predicates in common, and constants of their own.  The feed is the same.
     """
     interests = Interests()
-    began = time.perf_counter()
+    began = time.process_time()
     for number in range(count):
         text = FOOTBALL.replace("dbo:SoccerPlayer", f"<{_CLASSES}{number}>")
         interests.add(str(number), parse_interest(text))
-    added = time.perf_counter() - began
+    added = time.process_time() - began
     shape = FeedShape(min(setting.shape.slice_triples, 60_000), max(2, _MANY_ROUNDS // 5), setting.shape.seed)
     feed = Feed(shape)
     interests.apply(Changeset(added=tuple(_classed(feed.start(), setting.interests))))
@@ -255,9 +258,9 @@ def _many(count: int, setting: ReplicaSetting) -> Many:
         classed = Changeset(
             tuple(_classed(changeset.removed, setting.interests)), tuple(_classed(changeset.added, setting.interests))
         )
-        began = time.perf_counter()
+        began = time.process_time()
         changed += len(interests.apply(classed).changes)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.process_time() - began)
     held = sum(interests.target_size(name) for name in interests)
     return Many(count, added, sum(seconds) / len(seconds), changed, held)
 
