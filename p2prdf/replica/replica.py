@@ -21,6 +21,7 @@ If the cursor is neither the one noted nor of a changeset to come, the target wa
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterable, Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -40,6 +41,8 @@ __all__ = ["START", "Applied", "Comparison", "Replica"]
 START: Final = "start"
 """The position of the slice that a replica begins with."""
 _CHUNK: Final = 50_000
+_CURSOR: Final = re.compile(r"(.*?)( \+[0-9]+)?(?:'([0-9]+))?", re.DOTALL)
+"""A position, the part of it that is there, and how often the same was there before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +187,16 @@ class Replica:
     async def _send(self, removed: Iterable[Triple], added: Iterable[Triple], position: str) -> None:
         parts = parts_of(removed, added, self.target.triples_max) or [([], [])]
         for number, (less, more) in enumerate(parts, 1):
-            after = position if number == len(parts) else f"{position} +{number}"
-            if after == self._cursor:
-                after += "'"  # the same part again: an update has to be told from the one before
-            await self.target.update(less, more, before=self._cursor, after=after)
-            self._cursor = after
+            await self._update(less, more, position if number == len(parts) else f"{position} +{number}")
         self._noted = self._cursor or ""
+
+    async def _update(self, removed: Iterable[Triple], added: Iterable[Triple], after: str) -> None:
+        """Send one update; where the cursor would stay as it is, for a part is sent again, it is numbered."""
+        known = _CURSOR.fullmatch(self._cursor or "")
+        if known is not None and known[1] + (known[2] or "") == after:
+            after += f"'{int(known[3] or 0) + 1}"
+        await self.target.update(removed, added, before=self._cursor, after=after)
+        self._cursor = after
 
     def save(self) -> None:
         """Write the state, if there is a place for it and something is new."""
@@ -241,12 +248,8 @@ class Replica:
         self._cursor = await self.target.cursor()
         parts = parts_of(foreign, lacking, self.target.triples_max) or [([], [])]
         for number, (less, more) in enumerate(parts, 1):
-            last = number == len(parts)
-            after = f"{self.position or START}{'' if last else f' +{number}'}"
-            if after == self._cursor:
-                after += "'"
-            await self.target.update(less, more, before=self._cursor, after=after)
-            self._cursor = after
+            position = self.position or START
+            await self._update(less, more, position if number == len(parts) else f"{position} +{number}")
             if on_part is not None:
                 on_part(number)
         self._noted, self._done = self._cursor or "", _rank("")
@@ -279,9 +282,10 @@ def _rank(cursor: str) -> tuple[int, tuple[tuple[int, int, str], ...], int]:
 
     A changeset of which a part is there comes before the same one as a whole.
     """
-    position, part, _ = cursor.partition(" +")
-    position = position.rstrip("'")
-    whole = 0 if part else 1
+    match = _CURSOR.fullmatch(cursor)
+    assert match is not None, "any text without a line end fits"
+    position = match[1]
+    whole = 0 if match[2] else 1
     if not position:
         return 0, (), 0
     return (1, (), whole) if position == START else (2, position_order(position), whole)

@@ -68,15 +68,15 @@ def test_changesets_of_a_folder_are_followed(tmp_path: Path) -> None:
 
 
 def test_a_feed_has_the_sizes_of_the_paper() -> None:
-    feed = Feed(FeedShape(20_000, 60))
+    feed = Feed(FeedShape(20_000, 25))
     start = set(feed.start())
     assert abs(sum(triple[0].startswith("<http://dbpedia.org/resource/Player") for triple in start) - 19_700) < 400
     sizes: dict[int, list[int]] = {}
     for day, changeset in feed.changesets():
         sizes.setdefault(day, []).append(len(changeset))
-    assert [len(each) for each in sizes.values()] == [60] * 5
+    assert [len(each) for each in sizes.values()] == [25] * 5
     for day, paper in enumerate((2435, 2355, 2005, 2028, 2031)):
-        assert abs(sum(sizes[day]) / 60 - paper) < paper * 0.02, day
+        assert abs(sum(sizes[day]) / 25 - paper) < paper * 0.02, day
 
 
 def test_what_cannot_be_run_is_refused(tmp_path: Path) -> None:

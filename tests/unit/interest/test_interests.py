@@ -13,7 +13,7 @@ from p2prdf.errors import InterestOverflow, LocalProtocolError
 from p2prdf.interest import Change, Changeset, Interests, Triple, parse_interest
 from p2prdf.interest.core import Core
 
-HISTORIES = int(os.environ.get("HISTORIES", "150"))
+HISTORIES = int(os.environ.get("HISTORIES", "100"))
 STEPS = 20
 
 

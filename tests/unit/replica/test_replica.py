@@ -125,7 +125,11 @@ async def test_what_was_changed_behind_its_back_is_found_and_mended() -> None:
     assert (mended.lacking, mended.foreign, mended.equal) == (1, 3, False)
     assert (await replica.verify()).equal
     assert await _content(target) == set(START)
-    assert (await replica.repair()).equal
+    cursors = [await target.cursor()]
+    for _ in range(2):
+        assert (await replica.repair()).equal
+        cursors.append(await target.cursor())
+    assert cursors == ["start", "start'1", "start'2"], "a late update finds no cursor that it knows"
     await replica.apply("1", Changeset.of(REMOVED, ADDED))
     assert await _content(target) == TARGET
 
