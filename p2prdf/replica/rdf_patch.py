@@ -54,9 +54,7 @@ def read_patch(lines: Iterable[str], *, source: str = "", sequence: int = 0) -> 
             case "" | "#":
                 continue
             case "A" | "D":
-                triple = _triple(rest, source, number)
-                changes.pop(triple, None)
-                changes[triple] = code == "A"
+                changes[_triple(rest, source, number)] = code == "A"
             case "TX" | "TC" | "TA":
                 begins = code == "TX"
                 if begins == inside:
