@@ -163,21 +163,25 @@ class Interests:
             raise
         return self._outcome({evaluation: None})[0].get(name, Change())
 
-    def remove(self, name: str) -> None:
-        """Forget an interest, and what no other one asks for.
+    def remove(self, name: str) -> Change:
+        """Forget an interest, and what no other one asks for; return what one target for all of them loses.
 
         Raises LocalProtocolError if there is none of the name.
         """
         evaluation = self._evaluation(name)
         del self._evaluations[name]
         facts = self._holdings.facts
+        lost = []
         for fact in evaluation.support:
             facts[fact] -= 1
-            if self.potential_max is not None and facts[fact] == 0:
-                self._potential[fact] = None
+            if facts[fact] == 0:
+                lost.append(self._holdings.triple(fact))
+                if self.potential_max is not None:
+                    self._potential[fact] = None
         self._holdings.release(evaluation.close())
         if self.potential_max is not None:
             self._potential = {fact: None for fact in self._potential if fact in facts}
+        return Change(demoted=tuple(lost))
 
     def interest(self, name: str) -> Interest:
         """Return an interest by its name."""

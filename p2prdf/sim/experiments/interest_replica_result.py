@@ -176,7 +176,7 @@ def _volume(followed: Followed) -> Panel:
         return Curve(label, x, tuple(float(max(1, getattr(span, name))) for span in followed.spans))
 
     return Panel(
-        f"{followed.name}: triples changed", "", "triples", (
+        f"{followed.name}: triples changed", "", "triples (none is drawn as 1)", (
             curve("source, removed", "removed"), curve("source, added", "added"),
             curve("potentially interesting", "potential"), curve("interesting, removed", "interesting_removed"),
             curve("interesting, added", "interesting_added"),

@@ -138,7 +138,10 @@ def test_interests_come_and_go_and_each_is_as_if_it_were_alone() -> None:
         for changeset, dataset in changesets(1000 + seed, 30):
             number = rng.randrange(40)
             if str(number) in interests and rng.random() < 0.5:
-                interests.remove(str(number))
+                whole = set(interests.union())
+                lost = interests.remove(str(number)).deletions
+                assert whole - set(interests.union()) == set(lost)
+                assert whole == set(interests.union()).union(lost)
             elif str(number) not in interests:
                 written[str(number)] = random_interest(number)
                 interests.add(str(number), parse_interest(written[str(number)].text))
