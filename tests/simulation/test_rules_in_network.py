@@ -55,7 +55,7 @@ def test_a_fact_that_keeps_what_may_rest_on_it_is_found_out(monkeypatch):
         decide(self, fact, gate, *lists)
 
     monkeypatch.setattr(gates.Gates, "_decide", spared)
-    verdict = run_seed(3, calm=True)
+    verdict = run_seed(1, calm=True)
     assert any(problem.startswith("unfounded") for problem in verdict.problems)
 
 

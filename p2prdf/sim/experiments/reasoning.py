@@ -61,7 +61,8 @@ class ReasoningSetting:
         shape = self.shape
         return {
             "window": shape.window, "depth": shape.depth, "fan_out": shape.fan_out, "pool": shape.pool,
-            "background": shape.background, "taken_back": shape.taken_back, "parents": shape.parents, "steps": self.steps, "seed": self.seed,
+            "background": shape.background, "taken_back": shape.taken_back, "parents": shape.parents,
+            "steps": self.steps, "seed": self.seed,
         }  # fmt: skip
 
 
