@@ -26,23 +26,29 @@ class Checks:
     """The checks that queries have, each held once and counted."""
 
     def __init__(self) -> None:
-        self._held: dict[Check, list[Check | int]] = {}
+        self._held: dict[Check, Check] = {}
+        self._more: dict[Check, int] = {}
+        """How often more than once, for those that are: most are not."""
 
     def use(self, pattern: TextPattern) -> Check:
         """Return the one check of a pattern, used once more."""
         names: dict[str, str] = {}
         s, p, o = (names.setdefault(part, f"?{len(names)}") if is_variable(part) else part for part in pattern.parts)
         made = Check(s, p, o, pattern.condition)
-        held = self._held.setdefault(made, [made, 0])
-        held[1] += 1  # type: ignore[operator]
-        return held[0]  # type: ignore[return-value]
+        held = self._held.setdefault(made, made)
+        if held is not made:
+            self._more[held] = self._more.get(held, 0) + 1
+        return held
 
     def release(self, check: Check) -> None:
         """Take back one use."""
-        held = self._held[check]
-        held[1] -= 1  # type: ignore[operator]
-        if not held[1]:
+        more = self._more.get(check, 0)
+        if not more:
             del self._held[check]
+        elif more == 1:
+            del self._more[check]
+        else:
+            self._more[check] = more - 1
 
 
 def shape_of(patterns: Sequence[TextPattern]) -> tuple[int, ...]:

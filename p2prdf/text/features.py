@@ -9,6 +9,8 @@ no query needs them.
 
 from __future__ import annotations
 
+import sys
+from array import array
 from typing import Final, NamedTuple
 
 from p2prdf.rdf.fulltext import Condition, algorithm_of_key
@@ -57,20 +59,19 @@ class Features:
     """Numbers of features, how many paths use each, and how often each was seen in publications."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Feature, int] = {}
-        self._names: list[Feature | None] = []
+        self._names: list[Feature | None] = [None] * (END + 1)
         self._free: list[int] = []
-        self._uses: list[int] = []
-        self._seen: list[int] = []
+        self._uses = array("i", [0] * (END + 1))
+        self._seen = array("i", [0] * (END + 1))
         self._by_predicate: dict[str, _OfPredicate] = {}
         self._subjects: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._names) - len(self._free) - (END + 1)
 
     def use(self, feature: Feature) -> int:
         """Return the number of a feature that is used once more."""
-        number = self._numbers.get(feature)
+        number = self._number(feature)
         if number is None:
             if self._free:
                 number = self._free.pop()
@@ -80,7 +81,6 @@ class Features:
                 self._names.append(feature)
                 self._uses.append(0)
                 self._seen.append(0)
-            self._numbers[feature] = number
             self._file(feature, number)
         self._uses[number] += 1
         return number
@@ -92,7 +92,6 @@ class Features:
             feature = self._names[number]
             assert feature is not None, "it was in use"
             self._names[number] = None
-            del self._numbers[feature]
             self._free.append(number)
             self._unfile(feature)
 
@@ -114,8 +113,7 @@ class Features:
         """Count the features of a publication as seen."""
         seen = self._seen
         for number in present:
-            if number != END:
-                seen[number] += 1
+            seen[number] += 1
 
     def of(self, publication: Publication) -> tuple[set[int], bool]:
         """Return the features of a publication, END among them, and whether they may hide what one triple has.
@@ -157,6 +155,25 @@ class Features:
                 if of.similars:
                     present.update(of.similars.fitting(text))
 
+    def _number(self, feature: Feature) -> int | None:
+        """Return the number of a feature; None if no query asks for it."""
+        if feature.kind == "subject":
+            return self._subjects.get(str(feature.value))
+        of = self._by_predicate.get(feature.predicate)
+        if of is None:
+            return None
+        if isinstance(feature.value, Condition):
+            return None if of.similars is None else of.similars.number(feature.value)
+        match feature.kind:
+            case "itself":
+                return of.itself
+            case "object":
+                return of.objects.get(feature.value)
+            case "word":
+                return of.words.get(feature.value)
+            case _:
+                return None if of.globs is None else of.globs.number(feature.value)
+
     def _file(self, feature: Feature, number: int) -> None:
         if feature.kind == "subject":
             self._subjects[str(feature.value)] = number
@@ -172,7 +189,8 @@ class Features:
             case "object":
                 of.objects[feature.value] = number
             case "word":
-                of.words[feature.value] = number
+                # One object for all predicates: a word that is looked up often is then in the processor's caches.
+                of.words[sys.intern(feature.value)] = number
                 if algorithm_of_key(feature.value) is not None:
                     of.languages = of.languages or Languages()
                     of.languages.use((feature.value,))

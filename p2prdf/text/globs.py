@@ -37,6 +37,10 @@ class Globs:
     def __len__(self) -> int:
         return len(self._numbers)
 
+    def number(self, glob: str) -> int | None:
+        """Return the number of a glob; None if it is not there."""
+        return self._numbers.get(glob)
+
     def add(self, glob: str, number: int) -> None:
         """Take in a glob that is not there yet."""
         self._numbers[glob] = number

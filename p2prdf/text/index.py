@@ -25,13 +25,18 @@ best when they were made, which costs time only; ``refile`` makes them anew.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from math import prod
+from operator import itemgetter
 from typing import Final
 
+import numpy as np
+
+from p2prdf.errors import LocalProtocolError
 from p2prdf.text.alternatives import Alternative, alternatives, count, required
 from p2prdf.text.checks import Check, Checks, Verification, shape_of
 from p2prdf.text.features import ANY_PREDICATE, Feature, Features
@@ -40,7 +45,7 @@ from p2prdf.text.matcher import Semantics, refuse_known, refuse_unknown
 from p2prdf.text.memory import held_bytes
 from p2prdf.text.publication import Publication
 from p2prdf.text.query import ANY, TextPattern, TextQuery, is_constant
-from p2prdf.text.set_trie import SetTrie
+from p2prdf.text.set_trie import END, SetTrie
 
 __all__ = ["PATHS_MAX", "FullTextIndex"]
 
@@ -48,6 +53,7 @@ PATHS_MAX: Final = 16
 """Most paths of one query."""
 _SAMPLED: Final = 8
 """Of this many publications the features of one are counted."""
+_KEYS_END: Final = 1 << 63
 
 _SAME, _SUBJECT, _ALWAYS = 1, 2, 4
 _Shape = tuple[int, ...]
@@ -64,8 +70,28 @@ class _Entry:
         self.flags = flags
         self.joined = joined
         """Whether variables are shared between patterns."""
-        self.keys: list[int] = []
-        self.paths: tuple[tuple[int, ...], ...] = ()
+        self.keys: int | array[int] = array("q")
+        """The one number, or several in ascending order."""
+        self.paths = b""
+        """As :func:`_packed` makes them."""
+
+    def add(self, key: int) -> None:
+        """Take in a number."""
+        if isinstance(self.keys, int):
+            self.keys = array("q", sorted((self.keys, key)))
+        elif self.keys:
+            insort(self.keys, key)
+        else:
+            self.keys = key
+
+    def remove(self, key: int) -> bool:
+        """Forget a number; tell whether there are others."""
+        if isinstance(self.keys, int):
+            return False
+        del self.keys[bisect_left(self.keys, key)]
+        if len(self.keys) == 1:
+            self.keys = self.keys[0]
+        return True
 
 
 class FullTextIndex:
@@ -86,8 +112,13 @@ class FullTextIndex:
         return len(self._of_key)
 
     def add(self, key: int, query: TextQuery) -> None:
-        """Take in a query, which the caller's number then stands for; raises LocalProtocolError if it is taken."""
+        """Take in a query, which the caller's number then stands for.
+
+        Raises LocalProtocolError if the number is taken, or takes more than 64 bits.
+        """
         refuse_known(key, key in self._of_key)
+        if not -_KEYS_END <= key < _KEYS_END:
+            raise LocalProtocolError(f"a full-text query of number {key}, which takes more than 64 bits")
         patterns = query.patterns
         if self.semantics is Semantics.PAPER:
             patterns = tuple(_nameless(each) for each in patterns)
@@ -101,18 +132,17 @@ class FullTextIndex:
         else:
             for check in checks:
                 self._checks.release(check)
-        insort(entry.keys, key)
+        entry.add(key)
         self._of_key[key] = entry
 
     def remove(self, key: int) -> None:
         """Forget a query.  Raises LocalProtocolError if there is none of this number."""
         refuse_unknown(key, key in self._of_key)
         entry = self._of_key.pop(key)
-        del entry.keys[bisect_left(entry.keys, key)]
-        if entry.keys:
+        if entry.remove(key):
             return
         del self._entries[entry.checks, entry.shape]
-        for path in entry.paths:
+        for path in _unpacked(entry.paths):
             self._trie.remove(path, entry)
             for feature in path:
                 self._features.release(feature)
@@ -131,33 +161,30 @@ class FullTextIndex:
         self._publications += 1
         several = len({s for s, _, _ in publication.triples}) > 1
         question = _ALWAYS | (_SAME if hidden else 0) | (_SUBJECT if several else 0)
-        found: list[int] = []
-        doubtful: list[_Entry] = []
-        leaves = self._trie.find(present)
-        for leaf in leaves:
-            for entry in leaf.filed:
-                if entry.flags & question:
-                    doubtful.append(entry)
-                else:
-                    found += entry.keys
-        self.touched += len(leaves)
-        if doubtful:
+        candidates = self._trie.find(present)
+        self.touched += len(candidates)
+        satisfied = [entry for entry in candidates if not entry.flags & question]
+        if len(satisfied) < len(candidates):
             verification = Verification(publication)
-            for entry in dict.fromkeys(doubtful):  # each once, though several of its paths were found
-                if verification.holds(entry.checks, entry.shape if entry.joined else None):
-                    found += entry.keys
+            doubtful = [entry for entry in candidates if entry.flags & question]
+            satisfied += [
+                entry
+                for entry in dict.fromkeys(doubtful)  # each once, though several of its paths were found
+                if verification.holds(entry.checks, entry.shape if entry.joined else None)
+            ]
             self.touched += len(doubtful) + verification.evaluated
-        found.sort()
-        return found
+        return _numbers(satisfied)
 
     def refile(self) -> None:
         """Make all paths anew, by how frequent features are by now.  Takes about as long as adding the queries did."""
+        filed = []
         for entry in self._entries.values():
-            for path in entry.paths:
-                self._trie.remove(path, entry)
-            entry.paths = tuple(self._rarest_first(path) for path in entry.paths)
-            for path in entry.paths:
-                self._trie.add(path, entry)
+            paths = [self._rarest_first(path) for path in _unpacked(entry.paths)]
+            entry.paths = _packed(paths)
+            filed += [(path, entry) for path in paths]
+        self._trie = SetTrie()  # nothing is left of the old one, not even room
+        for path, entry in sorted(filed, key=itemgetter(0)):  # what is visited together then lies together
+            self._trie.add(path, entry)
 
     def memory_bytes(self) -> int:
         """Return the bytes of all that is held."""
@@ -173,7 +200,7 @@ class FullTextIndex:
                 feature for pattern, needs in zip(patterns, choice, strict=True) for feature in _asked(pattern, needs)
             )
             paths.append(self._rarest_first([self._features.use(each) for each in asked]))
-        entry.paths = tuple(paths)
+        entry.paths = _packed(paths)
         for path in paths:
             self._trie.add(path, entry)
         for predicate in _several(patterns, choices):
@@ -183,6 +210,42 @@ class FullTextIndex:
     def _rarest_first(self, path: Iterable[int]) -> tuple[int, ...]:
         of, queries, publications = self._features.frequency, len(self._of_key), self._publications // _SAMPLED
         return tuple(sorted(path, key=lambda number: (of(number, queries, publications), number)))
+
+
+def _numbers(entries: list[_Entry]) -> list[int]:
+    """Return the numbers of entries, ascending.
+
+    Those of popular queries are many, and lie together: they are neither made objects nor compared one by one before
+    they are in order.
+    """
+    found = [entry.keys for entry in entries if type(entry.keys) is int]
+    if len(found) < len(entries):
+        runs = [entry.keys for entry in entries if type(entry.keys) is not int]
+        ordered = np.frombuffer(bytearray().join((array("q", found), *runs)), dtype=np.int64)  # type: ignore[arg-type]
+        ordered.sort()
+        found = ordered.tolist()
+    else:
+        found.sort()
+    return found
+
+
+def _packed(paths: Iterable[tuple[int, ...]]) -> bytes:
+    """Return paths one after the other, END between them, in few bytes: they are needed when the query goes."""
+    packed = array("i")
+    for number, path in enumerate(paths):
+        packed.extend((END, *path) if number else path)
+    return packed.tobytes()
+
+
+def _unpacked(packed: bytes) -> Iterator[tuple[int, ...]]:
+    path: list[int] = []
+    for element in memoryview(packed).cast("i"):
+        if element == END:
+            yield tuple(path)
+            path.clear()
+        else:
+            path.append(element)
+    yield tuple(path)
 
 
 def _nameless(pattern: TextPattern) -> TextPattern:

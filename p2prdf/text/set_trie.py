@@ -1,109 +1,277 @@
 """Which of many sets of small numbers are contained in a given one: a trie over their elements.
 
 Every set is a path of its elements, in an order that the caller chooses for each: rarest first, so that most paths end
-before they begin.  A node is a dictionary from elements to what is below; a path that is shared with no other is not
-laid out but kept as the rest of it, which one operation on sets compares.  What it takes to find all sets that are
-contained in a given one depends on how many paths it has the beginnings of, and not on how many sets there are.
+before they begin.  A node has elements and what is below each; a path that is shared with no other is not laid out but
+kept as the rest of it, the tail of a leaf, which one operation on sets compares.  What it takes to find all sets that
+are contained in a given one depends on how many paths it has the beginnings of, and not on how many sets there are.
+
+Of what finding takes among a million sets, most is waiting for memory: each visit of a node in vain is a handful of
+places that are in no cache, if nodes, elements and tails are objects of their own.  So all of the trie lies in one
+array of integers, where a node or a leaf with its elements is one place, and 4 bytes an element.  Blocks of it, by the
+number where they begin:
+
+* a node: how many elements, and each with the block below it; there is room for some more, up to 32, and a node that
+  outgrows it moves;
+* a leaf: -1 less the length of its tail, what is filed there (a place in a list), and the tail.
+
+A node with more elements than that is a dictionary, to which a number below 0 refers; the elements that paths begin
+with have their blocks in an array by element.  0 is no block.  Blocks that are given up are used again for others of
+their size.
 """
 
 from __future__ import annotations
 
-from typing import Final, Generic, TypeVar
+from array import array
+from itertools import chain, compress
+from typing import Final, Generic, TypeVar, cast
 
-__all__ = ["END", "Leaf", "SetTrie"]
+__all__ = ["END", "SetTrie"]
 
-END: Final = -1
+END: Final = 0
 """Stands in a node for the set whose path ends there: an element that every set given to ``find`` has to have."""
 
+_ROOMS: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+_ROOM_MOST: Final = _ROOMS[-1]
+_ROOM: Final = tuple(min(room for room in _ROOMS if room >= size) for size in range(_ROOM_MOST + 1))
+"""How many elements a node of so many has room for."""
 _T = TypeVar("_T")
 
 
-class Leaf(Generic[_T]):
-    """The end of a path: what is left of it, and what is filed there."""
+class _Several(list[_T]):
+    """All that is filed under one path, if it is not one thing alone."""
 
-    __slots__ = ("filed", "tail")
-
-    def __init__(self, tail: tuple[int, ...], filed: list[_T]):
-        self.tail = tail
-        self.filed = filed
+    __slots__ = ()
 
 
 class SetTrie(Generic[_T]):
-    """Things filed under sets of distinct numbers from 0."""
+    """Things filed under sets of distinct numbers from 1."""
 
     def __init__(self) -> None:
-        self._root: dict[int, _Child[_T]] = {}
+        self._blocks = array("i", [0])
+        self._roots = array("i", [0])
+        self._large: list[dict[int, int]] = [{}]
+        """By the number that refers to it, without its sign."""
+        self._large_free: list[int] = []
+        self._filed: list[_T | _Several[_T] | None] = []
+        self._filed_free: list[int] = []
+        self._free: dict[int, list[int]] = {}
+        """Blocks to be used again, by size."""
+
+    def __len__(self) -> int:
+        return len(self._filed) - len(self._filed_free)
 
     def add(self, path: tuple[int, ...], thing: _T) -> None:
         """File a thing under a set, its elements in the order to be used."""
-        node = self._root
-        for at, element in enumerate(path):
-            child = node.get(element)
-            rest = path[at + 1 :]
-            if child is None:
-                node[element] = Leaf(rest, [thing])
+        blocks, roots = self._blocks, self._roots
+        highest = max(path, default=END)
+        if highest >= len(roots):
+            roots.frombytes(bytes(roots.itemsize * (highest + 1 - len(roots))))
+        above = above_element = node = 0
+        element, tail = path[0] if path else END, path[1:]
+        while True:
+            block = self._below(node, element)
+            if not block:
+                grown = self._with(node, element, self._leaf(tail, thing))
+                if grown != node:
+                    self._set(above, above_element, grown)
                 return
-            if isinstance(child, Leaf):
-                if child.tail == rest:
-                    child.filed.append(thing)
+            if block > 0 and blocks[block] < 0:
+                own = self._tail(block)
+                if own == tail:
+                    self._join(blocks[block + 1], thing)
                     return
-                below: dict[int, _Child[_T]] = {}
-                below[child.tail[0] if child.tail else END] = child
-                child.tail = child.tail[1:]
-                node[element] = below
-                child = below
-            node = child
-        own = node.get(END)
-        if isinstance(own, Leaf):
-            own.filed.append(thing)
-        else:
-            node[END] = Leaf((), [thing])
+                first = (own[0], self._with_tail(block, own[1:])) if own else (END, block)
+                block = self._node([first])
+                self._set(node, element, block)
+            above, above_element, node = node, element, block
+            element, tail = tail[0] if tail else END, tail[1:]
 
     def remove(self, path: tuple[int, ...], thing: _T) -> None:
         """Take a thing out that was filed under this path; nodes that are no longer needed go."""
-        node = self._root
-        above: list[tuple[dict[int, _Child[_T]], int]] = []
+        blocks = self._blocks
+        above: list[tuple[int, int]] = []
+        block = 0
         for element in (*path, END):
-            child = node[element]
-            above.append((node, element))
-            if isinstance(child, Leaf):
-                child.filed.remove(thing)
-                if not child.filed:
-                    self._prune(above)
-                return
-            node = child
-        raise AssertionError("a path ends at a leaf")
+            above.append((block, element))
+            block = self._below(block, element)
+            if block > 0 and blocks[block] < 0:
+                break
+        place = blocks[block + 1]
+        filed = self._filed[place]
+        if isinstance(filed, _Several):
+            filed.remove(thing)
+            if len(filed) == 1:
+                self._filed[place] = filed[0]
+            return
+        self._filed[place] = None
+        self._filed_free.append(place)
+        self._give_up(block, 1 - blocks[block])
+        self._prune(above)
 
-    def find(self, present: set[int]) -> list[Leaf[_T]]:
-        """Return the leaves of all sets that are contained in a given one, which has to have END in it."""
-        found = []
-        waiting = [self._root]
-        contained = present.issuperset
+    def find(self, present: set[int]) -> list[_T]:
+        """Return what is filed under all sets that are contained in a given one, which has to have END in it."""
+        found: list[_T] = []
+        blocks, roots, filed, large = self._blocks, self._roots, self._filed, self._large
+        if max(present) >= len(roots):
+            present = {element for element in present if element < len(roots)}
+        has, contained = present.__contains__, present.issuperset
+        waiting = [block for block in map(roots.__getitem__, present) if block]
         while waiting:
-            node = waiting.pop()
-            for element in node.keys() & present:  # of the two, the smaller is gone through
-                child = node[element]
-                if type(child) is dict:
-                    waiting.append(child)
-                elif not child.tail or contained(child.tail):  # type: ignore[union-attr]
-                    found.append(child)
-        return found  # type: ignore[return-value]
+            pairs = array("i")
+            below: list[int] = []
+            for block in waiting:
+                if block < 0:
+                    node = large[-block]
+                    below += [node[element] for element in node.keys() & present]  # the smaller of both is gone through
+                    continue
+                size = blocks[block]
+                if size >= 0:
+                    pairs += blocks[block + 1 : block + 1 + size + size]
+                elif size == -1 or (
+                    # Most tails that are not contained end at their first element, so the rest is seldom taken out.
+                    blocks[block + 2] in present and (size == -2 or contained(blocks[block + 3 : block + 1 - size]))
+                ):
+                    thing = filed[blocks[block + 1]]
+                    if type(thing) is _Several:
+                        found += thing
+                    else:
+                        found.append(thing)  # type: ignore[arg-type]
+            waiting = [*compress(pairs[1::2], map(has, pairs[::2])), *below]
+        return found
 
-    def _prune(self, above: list[tuple[dict[int, _Child[_T]], int]]) -> None:
+    # --- blocks ----------------------------------------------------------------------------------
+
+    def _made(self, head: int, rest: tuple[int, ...]) -> int:
+        """Return a new block."""
+        free = self._free.get(1 + len(rest))
+        if free:
+            block = free.pop()
+            self._blocks[block : block + 1 + len(rest)] = array("i", (head, *rest))
+            return block
+        block = len(self._blocks)
+        self._blocks.append(head)
+        self._blocks.extend(rest)
+        return block
+
+    def _give_up(self, block: int, size: int) -> None:
+        self._free.setdefault(size, []).append(block)
+
+    def _leaf(self, tail: tuple[int, ...], thing: _T) -> int:
+        """Return a new leaf with a thing."""
+        if self._filed_free:
+            place = self._filed_free.pop()
+            self._filed[place] = thing
+        else:
+            place = len(self._filed)
+            self._filed.append(thing)
+        return self._made(-1 - len(tail), (place, *tail))
+
+    def _join(self, place: int, thing: _T) -> None:
+        """File a thing where there is one already."""
+        filed = self._filed[place]
+        if isinstance(filed, _Several):
+            filed.append(thing)
+        else:
+            self._filed[place] = _Several((cast("_T", filed), thing))
+
+    def _tail(self, leaf: int) -> tuple[int, ...]:
+        return tuple(self._blocks[leaf + 2 : leaf + 1 - self._blocks[leaf]])
+
+    def _with_tail(self, leaf: int, tail: tuple[int, ...]) -> int:
+        """Return a leaf in the place of another."""
+        place = self._blocks[leaf + 1]
+        self._give_up(leaf, 1 - self._blocks[leaf])
+        return self._made(-1 - len(tail), (place, *tail))
+
+    # --- nodes -----------------------------------------------------------------------------------
+
+    def _node(self, children: list[tuple[int, int]]) -> int:
+        """Return a new node of elements and the blocks below them."""
+        if len(children) > _ROOM_MOST:
+            if self._large_free:
+                node = self._large_free.pop()
+                self._large[node] = dict(children)
+            else:
+                node = len(self._large)
+                self._large.append(dict(children))
+            return -node
+        spare = (0,) * (2 * (_ROOM[len(children)] - len(children)))
+        return self._made(len(children), (*chain.from_iterable(children), *spare))
+
+    def _dissolved(self, node: int) -> list[tuple[int, int]]:
+        """Return the elements of a node and the blocks below them, and give the node up."""
+        if node < 0:
+            children = list(self._large[-node].items())
+            self._large[-node] = {}
+            self._large_free.append(-node)
+            return children
+        size = self._blocks[node]
+        pairs = self._blocks[node + 1 : node + 1 + 2 * size]
+        children = list(zip(pairs[::2], pairs[1::2], strict=True))
+        self._give_up(node, 1 + 2 * _ROOM[size])
+        return children
+
+    def _place(self, node: int, element: int) -> int:
+        """Return where the block below an element of a small node stands; 0 if it has no such element."""
+        elements = self._blocks[node + 1 : node + 1 + 2 * self._blocks[node] : 2]
+        return node + 2 + 2 * elements.index(element) if element in elements else 0
+
+    def _below(self, node: int, element: int) -> int:
+        """Return the block below an element of a node; 0 if there is none.  Node 0 is the root."""
+        if node > 0:
+            place = self._place(node, element)
+            return self._blocks[place] if place else 0
+        return self._large[-node].get(element, 0) if node else self._roots[element]
+
+    def _set(self, node: int, element: int, block: int) -> None:
+        """Put another block below an element that a node has."""
+        if node > 0:
+            self._blocks[self._place(node, element)] = block
+        elif node:
+            self._large[-node][element] = block
+        else:
+            self._roots[element] = block
+
+    def _with(self, node: int, element: int, block: int) -> int:
+        """Return a node with one element more; it is another one if there was no room."""
+        if node <= 0:
+            self._set(node, element, block)
+            return node
+        size = self._blocks[node]
+        if size == _ROOM[size]:
+            return self._node([*self._dissolved(node), (element, block)])
+        self._blocks[node] = size + 1
+        self._blocks[node + 1 + 2 * size] = element
+        self._blocks[node + 2 + 2 * size] = block
+        return node
+
+    def _without(self, node: int, element: int) -> int:
+        """Return a node with one element less; it is another one if it had more room than it then needs."""
+        if not node:
+            self._roots[element] = 0
+            return node
+        if node < 0:
+            del self._large[-node][element]
+            return node if len(self._large[-node]) > _ROOM_MOST // 2 else self._node(self._dissolved(node))
+        size = self._blocks[node]
+        if _ROOM[size - 1] < _ROOM[size]:
+            return self._node([child for child in self._dissolved(node) if child[0] != element])
+        place, last = self._place(node, element), node + 2 * size
+        self._blocks[place - 1], self._blocks[place] = self._blocks[last - 1], self._blocks[last]
+        self._blocks[node] = size - 1
+        return node
+
+    def _prune(self, above: list[tuple[int, int]]) -> None:
         """Take out an empty leaf, and lay together what is left of nodes that then have one path only."""
         node, element = above.pop()
-        del node[element]
-        while above and len(node) < 2:
-            first, child = next(iter(node.items()), (END, None))
-            if isinstance(child, dict):
+        smaller = self._without(node, element)
+        if smaller != node:
+            self._set(*above[-1], smaller)
+        node = smaller
+        while above and node > 0 and self._blocks[node] == 1:
+            first, block = self._blocks[node + 1], self._blocks[node + 2]
+            if block < 0 or self._blocks[block] >= 0:
                 return
-            parent, element = above.pop()
-            if child is None:
-                del parent[element]
-            else:
-                child.tail = child.tail if first == END else (first, *child.tail)
-                parent[element] = child
-            node = parent
-
-
-_Child = dict[int, "_Child[_T]"] | Leaf[_T]
+            self._dissolved(node)
+            node, element = above.pop()
+            self._set(node, element, block if first == END else self._with_tail(block, (first, *self._tail(block))))

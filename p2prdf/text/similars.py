@@ -58,6 +58,12 @@ class Similars:
     def __len__(self) -> int:
         return len(self._places)
 
+    def number(self, condition: Condition) -> int | None:
+        """Return the number of a condition; None if it is not there."""
+        place = self._places.get(condition)
+        held = None if place is None else self._held[place]
+        return None if held is None else held[1]
+
     def add(self, condition: Condition, number: int) -> None:
         """Take in a condition that is not there yet."""
         kind, similar = _kind(condition)

@@ -232,6 +232,31 @@ def test_numbers_are_taken_once_and_forgotten_once(make):
     assert matcher.match(Publication(_article("Olympic Games", "olympic games rio"))) == []
 
 
+def test_numbers_are_told_in_order_however_many_queries_are_equal(make):
+    """Equal queries are held once by the index, which then has many numbers for one and one for others."""
+    matcher, rng = make(Semantics.EXACT), random.Random(1)
+    title, either = _query(("?x", TITLE, "?t", '"games"')), _query(("?x", TITLE, "?t", '"olympic"'))
+    keys = rng.sample(range(-500, 2**40, 7919), 40)
+    for at, key in enumerate(keys):
+        matcher.add(key, title if at else either)
+    publication = Publication([("<urn:a>", TITLE, '"olympic games"')])
+    assert matcher.match(publication) == sorted(keys)
+    for left in (39, 20, 2, 1):
+        while len(keys) > left:
+            matcher.remove(keys.pop(0))
+        assert matcher.match(publication) == sorted(keys)
+
+
+def test_the_index_refuses_numbers_beyond_64_bits():
+    index = FullTextIndex()
+    for key in (2**63, -(2**63) - 1):
+        with pytest.raises(LocalProtocolError, match=f"number {key}, which takes more than 64 bits"):
+            index.add(key, OLYMPIC)
+    index.add(2**63 - 1, OLYMPIC)
+    index.add(-(2**63), OLYMPIC)
+    assert index.match(Publication(_article("Olympic Games", "olympic games rio"))) == [-(2**63), 2**63 - 1]
+
+
 def test_disjunctions_too_many_to_split_are_refused_by_the_papers_structures_and_not_by_the_index(make):
     many = " ftAND ".join(f'("a{n}" ftOR "b{n}")' for n in range(60))
     query = _query(("?x", TITLE, "?t", many))
