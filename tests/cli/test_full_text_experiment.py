@@ -73,10 +73,22 @@ def test_a_table_that_is_scanned_is_looked_at_as_a_whole_and_the_index_looks_at_
 
 def test_what_is_added_is_satisfied_by_no_measured_publication() -> None:
     result = full_text(TINY, _passages())
-    sizes, _, matches, _ = zip(*result.tables[6].rows, strict=True)
+    sizes, times, again, matches, _ = zip(*result.tables[6].rows, strict=True)
     assert sizes == (30, 300, 600)
+    assert min(times) > 0
+    assert min(again) > 0
     assert len(set(matches)) == 1
     assert matches[0] > 0
+
+
+def test_without_java_the_rest_is_run_and_it_says_what_is_missing(
+    texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    outcome = _experiment(*SMALL, "--lucene", "--texts", texts)
+    assert outcome.exit_code in (0, 5), outcome.output
+    assert "Lucene was not run: there is no java on the PATH" in " ".join(outcome.stdout.split())
+    assert "Monitor" not in outcome.stdout
 
 
 def test_a_program_that_errs_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,10 @@ def test_every_module_of_the_checkout_is_in_the_wheel(names: list[str]) -> None:
         assert not expected - set(names)
 
 
+def test_the_program_that_runs_lucene_is_in_the_wheel(names: list[str]) -> None:
+    assert {"p2prdf/sim/lucene/StandingQueries.java", "p2prdf/sim/lucene/pom.xml"} <= set(names)
+
+
 def test_packages_are_marked_as_typed_and_the_licence_is_there(names: list[str]) -> None:
     assert {"p2prdf/py.typed", "p2prdf_node/py.typed", "p2prdf_cli/py.typed"} <= set(names)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)

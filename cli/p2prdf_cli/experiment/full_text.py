@@ -47,6 +47,9 @@ def full_text(
         int, typer.Option(metavar="N", help="How many times as many queries the index alone is given.")
     ] = 10,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal queries and publications.")] = 1,
+    lucene: Annotated[
+        bool, typer.Option("--lucene", help="Lucene's Monitor beside the index; needs java (a JDK) and mvn.")
+    ] = False,
     plot: PlotFile = None,
     document: JsonFile = None,
 ) -> None:
@@ -62,6 +65,7 @@ def full_text(
     Examples:
       p2prdf experiment full-text
       p2prdf experiment full-text --scale 1 --plot full-text.svg
+      p2prdf experiment full-text --lucene
       p2prdf experiment full-text --texts abstracts.nt.gz --json - | jq .claims
     """
     from p2prdf.sim.experiments.full_text import FullTextSetting
@@ -78,23 +82,32 @@ def full_text(
 
     def action() -> ExitCode:
         refuse_early(plot, document)
-        return _run(setting, found, plot, document)
+        return _run(setting, found, lucene, plot, document)
 
     run_plain(action)
 
 
-def _run(setting: FullTextSetting, texts: Path, plot: Path | None, document: str | None) -> ExitCode:
+def _run(setting: FullTextSetting, texts: Path, lucene: bool, plot: Path | None, document: str | None) -> ExitCode:
     from p2prdf.sim.experiments import full_text as experiment
+    from p2prdf.sim.lucene import class_path
     from p2prdf.sim.passages import read_passages
     from p2prdf_cli.experiment.report import setting_text, write_result
     from p2prdf_cli.progress import RunBar
 
     passages = read_passages(texts)
+    libraries, missing = None, ""
+    if lucene:
+        try:
+            libraries = class_path()
+        except LocalProtocolError as error:
+            missing = f"Lucene was not run: {error}."
     started = time.monotonic()
     with RunBar(f"{NAME}: up to {setting.queries:,} queries") as bar:
-        result = experiment.full_text(setting, passages, bar.show)
+        result = experiment.full_text(setting, passages, bar.show, libraries)
     seconds = time.monotonic() - started
     result.notes.append(f"Texts: {texts}, {len(passages):,} of 60 words or more.")
+    if missing:
+        result.notes.append(missing)
     if plot is not None:
         write_figure(plot, result.title, result.panels, setting_text(result.setting))
     if document is not None:

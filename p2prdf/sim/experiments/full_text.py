@@ -17,10 +17,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from statistics import fmean
+from statistics import fmean, median
 from typing import Final, NamedTuple
 
 from p2prdf.errors import LocalProtocolError
+from p2prdf.sim.experiments.full_text_lucene import beside_lucene
 from p2prdf.sim.experiments.full_text_result import (
     BROKER_FIRST,
     BROKER_PATTERNS,
@@ -56,6 +57,8 @@ _LISTED: Final = 10
 _PARTS: Final = 10
 """Parts of the publications after each of which the throughput is told."""
 _PROBED: Final = 10_000
+_TURNS: Final = 7
+"""How often sizes that are compared are timed, one after the other."""
 _HALF: Final = 0.5
 
 
@@ -138,13 +141,18 @@ class _Run:
     found: int = 0
 
 
-def full_text(setting: FullTextSetting, passages: Sequence[Sequence[str]], progress: Progress = quiet) -> Result:
-    """Run all programs.  Raises LocalProtocolError for a setting that cannot be run."""
+def full_text(
+    setting: FullTextSetting, passages: Sequence[Sequence[str]], progress: Progress = quiet, lucene: str | None = None
+) -> Result:
+    """Run all programs; Lucene's Monitor, too, given its class path.
+
+    Raises LocalProtocolError for a setting that cannot be run, or if Java does not go through with it.
+    """
     setting.validate()
     collects = gc.isenabled()
     gc.disable()
     try:
-        measured, stages = [], len(setting.probabilities) + 1
+        measured, stages = [], len(setting.probabilities) + (1 if lucene is None else 2)
         for place, probability in enumerate(setting.probabilities):
             workload = TextWorkload(replace(setting.shape, text_probability=probability), passages)
 
@@ -153,12 +161,16 @@ def full_text(setting: FullTextSetting, passages: Sequence[Sequence[str]], progr
 
             measured.append(_measure(setting, workload, probability, told))
             gc.collect()
-        growth = _growth(setting, TextWorkload(replace(setting.shape, text_probability=_HALF), passages))
+        half = TextWorkload(replace(setting.shape, text_probability=_HALF), passages)
+        growth = _growth(setting, half)
+        gc.collect()
+        progress((len(measured) + 1) / stages)
+        compared = None if lucene is None else beside_lucene(half, setting.queries, setting.publications, lucene)
     finally:
         if collects:
             gc.enable()
     progress(1.0)
-    return result_of(setting.as_dict(), measured, growth)
+    return result_of(setting.as_dict(), measured, growth, compared)
 
 
 def _measure(setting: FullTextSetting, workload: TextWorkload, probability: float, progress: Progress) -> Measured:
@@ -261,7 +273,7 @@ def _growth(setting: FullTextSetting, workload: TextWorkload) -> list[Growth]:
     publications = list(workload.publications(setting.publications))
     sizes = sorted({max(10, setting.queries // 10), setting.queries, setting.queries * setting.growth})
     stream = workload.queries(setting.queries * setting.growth * 20)
-    index, told, held = FullTextIndex(), [], 0
+    indices, held = [FullTextIndex() for _ in sizes], 0
     for size in sizes:
         while held < size:
             block = list(islice(stream, min(_PROBED, max(100, size - held))))
@@ -270,10 +282,11 @@ def _growth(setting: FullTextSetting, workload: TextWorkload) -> list[Growth]:
             else:
                 block = block[: sizes[0] - held]
             for query in block[: size - held]:
-                index.add(held, query)
+                for index, most in zip(indices, sizes, strict=True):
+                    if held < most:
+                        index.add(held, query)
                 held += 1
-        told.append(_timed(index, publications))
-    return told
+    return _timed(indices, publications)
 
 
 def _unsatisfied(queries: list[TextQuery], publications: list[list[Triple]]) -> list[TextQuery]:
@@ -284,12 +297,35 @@ def _unsatisfied(queries: list[TextQuery], publications: list[list[Triple]]) -> 
     return [query for key, query in enumerate(queries) if key not in found]
 
 
-def _timed(index: FullTextIndex, publications: list[list[Triple]]) -> Growth:
-    """Return the fastest of three rounds, for other work on the machine only adds to them."""
-    rounds, found, touched = [], 0, index.touched
-    for _ in range(3):
-        started = time.process_time()
+def _timed(indices: list[FullTextIndex], publications: list[list[Triple]]) -> list[Growth]:
+    """Time indices of several sizes in turns, so that other work on the machine meets all of them."""
+    spent: list[list[float]] = [[] for _ in indices]
+    again: list[list[float]] = [[] for _ in indices]
+    told = []
+    for _ in range(_TURNS):
+        for place, index in enumerate(indices):
+            _matched(index, publications)  # what other sizes left in the processor's caches goes
+            for times, taken in zip((spent, again), _matched(index, publications), strict=True):
+                times[place].append(taken)
+    for place, index in enumerate(indices):
+        touched, count = index.touched, len(publications)
         found = sum(len(index.match(Publication(triples))) for triples in publications)
-        rounds.append(time.process_time() - started)
-    count = len(publications)
-    return Growth(len(index), min(rounds) / count, found / count, (index.touched - touched) / 3 / count)
+        first, second = (median(times[place]) / count for times in (spent, again))
+        told.append(Growth(len(index), first, second, found / count, (index.touched - touched) / count))
+    return told
+
+
+def _matched(index: FullTextIndex, publications: list[list[Triple]]) -> tuple[float, float]:
+    """Match each publication twice in a row; return what the first and the second times took together.
+
+    What the second needs is in the processor's caches, so the rest of the first is waiting for memory.
+    """
+    first = second = 0.0
+    for triples in publications:
+        started = time.process_time()
+        index.match(Publication(triples))
+        between = time.process_time()
+        index.match(Publication(triples))
+        first += between - started
+        second += time.process_time() - between
+    return first, second

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from p2prdf.sim.experiments.full_text_lucene import Compared
 from p2prdf.sim.experiments.results import Claim, Curve, Panel, Result, Table
 
 __all__ = [
@@ -59,10 +60,11 @@ class Listed(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """The index at one size: seconds, matches and entries looked at per publication."""
+    """The index at one size, per publication: seconds, those of doing it again at once, matches, entries looked at."""
 
     queries: int
     seconds: float
+    again: float
     matches: float
     touched: float
 
@@ -88,7 +90,12 @@ class Measured:
         return self.points[-1]
 
 
-def result_of(setting: dict[str, str | int | float], measured: Sequence[Measured], growth: Sequence[Growth]) -> Result:
+def result_of(
+    setting: dict[str, str | int | float],
+    measured: Sequence[Measured],
+    growth: Sequence[Growth],
+    compared: Compared | None = None,
+) -> Result:
     """Return tables, panels and claims."""
     half = max(measured, key=lambda each: len(each.last.filtering))
     result = Result("full-text", "Standing full-text queries, by several programs", setting)
@@ -104,6 +111,10 @@ def result_of(setting: dict[str, str | int | float], measured: Sequence[Measured
         f"queries of {half.last.queries:,}, of which {half.distinct:,} are distinct."
     )
     result.notes.append(_NAMES)
+    if compared is not None:
+        result.tables.append(compared.table)
+        result.claims += compared.claims
+        result.notes.append(compared.note)
     return result
 
 
@@ -178,9 +189,13 @@ def _by_probability(measured: Sequence[Measured]) -> Table:
 
 
 def _grown(growth: Sequence[Growth]) -> Table:
-    rows = tuple((each.queries, round(1000 * each.seconds, 4), round(each.matches, 1), round(each.touched, 1))
-                 for each in growth)  # fmt: skip
-    return Table("The index, as many matches however many queries", ("queries", "ms", "matches", "looked at"), rows)
+    rows = tuple(
+        (each.queries, round(1000 * each.seconds, 4), round(1000 * each.again, 4), round(each.matches, 1),
+         round(each.touched, 1))
+        for each in growth
+    )  # fmt: skip
+    columns = ("queries", "ms", "ms, again at once", "matches", "looked at")
+    return Table("The index, as many matches however many queries", columns, rows)
 
 
 def _panels(half: Measured, measured: Sequence[Measured]) -> list[Panel]:
