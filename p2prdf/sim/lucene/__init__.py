@@ -9,7 +9,7 @@ A document with these terms satisfies a query that asks for all of them exactly 
 
 * a publication is about one subject and has no predicate twice, so that it does not matter which triple has a word, and
   joins of subjects always hold;
-* a query asks for words and not for phrases, nearness, negation, disjunction, languages or words with ``*``; its
+* a query asks for words and not for phrases, nearness, negation, disjunction, languages, stems or words with ``*``; its
   predicates are given; its variables are subjects, or occur once.
 
 What is not so is refused: there the Monitor would find candidates to be verified, which is another comparison.

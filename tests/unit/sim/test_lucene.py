@@ -49,6 +49,8 @@ def test_a_publication_is_its_predicates_objects_and_words() -> None:
         ([("?x", "<p>", "?o", '"a" ftOR "b"')], "more than words"),
         ([("?x", "<p>", "?o", '"a" ftAND ftNOT "b"')], "more than words"),
         ([("?x", "<p>", "?o", '"a*"')], "more than words"),
+        ([("?x", "<p>", "?o", '"games", "en"')], "more than words"),
+        ([("?x", "<p>", "?o", '"games" using stemming, "en"')], "more than words"),
     ],
 )
 def test_what_terms_do_not_say_is_refused_by_name(patterns: list, named: str) -> None:

@@ -241,10 +241,15 @@ def test_numbers_are_told_in_order_however_many_queries_are_equal(make):
         matcher.add(key, title if at else either)
     publication = Publication([("<urn:a>", TITLE, '"olympic games"')])
     assert matcher.match(publication) == sorted(keys)
-    for left in (39, 20, 2, 1):
+    for left in (39, 20, 2):
         while len(keys) > left:
             matcher.remove(keys.pop(0))
         assert matcher.match(publication) == sorted(keys)
+    matcher.remove(keys.pop())
+    for key in (-1007, -1006):  # below the one that is left
+        matcher.add(key, title)
+    matcher.remove(-1007)
+    assert matcher.match(publication) == [-1006, *keys]
 
 
 def test_the_index_refuses_numbers_beyond_64_bits():

@@ -62,6 +62,7 @@ def test_room_is_used_again() -> None:
     """Where blocks of some size lie open the first time, the same work finds room from then on."""
     trie, rng = SetTrie[int](), random.Random(1)
     paths = [tuple(rng.sample(range(1, 50), rng.randint(1, 6))) for _ in range(300)]
+    paths += [(60, element) for element in range(1, 50)]  # more than a block holds
     sizes = []
     for _ in range(5):
         for thing, path in enumerate(paths):
