@@ -113,7 +113,7 @@ async def test_what_is_no_frame_ends_the_connection_with_a_typed_reason(overlay,
     [
         (messages.ClientStatus(1), "the first frame is ClientStatus, not a hello"),
         (messages.Acknowledge([1]), "not a hello"),
-        (ClientHello(7, "from the future"), "version 7 of the client protocol"),
+        (ClientHello(CLIENT_VERSION + 1, "from the future"), f"version {CLIENT_VERSION + 1} of the client protocol"),
         (PeerHello(Contact(1, "127.0.0.1", 9), 0), "this is peer"),
     ],
 )
