@@ -1,8 +1,11 @@
-"""``p2prdf changesets``: what a dataset lost and gained, as files."""
+"""``p2prdf changesets``: what a dataset lost and gained, as files, and published into an overlay."""
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+import json
+import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +13,8 @@ from typing import Annotated, Final
 
 import typer
 
-from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run_plain
+from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run, run_plain
+from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
 
 __all__ = ["BlankScope", "register"]
 
@@ -19,6 +23,7 @@ _HELP: Final = """Changesets of an evolving dataset: what was removed and added,
 \b
 Examples:
   p2prdf changesets diff monday.nt.gz tuesday.nt.gz changes
+  p2prdf changesets publish changes --dataset http://dbpedia.org --start monday.nt.gz
 """
 
 BlankScope = Annotated[
@@ -33,13 +38,9 @@ BlankScope = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     commands = typer.Typer(no_args_is_help=True, help=_HELP)
-    commands.callback()(_group)
     commands.command("diff", epilog=EXIT_CODES_HELP)(diff)
+    commands.command("publish", epilog=EXIT_CODES_HELP)(publish)
     app.add_typer(commands, name="changesets", help=_HELP)
-
-
-def _group() -> None:
-    pass
 
 
 def diff(
@@ -88,3 +89,66 @@ def _diff(old: Path, new: Path, folder: Path, run_triples: int, blank_scope: str
             Path(f"{scratch}/{word}").rename(path)
     print(f"{folder}/{number:06}: {counts['removed']:,} removed, {counts['added']:,} added")
     return ExitCode.OK
+
+
+def publish(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Changesets, by year, month, day, hour or flat.")],
+    dataset: Annotated[str, typer.Option("--dataset", metavar="IRI", help="The graph that it is published as.")],
+    peer: Peer = PEER_DEFAULT,
+    start: Annotated[
+        Path | None,
+        typer.Option("--start", metavar="FILE", help="The dataset before the first changeset, if none was published."),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on as changesets come, until stopped.")] = False,
+    interval: Annotated[float, typer.Option(min=0.05, metavar="SECONDS", help="How often to look for them.")] = 5.0,
+    blank_scope: BlankScope = None,
+    as_json: Json = False,
+) -> None:
+    """Publish changesets into the graph of a dataset, from where the last run was left.
+
+    Each is a removal and a publication, in order; how far the dataset is, the
+    overlay knows. Nodes must be run with --roles all.
+
+    \b
+    Examples:
+      p2prdf changesets publish changes --dataset http://dbpedia.org --start monday.nt.gz
+      p2prdf changesets publish changes --dataset http://dbpedia.org --follow
+    """
+    wanted = (folder, dataset, start, interval if follow else None, blank_scope)
+    run(_publish(peer, *wanted, as_json=as_json))
+
+
+async def _publish(
+    peer: str, folder: Path, dataset: str, start: Path | None, interval: float | None, blank_scope: str | None,
+    *, as_json: bool,
+) -> ExitCode:  # fmt: skip
+    import p2prdf
+    from p2prdf.errors import LocalProtocolError
+    from p2prdf.rdf import terms
+    from p2prdf.replica.changeset_files import ChangesetFolder, read_changeset, read_file
+    from p2prdf.replica.publishing import DatasetPublisher
+    from p2prdf.replica.replica import START
+
+    changes = ChangesetFolder(folder)
+    async with p2prdf.connect(peer) as client:
+        publisher = DatasetPublisher(client, terms.iri(dataset))
+        await publisher.begin()
+        if publisher.position is None:
+            if start is None:
+                raise LocalProtocolError(f"{dataset} is not published yet: begin with --start")
+            count = await publisher.start(list(read_file(start, blank_scope=blank_scope, triples_max=None)), START)
+            print(f"p2prdf: the dataset begins with {count:,} triples", file=sys.stderr)
+        while True:
+            after = None if publisher.position == START else publisher.position
+            scanned = changes.scan(after, growing=interval is not None)
+            for files in scanned.ready:
+                changeset = await asyncio.to_thread(read_changeset, files, blank_scope=blank_scope)
+                await publisher.publish(files.position, changeset)
+                told = {"position": files.position, "removed": len(changeset.removed), "added": len(changeset.added)}
+                text = f"{files.position}: {len(changeset.removed):,} removed, {len(changeset.added):,} added"
+                print(json.dumps(told) if as_json else text, flush=True)
+            if interval is None:
+                if scanned.gap is not None:
+                    print(f"p2prdf: {scanned.gap} is missing: what lies behind it was not published", file=sys.stderr)
+                return ExitCode.OK if scanned.gap is None else ExitCode.FAILURE
+            await asyncio.sleep(interval)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import json
 import sys
@@ -15,7 +16,7 @@ import typer
 
 from p2prdf_cli.changesets import BlankScope
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run
-from p2prdf_cli.options import Json
+from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
 from p2prdf_cli.replica_target import HOSTS_VARIABLE, Reach, matching, open_target, source_of
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ Examples:
   p2prdf replica apply changes --interest football.rq --start dump.nt.gz \\
       --target http://localhost:3030/ds/update --state football.state
   p2prdf replica verify --target http://localhost:3030/ds/update --state football.state
+  p2prdf replica follow --dataset http://dbpedia.org --interest football.rq \\
+      --target http://localhost:3030/ds/update
 """
 
 
@@ -84,6 +87,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     commands = typer.Typer(no_args_is_help=True, help=_HELP)
     commands.command("apply", epilog=EXIT_CODES_HELP)(apply)
+    commands.command("follow", epilog=EXIT_CODES_HELP)(follow_dataset)
     commands.command("verify", epilog=EXIT_CODES_HELP)(verify)
     commands.command("repair", epilog=EXIT_CODES_HELP)(repair)
     app.add_typer(commands, name="replica", help=_HELP)
@@ -147,6 +151,63 @@ def apply(
             return await _apply_all(replica, changes, save_every, blank_scope, interval if follow else None, as_json)
         finally:
             await replica.close()
+
+    run(action())
+
+
+def follow_dataset(
+    target: TargetName,
+    interest: Annotated[Path, typer.Option("--interest", metavar="FILE", help="A query that says what is wanted.")],
+    dataset: Annotated[str, typer.Option("--dataset", metavar="IRI", help="The graph of the dataset in the overlay.")],
+    peer: Peer = PEER_DEFAULT,
+    graph: Graph = None,
+    query_url: QueryUrl = None,
+    auth_file: AuthFile = None,
+    allow_host: AllowHost = None,
+    allow_private: Private = False,
+    update_triples: UpdateTriples = 5000,
+    once: Annotated[bool, typer.Option("--once", help="Stop when the target holds what there is.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Keep a target at an interest's part of a dataset that is published in an overlay, until stopped.
+
+    The interest is left with the nodes as a standing query; nothing is kept
+    here. Stopped or killed, it goes on where the target's cursor is; after more
+    than a day the target is compared as a whole. Nodes must be run with
+    --roles all.
+
+    \b
+    Examples:
+      p2prdf replica follow --dataset http://dbpedia.org --interest football.rq \\
+          --target http://localhost:3030/ds/update
+      p2prdf replica follow --dataset urn:x:places --interest a.rq --target store:places.db --once
+    """
+    reach = Reach(dataset, graph, query_url, auth_file, allow_host, allow_private, update_triples)
+
+    async def action() -> ExitCode:
+        import p2prdf
+        from p2prdf.interest import parse_interest
+        from p2prdf.rdf import terms
+        from p2prdf.replica.following import follow
+
+        wanted = parse_interest(interest.read_text("utf-8"))
+        opened = open_target(target, reach)
+        try:
+            async with (
+                p2prdf.connect(peer) as client,
+                contextlib.aclosing(follow(client, wanted, terms.iri(dataset), opened)) as steps,
+            ):
+                async for step in steps:
+                    if step.whole or step.removed or step.added:
+                        told: dict[str, object] = {
+                            "removed": step.removed, "added": step.added, "as_of": step.as_of,
+                        }  # fmt: skip
+                        _tell(told, f"{step.removed:,} removed, {step.added:,} added", as_json=as_json)
+                    if once:
+                        return ExitCode.OK
+        finally:
+            await opened.close()
+        return ExitCode.OK
 
     run(action())
 

@@ -2,5 +2,6 @@
 
 ``changeset_files``, ``rdf_patch`` and ``dump_diff`` are sources; ``target`` is what all targets are, ``endpoint``,
 ``embedded`` and ``triple_files`` are the three kinds; ``replica`` applies changesets to a target under an interest.
-What is to be sent is decided by :mod:`p2prdf.interest`.
+What is to be sent is decided by :mod:`p2prdf.interest`; ``following`` does without it, by a standing query in an
+overlay, to which ``publishing`` brings a dataset's changesets.
 """

@@ -1,0 +1,224 @@
+"""A replica of an interest in a dataset that is in an overlay: a standing query in, updates out.
+
+A dataset is a named graph, its changesets are removals from it and publications into it, and an interest is a standing
+query: a CONSTRUCT of the triples that are in its matches, which the nodes tell as they come and go.  What would only
+become interesting with a partner is kept where all triples are, so nothing is kept here: no state but the target,
+whose cursor names the subscription.
+
+Solutions are acknowledged when the target has them.  So after a crash those come again that it may not have, in order;
+a triple that is inserted once more, or deleted once more, changes nothing.  If the subscription is gone, as nobody came
+back within its lease, the query is left anew, and the target is compared with all that it answers.
+
+The target is changed at bookmarks: with each of them it holds what follows from all that was published up to a time,
+and perhaps of what is newer.  A changeset is a removal and a publication, and it may be seen between the two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from p2prdf.errors import DataRefused, QueryRefused, SubscriptionGone, Unavailable
+from p2prdf.interest import Interest, Triple
+from p2prdf.interest.expression import PatternGroup
+from p2prdf.rdf import tokens
+from p2prdf.rdf.query import Filter
+from p2prdf.rdf.standing.syntax import is_variable
+from p2prdf.replica.target import Target, parts_of
+
+__all__ = ["Followed", "follow", "standing_text"]
+
+_PENDING_MAX: Final = 10_000_000
+"""Most triples that change between two bookmarks."""
+
+
+class Followed(NamedTuple):
+    """A step: triples deleted and inserted; ``as_of``: the target has what was published up to then (seconds)."""
+
+    removed: int
+    added: int
+    as_of: float
+    whole: bool
+    """Whether the target was compared as a whole."""
+
+
+class Batch(Protocol):
+    """Solutions that came together."""
+
+    @property
+    def bookmark(self) -> float | None:
+        """Up to when all has come, if that is said."""
+        ...
+
+    @property
+    def lost(self) -> int:
+        """Solutions that were dropped before these."""
+        ...
+
+    def __iter__(self) -> Any:
+        """Yield solutions."""
+        ...
+
+
+class Left(Protocol):
+    """A standing query that was left."""
+
+    @property
+    def id(self) -> int:
+        """Its number."""
+        ...
+
+    @property
+    def opened(self) -> float:
+        """When it was left; 0: it was taken up again."""
+        ...
+
+    def batches(self) -> AsyncIterator[Batch]:
+        """Yield what is answered."""
+        ...
+
+    def acknowledge(self, sequence: int | None = None) -> None:
+        """Note that what was given out is dealt with."""
+        ...
+
+    async def unsubscribe(self) -> None:
+        """End it."""
+        ...
+
+
+class Overlay(Protocol):
+    """What is asked of a client (:class:`p2prdf.client.Client`)."""
+
+    async def subscribe(
+        self, query: str, *, since: float | str, bookmarks: bool, hurry: bool, auto_acknowledge: bool,
+        lease_seconds: float,
+    ) -> Left:  # fmt: skip
+        """Leave a standing query."""
+        ...
+
+    async def attach(self, token: int, *, bookmarks: bool, auto_acknowledge: bool, again: bool) -> Left:
+        """Take one up again."""
+        ...
+
+
+def standing_text(interest: Interest, dataset: str) -> str:
+    """Return the standing query that answers an interest's slice of a dataset.
+
+    Each optional group is answered apart, together with the required patterns and with variables of its own: so a
+    triple of the template comes from a match of its group alone.
+
+    Raises QueryRefused for a pattern without variables, of which CONSTRUCT would answer the triple in any case.
+    """
+    bare = next((pattern for pattern in interest.patterns if not any(map(is_variable, pattern))), None)
+    if bare is not None:
+        raise QueryRefused(f"{' '.join(bare)}: a pattern without variables is always there", construct="interest")
+    template, branches = [], []
+    for number, group in enumerate(interest.groups):
+        groups: Sequence[PatternGroup] = (group,) if number == 0 else (interest.required, group)
+        names = {name: f"?b{number}v{place}" for place, name in enumerate(interest.variables)}
+        patterns = dict.fromkeys(pattern for each in groups for pattern in each.patterns)
+        conditions = dict.fromkeys(condition for each in groups for condition in each.conditions)
+        template += [_spelled(pattern, names) for pattern in group.patterns]
+        body = " . ".join(_spelled(pattern, names) for pattern in patterns)
+        tests = "".join(f" FILTER ( {_renamed(condition, number)} )" for condition in conditions)
+        branches.append(f"{{ GRAPH {dataset} {{ {body} }}{tests} }}")
+    return f"CONSTRUCT {{ {' . '.join(template)} }} WHERE {{ {' UNION '.join(branches)} }}"
+
+
+def _spelled(pattern: Sequence[str], names: dict[str, str]) -> str:
+    return " ".join(names.get(part, part) for part in pattern)
+
+
+def _renamed(condition: Filter, branch: int) -> str:
+    """Return a condition with the variables of a branch."""
+    text = condition.text
+    for token in reversed([each for each in tokens.scan(text) if each.kind == "var"]):
+        text = f"{text[: token.at]}?b{branch}{token.text[1:]}{text[token.at + len(token.text) :]}"
+    return text
+
+
+async def follow(
+    overlay: Overlay, interest: Interest, dataset: str, target: Target, *, lease_seconds: float = 86_400.0
+) -> AsyncGenerator[Followed, None]:
+    """Keep a target at an interest's slice of a dataset, for as long as one iterates; yield each step.
+
+    ``dataset``: the canonical IRI of its graph.  ``lease_seconds``: so long the query stands while nobody follows.
+
+    Raises QueryRefused for interests that nodes do not take, TargetMoved, TargetRefused, Unavailable, Busy.
+    """
+    follower = _Follower(target, await target.cursor())
+    left = await follower.taken_up(overlay)
+    if left is None:
+        left = await overlay.subscribe(
+            standing_text(interest, dataset), since="beginning", bookmarks=True, hurry=True, auto_acknowledge=False,
+            lease_seconds=lease_seconds,
+        )
+        follower.begin(left.id)
+    change: Counter[Triple] = Counter()
+    async for batch in left.batches():
+        if batch.lost:
+            with contextlib.suppress(Unavailable):
+                await left.unsubscribe()
+            raise Unavailable(f"{batch.lost} answers were dropped at the query's home; begin again")
+        for solution in batch:
+            change[solution.terms] += -1 if solution.removed else 1
+        if len(change) > _PENDING_MAX:
+            raise DataRefused(f"more than {_PENDING_MAX:,} triples change at once")
+        if batch.bookmark is not None and batch.bookmark > left.opened:
+            step = await follower.take(change, batch.bookmark)
+            change.clear()
+            left.acknowledge()
+            yield step
+    raise Unavailable("the query of the replica has ended")
+
+
+class _Follower:
+    """The target, and how far it is."""
+
+    def __init__(self, target: Target, cursor: str | None):
+        self._target = target
+        self._cursor = cursor
+        self._subscription = 0
+        self._number = 0
+        self._whole = False
+
+    async def taken_up(self, overlay: Overlay) -> Left | None:
+        """Return the query that the cursor names, None if there is none."""
+        if self._cursor is None:
+            return None
+        name, _, number = self._cursor.partition(" ")
+        if not (name.isdecimal() and number.isdecimal()):
+            raise DataRefused(f"the target has the cursor {self._cursor!r}, which is of another kind of replica")
+        self._subscription, self._number = int(name), int(number)
+        try:
+            return await overlay.attach(self._subscription, bookmarks=True, auto_acknowledge=False, again=True)
+        except SubscriptionGone:
+            return None
+
+    def begin(self, subscription: int) -> None:
+        """Compare the target as a whole with the first answers of a query."""
+        self._subscription, self._number, self._whole = subscription, 0, True
+
+    async def take(self, change: Counter[Triple], as_of: float) -> Followed:
+        """Bring the target up to a change."""
+        whole = self._whole
+        added = [triple for triple, count in change.items() if count > 0]
+        removed = [triple for triple, count in change.items() if count < 0]
+        if whole:
+            found = {triple async for triple in self._target.triples()}
+            removed = [triple for triple in found if change[triple] <= 0]
+            added = [triple for triple in added if triple not in found]
+        await self._send(removed, added)
+        self._whole = False
+        return Followed(len(removed), len(added), as_of, whole)
+
+    async def _send(self, removed: Iterable[Triple], added: Iterable[Triple]) -> None:
+        parts = parts_of(removed, added, self._target.triples_max)
+        if not parts and self._whole:
+            parts = [([], [])]  # the cursor is to name the query
+        for some_removed, some_added in parts:
+            after = f"{self._subscription} {self._number + 1}"
+            await self._target.update(some_removed, some_added, before=self._cursor, after=after)
+            self._cursor, self._number = after, self._number + 1

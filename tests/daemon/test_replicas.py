@@ -1,0 +1,172 @@
+"""Interest replicas through real nodes: changesets in, a SPARQL endpoint out, exact whoever is killed in between."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import signal
+import sys
+from random import Random
+
+import pytest
+from sparql_endpoint import EndpointProcess
+
+import p2prdf
+from p2prdf.interest import Changeset, Interests, parse_interest
+from p2prdf.replica.embedded import EmbeddedStore
+from p2prdf.replica.following import follow
+from p2prdf.replica.publishing import DatasetPublisher
+from p2prdf_cli.replica_target import Reach, open_target
+
+SECONDS = 60.0
+INTEREST = """SELECT * {
+  ?a <urn:type> <urn:A> ; <urn:goals> ?g ; <urn:team> ?t . ?t <urn:label> ?l FILTER (?g != "0")
+  OPTIONAL { ?a <urn:page> ?p } OPTIONAL { ?t <urn:in> ?c . ?c <urn:label> ?cl FILTER (?cl != ?l) }
+}"""
+_names = itertools.count()
+
+
+@pytest.fixture
+def dataset():
+    """A dataset of this test's own, as the overlay is shared."""
+    return f"<urn:dataset{next(_names)}>"
+
+
+def drawn(rng):
+    """Return a random triple that is about the interest, or nearly."""
+    player, team, place = (f"<urn:{kind}{rng.randrange(5)}>" for kind in ("a", "t", "c"))
+    return rng.choice([
+        (player, "<urn:type>", rng.choice(("<urn:A>", "<urn:A>", "<urn:B>"))),
+        (player, "<urn:goals>", f'"{rng.randrange(3)}"'), (player, "<urn:team>", team),
+        (player, "<urn:page>", f'"{rng.randrange(2)}"'), (team, "<urn:label>", f'"{rng.randrange(2)}"'),
+        (team, "<urn:in>", place), (place, "<urn:label>", f'"{rng.randrange(2)}"'), (player, "<urn:other>", team),
+    ])  # fmt: skip
+
+
+def history(rng, count):
+    """Yield changesets that remove of what is there, and of what is not, and add."""
+    held = set()
+    for number in range(count):
+        gone = [each for each in sorted(held) if rng.random() < 0.25] + [drawn(rng) for _ in range(2)]
+        come = [drawn(rng) for _ in range(rng.choice((3, 10, 25)))]
+        changeset = Changeset.of(gone, come)
+        held = (held - set(gone)) | set(come)
+        yield f"{number + 1:06}", changeset, frozenset(held)
+
+
+def slice_of(held):
+    interests = Interests()
+    interests.add("it", parse_interest(INTEREST))
+    interests.apply(Changeset.of((), held))
+    return set(interests.union())
+
+
+async def triples_of(target):
+    return {triple async for triple in target.triples()}
+
+
+async def reaches(target, expected, steps):
+    """Let a replica go on until the target holds what is expected."""
+    async with asyncio.timeout(SECONDS):
+        while await triples_of(target) != expected:
+            await anext(steps)
+
+
+async def test_a_target_follows_random_changesets_and_is_taken_up_where_it_was_left(keeping_all, dataset, tmp_path):
+    rng, sizes = Random(23), []
+    target = EmbeddedStore(tmp_path / "store", dataset=dataset)
+    async with p2prdf.connect(keeping_all[0].address) as client, p2prdf.connect(keeping_all[3].address) as other:
+        publisher = DatasetPublisher(other, dataset)
+        await publisher.begin()
+        assert publisher.position is None
+        await publisher.start([], "start")
+        for position, changeset, held in history(rng, 6):
+            await publisher.publish(position, changeset)
+            expected = slice_of(held)
+            async with contextlib.aclosing(follow(client, parse_interest(INTEREST), dataset, target)) as steps:
+                first = await anext(steps)
+                assert first.whole is (position == "000001"), "only at first is it compared as a whole"
+                await reaches(target, expected, steps)
+            sizes.append(len(expected))
+        # Its query has ended, and others wrote to the target, which kept its cursor.
+        cursor = await target.cursor()
+        await client.unsubscribe(int(cursor.split()[0]))
+        await target.update(list(expected)[:3], [("<urn:x>", "<urn:y>", "<urn:z>")], before=cursor, after=cursor)
+        async with contextlib.aclosing(follow(other, parse_interest(INTEREST), dataset, target)) as steps:
+            assert (await anext(steps))[:2] == (1, 3)
+            assert await triples_of(target) == expected
+        await target.update([], [], before=await target.cursor(), after="2014/10/02/21/000003")
+        with pytest.raises(p2prdf.DataRefused, match="another kind of replica"):
+            await anext(follow(client, parse_interest(INTEREST), dataset, target))
+        again = DatasetPublisher(client, dataset)
+        await again.begin()
+        assert again.position == "000006"
+    await target.close()
+    assert max(sizes) > 10
+
+
+async def graph_of(client, dataset):
+    return set((await client.query(f"SELECT ?s ?p ?o {{ GRAPH {dataset} {{ ?s ?p ?o }} }}")).rows)
+
+
+async def test_what_is_published_is_the_changesets_effect(keeping_all, dataset):
+    async with p2prdf.connect(keeping_all[1].address) as client:
+        publisher = DatasetPublisher(client, dataset)
+        await publisher.begin()
+        await publisher.start([], "start")
+        for position, changeset, held in history(Random(7), 5):
+            await publisher.publish(position, changeset)
+            await publisher.publish(position, changeset)  # as after a crash: it changes nothing
+            assert await graph_of(client, dataset) == held
+        assert publisher.position == "000005"
+
+
+@pytest.mark.long  # bookmarks stand still for 20 s when a node is killed
+async def test_an_endpoint_is_exact_though_nodes_endpoint_and_follower_are_killed(launcher, dataset, tmp_path):
+    nodes = launcher.overlay(5, roles="all")
+    (tmp_path / "interest.rq").write_text(INTEREST)
+    (tmp_path / "empty.nt").write_text("")
+    (tmp_path / "changes").mkdir()
+    endpoint = EndpointProcess(tmp_path / "endpoint").start()
+    addresses = ",".join(node.address for node in nodes[:2])
+    words = (
+        sys.executable, "-m", "p2prdf_cli", "replica", "follow", "--peer", addresses, "--dataset", dataset[1:-1],
+        "--interest", str(tmp_path / "interest.rq"), "--target", f"http://127.0.0.1:{endpoint.port}/update",
+    )  # fmt: skip
+    follower = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.DEVNULL)
+    try:
+        days = list(history(Random(23), 6))
+        for number, (position, changeset, _) in enumerate(days):
+            for word, triples in (("removed", changeset.removed), ("added", changeset.added)):
+                lines = "".join(f"{' '.join(triple)} .\n" for triple in triples)
+                (tmp_path / "changes" / f"{position}.{word}.nt").write_text(lines)
+            published = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "p2prdf_cli", "changesets", "publish", str(tmp_path / "changes"), "--dataset",
+                dataset[1:-1], "--peer", addresses, "--start", str(tmp_path / "empty.nt"),
+                stdout=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            said, _ = await published.communicate()
+            assert published.returncode == 0
+            assert said.decode().startswith(position), "it goes on behind what was published"
+            if number == 1:
+                nodes[3].kill()
+            if number in (2, 4):
+                follower.send_signal(signal.SIGKILL)
+                await follower.wait()
+                follower = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.DEVNULL)
+            if number == 3:
+                endpoint.kill()
+                endpoint.start()
+        expected = slice_of(days[-1][2])
+        target = open_target(f"{endpoint.url}/update", Reach(dataset[1:-1], None, None, None, None, False))
+        async with asyncio.timeout(SECONDS):
+            while await triples_of(target) != expected:
+                await asyncio.sleep(0.1)
+        await target.close()
+        assert len(expected) > 10
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            follower.kill()
+        await follower.wait()
+        endpoint.kill()
