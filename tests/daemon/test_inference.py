@@ -8,6 +8,7 @@ import json
 
 import pytest
 from commands import command
+from held import Held, pairs
 
 import p2prdf
 from p2prdf.reasoning import parse_rules
@@ -32,25 +33,6 @@ def places(ns, *pairs):
 
 def asked(ns):
     return f"PREFIX : <{ns}> SELECT ?x ?y {{ ?x :isIn ?y }}"
-
-
-def pairs(ns, rows):
-    return sorted("".join(term.removeprefix(f"<{ns}").rstrip(">") for term in row) for row in rows)
-
-
-class Held:
-    """What a subscriber holds."""
-
-    def __init__(self, subscription):
-        self.rows = []
-        self._taking = aiter(subscription)
-
-    async def until(self, ns, *expected):
-        """Take answers until these pairs are held."""
-        async with asyncio.timeout(SECONDS):
-            while pairs(ns, self.rows) != sorted(expected):
-                solution = await anext(self._taking)
-                (self.rows.remove if solution.removed else self.rows.append)(tuple(solution.terms))
 
 
 async def test_what_follows_comes_and_goes_with_what_it_follows_from(keeping_all, ns):

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from commands import command
+from held import Held
 
 import p2prdf
 from p2prdf.reasoning import parse_rules
@@ -33,25 +34,6 @@ def places(ns, *pairs):
 
 def concluded(ns, predicate="isIn"):
     return f"PREFIX : <{ns}> SELECT ?x ?y {{ GRAPH :all {{ ?x :{predicate} ?y }} }}"
-
-
-def pairs(ns, rows):
-    return sorted("".join(term.removeprefix(f"<{ns}").rstrip(">") for term in row) for row in rows)
-
-
-class Held:
-    """What a subscriber holds."""
-
-    def __init__(self, subscription):
-        self.rows = []
-        self._taking = aiter(subscription)
-
-    async def until(self, ns, *expected):
-        """Take answers until these pairs are held."""
-        async with asyncio.timeout(SECONDS):
-            while pairs(ns, self.rows) != sorted(expected):
-                solution = await anext(self._taking)
-                (self.rows.remove if solution.removed else self.rows.append)(tuple(solution.terms))
 
 
 async def test_what_follows_is_in_the_graph_for_all_and_goes_with_what_held_it_up(keeping_all, ns):
