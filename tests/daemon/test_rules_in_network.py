@@ -51,9 +51,14 @@ async def test_what_follows_is_in_the_graph_for_all_and_goes_with_what_held_it_u
             await client.retract(places(ns, "bc"))
             await reader.until(ns, "ca", "ab", "cb")
             await near.until(ns, "cc", "ca", "ac", "aa")
-            found = await other.query(f"SELECT ?p (COUNT(*) AS ?n) {{ GRAPH {graph} {{ ?x ?p ?y }} }} GROUP BY ?p")
-            counts = {p.rstrip(">").removeprefix(f"<{ns}"): n.split('"')[1] for p, n in found.rows}
-            assert counts == {"isIn": "3", "near": "4"}
+
+            async def counts():
+                found = await other.query(f"SELECT ?p (COUNT(*) AS ?n) {{ GRAPH {graph} {{ ?x ?p ?y }} }} GROUP BY ?p")
+                return {p.rstrip(">").removeprefix(f"<{ns}"): n.split('"')[1] for p, n in found.rows}
+
+            async with asyncio.timeout(SECONDS):  # what has lost one of its reasons goes, and comes again
+                while await counts() != {"isIn": "3", "near": "4"}:
+                    pass
             text = f"CONSTRUCT {{ ?x <{ns}p> ?y }} WHERE {{ GRAPH {graph} {{ ?x ?p ?y }} }}"
             with pytest.raises(p2prdf.QueryRefused, match="derived from itself"):
                 await anext(other.derive(text, graph))
