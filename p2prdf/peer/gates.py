@@ -40,10 +40,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import numpy as np
+
 from p2prdf import keys
-from p2prdf.columns import Column, as_list
+from p2prdf.columns import Column, Index, as_list
 from p2prdf.hlc import GONE
 from p2prdf.peer.batches import TripleBatch
 from p2prdf.peer.exchange import Exchange
@@ -67,7 +70,7 @@ LONGEST_SECONDS: Final = 16.0
 FORGET_SECONDS: Final = 60.0
 """A fact that has been held for so long begins with the first wait again."""
 AT_ONCE: Final = 4096
-"""Facts published or removed per turn."""
+"""Facts looked at per turn."""
 
 _PLAIN: Final = (1 << keys.EVENT_SHIFT) - 1
 
@@ -156,10 +159,10 @@ class Gates:
         ):
             if since_min == NEVER or group in self._ended:
                 continue  # the rule is no more, here or where the row was made
-            if self._dictionary.text(fact[0]).startswith('"'):
-                continue  # a literal is the subject of no triple
             gate = self._gates.get(fact)
             if gate is None:
+                if self._dictionary.text(fact[0]).startswith('"'):
+                    continue  # a literal is the subject of no triple
                 gate = self._gates[fact] = _Gate(witnessed=witnessed)
                 self._predicates.add(fact[1])
             self._from_given[group] = from_given
@@ -171,6 +174,8 @@ class Gates:
                 gate.lost |= known is not None or gate.taken_over  # what its publisher knew was perhaps not known here
             elif known is None:
                 gate.derivations[identity] = group
+                if gate.held and gate.own == gate.held:
+                    continue  # one reason more for what is held decides nothing
             else:
                 continue
             self._due[fact] = None
@@ -190,9 +195,16 @@ class Gates:
 
     def take_triples(self, s: Column, p: Column, o: Column) -> None:
         """Take note of triples that are stored here: some may be facts with a gate."""
-        concluded = self._predicates
-        for fact in zip(as_list(s), as_list(p), as_list(o), strict=True):
-            if fact[1] in concluded and (gate := self._gates.get(fact)) is not None:
+        concluded, take = self._predicates, self._tables.columns.take
+        chosen: Index
+        if isinstance(p, list):
+            chosen = [at for at, predicate in enumerate(p) if predicate in concluded]
+        else:
+            chosen = np.flatnonzero(np.isin(p, list(concluded)))
+        if not len(chosen):
+            return
+        for fact in zip(*(as_list(take(column, chosen)) for column in (s, p, o)), strict=True):
+            if (gate := self._gates.get(fact)) is not None:
                 gate.held = None
                 self._due[fact] = None
 
@@ -245,8 +257,7 @@ class Gates:
         first: list[Fact] = []
         again: list[Fact] = []
         gone: list[Fact] = []
-        while self._due and len(first) + len(again) + len(gone) < AT_ONCE:
-            fact = next(iter(self._due))
+        for fact in list(islice(self._due, AT_ONCE)):
             del self._due[fact]
             gate = self._gates[fact]
             rank = self._rank(fact)
@@ -276,9 +287,12 @@ class Gates:
 
         They may know of nothing: what rules have derived that are no more is not given to who comes later.
         """
+        if rank < 0 or any(each > _LOST for each in gate.derivations.values()):
+            gate.at = None
+            return
         if gate.held is None:
             gate.held = self._look_up(fact)
-        if rank < 0 or not gate.held or any(each > _LOST for each in gate.derivations.values()):
+        if not gate.held:
             gate.at = None
         elif gate.at is None:
             gate.at = self._exchange.now + LEFT_SECONDS * rank

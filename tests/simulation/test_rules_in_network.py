@@ -128,6 +128,26 @@ def test_a_circle_holds_nothing_up(overlay):
     assert overlay.held == overlay.told == pairs(A, B, C)
 
 
+def test_facts_are_looked_at_a_few_at_a_time_also_when_all_are_due(overlay, monkeypatch):
+    """A change of the ring is a reason to look at all; a turn must not take as long as there are facts."""
+    monkeypatch.setattr(gates, "AT_ONCE", 2)
+    overlay.publish((A, B), (B, C), (C, A))
+    assert overlay.held == {(x, y) for x in (A, B, C) for y in (A, B, C)}
+    looked_at = []
+    rank = gates.Gates._rank
+    monkeypatch.setattr(gates.Gates, "_rank", lambda self, fact: looked_at.append(self) or rank(self, fact))
+    for node in overlay.world.nodes:
+        gate = node.peer._gates
+        gate.view_changed()
+        for turns in range(1, 100):
+            gate.turn()
+            assert looked_at.count(gate) <= 2 * turns
+            if not gate.restless:
+                break
+        assert looked_at.count(gate) == gate.facts
+    assert overlay.counted("facts_removed") == 0
+
+
 def test_what_is_published_as_well_stays_without_a_word_and_the_other_way_round(overlay):
     overlay.publish((A, B), (B, C), (A, C))
     told = len(overlay.reader.record.rows)
