@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from random import Random
 from typing import Final
 
 from rule_closure import closed
+from seeded_days import Verdict
 
 from p2prdf.rdf import quads
 from p2prdf.rdf.algebra import InferenceRule
@@ -28,7 +29,7 @@ from p2prdf.sim.failures.scenario import draw_bad_day
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 
-__all__ = ["GRAPH", "RULES", "Verdict", "run_seed"]
+__all__ = ["GRAPH", "RULES", "run_seed"]
 
 SPAN_SECONDS: Final = 12.0
 HEAL_SECONDS: Final = 300.0
@@ -54,20 +55,6 @@ READINGS: Final = (
     "SELECT ?x ?p ?y { GRAPH <urn:follows> { ?x ?p ?y } }",
     "SELECT ?x (COUNT(*) AS ?n) { ?x <urn:s> ?z GRAPH <urn:follows> { ?x <urn:p> ?y } } GROUP BY ?x",
 )
-
-
-@dataclass
-class Verdict:
-    """What came of a seed."""
-
-    seed: int
-    told: str
-    problems: list[str] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def report(self) -> str:
-        """Tell what was run and what is wrong with it."""
-        return "\n".join([f"seed {self.seed}: {self.told}", *(f"  {problem}" for problem in self.problems)])
 
 
 class _Day:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
 from rule_closure import closed
+from seeded_days import Verdict
 from windows_oracle import Element, Extent, Rows, WindowsOracle
 
 from p2prdf.continuous.reports import time_of
@@ -33,7 +34,7 @@ from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from stream_days.publisher import EPOCH_MS, NODES, STREAMS, StreamPublisher
 
-__all__ = ["Verdict", "run_seed"]
+__all__ = ["run_seed"]
 
 SPAN_SECONDS: Final = 40.0
 IDLE_SECONDS: Final = 30.0
@@ -70,20 +71,6 @@ RULES: Final[tuple[tuple[InferenceRule, ...], ...]] = (
     ),
 )  # fmt: skip
 """None on every other day; what leads to itself, and what needs what is no stream."""
-
-
-@dataclass
-class Verdict:
-    """What came of a seed."""
-
-    seed: int
-    told: str
-    problems: list[str] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def report(self) -> str:
-        """Tell what was run and what is wrong with it."""
-        return "\n".join([f"seed {self.seed}: {self.told}", *(f"  {problem}" for problem in self.problems)])
 
 
 @dataclass(frozen=True)
