@@ -136,7 +136,7 @@ async def _publish(
         if publisher.position is None:
             if start is None:
                 raise LocalProtocolError(f"{dataset} is not published yet: begin with --start")
-            count = await publisher.start(list(read_file(start, blank_scope=blank_scope, triples_max=None)), START)
+            count = await publisher.start(list(read_file(start, blank_scope=blank_scope, triples_max=None)))
             print(f"p2prdf: the dataset begins with {count:,} triples", file=sys.stderr)
         while True:
             after = None if publisher.position == START else publisher.position

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from p2prdf.interest import Changeset, Triple
 from p2prdf.rdf import terms
 from p2prdf.replica.changeset_files import position_order
+from p2prdf.replica.replica import START
 
 __all__ = ["DATASETS", "DatasetPublisher"]
 
@@ -52,12 +53,13 @@ class DatasetPublisher:
         """Read how far the dataset is.  Raises QueryRefused where nodes keep no history (``roles = all``)."""
         found = await self._overlay.query(f"SELECT ?at {{ GRAPH {DATASETS} {{ {self.dataset} {_AT} ?at }} }}")
         # two if whoever published was stopped between noting one and removing the one before
-        self.position = max((terms.lexical(str(at)) for (at,) in found.rows), key=position_order, default=None)
+        positions = [terms.lexical(str(at)) for (at,) in found.rows]
+        self.position = max(positions, key=lambda each: (each != START, position_order(each)), default=None)
 
-    async def start(self, triples: Iterable[Triple], position: str) -> int:
-        """Publish what the dataset holds to begin with; return how many triples that were."""
+    async def start(self, triples: Iterable[Triple]) -> int:
+        """Publish what the dataset holds to begin with; return how many triples that were.  The position is START."""
         count = await self._overlay.publish(triples, graph=self.dataset)
-        await self._note(position)
+        await self._note(START)
         return count
 
     async def publish(self, position: str, changeset: Changeset) -> None:

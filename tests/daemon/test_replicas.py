@@ -16,7 +16,7 @@ import p2prdf
 from p2prdf.interest import Changeset, Interests, parse_interest
 from p2prdf.replica.embedded import EmbeddedStore
 from p2prdf.replica.following import follow
-from p2prdf.replica.publishing import DatasetPublisher
+from p2prdf.replica.publishing import DATASETS, DatasetPublisher
 from p2prdf_cli.replica_target import Reach, open_target
 
 SECONDS = 60.0
@@ -80,7 +80,7 @@ async def test_a_target_follows_random_changesets_and_is_taken_up_where_it_was_l
         publisher = DatasetPublisher(other, dataset)
         await publisher.begin()
         assert publisher.position is None
-        await publisher.start([], "start")
+        await publisher.start([])
         for position, changeset, held in history(rng, 6):
             await publisher.publish(position, changeset)
             expected = slice_of(held)
@@ -114,12 +114,16 @@ async def test_what_is_published_is_the_changesets_effect(keeping_all, dataset):
     async with p2prdf.connect(keeping_all[1].address) as client:
         publisher = DatasetPublisher(client, dataset)
         await publisher.begin()
-        await publisher.start([], "start")
+        await publisher.start([])
         for position, changeset, held in history(Random(7), 5):
             await publisher.publish(position, changeset)
             await publisher.publish(position, changeset)  # as after a crash: it changes nothing
             assert await graph_of(client, dataset) == held
         assert publisher.position == "000005"
+        for before in ("start", "000004"):  # it was stopped before the position before was removed
+            await client.publish([(dataset, "<urn:p2prdf:at>", f'"{before}"')], graph=DATASETS)
+            await publisher.begin()
+            assert publisher.position == "000005"
 
 
 @pytest.mark.long  # bookmarks stand still for 20 s when a node is killed

@@ -49,7 +49,7 @@ def parse_insertion(text: str) -> ConjunctiveQuery | None:
 def _as_construct(text: str, found: list[Token], at: int) -> tuple[str, str]:
     """Return the graph that is inserted into, and the text as a CONSTRUCT, in which all else stands where it stood."""
     insert, following = found[at], [token.text for token in found[at + 1 : at + 5]]
-    if following[:1] == ["DATA"] or following[:1] == ["data"]:
+    if following and following[0].upper() == "DATA":
         raise tokens.refusal(text, insert.at, "INSERT DATA", "what is published once is no query; publish it instead")
     if len(following) < 4 or following[0] != "{" or following[1].upper() != "GRAPH" or following[3] != "{":
         reason = "a rule inserts into a named graph: INSERT { GRAPH <graph> { triple } } WHERE { body }"

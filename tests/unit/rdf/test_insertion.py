@@ -67,6 +67,7 @@ BODY = "{ ?x <urn:q> ?z }"
         (f"INSERT {{ ?x <urn:p> ?z }} WHERE {BODY}", "INSERT: a rule inserts into a named graph.*line 1, column 1"),
         ("INSERT", "into a named graph"),
         ("INSERT DATA { GRAPH <urn:g> { <urn:a> <urn:p> <urn:b> } }", "INSERT DATA: what is published once is"),
+        ("Insert Data { <urn:a> <urn:p> <urn:b> }", "INSERT DATA: what is published once is"),
         (f"INSERT {{ GRAPH ?g {{ ?x <urn:p> ?z }} }} WHERE {BODY}", "GRAPH: .* an IRI at line 1, column 16"),
         (f"INSERT {{ GRAPH <urn:g> {{ ?x <urn:p> ?z . ?z <urn:p> ?x }} }} WHERE {BODY}", "a rule inserts one triple"),
         (f"INSERT {{ GRAPH <urn:g> {{ ?x <urn:p> ?z {{ }} }} }} WHERE {BODY}", "in the graph stands one triple"),
