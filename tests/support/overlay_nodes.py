@@ -24,8 +24,7 @@ class Node:
     """A member without the rest of a daemon."""
 
     def __init__(self, config=QUICK, *, bootstrap=(), name=None):
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind(("127.0.0.1", 0))
+        self.socket, self.door = _same_port()
         self.socket.setblocking(False)
         host, port = self.socket.getsockname()
         identifier = hashlib.sha1(name or f"{host}:{port}".encode()).digest()
@@ -62,8 +61,8 @@ class Node:
         await self.member.start(self.socket)
         self.spawn(self.member.run(), "run")
 
-    async def crash(self):
-        """Go away without a word."""
+    async def crash(self, door_open=False):
+        """Go away without a word, from the stream port too unless ``door_open``."""
         if isinstance(self.member, Membership):
             self.member._datagrams.close()
         else:
@@ -74,6 +73,8 @@ class Node:
         for task in list(self.tasks):
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+        if not door_open:
+            self.door.close()
 
     def deaf_to(self, ports):
         """Lose all datagrams from some ports; without any, hear everything again."""
@@ -90,6 +91,21 @@ class Node:
     @property
     def known(self):
         return {contact.key for contact in self.member.contacts()}
+
+
+def _same_port():
+    """Bind a datagram socket and, as a daemon does, a stream socket; this one refuses until it listens."""
+    while True:
+        datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        datagrams.bind(("127.0.0.1", 0))
+        try:
+            door.bind(datagrams.getsockname())
+        except OSError:  # the port is free for datagrams alone
+            datagrams.close()
+            door.close()
+        else:
+            return datagrams, door
 
 
 @contextlib.asynccontextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import socket
 import time
 
 import pytest
@@ -185,11 +184,12 @@ async def test_a_refused_connection_is_death_at_once_and_a_port_that_listens_is_
     config = dataclasses.replace(VIEW, ping_seconds=0.5, ping_timeout_seconds=0.1, ping_strikes=20)
     async with overlay(3, config) as nodes:
         await until(lambda: all_know_all(nodes))
-        with socket.create_server(("127.0.0.1", nodes[2].port)):  # its kernel accepts for it
-            await nodes[2].crash()
-            nodes[0].member.suspect(nodes[2].key)
-            await asyncio.sleep(0.4)
-            assert nodes[2].key in nodes[0].known
+        nodes[2].door.listen()  # its kernel accepts for it
+        await nodes[2].crash(door_open=True)
+        nodes[0].member.suspect(nodes[2].key)
+        await asyncio.sleep(0.4)
+        assert nodes[2].key in nodes[0].known
+        nodes[2].door.close()
         asked_at = time.monotonic()
         nodes[0].member.suspect(nodes[2].key)
         await until(lambda: nodes[2].key not in nodes[0].known)
