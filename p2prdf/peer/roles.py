@@ -2,7 +2,9 @@
 
 By default triples are indexed only under roles that some plan uses.  A home that needs a new role tells every
 peer (``Advertise``) and stamps the subscription after all have acknowledged.  A peer that has just started indexes
-under all roles until a neighbour has told it which are in use.
+under all roles until a neighbour has told it which are in use.  Where some roles are fixed it indexes under these, and
+asks as well if triples are replicated: roles of events are in use only if somebody waits under them, and it may have
+lost its disk unseen.
 
 A peer that was cut off meanwhile was not waited for: it counted as lost.  It knows that somebody is missing, so it
 indexes under all roles; for ten minutes, then whoever is missing is taken to be gone.  And what it published before it
@@ -43,7 +45,8 @@ class Roles:
         self._tables = tables
         self.advertised = exchange.config.fixed_roles
         self.settled = exchange.config.roles != "advertised"
-        """Whether others need not be asked which roles are in use."""
+        """Whether this peer may index under the roles it knows of alone."""
+        self._asked = self.settled and not exchange.replicated
         self._settle_at: float | None = None
         self._remembered: deque[TripleBatch] = deque()
         self._remembered_rows = 0
@@ -71,7 +74,7 @@ class Roles:
 
     def begin(self) -> None:
         """Note that the peer lives: before it asks others it takes some time to meet them."""
-        if self._settle_at is None and not self.settled:
+        if self._settle_at is None and not self._asked:
             self._settle_at = self._exchange.now + self._exchange.config.settle_seconds
 
     def add(self, roles: int, since: int) -> None:
@@ -153,11 +156,11 @@ class Roles:
     def settle(self) -> None:
         """Ask others which roles are waited on, once this peer has had time to meet them."""
         exchange = self._exchange
-        if self.settled or self._settle_at is None or exchange.now < self._settle_at:
+        if self._settle_at is None or exchange.now < self._settle_at:
             return
         others = [each for each in exchange.cache.contacts() if each.key != exchange.own.key]
         if not others:
-            self.settled, self._settle_at = True, None
+            self._has_settled()
             return
         self._settle_at = exchange.now + max(exchange.config.settle_seconds, 0.5)
         for contact in others[:3]:
@@ -172,4 +175,8 @@ class Roles:
     def told(self, message: TellRoles) -> None:
         """Take in what a neighbour has heard."""
         self.add(message.roles, 0)
-        self.settled, self._settle_at = True, None
+        self._has_settled()
+
+    def _has_settled(self) -> None:
+        self.settled = self._asked = True
+        self._settle_at = None
