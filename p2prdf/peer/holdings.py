@@ -21,7 +21,7 @@ its fellows is enough (:meth:`Holdings.elsewhere`).  That takes some 30 bytes fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -75,10 +75,11 @@ class Items:
 
 @dataclass(slots=True)
 class Changes:
-    """All that is held (``whole``); or what of it came or changed, if nothing has gone."""
+    """All that is held (``whole``); or what of it came or changed, and places at which there is nothing any more."""
 
     whole: bool
     items: Items
+    gone: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 class Source(Protocol):
@@ -138,6 +139,7 @@ class Holdings:
             if changes.whole:
                 self._replace(changes.items)
             else:
+                self._drop(changes.gone, found)
                 self._renew(changes.items, found)
         self.follow(found)
 
@@ -167,6 +169,15 @@ class Holdings:
             self._stretch.extend(more, _NOTHING)
         self._key.values[items.places] = items.keys
         self._identity.values[items.places] = items.identities
+
+    def _drop(self, places: I64, found: ReplicaMap | None) -> None:
+        """Note that there are no items at some places, if there were."""
+        known = places[places < len(self)]
+        known = known[self._identity.values[known] != 0]
+        if found is not None and self._map is found:
+            self._sum(known, np.subtract)
+        self._identity.values[known] = 0
+        self._stretch.values[known] = _NOTHING
 
     def _renew(self, items: Items, found: ReplicaMap | None) -> None:
         """Take in items that came or changed."""

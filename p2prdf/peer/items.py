@@ -60,9 +60,12 @@ class _Triples:
         return self._tables.triple_version(self._per_event)
 
     def changes(self) -> Changes:
-        """Return which triples under the role came or changed since the last call."""
+        """Return which triples under the role came, changed or were forgotten since the last call."""
         handles, self._seen = self._tables.changed_triples(self._per_event, self._seen)
-        return Changes(handles is None, self._items(handles))
+        items = self._items(handles)
+        if handles is None or len(items) == len(handles):
+            return Changes(handles is None, items)
+        return Changes(False, items, np.setdiff1d(as_array(handles, np.int64), items.places))
 
     def items(self) -> Items:
         """Return all triples under the role."""

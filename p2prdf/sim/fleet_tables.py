@@ -83,7 +83,7 @@ class FleetTables(ColumnarTables):
             super()._add_alive_rows(step, columns, probed, refresh, out)
             return
         group, _, _, _, *bindings = columns
-        ordinals, _ = step.lane.index.insert(self._row_lane_keys(step, group, bindings))
+        ordinals, _ = step.lane.index.insert(step.lane_keys(group, bindings))
         counts = self._waiting_last.setdefault(step.lane, GrowingColumn(np.int64))
         counts.extend(max(0, len(step.lane.index) - len(counts)))
         np.add.at(counts.values, ordinals, 1)

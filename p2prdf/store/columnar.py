@@ -38,7 +38,7 @@ from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
 from p2prdf.hlc import GONE
 from p2prdf.rdf.query import Plan
-from p2prdf.store.columnar_items import ColumnarItems
+from p2prdf.store.columnar_forget import ColumnarForgetting
 from p2prdf.store.columnar_join import ColumnarJoin
 from p2prdf.store.full_text import NO_CONDITION
 from p2prdf.store.items import remember
@@ -61,7 +61,7 @@ _PLAIN = (1 << keys.EVENT_SHIFT) - 1
 _COMPACT_MIN = 4096
 
 
-class ColumnarTables(ColumnarJoin, ColumnarItems):
+class ColumnarTables(ColumnarJoin, ColumnarForgetting):
     """:class:`p2prdf.store.tables.Tables` on numpy columns."""
 
     # --- triples ---------------------------------------------------------------------------------
@@ -79,6 +79,8 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         out: list[Derived] = []
         plain = bits & np.uint32(_PLAIN)
         events = np.where(columns[3] < _GONE, bits >> np.uint32(keys.EVENT_SHIFT), np.uint32(0))
+        if self.horizons:
+            self._leave_out_old(columns[1], columns[3], events)
         for table, wanted, shift in ((self._triples, plain, 0), (self._events, events, keys.EVENT_SHIFT)):
             chosen = wanted != 0
             count = np.count_nonzero(chosen)
@@ -97,7 +99,12 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         if len(bits) == 0:
             return
         s, p, o, time, event = columns
+        before = len(table)
         rows = table.insert(s, p, o, event)
+        if table.dead and (rows < before).any():  # who numbers events anew may use one that is forgotten
+            living = (table.roles.values[rows] != 0) | (rows >= before)
+            rows, time, bits = rows[living], time[living], bits[living]
+            probed = None if probed is None else probed[living]
         for places in table.rounds(rows):
             if places is None:
                 self._add_round(table, rows, time, bits, probed, out)
@@ -141,7 +148,10 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         table.time.values[rows] = now
         table.roles.values[rows] = held | fresh
         changed = (now != prior) | (fresh != 0)
-        table.touched(rows[changed & (held != 0)], anything=bool(changed.any()))
+        again = rows[changed & (held != 0)]
+        table.touched(again, anything=bool(changed.any()))
+        if table.per_event and len(again):
+            self._changed_again(again)
         if probed is not None:
             self._store_only(table, rows, fresh & ~probed)
             fresh &= probed
@@ -218,6 +228,11 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         if not alive.all():
             columns = [column[alive] for column in columns]
             joined = None if joined is None else joined[alive]
+        if self.horizons and rows.step:
+            known = self._not_old(table, columns[2], group if alive.all() else group[alive])
+            if known is not None:
+                columns = [column[known] for column in columns]
+                joined = None if joined is None else joined[known]
         if len(columns[0]) == 0:
             return []
         out: list[Derived] = []
@@ -254,38 +269,12 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         self, step: StepRows, group: I64, oldest: U64, born: U64, bindings: list[npt.NDArray[Any]]
     ) -> I64:
         """Store new rows; return the ordinals of their keys in the lane."""
-        lane = step.lane
-        first, count = len(step), len(group)
-        step.group.append(group)
-        step.oldest.append(oldest)
-        step.born.append(born)
-        for held, given in zip(step.bindings, bindings, strict=True):
-            held.append(given)
-        packed = self._row_lane_keys(step, group, bindings)
-        ordinals, _ = lane.index.insert(packed)
-        step.ordinal.append(ordinals)
-        rows = np.arange(first, first + count)
-        if step.condition == NO_CONDITION:
-            lane.waiting.append(ordinals, np.arange(len(lane.waiting_row), len(lane.waiting_row) + count))
-            lane.waiting_step.extend(count, step.place)
-            lane.waiting_row.append(rows)
-        else:
-            assert lane.texts is not None, "it was made with the step"
-            lane.texts.append(step.condition, step.place, ordinals, rows)
+        ordinals = step.store(group, oldest, born, bindings)
         if step.number:
-            self._sizes.rows += count
+            self._sizes.rows += len(group)
         else:
-            self._sizes.queries += count
+            self._sizes.queries += len(group)
         return ordinals
-
-    def _row_lane_keys(self, step: StepRows, group: I64, bindings: Sequence[npt.NDArray[Any]]) -> U64:
-        empty = np.zeros(len(group), np.uint32)
-        sources = iter(step.compiled.key)
-        parts = [
-            self._waiting_terms(step.plan, next(sources), group, bindings) if step.lane.mask & bit else empty
-            for bit in (keys.S, keys.P, keys.O)
-        ]
-        return step.lane.keys_of(*parts)
 
     def _renew_rows(
         self, step: StepRows, numbers: I64, oldest: U64, born: U64, probed: Bools | None, refresh: int,
@@ -302,6 +291,8 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
         self._changes += bool(later.any())
         np.maximum.at(step.oldest.values, numbers, oldest)
         np.maximum.at(step.born.values, numbers[later], born[later])
+        if step.plan.plan.per_event and later.any():
+            self._renewed(step, numbers[later])
         probe = since != _NEVER
         if probed is not None:
             probe &= probed
@@ -346,7 +337,10 @@ class ColumnarTables(ColumnarJoin, ColumnarItems):
     def _drop_rows(self, step: StepRows, kept: I64) -> None:
         """Rebuild a step and the waiting rows of its lane with only ``kept`` of its rows."""
         held, ordinals = len(step), step.ordinal.values
-        dropped = held - len(kept)
+        self._laid_out_anew(per_event=step.plan.plan.per_event)
+        kept = step.true(kept)
+        dropped = held - len(kept) - step.dead
+        step.dead = 0
         self._changes += dropped  # lest the version fall
         if step.number:
             self._sizes.rows -= dropped

@@ -66,7 +66,10 @@ class ColumnarItems(ColumnarState):
         for table, shift in ((self._triples, 0), (self._events, keys.EVENT_SHIFT)):
             last = table.time.values & np.uint64(GONE - 1)
             begins = table.begins(np.arange(len(table)))
-            rows = np.flatnonzero((last if begins is None else np.maximum(last, begins)) >= np.uint64(stamp))
+            held = (last if begins is None else np.maximum(last, begins)) >= np.uint64(stamp)
+            if table.dead:
+                held &= table.roles.values != 0
+            rows = np.flatnonzero(held)
             roles = table.roles.values[rows].astype(np.uint32) << np.uint32(shift)
             kinds.append(self._exported(rows, roles, per_event=table.per_event))
         return TripleColumns(*(np.concatenate(parts) for parts in zip(*kinds, strict=True)))

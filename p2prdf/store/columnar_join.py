@@ -103,6 +103,10 @@ class ColumnarJoin(ColumnarState):
             counts_until = time.copy()
             counts_until[over] = np.maximum(time[over] + np.uint64(LATE), table.heard(triples[over]))
         good = counts_until >= groups.since_min.values[group]
+        if table.dead:
+            good &= time != 0
+        if step.dead:
+            good &= step.oldest.values[rows] != 0
         if prior is not None:
             wanted = groups.since_max.values[group] > prior
             if not wanted.all():

@@ -12,13 +12,14 @@ import numpy.typing as npt
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, Column, as_array
 from p2prdf.grow import GrowingColumn
-from p2prdf.hlc import GONE
+from p2prdf.hlc import ELEMENT, GONE
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
 from p2prdf.store.columnar_texts import TextRows
-from p2prdf.store.compiled import GROUP, CompiledStep, Source, compile_step
+from p2prdf.store.compiled import CompiledStep, compile_step
 from p2prdf.store.full_text import NO_CONDITION, FullText
 from p2prdf.store.group_table import GroupTable
+from p2prdf.store.horizons import Horizons
 from p2prdf.store.lanes import Lane, PlanTable, StepRows
 from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes, stride
 from p2prdf.store.triple_table import TripleTable
@@ -39,6 +40,7 @@ class ColumnarState:
     def __init__(self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction]):
         self.columns = ARRAYS
         self.over_before = 0
+        self.horizons = Horizons(dictionary)
         self._dictionary = dictionary
         self._compile_filter = compile_filter
         self._full_text = FullText(dictionary)
@@ -62,6 +64,9 @@ class ColumnarState:
 
     # --- plans and lanes -------------------------------------------------------------------------
 
+    def _laid_out_anew(self, *, per_event: bool) -> None:
+        """Take note that lanes or steps are made, or numbered anew."""
+
     def _lane(self, per_event: bool, role: int, mask: int) -> Lane:
         """Return a lane, indexing what is stored under its role if nothing has waited there before."""
         lanes = self._lanes.setdefault((per_event, role), [])
@@ -70,6 +75,7 @@ class ColumnarState:
                 return lane
         table = self._events if per_event else self._triples
         lane = Lane(table, mask)
+        self._laid_out_anew(per_event=per_event)
         rows = np.flatnonzero(table.roles.values >> np.uint16(role) & np.uint16(1))
         if len(rows):
             lane.triples.append(lane.ordinals_of(rows), rows)
@@ -80,6 +86,7 @@ class ColumnarState:
         table = self._plans.get(plan)
         if table is not None:
             return table
+        self._laid_out_anew(per_event=plan.per_event)
         table = PlanTable(plan, PlanFilters(plan, self._dictionary, self._compile_filter), GroupTable(plan))
         for place, at in enumerate(plan.steps):
             lane = self._lane(plan.per_event, at.role, at.mask)
@@ -164,7 +171,7 @@ class ColumnarState:
         for table in self._plans.values():
             for step in table.steps:
                 if step.compiled.step.role == role and len(step):
-                    rows = np.flatnonzero(table.groups.since_min.values[step.group.values] != _NEVER)
+                    rows = step.true(np.flatnonzero(table.groups.since_min.values[step.group.values] != _NEVER))
                     rows = rows[self._keys_of_rows(step, rows) == np.uint64(key)]
                     if len(rows):
                         found.append(self._rows_at(step, rows))
@@ -199,7 +206,7 @@ class ColumnarState:
         nothing = np.zeros(len(group), np.uint64)
         columns = [as_array(column, np.uint32) for column in bindings]
         parts = [
-            nothing if source is None else hashes[self._waiting_terms(table, source, group, columns)]
+            nothing if source is None else hashes[table.terms(source, group, columns)]
             for source in compiled.route
         ]
         return self._role_keys(compiled.step.role, *parts)
@@ -216,15 +223,7 @@ class ColumnarState:
         rows = step.index.find(names)
         rows = rows[rows >= 0]
         living: I64 = rows[step.plan.groups.since_min.values[step.group.values[rows]] != _NEVER]
-        return living
-
-    @staticmethod
-    def _waiting_terms(
-        table: PlanTable, source: Source, group: I64, bindings: Sequence[npt.NDArray[Any]]
-    ) -> U32:
-        kind, at = source
-        terms: U32 = table.groups.params[at].values[group] if kind == GROUP else bindings[at]
-        return terms
+        return step.true(living)
 
     def triple_keys(self, role: int, s: Column, p: Column, o: Column) -> Column:
         """Return the ring key of each triple under a role."""
@@ -279,7 +278,7 @@ class ColumnarState:
             number = int(table.groups.index.find(wanted)[0])
             if number >= 0 and step < len(table.steps) and table.groups.since_min.values[number] != _NEVER:
                 held = table.steps[step]
-                rows = np.flatnonzero(held.group.values == number)
+                rows = held.true(np.flatnonzero(held.group.values == number))
                 return (self._rows_at(held, rows[:: stride(len(rows), most)]) if len(rows) else None), len(rows)
         return None, 0
 
@@ -311,7 +310,8 @@ class ColumnarState:
         """Return what is held and has been done."""
         sizes = replace(self._sizes)
         sizes.queries += sum(len(step.links) for table in self._plans.values() for step in table.steps)
-        sizes.triples = len(self._triples) + len(self._events)
+        sizes.triples = len(self._triples) + len(self._events) - self._events.dead
+        sizes.elements = int(np.count_nonzero(self._events.time.values >= np.uint64(ELEMENT)))
         sizes.plans = len(self._plans)
         tables = list(self._plans.values())
         sizes.groups = sum(len(table.groups) - table.groups.ended for table in tables)
@@ -321,7 +321,7 @@ class ColumnarState:
     @property
     def held(self) -> int:
         """Triples and partial results held."""
-        return len(self._triples) + len(self._events) + self._sizes.rows
+        return len(self._triples) + len(self._events) - self._events.dead + self._sizes.rows
 
     @property
     def nbytes(self) -> int:

@@ -38,6 +38,8 @@ class Seen(NamedTuple):
 
     rows: int
     touched: int
+    layout: int = 0
+    """Which numbering of the triples this is about."""
 
 
 NOT_SEEN: Final = Seen(-1, 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +14,8 @@ from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
 from p2prdf.rdf.query import Plan
 from p2prdf.store.columnar_texts import TextRows
-from p2prdf.store.compiled import CompiledStep
+from p2prdf.store.compiled import GROUP, CompiledStep, Source
+from p2prdf.store.full_text import NO_CONDITION
 from p2prdf.store.group_table import GroupTable
 from p2prdf.store.postings import Postings
 from p2prdf.store.tables import PlanFilters
@@ -46,9 +49,46 @@ class StepRows:
     links: set[int] = field(default_factory=set)
     any_over: bool = False
     """Whether a row here ever stopped being true."""
+    dead: int = 0
+    """Rows that are forgotten; their ``oldest`` is 0 (:mod:`p2prdf.store.columnar_forget`)."""
 
     def __len__(self) -> int:
         return len(self.group)
+
+    def true(self, rows: I64) -> I64:
+        """Return those of some rows that are not forgotten."""
+        return rows[self.oldest.values[rows] != 0] if self.dead else rows
+
+    def store(self, group: npt.NDArray[Any], oldest: U64, born: U64, bindings: Sequence[npt.NDArray[Any]]) -> I64:
+        """Store rows whose identities the index was just given; return the ordinals of their keys in the lane."""
+        lane = self.lane
+        first, count = len(self), len(group)
+        self.group.append(group)
+        self.oldest.append(oldest)
+        self.born.append(born)
+        for held, given in zip(self.bindings, bindings, strict=True):
+            held.append(given)
+        ordinals, _ = lane.index.insert(self.lane_keys(group, bindings))
+        self.ordinal.append(ordinals)
+        rows = np.arange(first, first + count)
+        if self.condition == NO_CONDITION:
+            lane.waiting.append(ordinals, np.arange(len(lane.waiting_row), len(lane.waiting_row) + count))
+            lane.waiting_step.extend(count, self.place)
+            lane.waiting_row.append(rows)
+        else:
+            assert lane.texts is not None, "it was made with the step"
+            lane.texts.append(self.condition, self.place, ordinals, rows)
+        return ordinals
+
+    def lane_keys(self, group: npt.NDArray[Any], bindings: Sequence[npt.NDArray[Any]]) -> U64:
+        """Return the exact keys under which rows wait in the lane."""
+        empty = np.zeros(len(group), np.uint32)
+        sources = iter(self.compiled.key)
+        parts = [
+            self.plan.terms(next(sources), group, bindings) if self.lane.mask & bit else empty
+            for bit in (keys.S, keys.P, keys.O)
+        ]
+        return self.lane.keys_of(*parts)
 
     @property
     def nbytes(self) -> int:
@@ -108,3 +148,9 @@ class PlanTable:
     filters: PlanFilters
     groups: GroupTable
     steps: list[StepRows] = field(default_factory=list)
+
+    def terms(self, source: Source, group: npt.NDArray[Any], bindings: Sequence[npt.NDArray[Any]]) -> U32:
+        """Return the terms that rows of some groups have in one place: of their groups, or bound."""
+        kind, at = source
+        terms: U32 = self.groups.params[at].values[group] if kind == GROUP else bindings[at]
+        return terms

@@ -13,10 +13,10 @@ from p2prdf import keys
 from p2prdf.columns import Column
 from p2prdf.hlc import COUNTER_BITS, ELEMENT, GONE
 from p2prdf.rdf.query import Plan
-from p2prdf.store.compiled import GROUP, ROW
+from p2prdf.store.compiled import ROW
 from p2prdf.store.full_text import NO_CONDITION
 from p2prdf.store.items import remember
-from p2prdf.store.light_items import LightItems
+from p2prdf.store.light_forget import LightForgetting
 from p2prdf.store.light_state import IDENTITY, PLAIN, ROLES, TERMS, TIME, Group, Row, StepTable, Terms, Triple
 from p2prdf.store.light_texts import TextRows
 from p2prdf.store.rejoin import in_pieces, part_max
@@ -33,7 +33,7 @@ _ALL = (1 << 2 * keys.EVENT_SHIFT) - 1
 """The set of all roles of both kinds."""
 
 
-class LightTables(LightItems):
+class LightTables(LightForgetting):
     """:class:`p2prdf.store.tables.Tables` on dictionaries."""
 
     # --- triples ---------------------------------------------------------------------------------
@@ -142,6 +142,9 @@ class LightTables(LightItems):
     def _add_event(
         self, terms: tuple[int, int, int], time: int, event: int, bits: int, probed: int, out: _Output
     ) -> None:
+        if time >= ELEMENT and self.horizons.is_old(time, terms[1:2]):
+            self._sizes.elements_late += 1
+            return
         held = self._events.get(event)
         if held is None:
             held = self._events[event] = [terms, time, 0, event, 0]
@@ -218,6 +221,8 @@ class LightTables(LightItems):
 
     def _add_row(self, table: StepTable, row: Row, refresh: int, out: _Output, *, probe: bool) -> None:
         """Store a row, then probe the triples held; a known row is probed for what is new about it."""
+        if self.horizons and self.horizons.is_old(row.oldest, row.group.params):
+            return
         key = self._lane_key(table, row)
         if table.number and probe:
             self._sizes.processing_load += 1
@@ -364,12 +369,6 @@ class LightTables(LightItems):
             for triple in part:
                 self._join(step, row, triple, 0, 0, out)
             yield len(part), self._derived(out)
-
-    @staticmethod
-    def _lane_key(table: StepTable, row: Row) -> Any:
-        """Return the terms under which a row waits in its lane."""
-        parts = [row.group.params[at] if source == GROUP else row.bindings[at] for source, at in table.compiled.key]
-        return parts[0] if len(parts) == 1 else tuple(parts)
 
     @staticmethod
     def _derived(out: _Output) -> list[Derived]:

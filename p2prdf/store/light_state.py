@@ -10,11 +10,12 @@ from typing import Any
 
 from p2prdf import keys
 from p2prdf.columns import LISTS, Column, as_list
-from p2prdf.hlc import GONE
+from p2prdf.hlc import GONE, is_element
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
 from p2prdf.store.compiled import GROUP, CompiledStep, compile_step
 from p2prdf.store.full_text import NO_CONDITION, FullText
+from p2prdf.store.horizons import Horizons
 from p2prdf.store.light_texts import TextRows
 from p2prdf.store.stays import Stays
 from p2prdf.store.tables import NEVER, Derived, FilterFunction, PlanFilters, Sizes, stride
@@ -119,6 +120,7 @@ class LightState:
     def __init__(self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction]):
         self.columns = LISTS
         self.over_before = 0
+        self.horizons = Horizons(dictionary)
         self._dictionary = dictionary
         self._compile_filter = compile_filter
         self._full_text = FullText(dictionary)
@@ -386,6 +388,7 @@ class LightState:
         )
         sizes.processing_load += sizes.triple_roles  # each was checked once when it was stored
         sizes.triples = len(self._triples) + len(self._events)
+        sizes.elements = sum(is_element(each[TIME]) for each in self._events.values())
         sizes.groups = len(self._owners)
         sizes.plans = len(self._plans)
         steps = [step for table in self._plans.values() for step in table.steps]

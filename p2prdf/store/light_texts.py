@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from p2prdf.store.full_text import FEW_MAX, FullText
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from p2prdf.store.light_state import Group, Row, StepTable
     from p2prdf.text import FullTextIndex
@@ -42,8 +42,15 @@ class TextRows:
 
     def drop(self, key: Any, table: StepTable, group: Group) -> None:
         """Take out the rows of a group that wait at a step under a key."""
+        self._drop(key, table, lambda row: row.group is group)
+
+    def drop_rows(self, key: Any, table: StepTable, gone: Container[int]) -> None:
+        """Take out rows that wait at a step under a key, told by their identities."""
+        self._drop(key, table, lambda row: row.identity in gone)
+
+    def _drop(self, key: Any, table: StepTable, gone: Callable[[Row], bool]) -> None:
         conditions = self._under[key]
-        left = [each for each in conditions[table.condition] if each[0] is not table or each[1].group is not group]
+        left = [each for each in conditions[table.condition] if each[0] is not table or not gone(each[1])]
         if left:
             conditions[table.condition] = left
             return

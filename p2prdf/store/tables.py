@@ -24,6 +24,9 @@ a row per *stay* of a triple (:mod:`p2prdf.store.stays`); one that is over has s
 what comes of it is over, too: whoever made it while it was true, here or elsewhere, it is taken back.  Publication
 events are not removed.
 
+Elements of streams are events whose time is their own (:func:`p2prdf.hlc.element`).  Those from before the horizon of
+their stream are forgotten (:mod:`p2prdf.store.horizons`), with all rows that have one: whatever brings them again.
+
 Inside a peer rows and triples are joined on the *mask*, all constant and bound parts.  In CSBV
 that is the role itself; in CQC the role is one constant part, and one role may serve several
 masks.  A (kind, role, mask) is a *lane*.
@@ -48,6 +51,7 @@ from p2prdf import keys
 from p2prdf.columns import Column, Columns
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Filter, Plan
+from p2prdf.store.horizons import Horizons
 from p2prdf.store.items import LinkItems, RowItems, Seen, TripleColumns, TripleItems
 from p2prdf.wire.messages import Groups
 
@@ -117,6 +121,14 @@ class Sizes:
     joined: int = 0
     too_wide: int = 0
     bytes: int = 0
+    elements: int = 0
+    """Elements of streams among the triples;"""
+    elements_forgotten: int = 0
+    """those that were held and are forgotten,"""
+    elements_late: int = 0
+    """those that were forgotten before they came, counted once per message that brought them,"""
+    rows_forgotten: int = 0
+    """and partial results that were held and had one of them."""
 
     @property
     def storage_load(self) -> int:
@@ -128,6 +140,8 @@ class Tables(Protocol):
     """What a peer asks of its tables."""
 
     columns: Columns
+    horizons: Horizons
+    """Before which event times elements of streams are forgotten; grown by :meth:`forget` alone."""
     over_before: int
     """What is over since before this stamp is not met by what comes; 0, as at first: it always is.
 
@@ -249,6 +263,23 @@ class Tables(Protocol):
 
     def expired_groups(self, now: int, limit: int) -> list[int]:
         """Return up to ``limit`` identities of groups whose lease ended before stamp ``now``."""
+        ...
+
+    def forget(self, stream: int, before: int) -> bool:
+        """Forget elements of a stream (named by its hash) from before an event time (ms), and what was made of them.
+
+        Whether that is news is returned.  From now on none is taken in; those that are held stay until
+        :meth:`forget_some` has come to them.
+        """
+        ...
+
+    @property
+    def forgetting(self) -> bool:
+        """Whether :meth:`forget_some` has something to do."""
+        ...
+
+    def forget_some(self) -> None:
+        """Go on for some milliseconds: drop what is forgotten, and give memory back once it is much."""
         ...
 
     def triple_items(self, role: int, per_event: bool, handle: Column | None = None) -> TripleItems:

@@ -47,9 +47,10 @@ def later_times(times: U64, others: U64) -> U64:
 class TripleTable:
     """Stays of triples (or publication events), each once: a row per ordinal of its identity."""
 
-    def __init__(self, *, per_event: bool):
+    def __init__(self, *, per_event: bool, room: int = 0):
+        """``room``: rows that there is room for from the beginning."""
         self.per_event = per_event
-        self.index = HashIndex()
+        self.index = HashIndex(room)
         self.pairs = HashIndex()
         self.s, self.p, self.o = (GrowingColumn(np.uint32) for _ in range(3))
         self.time = GrowingColumn(np.uint64)
@@ -61,6 +62,10 @@ class TripleTable:
         """Grows whenever a row gets another time or another role."""
         self._touched = GrowingColumn(np.int64)
         self._forgotten = 0
+        self.layout = 0
+        """Changes when the rows are numbered anew."""
+        self.dead = 0
+        """Rows that are forgotten; they have no role, and 0 for a time (:mod:`p2prdf.store.columnar_forget`)."""
         self.any_over = False
         """Whether anything was ever removed."""
         self._stays: Stays[int] = Stays()
@@ -209,15 +214,15 @@ class TripleTable:
         """Note that rows known before have changed, and whether these or others did."""
         self.version += anything
         if len(rows):
-            if len(self._touched) > _TOUCHED_MAX:
+            if len(self._touched) > _TOUCHED_MAX + self.dead:
                 self._forgotten += len(self._touched)
                 self._touched = GrowingColumn(np.int64)
             self._touched.append(rows)
 
     def changed_since(self, seen: Seen) -> tuple[I64 | None, Seen]:
         """Return the rows that came or changed since somebody looked (None: that is not known), and how far that is."""
-        now = Seen(len(self), self._forgotten + len(self._touched))
-        if seen.rows < 0 or seen.touched < self._forgotten:
+        now = Seen(len(self), self._forgotten + len(self._touched), self.layout)
+        if seen.rows < 0 or seen.touched < self._forgotten or seen.layout != self.layout:
             return None, now
         again = np.unique(self._touched.values[seen.touched - self._forgotten :])
         return np.concatenate([again[again < seen.rows], np.arange(seen.rows, len(self))]), now

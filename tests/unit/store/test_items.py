@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_copies import Copy, check, play, scripts
+from store_items import ROLES_AND_KINDS, items_of, version_of
 from store_tables import BOTH_KINDS, EVERY_ROLE, TERMS, Harness, bindings, canonical, new_tables, path
 
 from p2prdf import keys
@@ -19,30 +19,11 @@ from p2prdf.rdf.query import Algorithm, make_plan
 from p2prdf.store.tables import Tables, identity_of_group
 from p2prdf.wire.messages import Groups
 
-ROLES_AND_KINDS = [(role, per_event) for role in keys.ROLES for per_event in (False, True)]
-
 
 @pytest.fixture(params=["light", "columnar"])
 def kind(request):
     """Both kinds of tables."""
     return request.param
-
-
-def items_of(tables: Tables) -> Iterator[tuple]:
-    """Yield everything held: where it belongs, its ring key, its item identity."""
-    for role, per_event in ROLES_AND_KINDS:
-        handle, ring, identities = map(as_list, tables.triple_items(role, per_event))
-        for _, *item in zip(handle, ring, identities, strict=True):
-            yield "triple", role, per_event, *item
-    for what, held in (("row", tables.row_items()), ("link", tables.link_items())):
-        for plan, step, *columns in held:
-            for _, *item in zip(*map(as_list, columns), strict=True):
-                yield what, plan.identity, step, *item
-
-
-def version_of(tables: Tables) -> tuple[int, int, int]:
-    """Return the versions of triples, of events, and of what waits."""
-    return tables.triple_version(False), tables.triple_version(True), tables.waiting_version
 
 
 def bring(held: Tables, to: Tables) -> None:

@@ -1,0 +1,114 @@
+"""Light tables forget elements of streams, and rows made of them (:mod:`p2prdf.store.horizons`).
+
+What is old is looked for some hundreds at a time, and taken out of the lists it is in.  A list is gone through as a
+whole for each such part of it, which is what makes these tables the ones for few triples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from p2prdf import keys
+from p2prdf.store.compiled import GROUP
+from p2prdf.store.full_text import NO_CONDITION
+from p2prdf.store.light_items import LightItems
+from p2prdf.store.light_state import IDENTITY, ROLES, TERMS, TIME, Lane, Row, StepTable, Triple
+
+__all__ = ["LightForgetting"]
+
+_AT_ONCE: Final = 512
+"""Elements, or rows, looked at per call."""
+
+
+class LightForgetting(LightItems):
+    """Light tables that forget."""
+
+    _sweep: Iterator[None] | None = None
+    _sweep_again = False
+
+    def forget(self, stream: int, before: int) -> bool:
+        """Forget elements of a stream from before an event time; return whether that is news."""
+        grown = self.horizons.grow(stream, before)
+        self._sweep_again |= grown
+        return grown
+
+    @property
+    def forgetting(self) -> bool:
+        """Whether there may be something to drop."""
+        return self._sweep is not None or self._sweep_again
+
+    def forget_some(self) -> None:
+        """Look at some of what is held, and drop what is forgotten."""
+        if self._sweep is None:
+            if not self._sweep_again:
+                return
+            self._sweep_again = False
+            self._sweep = self._sweeping()
+        if next(self._sweep, self) is self:
+            self._sweep = None
+
+    def _sweeping(self) -> Iterator[None]:
+        names = list(self._events)
+        for start in range(0, len(names), _AT_ONCE):
+            self._drop_elements([
+                held
+                for each in names[start : start + _AT_ONCE]
+                if (held := self._events.get(each)) is not None and self.horizons.is_old(held[TIME], held[TERMS][1:2])
+            ])  # fmt: skip
+            yield
+        for table in list(self._plans.values()):
+            for step in table.steps[1:] if table.plan.per_event else ():
+                names = list(step.rows)
+                for start in range(0, len(names), _AT_ONCE):
+                    rows = self._living(step, names[start : start + _AT_ONCE])
+                    self._drop_rows(step, [row for row in rows if self.horizons.is_old(row.oldest, row.group.params)])
+                    yield
+
+    @staticmethod
+    def _lane_key(table: StepTable, row: Row) -> Any:
+        """Return the terms under which a row waits in its lane."""
+        parts = [row.group.params[at] if source == GROUP else row.bindings[at] for source, at in table.compiled.key]
+        return parts[0] if len(parts) == 1 else tuple(parts)
+
+    def _drop_elements(self, old: list[Triple]) -> None:
+        if not old:
+            return
+        gone: set[int] = set()
+        under: dict[Lane, dict[Any, None]] = {}
+        for triple in old:
+            gone.add(triple[IDENTITY])
+            del self._events[triple[IDENTITY]]
+            self._sizes.processing_load += triple[ROLES].bit_count()  # sizes() counts a check for each role held
+            for lane in self._lanes_in(triple[ROLES] << keys.EVENT_SHIFT):
+                under.setdefault(lane, {})[lane.key_of(triple[TERMS])] = None
+        for lane, lane_keys in under.items():
+            for key in lane_keys:
+                left = [each for each in lane.triples[key] if each[IDENTITY] not in gone]
+                if left:
+                    lane.triples[key] = left
+                else:
+                    del lane.triples[key]
+        self._in_order[True].clear()
+        self._triple_changes[True] += 2 * len(old)  # there are fewer, and the version is to grow
+        self._sizes.elements_forgotten += len(old)
+
+    def _drop_rows(self, step: StepTable, old: list[Row]) -> None:
+        if not old:
+            return
+        gone = {row.identity for row in old}
+        for key in dict.fromkeys(self._lane_key(step, row) for row in old):
+            if step.condition != NO_CONDITION:
+                assert step.lane.texts is not None, "it was made with the step"
+                step.lane.texts.drop_rows(key, step, gone)
+                continue
+            left = [each for each in step.lane.waiting[key] if each[0] is not step or each[1].identity not in gone]
+            if left:
+                step.lane.waiting[key] = left
+            else:
+                del step.lane.waiting[key]
+        for identity in gone:
+            del step.rows[identity]
+        self._row_count -= len(old)
+        self._changes += 2 * len(old)
+        self._sizes.rows_forgotten += len(old)
