@@ -70,6 +70,8 @@ def _facts(told: Told) -> Iterator[str]:
     if reports is not None and reports["watermark"] is not None:
         last = "none" if reports["last"] is None else time_text(reports["last"])
         yield f"last report {last}, watermark {time_text(reports['watermark'])}, {reports['late']:,} answers late"
+        if reports.get("begins") is not None:
+            yield f"first report {time_text(reports['begins'])}: elements of earlier ones are forgotten"
 
 
 # --- operators -----------------------------------------------------------------------------------

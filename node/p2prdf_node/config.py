@@ -101,6 +101,8 @@ class NodeConfig:
     """How long the home keeps solutions that are not acknowledged; then they go, and the gap is told."""
     stream_idle_seconds: float = 10.0
     """How long a silent publisher of a stream is waited for; then windows close without what it may publish later."""
+    stream_retention_seconds: float = 7 * 86_400.0
+    """How much of a stream is kept, in its event time, and what queries need beyond; 0: all.  The same at all nodes."""
     rows_under_way_max: int = 262_144
     """Triples published here and not yet at their owners; publications wait beyond."""
     triples_max: int = 200_000_000
@@ -203,6 +205,7 @@ class NodeConfig:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             unlimited = value == math.inf and field.name.endswith("_per_second")
+            unlimited |= value == 0 and field.name == "stream_retention_seconds"
             if field.name != "ordinal" and isinstance(value, int | float) and not (0 < value < 1e12 or unlimited):
                 raise LocalProtocolError(f"setting {field.name}: {value!r} is not a positive number in range")
         if self.secret and len(self.secret) < _SECRET_BYTES_MIN:

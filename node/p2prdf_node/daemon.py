@@ -197,6 +197,7 @@ class Daemon:
             answers_pending_characters_max=config.retention_bytes,
             answers_age_seconds=config.retention_seconds,
             stream_idle_seconds=config.stream_idle_seconds,
+            stream_retention_seconds=config.stream_retention_seconds,
             rows_under_way_max=config.rows_under_way_max,
             triples_max=config.triples_max,
             clock_skew_seconds=config.clock_skew_seconds,

@@ -103,7 +103,7 @@ class Evaluation:
         """Up to which event time (ms) reports are made, and what they told is kept; -1: there are none."""
         return -1
 
-    def advance(self, upto: int, began: int, stamp: int) -> None:
+    def advance(self, upto: int, began: int, stamp: int, whole: int = 0) -> None:
         """Take note how far the streams are that are read: none here (:mod:`p2prdf.continuous.reports`)."""
 
     def changed(self, leaf: int, changes: Iterable[Change]) -> None:

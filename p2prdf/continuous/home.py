@@ -376,8 +376,14 @@ class Home:
         if upto <= subscription.reported:
             return False
         subscription.reported = upto
+        self.version += 1
         self._forget_reported(subscription.group)
         return True
+
+    @property
+    def windowed(self) -> list[Group]:
+        """The groups of queries with windows that somebody is subscribed to."""
+        return [group for group in self._by_identity.values() if group.windowed]
 
     def _forget_reported(self, group: Group) -> None:
         """Let the leaves of a query with windows forget what no subscription's next report needs."""

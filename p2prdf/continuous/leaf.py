@@ -152,6 +152,13 @@ class ElementAnswers(LeafAnswers):
         self._earliest = 0
         """Answers with elements from before this event time are forgotten."""
 
+        self._start = window.start
+
+    @property
+    def needed(self) -> int:
+        """The event time from which on elements count: no answer with an earlier one is taken in, or in a window."""
+        return self._start if self._keep is None else self._earliest
+
     def _note(self, born: int) -> None:
         """Take no note of event times: they are no stamps."""
 

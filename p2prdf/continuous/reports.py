@@ -84,6 +84,9 @@ class Reports(Evaluation):
         self._stamp = since
         self._upto = -1
         self._began: int | None = None
+        self._whole = 0
+        """From when on windows have all their elements, as known before the first report."""
+        self._begins = -1
         self._at: int | None = None
         """The last report that was made, or the one before the first."""
         self._tell_from = 0
@@ -106,8 +109,13 @@ class Reports(Evaluation):
 
     @property
     def reports(self) -> dict[str, float | int | None]:
-        """The watermark and the last report made, as event times in seconds, and how many answers came late."""
-        known = {"watermark": self._upto, "last": -1 if self._at is None else self._at}
+        """The watermark and the last report made, as event times in seconds, and how many answers came late.
+
+        ``begins``: the first report made, if those before that were asked for have lost elements, which are forgotten.
+        """
+        known = {
+            "watermark": self._upto, "last": -1 if self._at is None else self._at, "begins": self._begins,
+        }  # fmt: skip
         return {name: each / 1000 if each >= 0 else None for name, each in known.items()} | {"late": self.late}
 
     @property
@@ -147,11 +155,14 @@ class Reports(Evaluation):
 
     # --- what comes ------------------------------------------------------------------------------
 
-    def advance(self, upto: int, began: int, stamp: int) -> None:
+    def advance(self, upto: int, began: int, stamp: int, whole: int = 0) -> None:
         """Take note that all streams are known up to an event time.
 
-        ``began``: their earliest element; ``stamp``: when that was learnt.
+        ``began``: their earliest element; ``stamp``: when that was learnt.  ``whole``: windows of reports before that
+        time have lost elements, which are forgotten: who begins now begins then.
         """
+        if self._at is None:
+            self._whole = max(whole, self._whole)
         self._began = began if self._began is None else min(began, self._began)
         self._upto, self._stamp = max(upto, self._upto), max(stamp, self._stamp)
 
@@ -186,7 +197,9 @@ class Reports(Evaluation):
         """See which report is the first."""
         assert self._began is not None
         before = self._reported_before
-        first = next_multiple(self._began if self._first is None else self._first, self._every)
+        wanted = next_multiple(self._began if self._first is None else self._first, self._every)
+        first = max(wanted, next_multiple(self._whole, self._every))
+        self._begins = first if first > wanted else -1
         if self.streams and contents.rows:
             told = {row[-1] for row in contents.rows.values()}
             before = max(before, *(time_of(self._dictionary.text(term)) for term in told))

@@ -98,6 +98,10 @@ class PeerConfig:
     stream_idle_seconds: float = 10.0
     """How long a silent publisher of a stream is waited for; then windows close without what it may publish later."""
 
+    stream_retention_seconds: float = 7 * 86_400.0
+    """How much of a stream is kept, in event time before its watermark, and what queries need of it beyond; 0: all.
+    The same at all peers: one that keeps all has all others keep all.  :mod:`p2prdf.peer.retention`"""
+
     group_lease_seconds: float = 300.0
     """How long state lives at a peer before it asks the group's home whether it still matters."""
 
@@ -153,6 +157,9 @@ class PeerConfig:
         ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise LocalProtocolError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.stream_retention_seconds < 0:
+            text = f"stream_retention_seconds must be 0 (all is kept) or above, not {self.stream_retention_seconds}"
+            raise LocalProtocolError(text)
         if not 0 <= self.hot_depth_max <= keys.DEPTH_MAX:
             raise LocalProtocolError(f"hot_depth_max must be from 0 to {keys.DEPTH_MAX}, not {self.hot_depth_max}")
         for name in ("hot_interval_seconds", "hot_share"):

@@ -40,6 +40,7 @@ from p2prdf.peer.host import Host
 from p2prdf.peer.items import HOME, TRIPLES, all_triples, table_kinds
 from p2prdf.peer.low_mark import Known, LowMarks, Source
 from p2prdf.peer.repair import Kind, Repair
+from p2prdf.peer.retention import Retention
 from p2prdf.peer.roles import Roles
 from p2prdf.peer.stream_ends import StreamEnds
 from p2prdf.peer.takeover import Takeover
@@ -103,6 +104,9 @@ class Peer:
             self._exchange, self._engine, self._tables, dictionary, self._to_self, self._roles.add, draw
         )
         self._entry = Entry(self._exchange, self._engine, self._host, dictionary, lambda: self._roles.used)
+        self._retention = self._host.windows.retention = Retention(
+            self._exchange, self._tables, self._host.home, lambda: self._entry.streams, keys.term_hash
+        )
         self._explanations = Explanations(
             self._exchange, self._tables, dictionary, self._host, lambda: self._roles.counted, draw
         )
@@ -124,7 +128,7 @@ class Peer:
         self._exchange.in_step = lambda: self._repair.in_step
         self._low_marks = LowMarks(
             self._exchange, self._nothing_lacks, lambda: self._host.owes, self._low_mark_learned,
-            self._sources,
+            self._sources, self._retention.mark,
         )
         self._takeover = Takeover(self._exchange, self._engine)
         self._engine.on_widened = self._takeover.again
@@ -193,6 +197,7 @@ class Peer:
         self._roles.settle()
         self._engine.turn()
         self._engine.rejoin_some()
+        self._tables.forget_some()
         for contact in self._exchange.resend():
             self._contact_lost(contact)
         self._host.wake()
@@ -212,7 +217,7 @@ class Peer:
                 each()
         self._host.evaluations.turn()
         self._low_marks.wanted = self._host.owes or self._entry.wants_bookmarks
-        self._low_marks.streams = self._host.windows.streams
+        self._low_marks.streams = self._host.windows.streams | self._retention.streams
         self._low_marks.urgent = self._entry.wants_bookmarks_soon or self._host.windows.urgent
         self._low_marks.wake()
         self._handle_own()
@@ -226,7 +231,8 @@ class Peer:
         engine = self._engine
         if (
             self._to_handle or self._ring_changed or not engine.idle or engine.rejoining
-            or exchange.owes_acknowledgements or self._host.evaluations.restless
+            or exchange.owes_acknowledgements or self._tables.forgetting
+            or not self._retention.streams <= self._low_marks.streams or self._host.evaluations.restless
         ):  # fmt: skip
             return exchange.now
         due = [
@@ -303,6 +309,8 @@ class Peer:
                     self._engine.restore(message)
                 case messages.GroupsGone():
                     self._engine.end_groups(as_list(message.groups))
+                case messages.ElementsForgotten():
+                    self._retention.told(message)
                 case messages.MembersKnown():
                     self._exchange.members_max = message.count  # the last one counts
                 case messages.Advertise():
@@ -324,6 +332,7 @@ class Peer:
         under_way = self._host.evaluations.messages()  # before all else: it may be in a log when that has been read
         yield messages.MembersKnown(self._exchange.members_max)
         yield from self._roles.messages()
+        yield from self._retention.messages()
         for kind in self._kinds:
             if kind.number not in TRIPLES:
                 yield from kind.everything()
@@ -394,6 +403,7 @@ class Peer:
 
     def _low_mark_learned(self, known: Known) -> None:
         self._host.derive_again()
+        self._retention.learn(known, self._low_marks.streams)
         self._host.windows.learn(known)
         self._entry.low_mark(known)
 
@@ -442,6 +452,8 @@ class Peer:
             messages.ElementMark: self._low_marks.take_elements,
             messages.SourceMark: self._low_marks.take_sources,
             messages.KeepEnds: lambda _, message: self._stream_ends.take(message),
+            messages.KeptMark: self._low_marks.take_kept,
+            messages.ElementsForgotten: lambda _, message: self._retention.told(message),
             messages.AskBookmarks: host.bookmarks,
             messages.TellBookmarks: lambda _, message: entry.bookmarks(message),
             messages.OpenSubscription: host.open,
@@ -504,6 +516,7 @@ class Peer:
         self._host.contact_back(contact)
         self._engine.hot.met()
         self._roles.met(contact)
+        self._retention.met(contact)
         self._engine.roll_forward.met(contact)
 
     def _contact_lost(self, contact: Contact, *, left: bool = False) -> None:
@@ -609,6 +622,11 @@ class Peer:
             "terms": len(self.dictionary),
             "triples": sizes.triples,
             "triple_roles": sizes.triple_roles,
+            "elements": sizes.elements,
+            "elements_forgotten": sizes.elements_forgotten,
+            "elements_late": sizes.elements_late,
+            "rows_forgotten": sizes.rows_forgotten,
+            "stream_horizons": self._retention.status(),
             "queries": sizes.queries,
             "rows": sizes.rows,
             "groups": sizes.groups,

@@ -279,6 +279,11 @@ class Entry:
         if not self._sources.take(message, self._exchange.now):
             self._exchange.trace("too-many-sources", publisher=message.publisher)
 
+    @property
+    def streams(self) -> frozenset[int]:
+        """The streams of which publishers said something here that is not forgotten yet."""
+        return self._sources.streams
+
     def sources(self, streams: Collection[int]) -> Iterable[Source]:
         """Return what publishers said here of some streams."""
         return [each for each in self._sources.told(self._exchange.now) if each.stream in streams]

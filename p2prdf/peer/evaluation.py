@@ -98,10 +98,13 @@ class Evaluations:
                 subscription.evaluation.changed(number, changes)
                 self._dirty[subscription.number] = subscription
 
-    def known_upto(self, subscription: Subscription, upto: int, began: int) -> None:
-        """Take note that all streams of a query with windows are known up to an event time: reports may be due."""
+    def known_upto(self, subscription: Subscription, upto: int, began: int, whole: int) -> None:
+        """Take note that all streams of a query with windows are known up to an event time: reports may be due.
+
+        ``whole``: from when on no element that is in its windows is forgotten.
+        """
         if subscription.evaluation is not None:
-            subscription.evaluation.advance(upto, began, self._exchange.clock)
+            subscription.evaluation.advance(upto, began, self._exchange.clock, whole)
             self._dirty[subscription.number] = subscription
 
     def told_elsewhere(self, subscription: Subscription) -> None:
@@ -144,10 +147,15 @@ class Evaluations:
                 continue
             if news:
                 self._stage(subscription, evaluation, news)
-            elif evaluation.reported >= subscription.reported + REPORTED_MS:
-                self._records.tell_reported(subscription, evaluation.reported)
+            else:
+                self._tell_reported(subscription, evaluation)
             if evaluation.waits:
                 self._dirty[number] = subscription
+
+    def _tell_reported(self, subscription: Subscription, evaluation: Evaluation) -> None:
+        """Tell other replicas which reports are made and kept, if these are much further than they know."""
+        if evaluation.reported >= subscription.reported + REPORTED_MS:
+            self._records.tell_reported(subscription, evaluation.reported)
 
     def _failed(self, subscription: Subscription, error: P2PRDFError) -> None:
         """Give up an evaluation that this peer has no room for; it is begun anew in a while."""
@@ -203,6 +211,8 @@ class Evaluations:
         self._home.owe(subscription, message.identity, message.born, message.bindings)
         if subscription.evaluation is not evaluation:
             self.told_elsewhere(subscription)
-        elif evaluation.waits:
-            self._dirty[subscription.number] = subscription
+        else:
+            self._tell_reported(subscription, evaluation)
+            if evaluation.waits:
+                self._dirty[subscription.number] = subscription
         self._pump(subscription)

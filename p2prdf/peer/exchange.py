@@ -34,6 +34,7 @@ from p2prdf.wire.messages import (
     Contact,
     Differing,
     ElementMark,
+    KeptMark,
     KeyDepth,
     LowMark,
     MembersKnown,
@@ -57,7 +58,7 @@ _MISSING_SECONDS = 20.0
 _CUT_OFF_SECONDS = 600.0
 _UNRELIABLE = (
     Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth, Totals, Differing, WatchLowMarks, LowMark, ElementMark,
-    SourceMark, AskBookmarks, TellBookmarks, AskCounts, TellCounts,
+    SourceMark, KeptMark, AskBookmarks, TellBookmarks, AskCounts, TellCounts,
 )  # fmt: skip
 
 

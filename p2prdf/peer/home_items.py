@@ -1,6 +1,7 @@
 """What a home keeps as items, for repair and snapshots: records, ends, answers with how far they are, and leaves.
 
-An item's identity changes with what other replicas should know of it: where a subscription is delivered, whether
+An item's identity changes with what other replicas should know of it: where a subscription is delivered, up to when
+its reports are made (what is forgotten of leaves follows from that), whether
 an answer is acknowledged.  An answer that was dropped counts as one that is held, for both are owed; who does
 not know it is told that it is lost.
 """
@@ -105,7 +106,8 @@ class HomeItems:
                 done = done + np.isin(identity, np.array(bare, np.uint64)).astype(np.uint64) * _BARE
             answers = keys.fmix_array(keys.fmix_array(identity ^ np.uint64(name)) + done)
             self._answers_of[subscription.slot] = (now, answers)
-        found += [np.array([keys.fmix(name ^ subscription.changed)], np.uint64), answers]
+        record = keys.fmix(name ^ subscription.changed ^ keys.fmix(subscription.reported + 1))
+        found += [np.array([record], np.uint64), answers]
         places += [np.array([first + _RECORD], np.int64), np.arange(first, first + len(answers), dtype=np.int64)]
         return 1 + len(answers)
 

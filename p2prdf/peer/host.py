@@ -100,7 +100,7 @@ class Host:
         self.evaluations = self._delivery.evaluations = Evaluations(
             exchange, self.home, dictionary, self.records, engine.cutter, self._delivery.pump, self._end_too_large
         )
-        self.windows = self._delivery.windows = Windows(exchange, self.home, self.evaluations)
+        self.windows = self._delivery.windows = Windows(exchange, self.home, self.evaluations, self._end_too_large)
         self._opening = Opening(
             exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, records=self.records,
             begin=self._delivery.begin, wait=self.unknown.wait,

@@ -58,6 +58,7 @@ from p2prdf.wire.messages import (
     IndexTriples,
     KeepAnswers,
     KeepWithdrawn,
+    KeptMark,
     LowMark,
     Message,
     Offer,
@@ -129,6 +130,8 @@ class Known:
     busy: frozenset[int] | None = frozenset()
     elements: Mapping[int, int] | None = None
     sources: tuple[Source, ...] = ()
+    kept: tuple[KeptMark, ...] | None = None
+    """What all peers told of what they keep of streams, of this cut; None: not all have, or of none."""
 
     def quiet(self, home: int) -> bool:
         """Return whether nothing at all was under way that belongs to a query of a home."""
@@ -142,10 +145,12 @@ class LowMarks:
         self, exchange: Exchange, steady: Callable[[], bool], owes: Callable[[], bool],
         learned: Callable[[Known], None],
         sources: Callable[[Collection[int]], Sequence[Source]] = lambda _: (),
+        kept: Callable[[int, int], KeptMark] | None = None,
     ):
         """``steady``: whether nothing can be missing here that a copy has.  ``learned`` is told low marks.
 
-        ``sources``: what is known here of publishers of some streams.
+        ``sources``: what is known here of publishers of some streams.  ``kept`` makes the mark of a cut and view that
+        tells what is kept of streams.
 
         ``owes``: whether this peer waits for all to be steady to derive old answers again; the low mark is 0 then.
         """
@@ -154,6 +159,10 @@ class LowMarks:
         self._owes = owes
         self._learned = learned
         self._sources = sources
+        self._kept_mark = kept
+        self._kept_cut = 0
+        """The last cut of which this peer told that."""
+        self._kept: dict[int, dict[int, KeptMark]] = {}
         self._watchers: dict[int, tuple[Contact, float]] = {}
         self._hurried: dict[int, float] = {}
         """Until when each of these is in a hurry,"""
@@ -240,22 +249,7 @@ class LowMarks:
                 low = 0
             elif self._owes():
                 low = _OLDEST
-            elements, mark = self._marks(low, found)
-            self._watchers = {key: each for key, each in self._watchers.items() if each[1] > now}
-            self._hurried = {key: until for key, until in self._hurried.items() if until > now}
-            self._with_streams = {key: self._wanted_by(key) for key in self._with_streams if key in self._watchers}
-            for_all = self._low_cut % (self._stride * CALM_CUTS) == 0
-            for key, (contact, _) in self._watchers.items():
-                if for_all or key in self._hurried:
-                    streams = self._with_streams.get(key)
-                    before: list[Message] = [*elements, self._source_mark(streams)] if streams else []
-                    for message in (*before, mark):  # the low mark last: when it is there the others are
-                        exchange.send(contact, message)
-            if wanted and (for_all or self.urgent):
-                for message in elements:
-                    self.take_elements(exchange.own, message)
-                self.take_sources(exchange.own, self._source_mark(self.streams))
-                self.take(exchange.own, mark)
+            self._tell(low, found, wanted=wanted)
         hurries = (self.urgent and not self._asked_urgently) or not self.streams <= self._asked_streams
         if wanted and (self._asked_at is None or hurries or now >= self._asked_at + _WATCH_SECONDS / 2):
             self._asked_at, self._asked_urgently, self._asked_streams = now, self.urgent, self.streams
@@ -264,6 +258,32 @@ class LowMarks:
                     exchange.send(contact, message)
         elif not wanted:
             self._asked_at = None
+
+    def _tell(self, low: int, found: UnderWay, *, wanted: bool) -> None:
+        """Tell the mark of the last cut to whoever watches, the low mark last: when it is there the others are."""
+        exchange, now, view = self._exchange, self._exchange.now, self._exchange.view
+        elements, mark = self._marks(low, found)
+        self._watchers = {key: each for key, each in self._watchers.items() if each[1] > now}
+        self._hurried = {key: until for key, until in self._hurried.items() if until > now}
+        self._with_streams = {key: self._wanted_by(key) for key in self._with_streams if key in self._watchers}
+        for_all = self._low_cut % (self._stride * CALM_CUTS) == 0
+        kept = []
+        if self._kept_mark is not None and for_all and (self.streams or self._with_streams):
+            self._kept_cut = self._low_cut
+            kept.append(self._kept_mark(self._low_cut, view))
+        for key, (contact, _) in self._watchers.items():
+            if for_all or key in self._hurried:
+                streams = self._with_streams.get(key)
+                before: list[Message] = [*kept, *elements, self._source_mark(streams)] if streams else []
+                for message in (*before, mark):
+                    exchange.send(contact, message)
+        if wanted and (for_all or self.urgent):
+            for told in kept:
+                self.take_kept(exchange.own, told)
+            for message in elements:
+                self.take_elements(exchange.own, message)
+            self.take_sources(exchange.own, self._source_mark(self.streams))
+            self.take(exchange.own, mark)
 
     def _asked(self) -> list[WatchLowMarks]:
         """Return what others are asked, streams a part at a time."""
@@ -327,6 +347,12 @@ class LowMarks:
             self._published.setdefault(message.cut, {})[sender.key] = message
             _forget_earliest(self._published)
 
+    def take_kept(self, sender: Contact, message: KeptMark) -> None:
+        """Note what a peer keeps of streams."""
+        if self.streams and message.view and message.view == self._exchange.view:
+            self._kept.setdefault(message.cut, {})[sender.key] = message
+            _forget_earliest(self._kept)
+
     def take(self, sender: Contact, message: LowMark) -> None:
         """Note the mark of a peer; conclude if it was the last one to tell."""
         exchange = self._exchange
@@ -347,11 +373,15 @@ class LowMarks:
                 whole = came.keys() >= told.keys() <= published.keys()
                 elements = _elements_of(came.values()) if whole else None
                 sources = _sources_of(published.values())
-                self._learned(Known(upto, message.cut * _CUT, None if many else busy, elements, sources))
+                kept = self._kept.pop(message.cut, {})
+                # What is concluded of a cut is told with the next: not after that was told.
+                all_kept = kept.keys() >= told.keys() and message.cut == self._kept_cut
+                told_of = tuple(kept.values()) if all_kept else None
+                self._learned(Known(upto, message.cut * _CUT, None if many else busy, elements, sources, told_of))
 
     def view_changed(self) -> None:
         """Forget marks of another view."""
-        for told in (self._told, self._elements, self._published):
+        for told in (self._told, self._elements, self._published, self._kept):
             told.clear()
 
 

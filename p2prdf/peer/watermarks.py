@@ -73,11 +73,13 @@ class _Publishers:
             self.said[place] = _Said(began, upto, now)
         return True
 
-    def forget(self, now: float) -> None:
-        """Forget who is silent."""
+    def forget(self, now: float) -> bool:
+        """Forget who is silent; return whether anybody was."""
         before = now - self._idle_seconds
-        for each in [each for each, said in self.said.items() if said.at < before]:
+        silent = [each for each, said in self.said.items() if said.at < before]
+        for each in silent:
             del self.said[each]
+        return bool(silent)
 
 
 class Sources:
@@ -85,16 +87,25 @@ class Sources:
 
     def __init__(self, idle_seconds: float):
         self._publishers = _Publishers(idle_seconds)
+        self.streams: frozenset[int] = frozenset()
+        """Those of publishers that are remembered."""
 
     def take(self, message: Heartbeat, now: float) -> bool:
         """Note a heartbeat; False if there is no room for one more publisher."""
-        self._publishers.forget(now)
+        self._forget(now)
         place = _Place(message.stream, message.publisher, message.opening)
-        return self._publishers.take(place, message.began, message.upto, now)
+        taken = self._publishers.take(place, message.began, message.upto, now)
+        if taken and message.stream not in self.streams:
+            self.streams |= {message.stream}
+        return taken
+
+    def _forget(self, now: float) -> None:
+        if self._publishers.forget(now):
+            self.streams = frozenset(place.stream for place in self._publishers.said)
 
     def told(self, now: float) -> tuple[Source, ...]:
         """Return what others are to be told."""
-        self._publishers.forget(now)
+        self._forget(now)
         said = self._publishers.said.items()
         return tuple(Source(*place[:2], each.began, each.upto, place.opening) for place, each in said)
 

@@ -15,12 +15,17 @@ from p2prdf.continuous.home import Home, Subscription
 from p2prdf.peer.evaluation import Evaluations
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.low_mark import Known
+from p2prdf.peer.retention import Retention, hash_of_stream
 from p2prdf.peer.watermarks import Watermarks
 from p2prdf.rdf import quads
-from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.rdf.algebra import StandingQuery, Window
 
-__all__ = ["Windows", "streams_of"]
+__all__ = ["FORGOTTEN", "Windows", "streams_of", "windows_of"]
 
+FORGOTTEN: Final = (
+    "elements of its streams from after the beginning of a window are forgotten, so it would never be whole"
+    " (setting stream_retention_seconds)"
+)
 _URGENT_MS: Final = 2000
 """Who makes reports more often is told low marks at each cut."""
 
@@ -41,17 +46,35 @@ def streams_of(query: StandingQuery) -> frozenset[int]:
     return frozenset(_stream_hash(parts[1]) for each in constants if (parts := quads.stream_parts_of(each)) is not None)
 
 
+def windows_of(query: StandingQuery) -> tuple[tuple[int, Window], ...]:
+    """Return the windows of a query, each by the hash of its stream."""
+    pairs = zip(query.leaves, query.windows, strict=True)
+    found = [(hash_of_stream(leaf.constants, _stream_hash), window) for leaf, window in pairs if window is not None]
+    return tuple((stream, window) for stream, window in found if stream is not None)
+
+
 class _Read(NamedTuple):
     """What a query reads, and how often it makes reports (milliseconds)."""
 
     streams: frozenset[int]
     every: int
+    windows: tuple[tuple[int, Window], ...]
+    """Each by its stream."""
+    after: int
+    """How many marks had been told of what is kept of streams when it was begun."""
 
 
 class Windows:
     """What homes here want to know of streams."""
 
-    def __init__(self, exchange: Exchange, home: Home, evaluations: Evaluations):
+    retention: Retention
+    """What is kept of streams; set by whoever makes both."""
+
+    def __init__(
+        self, exchange: Exchange, home: Home, evaluations: Evaluations, never_whole: Callable[[Subscription, str], None]
+    ):
+        """``never_whole`` ends a subscription, and says why."""
+        self._never_whole = never_whole
         self._exchange = exchange
         self._home = home
         self._evaluations = evaluations
@@ -61,7 +84,10 @@ class Windows:
         self.streams: frozenset[int] = frozenset()
         """All streams that are read here."""
         self._fresh: dict[int, int] = {}
-        """Subscriptions that have only begun here, and when: what they find of before may still be on its way."""
+        """Subscriptions that have only begun here, and when.
+
+        What they find of before may still be on its way, and it is not known yet what is forgotten.
+        """
         self.urgent = False
         """Whether any query here makes reports often."""
 
@@ -75,7 +101,8 @@ class Windows:
         """Have a subscription's reports made here from now on, if it has any."""
         query = subscription.group.query
         if isinstance(query, StandingQuery) and query.report is not None:
-            self._read[subscription.number] = read = _Read(streams_of(query), query.report.every)
+            read = _Read(streams_of(query), query.report.every, windows_of(query), self.retention.marks)
+            self._read[subscription.number] = read
             self.streams |= read.streams
             self.urgent = self.urgent or read.every <= _URGENT_MS
             self._fresh[subscription.number] = self._exchange.clock
@@ -98,10 +125,17 @@ class Windows:
     def _advance(self, subscriptions: Iterable[Subscription], how_far: Callable[[int], int]) -> None:
         """Tell queries how far their streams are; who has begun is not fresh any more when it is as far as others."""
         for subscription in subscriptions:
-            streams = self._read[subscription.number].streams
+            streams, every, windows, after = self._read[subscription.number]
+            if self.retention.on and self.retention.concluded <= after:
+                continue  # it is not known yet what is forgotten of its streams, and the subscription still fresh
             upto = min(map(how_far, streams), default=-1)
             if -1 < upto == min(map(self._watermarks.upto, streams), default=-1):
                 self._fresh.pop(subscription.number, None)
             began = [each for each in map(self._watermarks.began, streams) if each is not None]
-            if upto >= 0 and began:
-                self._evaluations.known_upto(subscription, upto, min(began))
+            if upto < 0 or not began:
+                continue
+            whole = self.retention.whole_from(windows, every)
+            if whole is None:
+                self._never_whole(subscription, FORGOTTEN)
+            else:
+                self._evaluations.known_upto(subscription, upto, min(began), whole)

@@ -30,9 +30,11 @@ __all__ = [
     "ClientStatusReply", "ClientStreamEnded", "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe",
     "ClientUnsubscribed", "ClientWantBookmarks",
     "ClientWelcome", "CloseSubscription", "Contact", "Deliver", "Delivered", "Differing", "ElementMark",
+    "ElementsForgotten",
     "EndSubscription", "ExplainSubscription", "Explanation", "FindNode", "Forward", "GetRates", "Given",
     "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples", "KeepAcknowledged",
-    "KeepAnswers", "KeepEnds", "KeepGroups", "KeepReported", "KeepSubscription", "KeepWithdrawn", "KeyDepth", "Leaving",
+    "KeepAnswers", "KeepEnds", "KeepGroups", "KeepReported", "KeepSubscription", "KeepWithdrawn", "KeptMark",
+    "KeyDepth", "Leaving",
     "LowMark", "MembersKnown", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello",
     "PublicationsComplete", "Query", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers", "SourceMark",
     "SubscriptionClosed", "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellBookmarks", "TellCounts",
@@ -486,6 +488,32 @@ class SourceMark:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptMark:
+    """Comes with a LowMark, eight cuts apart: of each stream what is kept here, and has to be.
+
+    For each the hash of the stream, the event time (ms) from which on queries of homes here need its elements
+    (2^62: none does), and that before which they are forgotten here (0: none are).  Stream 0: all of every one is kept.
+    """
+
+    cut: int
+    view: int
+    streams: Column = _u64()
+    needed: Column = _u64()
+    forgotten: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
+class ElementsForgotten:
+    """A peer to each other: elements of these streams (by hash) from before these event times (ms) are forgotten.
+
+    Sent when that has been concluded, and to whom one meets.
+    """
+
+    streams: Column = _u64()
+    before: Column = _u64()
+
+
+@dataclass(frozen=True, slots=True)
 class AskBookmarks:
     """Entry peer to home: tell me when all that you have for these subscriptions is handed out.
 
@@ -920,7 +948,7 @@ Message = (
     | KeepAcknowledged | KeepWithdrawn | KeepReported | KeepEnds | AskKnown | TellKnown | Acknowledge | NotOwner
     | FindNode | Nodes | MembersKnown | PublicationsComplete | Leaving | Totals | Differing | Summary | Offer
     | Want | Given
-    | WatchLowMarks | LowMark | ElementMark | SourceMark | AskBookmarks | TellBookmarks
+    | WatchLowMarks | LowMark | ElementMark | SourceMark | KeptMark | ElementsForgotten | AskBookmarks | TellBookmarks
     | ExplainSubscription | Explanation | AskCounts | TellCounts
 )  # fmt: skip
 

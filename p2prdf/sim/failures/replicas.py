@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from p2prdf.peer.items import Links, Rows
+from p2prdf.peer.items import HOME, Links, Rows
 
 if TYPE_CHECKING:
     from p2prdf.sim.failures.world import FailingWorld
@@ -19,11 +19,11 @@ Held = dict[tuple[int, int], dict[int, dict[int, None]]]
 """Per kind and ring key, and per peer, the identities of the items held."""
 
 
-def _everything(world: FailingWorld) -> Held:
+def _everything(world: FailingWorld, *, homes: bool) -> Held:
     held: Held = {}
     ended = {group: None for node in world.living() for group in node.peer.ended_groups}
     for node in world.living():
-        for kind in node.peer.kinds:
+        for kind in node.peer.kinds if homes else (each for each in node.peer.kinds if each.number != HOME):
             items = kind.items()
             gone = kind.of_groups(ended) if isinstance(kind, Rows | Links) else {}
             for key, identity in zip(items.keys.tolist(), items.identities.tolist(), strict=True):
@@ -32,13 +32,14 @@ def _everything(world: FailingWorld) -> Held:
     return held
 
 
-def difference(world: FailingWorld) -> str | None:
+def difference(world: FailingWorld, *, homes: bool = True) -> str | None:
     """Describe an item that a peer lacks which should keep it; None if there is none.
 
+    Not ``homes``: records and answers of subscriptions are left out.
     What only others hold does not count: they may hold what has been replaced by something later.
     """
     count = world.options.config.replicas
-    for (kind, key), peers in _everything(world).items():
+    for (kind, key), peers in _everything(world, homes=homes).items():
         keepers = [world.by_key[contact.key].index for contact in world.ring.closest(key, count)]
         known = {identity: None for keeper in keepers for identity in peers.get(keeper, {})}
         for index in keepers:

@@ -21,14 +21,21 @@ from rule_closure import closed
 from seeded_days import Verdict
 from windows_oracle import Element, Extent, Rows, WindowsOracle
 
+from p2prdf import hlc, keys
+from p2prdf.columns import as_list
+from p2prdf.continuous.leaf import LATE_MS
 from p2prdf.continuous.reports import time_of
+from p2prdf.peer import Peer
+from p2prdf.peer.evaluation import REPORTED_MS
 from p2prdf.rdf.algebra import InferenceRule, StandingQuery
+from p2prdf.rdf.quads import stream_parts_of
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.checkers import describe_bag
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.copies import Copies
 from p2prdf.sim.failures.mischief import Mischief
+from p2prdf.sim.failures.replicas import difference
 from p2prdf.sim.failures.scenario import draw_bad_day
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
@@ -40,6 +47,8 @@ SPAN_SECONDS: Final = 40.0
 IDLE_SECONDS: Final = 30.0
 """How long a silent publisher is waited for: longer than any that is cut off."""
 HEAL_SECONDS: Final = 240.0
+REST_SECONDS: Final = 90.0
+"""How long copies may take to become equal, and to forget what they are to."""
 STILL_SECONDS: Final = 60.0
 """Whoever is told nothing for so long, with nothing wrong any more, has been told all there is."""
 CLOSE_PROBABILITY: Final = 0.04
@@ -121,18 +130,19 @@ class _Day:
     def __init__(self, seed: int, trace: Callable[[str], None] | None):
         self._rng = Random(f"p2prdf stream day {seed}")
         day = draw_bad_day(seed)
+        self.verdict = Verdict(seed, f"{day}")
+        self._scale = self._random("scale").choice((1, 1, 60))
         config = replace(
-            day.options.config, replicas=3, copies_min=2, roles="all", stream_idle_seconds=IDLE_SECONDS
-        )
+            day.options.config, replicas=3, copies_min=2, roles="all", stream_idle_seconds=IDLE_SECONDS,
+            stream_retention_seconds=self._random("retention").choice((1.0, 1.0, 30.0)) * self._scale,
+        )  # fmt: skip
         failures = replace(
             day.failures, span_seconds=SPAN_SECONDS, publisher_crash_probability=0.0, removals=False, standing=False,
             bookmarks=False,
         )  # fmt: skip
         peers = max(4, day.options.peers)
         self.world = FailingWorld(replace(day.options, config=config, peers=peers), failures, trace=trace)
-        self.verdict = Verdict(seed, f"{day}")
         self._clients: list[tuple[Reading, SubscriberClient]] = []
-        self._scale = self._random("scale").choice((1, 1, 60))
         self._publishers = [
             StreamPublisher(
                 self.world, f"{seed} {number}", self._random(f"publisher {number}"), late_ms=late, scale=self._scale
@@ -180,6 +190,45 @@ class _Day:
             return self._all_told() or world.now > since + STILL_SECONDS
 
         self._wait(over, HEAL_SECONDS)
+        self._wait(lambda: self._unlike() is None, REST_SECONDS)
+
+    # --- what is held in the end -----------------------------------------------------------------
+
+    def _peers(self) -> list[Peer]:
+        return [node.peer for node in self.world.living()]
+
+    def _unlike(self) -> str | None:
+        """Describe what is held otherwise than it should be; None: each copy is the same, and nothing is too old."""
+        names = {keys.term_hash(stream): stream for stream in STREAMS}
+        horizons = [dict(peer._tables.horizons) for peer in self._peers()]
+        if any(each != horizons[0] for each in horizons):
+            return f"horizons differ: {horizons}"
+        for stream, name in names.items():
+            least = self._horizon_due(name)
+            if horizons[0].get(stream, 0) < least:
+                return f"of {name} all from {horizons[0].get(stream, 0)} on is kept, which is before {least}"
+        for node in self.world.living():
+            _, predicates, _, times, *_ = node.peer.triples()
+            for predicate, at in zip(as_list(predicates), as_list(times), strict=True):
+                parts = stream_parts_of(node.peer.dictionary.text(predicate)) if hlc.is_element(at) else None
+                if parts is not None and hlc.element_ms(at) < horizons[0].get(keys.term_hash(parts[1]), 0):
+                    return f"peer {node.index} holds an element of {hlc.element_ms(at)} on {parts[1]}"
+        return difference(self.world, homes=False)
+
+    def _horizon_due(self, stream: str) -> int:
+        """Return how far a stream is to be forgotten in the end, at least."""
+        retention = int(self.world.options.config.stream_retention_seconds * 1000)
+        last, told = self._last_ms(), 0
+        due = last + 1 - retention
+        for reading, _ in self._clients:
+            report = reading.query.report
+            assert report is not None
+            told = REPORTED_MS + report.every
+            for extent in reading.windows.values():
+                if extent.stream == stream:
+                    due = min(due, last - told - LATE_MS - 3 * report.every - extent.range)
+        due -= retention // 32
+        return due if due > EPOCH_MS else 0
 
     def _subscribe(self, rng: Random) -> None:
         reading, number = _draw_reading(rng, self._rules, self._scale), len(self._clients)
@@ -277,6 +326,10 @@ class _Day:
         open_still = [each for each in self._publishers if each.closing and not each.closed]
         verdict.problems += [f"not closed: {each.identity:x}" for each in open_still]
         verdict.problems += [f"not acknowledged: {each.failures[-1:]}" for each in self._publishings() if each.open]
+        if unlike := self._unlike():
+            verdict.problems.append(f"at rest: {unlike}")
+        verdict.counts["elements forgotten"] += sum(peer.status()["elements_forgotten"] for peer in self._peers())
+        verdict.counts["days with something forgotten"] += any(dict(peer._tables.horizons) for peer in self._peers())
         for (reading, client), owed in zip(self._clients, self._owed(), strict=True):
             record = client.record
             got = self._got(reading, record)

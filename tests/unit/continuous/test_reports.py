@@ -345,7 +345,7 @@ def test_a_watermark_never_goes_back():
     place.element(1, ("<urn:a>", "<urn:b>"), 1000)
     place.upto(2500)
     place.upto(100)
-    assert place.reports.reports == {"watermark": 2.5, "last": 2.0, "late": 0}
+    assert place.reports.reports == {"watermark": 2.5, "last": 2.0, "begins": None, "late": 0}
 
 
 def test_what_was_told_is_told_to_replicas_as_it_is():

@@ -25,10 +25,15 @@ class Home:
     def __init__(self):
         config = SimpleNamespace(stream_idle_seconds=IDLE)
         self.exchange = SimpleNamespace(now=0.0, clock=CUT, config=config)
+        self.retention = SimpleNamespace(on=False, marks=0, concluded=0, whole_from=lambda *_: 0)
         self.subscriptions = {}
         self.told: list[tuple[int, int]] = []
-        evaluations = SimpleNamespace(known_upto=lambda each, upto, _: self.told.append((each.number, upto)))
-        self.windows = Windows(self.exchange, self, evaluations)  # type: ignore[arg-type]  # what it uses of them
+        evaluations = SimpleNamespace(known_upto=lambda each, upto, *_: self.told.append((each.number, upto)))
+        self.ended: list[int] = []
+        self.windows = Windows(  # what it uses of them
+            self.exchange, self, evaluations, lambda each, _: self.ended.append(each.number)  # type: ignore[arg-type]
+        )
+        self.windows.retention = self.retention  # type: ignore[assignment]
 
     def begin(self, number, *, opening=False):
         group = SimpleNamespace(query=QUERY)
@@ -83,3 +88,20 @@ def test_a_subscription_that_is_gone_is_told_nothing_and_its_stream_forgotten(ho
     del home.subscriptions[1]
     assert home.learn(600) == []
     assert home.windows.streams == frozenset()
+
+
+def test_who_comes_later_is_told_when_it_is_known_what_is_forgotten_of_its_streams(home):
+    """A cut must be concluded of which marks were told after it came, and what it finds is waited for as well."""
+    home.retention.on, home.retention.marks, home.retention.concluded = True, 3, 3
+    home.begin(2)
+    assert home.learn(600) == [(1, 600)], "marks were told before it came"
+    home.retention.marks, home.retention.concluded = 4, 4
+    assert home.learn(600, under_way=200) == [(2, 199)]
+    assert home.learn(600) == [(2, 600)]
+
+
+def test_who_could_never_be_told_of_a_whole_window_is_ended(home):
+    home.begin(2)
+    home.retention.whole_from = lambda *_: None
+    assert home.learn(500) == []
+    assert home.ended == [2]
