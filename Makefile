@@ -78,6 +78,10 @@ QUERIES ?= 1000
 algebra: $(STAMP) ## random standing queries over random histories, each step against pyoxigraph; QUERIES=5000, ARGS=--windows
 	@PYTHONPATH=tests/support $(BIN)/python -m algebra --queries $(QUERIES) $(ARGS)
 
+.PHONY: endless
+endless: $(STAMP) ## a stream of 2,000,000 elements, longer than three nodes keep: what they hold as it goes on; ARGS='--elements 100000'
+	@PYTHONPATH=tests/support $(BIN)/python -m endless $(ARGS)
+
 .PHONY: windows
 windows: $(STAMP) ## streams of real sensors through five nodes, each report against pyoxigraph; ARGS='--only csrbench'
 	@PYTHONPATH=tests/support $(BIN)/python -m real_streams $(ARGS)

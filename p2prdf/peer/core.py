@@ -130,6 +130,7 @@ class Peer:
             self._exchange, self._nothing_lacks, lambda: self._host.owes, self._low_mark_learned,
             self._sources, self._retention.mark,
         )
+        self._retention.late_seconds = lambda: self._low_marks.kept_late_seconds
         self._takeover = Takeover(self._exchange, self._engine)
         self._engine.on_widened = self._takeover.again
         self._view = 0

@@ -88,6 +88,8 @@ _WATCH_SECONDS: Final = 5.0
 """How long a peer is told marks after it asked."""
 _CUTS_MAX: Final = 16
 """Cuts of which marks are gathered at a time."""
+KEPT_LATE_MAX: Final = 8
+"""Marks of what is kept of streams that may be told by when a cut is concluded."""
 _NEVER: Final = (1 << 64) - 1
 _PLAIN: Final = np.uint64(hlc.GONE - 1)
 """These bits of a time are its stamp (:func:`p2prdf.hlc.plain`)."""
@@ -232,6 +234,15 @@ class LowMarks:
         hurry = self.urgent or any(until > self._exchange.now for until in self._hurried.values())
         return self._stride * (1 if hurry else CALM_CUTS)
 
+    @property
+    def kept_late_seconds(self) -> float:
+        """For how long after a cut, by later marks, something may be concluded of it about what is kept of streams.
+
+        That is no longer than it is looked who publishes a stream before any report is made.
+        """
+        marks = max(1, min(KEPT_LATE_MAX, int(self._exchange.config.stream_idle_seconds) - 2))
+        return marks * self._stride * CALM_CUTS * CUT_SECONDS
+
     def _under_way(self) -> UnderWay:
         found = UnderWay()
         for message in self._exchange.outbox.messages():
@@ -374,10 +385,11 @@ class LowMarks:
                 elements = _elements_of(came.values()) if whole else None
                 sources = _sources_of(published.values())
                 kept = self._kept.pop(message.cut, {})
-                # What is concluded of a cut is told with the next: not after that was told.
-                all_kept = kept.keys() >= told.keys() and message.cut == self._kept_cut
+                in_time = CUT_SECONDS * (self._kept_cut - message.cut) < self.kept_late_seconds
+                all_kept = kept.keys() >= told.keys() and in_time  # others rely on what is concluded being told
                 told_of = tuple(kept.values()) if all_kept else None
-                self._learned(Known(upto, message.cut * _CUT, None if many else busy, elements, sources, told_of))
+                around = None if many else busy
+                self._learned(Known(upto, message.cut * _CUT, around, elements, sources, told_of))
 
     def view_changed(self) -> None:
         """Forget marks of another view."""

@@ -17,9 +17,11 @@ meet, and with each mark.  They are kept on the disk, before the elements: so wh
 have forgotten.  Nothing is concluded while somebody is missing, as watermarks are not.
 
 New queries.  A horizon that was concluded before a query was left need not respect it.  What is concluded of a cut is
-told with the marks of the next one, and never concluded after these were told.  So once a cut is concluded whose marks
-said here what the query needs, the horizons that are known here are all that may have been forgotten of it, and
-no later one will be past its needs.  Only then its first report is chosen: the first whose windows are whole.  A
+told with the next mark, and nothing is concluded of a cut once a mark was told of one that is L seconds later
+(:attr:`p2prdf.peer.low_mark.LowMarks.kept_late_seconds`).  Nobody concludes a cut without the home's mark, so what does
+not respect the query is of a cut before it was left, and is told with the mark of a cut within L seconds after that, at
+the latest.  So once a later cut is concluded at the home, the horizons that are known there are all that may have
+forgotten what it needs.  Only then its first report is chosen: the first whose windows are whole.  A
 landmark window that began before the horizon can never be whole, so its subscription is ended, and told why.
 (A peer that was away with a horizon that nobody else has heard of may still bring it: that is traced.)
 
@@ -31,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from p2prdf import hlc
 from p2prdf.columns import as_list
 from p2prdf.continuous.home import group_home
 from p2prdf.continuous.leaf import ElementAnswers
@@ -87,10 +90,10 @@ class Retention:
         self._term_hash = term_hash
         self._keep_ms = int(exchange.config.stream_retention_seconds * 1000)
         self._watermarks = Watermarks(exchange.config.stream_idle_seconds)
-        self.marks = 0
-        """How many marks this peer has told,"""
-        self.concluded = 0
-        """and which was the last of whose cut all was known."""
+        self._concluded = 0
+        """The last cut, a stamp, of which all was known."""
+        self.late_seconds: Callable[[], float] = float
+        """How long after a cut something may be concluded of it; set by whoever makes both this and the low marks."""
 
     @property
     def on(self) -> bool:
@@ -106,7 +109,6 @@ class Retention:
 
     def mark(self, cut: int, view: int) -> KeptMark:
         """Return what is told of a cut."""
-        self.marks += 1
         needed = self._needed()
         horizons = self._tables.horizons
         if not self.on:
@@ -143,7 +145,7 @@ class Retention:
                 needed[stream] = min(since, needed.get(stream, NEVER))
                 told[stream] = max(before, told.get(stream, 0))
         self._take(told)
-        self.concluded = self.marks
+        self._concluded = max(self._concluded, known.at)
         if _EVERY in needed:
             return
         streams = {each.stream for each in known.sources} & watched
@@ -194,6 +196,18 @@ class Retention:
             yield self._message(horizons)
 
     # --- queries ---------------------------------------------------------------------------------
+
+    @property
+    def respected_after(self) -> int:
+        """The stamp of a cut: once all is known of one after it, what begins to be needed now is respected.
+
+        That is, what is forgotten of it is forgotten by horizons that are known here then.
+        """
+        return self._exchange.clock + hlc.from_seconds(self.late_seconds())
+
+    def respects(self, after: int) -> bool:
+        """Return whether that has come about."""
+        return not self.on or self._concluded > after
 
     def whole_from(self, windows: Iterable[tuple[int, Window]], every: int) -> int | None:
         """Return from which event time on all windows of a query, by their streams, are whole; None: never."""

@@ -61,7 +61,7 @@ class _Read(NamedTuple):
     windows: tuple[tuple[int, Window], ...]
     """Each by its stream."""
     after: int
-    """How many marks had been told of what is kept of streams when it was begun."""
+    """Of a cut after this stamp all must be known of what is kept of streams."""
 
 
 class Windows:
@@ -101,7 +101,7 @@ class Windows:
         """Have a subscription's reports made here from now on, if it has any."""
         query = subscription.group.query
         if isinstance(query, StandingQuery) and query.report is not None:
-            read = _Read(streams_of(query), query.report.every, windows_of(query), self.retention.marks)
+            read = _Read(streams_of(query), query.report.every, windows_of(query), self.retention.respected_after)
             self._read[subscription.number] = read
             self.streams |= read.streams
             self.urgent = self.urgent or read.every <= _URGENT_MS
@@ -126,7 +126,7 @@ class Windows:
         """Tell queries how far their streams are; who has begun is not fresh any more when it is as far as others."""
         for subscription in subscriptions:
             streams, every, windows, after = self._read[subscription.number]
-            if self.retention.on and self.retention.concluded <= after:
+            if not self.retention.respects(after):
                 continue  # it is not known yet what is forgotten of its streams, and the subscription still fresh
             upto = min(map(how_far, streams), default=-1)
             if -1 < upto == min(map(self._watermarks.upto, streams), default=-1):

@@ -2,7 +2,7 @@
 
 Sensors are observed in turn: an observation is two elements of one time, which sensor and which value.  A query counts
 those of ten minutes, every ten minutes; each report is compared with how many there were.  The event times go by as
-fast as it goes.  What is printed of the nodes is that of all together.
+fast as reports do: what no report was made of is kept.  What is printed of the nodes is that of all together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 from chaos.cluster import Cluster, Node
 
 import p2prdf
-from p2prdf.client import Client
+from p2prdf.client import Subscription
 from p2prdf.continuous.reports import time_of
 
 START_SECONDS: Final = 1_700_000_400
@@ -28,7 +28,9 @@ NAMES: Final = 200_000
 """Observations are named anew after so many: far more than are kept."""
 BATCH: Final = 2000
 ROWS: Final = 20
-FLAT: Final = 1.25
+AHEAD_SECONDS: Final = 7200
+"""No more than so far ahead of the last report is published, in event time."""
+FLAT: Final = 1.5
 """In the second half of the run no node holds more, in elements, than so many times what it held at its middle."""
 QUERY: Final = """PREFIX : <urn:> REGISTER RSTREAM :out AS
 SELECT (COUNT(?o) AS ?n) FROM NAMED WINDOW :w ON :observations [RANGE PT10M STEP PT10M]
@@ -64,7 +66,7 @@ class Watcher:
         states = [state for each in self._nodes if (state := await each.status()) is not None]
         peers = [state["peer"] for state in states]
         resident = sum(map(_resident, self._nodes))
-        disk = sum(state["disk"]["bytes"] for state in states)
+        disk = sum(state["storage"]["bytes"] for state in states)
         elements, rows = (sum(each[name] for each in peers) for name in ("elements", "rows"))
         tables = sum(each["table_bytes"] for each in peers)
         lags = [each["lag"] for peer in peers for each in peer["stream_horizons"].values() if each["lag"] is not None]
@@ -84,13 +86,11 @@ def _resident(node: Node) -> int:
         return int(file.read().split()[1]) * 4096
 
 
-async def _read(client: Client, counts: dict[int, int], ready: asyncio.Event) -> None:
+async def _read(subscription: Subscription, counts: dict[int, int]) -> None:
     """Note what each report counts."""
-    async with await client.subscribe(QUERY, since="beginning") as subscription:
-        ready.set()
-        async for batch in subscription.batches():
-            for count, report in zip(*batch.columns, strict=True):
-                counts[time_of(str(report)) // 1000] = int(str(count).split('"')[1])
+    async for batch in subscription.batches():
+        for count, report in zip(*batch.columns, strict=True):
+            counts[time_of(str(report)) // 1000] = int(str(count).split('"')[1])
 
 
 def _wrong(counts: dict[int, int], elements: int, seconds: float) -> list[str]:
@@ -111,7 +111,7 @@ def _wrong(counts: dict[int, int], elements: int, seconds: float) -> list[str]:
 
 async def _run(options: argparse.Namespace) -> list[str]:
     settings: dict[str, Any] = {
-        "drain_seconds": 1, "stream_idle_seconds": 3, "stream_retention_seconds": options.retention_hours * 3600,
+        "drain_seconds": 1, "stream_retention_seconds": options.retention_hours * 3600,
     }  # fmt: skip
     cluster = Cluster(options.nodes, settings)
     await cluster.start()
@@ -119,12 +119,12 @@ async def _run(options: argparse.Namespace) -> list[str]:
     counts: dict[int, int] = {}
     seconds = options.days * 86_400
     try:
-        ready = asyncio.Event()
-        reading = asyncio.ensure_future(_read(clients[-1], counts, ready))
-        await ready.wait()
+        reading = asyncio.ensure_future(_read(await clients[-1].subscribe(QUERY, since="beginning"), counts))
         watcher, published, due = Watcher(cluster.nodes, options.elements), 0, 0
         async with clients[0].stream("urn:observations") as stream:
             for triples, times in _elements(options.elements, seconds):
+                while times[-1] > max(counts, default=START_SECONDS) + AHEAD_SECONDS:
+                    await asyncio.sleep(0.05)
                 await stream.publish(triples, time=times, batch_triples=BATCH)
                 published += len(triples)
                 if published >= due:
@@ -137,6 +137,7 @@ async def _run(options: argparse.Namespace) -> list[str]:
                     break
             await watcher.look(published, seconds)
         reading.cancel()
+        await asyncio.wait([reading])
     finally:
         for client in clients:
             await client.close()
@@ -153,8 +154,8 @@ def main() -> int:
     """Run; return 1 if anything was wrong, or grew without end."""
     parser = argparse.ArgumentParser("endless", description="A stream longer than what nodes keep of it.")
     parser.add_argument("--elements", type=int, default=2_000_000)
-    parser.add_argument("--days", type=float, default=10.0, help="of event time")
-    parser.add_argument("--retention-hours", type=float, default=12.0)
+    parser.add_argument("--days", type=float, default=3.0, help="of event time")
+    parser.add_argument("--retention-hours", type=float, default=3.0)
     parser.add_argument("--nodes", type=int, default=3)
     wrong = asyncio.run(_run(parser.parse_args()))
     for each in wrong:

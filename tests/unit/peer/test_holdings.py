@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_tables import new_tables
 
-from p2prdf import keys
+from p2prdf import hlc, keys
 from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.holdings import BUCKET_ITEMS, BUCKETS_MAX, Changes, Holdings, Items
 from p2prdf.peer.items import table_kinds
-from p2prdf.store import triple_table
+from p2prdf.rdf import quads
+from p2prdf.store import columnar_forget, triple_table
 
 PEERS = 6
 
@@ -89,6 +90,36 @@ def test_triples_that_come_and_change_are_kept_up_with_under_any_view(seed, mate
                     check(mine, found, kind.items(), random)
     finally:
         triple_table._TOUCHED_MAX = forget_after
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 1 << 32), st.sampled_from(["light", "columnar"]))
+def test_what_is_held_of_elements_is_kept_up_with_while_they_are_forgotten(seed, material):
+    random = Random(seed)
+    tables, dictionary = new_tables(material)
+    kinds = [kind for kind in table_kinds(tables, _NoEngine()) if kind.number in range(8, 16)]
+    held = {kind.number: Holdings(kind) for kind in kinds}
+    terms = [dictionary.intern(f"<{number}>") for number in range(12)]
+    on = dictionary.intern(quads.streamed("<p>", "<urn:s>"))
+    stream = keys.term_hash("<urn:s>")
+    found, make, dead_min = map_of(random), tables.columns, columnar_forget.DEAD_MIN
+    columnar_forget.DEAD_MIN = 3
+    try:
+        for start in range(0, random.randrange(20, 80), 10):
+            count = random.choice([1, 5, 60])
+            s, o = (make.column(random.choices(terms, k=count), "uint32") for _ in range(2))
+            times = [hlc.element(start + random.randrange(10), hlc.stream_mark(stream)) for _ in range(count)]
+            event = make.column([keys.event_id(1, random.getrandbits(12)) for _ in range(count)])
+            roles = make.column([(random.getrandbits(8) or 1) << keys.EVENT_SHIFT for _ in range(count)], "uint32")
+            tables.add_triples(s, make.full(count, on, "uint32"), o, make.column(times), event, roles)
+            tables.forget(stream, start - random.randrange(10))
+            for _ in range(random.randrange(4)):
+                tables.forget_some()
+            for kind in random.sample(kinds, 4):
+                held[kind.number].update(found)
+                check(held[kind.number], found, kind.items(), random)
+    finally:
+        columnar_forget.DEAD_MIN = dead_min
 
 
 class Given:

@@ -25,7 +25,7 @@ class Home:
     def __init__(self):
         config = SimpleNamespace(stream_idle_seconds=IDLE)
         self.exchange = SimpleNamespace(now=0.0, clock=CUT, config=config)
-        self.retention = SimpleNamespace(on=False, marks=0, concluded=0, whole_from=lambda *_: 0)
+        self.retention = SimpleNamespace(respected_after=0, respects=lambda _: True, whole_from=lambda *_: 0)
         self.subscriptions = {}
         self.told: list[tuple[int, int]] = []
         evaluations = SimpleNamespace(known_upto=lambda each, upto, *_: self.told.append((each.number, upto)))
@@ -91,11 +91,11 @@ def test_a_subscription_that_is_gone_is_told_nothing_and_its_stream_forgotten(ho
 
 
 def test_who_comes_later_is_told_when_it_is_known_what_is_forgotten_of_its_streams(home):
-    """A cut must be concluded of which marks were told after it came, and what it finds is waited for as well."""
-    home.retention.on, home.retention.marks, home.retention.concluded = True, 3, 3
+    """A cut must be concluded that is late enough, and what it finds is waited for as well."""
+    home.retention.respected_after, home.retention.respects = 3, lambda after: after < 3
     home.begin(2)
-    assert home.learn(600) == [(1, 600)], "marks were told before it came"
-    home.retention.marks, home.retention.concluded = 4, 4
+    assert home.learn(600) == [(1, 600)], "a horizon may be on its way that does not respect it"
+    home.retention.respects = lambda after: after <= 3
     assert home.learn(600, under_way=200) == [(2, 199)]
     assert home.learn(600) == [(2, 600)]
 
