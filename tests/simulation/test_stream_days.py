@@ -10,6 +10,7 @@ from stream_days.day import run_seed
 from p2prdf import keys
 from p2prdf.continuous.reports import time_of
 from p2prdf.peer import PeerConfig
+from p2prdf.peer.retention import Retention
 from p2prdf.peer.watermarks import Watermarks
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
@@ -18,6 +19,8 @@ from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import WorldOptions
+from p2prdf.store.columnar import ColumnarTables
+from p2prdf.store.horizons import Horizons
 from p2prdf.wire.contract import Heartbeat
 
 SEEDS = [1, 5, 13, 18, 53, 404]
@@ -73,3 +76,26 @@ def test_reports_are_wrong_if_nobody_waits_for_publishers(monkeypatch: pytest.Mo
     """The days are of use: they show what goes wrong where reports are made before their elements are there."""
     monkeypatch.setattr(Watermarks, "upto", lambda *_: 1_091_944_805_000)
     assert run_seed(WRONG).problems
+
+
+FORGETFUL = 3
+"""A day on which a query needs more of a stream than is kept without it."""
+
+
+COLUMNAR = 5
+"""One on which all peers have columnar tables, and something is forgotten."""
+
+
+def test_reports_are_wrong_if_what_queries_need_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Retention, "_needed", lambda _: {})
+    assert any("missing" in each for each in run_seed(FORGETFUL).problems)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "seed"), [(Horizons, "grow", WRONG), (ColumnarTables, "_forget_elements", COLUMNAR)]
+)
+def test_a_day_on_which_nothing_is_forgotten_is_told_from_one_on_which_it_is(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, seed: int
+) -> None:
+    monkeypatch.setattr(owner, name, lambda *_: False)
+    assert any("at rest" in each for each in run_seed(seed).problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from random import Random
 
@@ -250,3 +251,89 @@ def _matches(shape, combination) -> bool:
         and bound.setdefault(pattern[2], triple[2]) == triple[2]
         for pattern, triple in zip(shape, combination, strict=True)
     )  # fmt: skip
+
+
+def _half_laid_out() -> tuple[Streamed, int]:
+    """Return columnar tables of which most is dead, and some of the rest copied; how many elements they were given."""
+    made = Streamed("columnar")
+    made.query(SHAPES[0], STREAMS[0])
+    for number in range(40):
+        made.element(number, (number % 3, 0, (number + 1) % 3), STREAMS[0], 0, ROLES)
+    for number in range(40, 60):
+        made.element(number, (number % 3, 0, (number + 2) % 3), STREAMS[0], 5, 1 << keys.S + keys.EVENT_SHIFT)
+    for number in range(60, 64):  # no elements, and kept
+        _publish_event(made, number, 7)
+    made.tables.forget(keys.term_hash(STREAMS[0]), 1)
+    while made.tables._layout is None or len(made.tables._layout._moved) < 55:
+        made.tables.forget_some()
+        assert made.tables.forgetting
+    return made, 64
+
+
+def _publish_event(made: Streamed, number: int, stamp: int) -> None:
+    """Publish an event in the default graph, perhaps again."""
+    make = made.tables.columns
+    columns = [make.column([each], "uint32") for each in made.dictionary.intern_all((NODES[0], "<q>", NODES[0]))]
+    event, roles = make.column([keys.event_id(1, number)]), make.column([ROLES], "uint32")
+    made.follow(made.tables.add_triples(*columns, make.column([stamp]), event, roles))
+
+
+def _as_given(made: Streamed, roles: int, stamp: int, queries) -> None:
+    """Compare with tables that never had what was forgotten."""
+    made.forget_all()
+    other = Streamed("columnar")
+    for shape in queries:
+        other.query(shape, STREAMS[0])
+    for number in range(40, 60):
+        other.element(number, (number % 3, 0, (number + 2) % 3), STREAMS[0], 5, roles)
+    for number in range(60, 64):
+        _publish_event(other, number, stamp)
+    assert sorted(items_of(made.tables)) == sorted(items_of(other.tables))
+    before = len(made.answers), len(other.answers)
+    for each in (made, other):
+        each.element(99, (1, 0, 1), STREAMS[0], 6)
+    assert len(made.answers) - before[0] == len(other.answers) - before[1] > 0
+    assert made.tables.sizes().triple_roles == other.tables.sizes().triple_roles
+
+
+def test_elements_that_come_under_further_roles_while_they_are_copied_have_them_in_the_end():
+    made, _ = _half_laid_out()
+    for number in range(40, 60):
+        made.element(number, (number % 3, 0, (number + 2) % 3), STREAMS[0], 5, ROLES)
+    _as_given(made, ROLES, 7, [SHAPES[0]])
+
+
+def test_events_published_again_while_they_are_copied_have_the_later_time():
+    made, _ = _half_laid_out()
+    while made.tables._layout is not None and len(made.tables._layout._moved) < 64:
+        made.tables.forget_some()
+    assert made.tables._layout is not None
+    for number in range(60, 64):
+        _publish_event(made, number, 9)
+    _as_given(made, 1 << keys.S + keys.EVENT_SHIFT, 9, [SHAPES[0]])
+
+
+def test_a_query_that_comes_while_the_tables_are_copied_meets_what_lives_and_what_comes():
+    made, _ = _half_laid_out()
+    made.query(SHAPES[2], STREAMS[0])
+    assert made.tables._layout is None
+    _as_given(made, 1 << keys.S + keys.EVENT_SHIFT, 7, [SHAPES[0], SHAPES[2]])
+
+
+def test_rows_renewed_while_they_are_copied_are_as_late_as_they_got():
+    made, _ = _half_laid_out()
+    for number in range(40, 60):  # all roles, so that there are partial results that live
+        made.element(number, (number % 3, 0, (number + 2) % 3), STREAMS[0], 5, ROLES)
+    (plan,) = (each for each in made.tables._plans.values() if len(each.steps) == 2)
+    step = plan.steps[1]
+    while made.tables._layout is not None and len(made.tables._layout._rows_moved[id(step)]) < len(step) - 2:
+        made.tables.forget_some()
+    assert made.tables._layout is not None
+    (items,) = [each for each in made.tables.row_items() if each.step == 1]
+    rows = made.tables.export_rows(items.plan, 1, items.handle)
+    later = hlc.element(6, hlc.stream_mark(keys.term_hash(STREAMS[0])))
+    made.tables.add_rows(replace(rows, oldest=made.tables.columns.full(len(rows), later)))
+    made.forget_all()
+    (items,) = [each for each in made.tables.row_items() if each.step == 1]
+    assert len(items.handle) == len(rows)
+    assert set(as_list(made.tables.export_rows(items.plan, 1, items.handle).oldest)) == {later}
