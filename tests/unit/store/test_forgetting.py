@@ -337,3 +337,25 @@ def test_rows_renewed_while_they_are_copied_are_as_late_as_they_got():
     (items,) = [each for each in made.tables.row_items() if each.step == 1]
     assert len(items.handle) == len(rows)
     assert set(as_list(made.tables.export_rows(items.plan, 1, items.handle).oldest)) == {later}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_partial_results_that_come_after_their_elements_were_forgotten_are_not_taken_in(kind):
+    """Another copy may send them that has not heard yet; nobody would look for them later."""
+    made, late = Streamed(kind), Streamed(kind)
+    for each in (made, late):
+        each.query(SHAPES[0], STREAMS[0])
+        each.dictionary.intern(quads.streamed("<p0>", STREAMS[0]))
+    for number, time in enumerate((1, 5)):
+        made.element(number, (number, 0, 2), STREAMS[0], time)
+    (items,) = [each for each in made.tables.row_items() if each.step == 1]
+    rows = made.tables.export_rows(items.plan, 1, items.handle)
+    assert len(rows) == 2
+    late.tables.forget(keys.term_hash(STREAMS[0]), 3)
+    late.forget_all()
+    late.follow(late.tables.add_rows(rows))
+    assert not late.tables.forgetting
+    (items,) = [each for each in late.tables.row_items() if each.step == 1]
+    kept = late.tables.export_rows(items.plan, 1, items.handle)
+    assert [hlc.element_ms(at) for at in as_list(kept.oldest)] == [5]
+    assert late.tables.sizes().rows == made.tables.sizes().rows - 1
