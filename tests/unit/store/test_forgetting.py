@@ -359,3 +359,19 @@ def test_partial_results_that_come_after_their_elements_were_forgotten_are_not_t
     kept = late.tables.export_rows(items.plan, 1, items.handle)
     assert [hlc.element_ms(at) for at in as_list(kept.oldest)] == [5]
     assert late.tables.sizes().rows == made.tables.sizes().rows - 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_partial_results_that_wait_for_the_same_those_that_are_forgotten_are_joined_no_more(kind):
+    made = Streamed(kind)
+    made.query(SHAPES[0], STREAMS[0])
+    for number, time in enumerate((1, 5)):
+        made.element(number, (2 * number, 0, 1), STREAMS[0], time)
+    held = made.tables.sizes().rows
+    made.tables.forget(keys.term_hash(STREAMS[0]), 3)
+    made.forget_all()
+    assert made.tables.sizes().rows == held - 1
+    made.answers.clear()
+    made.element(2, (1, 0, 1), STREAMS[0], 6)
+    joined = [hlc.element_ms(at) for at in made.answers.values()]
+    assert sorted(joined) == [5, 6], "it is joined with itself, and with what lives"
