@@ -82,7 +82,7 @@ FORGETFUL = 3
 """A day on which a query needs more of a stream than is kept without it."""
 
 
-COLUMNAR = 5
+COLUMNAR = 335
 """One on which all peers have columnar tables, and something is forgotten."""
 
 

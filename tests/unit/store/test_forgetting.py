@@ -367,10 +367,11 @@ def test_of_partial_results_that_wait_for_the_same_those_that_are_forgotten_are_
     made.query(SHAPES[0], STREAMS[0])
     for number, time in enumerate((1, 5)):
         made.element(number, (2 * number, 0, 1), STREAMS[0], time)
-    held = made.tables.sizes().rows
+    held, all_of_it = made.tables.sizes().rows, made.tables.held
     made.tables.forget(keys.term_hash(STREAMS[0]), 3)
     made.forget_all()
     assert made.tables.sizes().rows == held - 1
+    assert made.tables.held == all_of_it - 2, "an element and what was made of it"
     made.answers.clear()
     made.element(2, (1, 0, 1), STREAMS[0], 6)
     joined = [hlc.element_ms(at) for at in made.answers.values()]
