@@ -162,6 +162,7 @@ class ColumnarForgetting(ColumnarItems):
     def _laid_out_anew(self, *, per_event: bool) -> None:
         """Drop what was copied: lanes or steps are made, or numbered anew."""
         if per_event and self._layout is not None:
+            _part(self._layout.lanes)
             self._layout = None
             self._sweep_again = True
 
@@ -180,6 +181,7 @@ class ColumnarForgetting(ColumnarItems):
         fresh = layout.table
         fresh.version, fresh.layout = self._events.version + 1, self._events.layout + 1
         self._events = fresh
+        _part({role: self._lanes[True, role] for role in layout.lanes})
         for role, lanes in layout.lanes.items():
             self._lanes[True, role] = lanes
         for plan, steps in layout.steps:
@@ -191,6 +193,17 @@ class ColumnarForgetting(ColumnarItems):
                 else:
                     self._sizes.queries -= ended
             plan.steps = steps
+
+
+def _part(lanes: dict[int, list[Lane]]) -> None:
+    """Let lanes that are not used any more go, with their steps: these know each other.
+
+    So only the garbage collector would find them, and that comes round by the number of objects: these are few, and
+    as large as all that is held.  Who goes on with an old step needs its lane, never the other way round.
+    """
+    for each in lanes.values():
+        for lane in each:
+            lane.steps.clear()
 
 
 class _Layout:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from itertools import product
 from random import Random
@@ -318,6 +320,28 @@ def test_a_query_that_comes_while_the_tables_are_copied_meets_what_lives_and_wha
     made.query(SHAPES[2], STREAMS[0])
     assert made.tables._layout is None
     _as_given(made, 1 << keys.S + keys.EVENT_SHIFT, 7, [SHAPES[0], SHAPES[2]])
+
+
+@pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "begun anew"])
+def test_columns_that_are_not_used_any_more_go_at_once(replaced):
+    """They are as large as what is held; a node's garbage collector comes round after millions of objects."""
+    made, _ = _half_laid_out()
+    tables = made.tables
+    assert tables._layout is not None
+    given_up, lanes = (tables._events, tables._lanes) if replaced else (tables._layout.table, tables._layout.lanes)
+    unused = [weakref.ref(given_up), *(weakref.ref(lane) for each in lanes.values() for lane in each if lane.steps)]
+    del given_up, lanes
+    assert len(unused) > 1
+    gc.disable()
+    try:
+        if replaced:
+            made.forget_all()
+        else:
+            made.query(SHAPES[2], STREAMS[0])
+        assert tables._layout is None
+        assert [each() for each in unused] == [None] * len(unused)
+    finally:
+        gc.enable()
 
 
 def test_rows_renewed_while_they_are_copied_are_as_late_as_they_got():
