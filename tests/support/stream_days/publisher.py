@@ -55,12 +55,17 @@ class StreamPublisher(Publisher):
 
     def upto(self, stream: str) -> int:
         """Return up to when all is acknowledged that was, or will be, published."""
-        last = math.inf if self._done else self._clock_ms + STEP_MS_MIN * self._scale - self._late_ms
+        last = math.inf if self._done else self._next_ms
         for publishing in self.published:
             if publishing.triples[0][3] == stream and publishing.open:
                 last = min(last, *publishing.times)
         farthest = self._clock_ms + SILENT_MS * self._scale if self._closing_ms is None else self._closing_ms + 1
         return max(EPOCH_MS, int(min(last, farthest)) - 1)
+
+    @property
+    def _next_ms(self) -> int:
+        """The earliest time of an element that is not published yet, if any will be."""
+        return self._clock_ms + STEP_MS_MIN * self._scale - self._late_ms
 
     @property
     def furthest_ms(self) -> int:
@@ -105,9 +110,9 @@ class StreamPublisher(Publisher):
         return len(self._kept) == len(STREAMS)
 
     def close(self, ahead_ms: int) -> None:
-        """Close when all is acknowledged, with a promise that goes beyond the last element."""
+        """Close when all is acknowledged, with a promise from the last element or the last heartbeat on."""
         self._done = True
-        self._closing_ms = self._clock_ms + ahead_ms * self._scale
+        self._closing_ms = max(self._clock_ms, self._next_ms - 1) + ahead_ms * self._scale
         self._close_soon()
 
     def _close_soon(self) -> None:
