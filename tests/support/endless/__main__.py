@@ -31,7 +31,7 @@ ROWS: Final = 20
 AHEAD_SECONDS: Final = 7200
 """No more than so far ahead of the last report is published, in event time."""
 FLAT: Final = 1.5
-"""In the second half of the run no node holds more, in elements, than so many times what it held at its middle."""
+"""In the second half nodes hold no more, in elements and in memory, than so many times what they did at its middle."""
 QUERY: Final = """PREFIX : <urn:> REGISTER RSTREAM :out AS
 SELECT (COUNT(?o) AS ?n) FROM NAMED WINDOW :w ON :observations [RANGE PT10M STEP PT10M]
 WHERE { WINDOW :w { ?o :by ?s . ?o :value ?v } }"""
@@ -57,6 +57,7 @@ class Watcher:
         self._nodes, self._total = nodes, total
         self._began = time.monotonic()
         self.held: list[int] = []
+        self.resident: list[int] = []
         print(
             "published   event time  elements  partial results  tables MB  resident MB  disk MB  horizon lag s  seconds"
         )
@@ -71,6 +72,7 @@ class Watcher:
         tables = sum(each["table_bytes"] for each in peers)
         lags = [each["lag"] for peer in peers for each in peer["stream_horizons"].values() if each["lag"] is not None]
         self.held.append(elements)
+        self.resident.append(resident)
         print(
             f"{published:9,}  {event_seconds / 3600:7.1f} h  {elements:10,}  {rows:15,}  {tables / 1e6:9.1f}  "
             f"{resident / 1e6:11.1f}  {disk / 1e6:7.1f}  {max(lags, default=0):13.1f}  "
@@ -144,9 +146,10 @@ async def _run(options: argparse.Namespace) -> list[str]:
         failures = await cluster.stop()
     wrong = _wrong(counts, options.elements, seconds)
     print(f"{len(counts):,} reports, {len(wrong)} wrong")
-    middle, most = watcher.held[len(watcher.held) // 2], max(watcher.held[len(watcher.held) // 2 :])
-    if most > FLAT * middle:
-        wrong.append(f"{most:,} elements are held in the second half, and {middle:,} were at its beginning")
+    for what, held in (("elements", watcher.held), ("bytes of memory", watcher.resident)):
+        middle, most = held[len(held) // 2], max(held[len(held) // 2 :])
+        if most > FLAT * middle:
+            wrong.append(f"{most:,} {what} are held in the second half, and {middle:,} were at its beginning")
     return [*wrong[:10], *failures]
 
 
