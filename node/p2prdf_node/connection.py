@@ -64,6 +64,25 @@ class Handler(Protocol):
         ...
 
 
+class _Nobody:
+    """Handler of a connection that is gone."""
+
+    def take(self, connection: Connection, message: Any) -> None:
+        """Nobody hears it."""
+
+    def writable(self, *, room: bool) -> None:
+        """Nobody writes."""
+
+    def refused(self, connection: Connection, error: P2PRDFError) -> None:
+        """Nobody is there to be told."""
+
+    def closed(self, reason: str) -> None:
+        """It is known."""
+
+
+_NOBODY: Final = _Nobody()
+
+
 class Connections:
     """All connections of a node: their number, their deadlines and why they ended."""
 
@@ -222,9 +241,12 @@ class Connection(asyncio.Protocol):
         self._closing_at = self._closing_at or time.monotonic()
         self._transport = None
         self._bodies.clear()
+        # The handler knows its connection.  Were that mutual, both would stay until a full garbage collection, which a
+        # node does after some hundred million objects (tame_garbage_collector).
+        handler, self.handler = self.handler, _NOBODY
         if self in self._connections.open:
             self._connections.open.discard(self)
-            self.handler.closed(str(exc) if exc else "closed")
+            handler.closed(str(exc) if exc else "closed")
 
     def _drain(self) -> None:
         """Deal with the frames read so far, until there are none or the handler holds on."""

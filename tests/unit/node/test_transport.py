@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
+import weakref
 
 import pytest
 
@@ -272,3 +274,40 @@ def test_rows_are_those_of_the_message():
     triples = IndexTriples(column, column, column, column, column, column)
     assert rows_of(Parcel(1, 0, triples)) == 3
     assert rows_of(parcel(1)) == 1
+
+
+class _Knowing:
+    """A handler that knows its connection, as a client's session does."""
+
+    def __init__(self, gone):
+        self.connection = None
+        self._gone = gone
+
+    def closed(self, reason):
+        self._gone.set()
+
+
+async def test_a_connection_that_is_gone_and_its_handler_leave_no_memory_behind():
+    """A node's garbage collector comes round rarely, and clients come and go."""
+    connections = Connections(connections_max=10, hello_seconds=5, frame_seconds=5)
+    codec, gone, left = FrameCodec(TermDictionary(), ARRAYS), asyncio.Event(), []
+
+    def accept():
+        handler = _Knowing(gone)
+        handler.connection = Connection(connections, codec, handler)
+        left.extend([weakref.ref(handler), weakref.ref(handler.connection)])
+        return handler.connection
+
+    server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0)
+    gc.disable()
+    try:
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.close()
+        async with asyncio.timeout(5):
+            await gone.wait()
+            while any(each() is not None for each in left):  # the loop's transport lets go in one of its next turns
+                await asyncio.sleep(0)
+    finally:
+        gc.enable()
+        server.close()
+    assert len(left) == 2
