@@ -17,7 +17,6 @@ as they came; and where nobody seemed to wait for anything, as they were publish
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -25,6 +24,7 @@ from p2prdf import keys
 from p2prdf.peer.batches import TripleBatch, youngest
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.remembered import RememberedBatches
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import Advertise, AskRoles, Contact, Message, TellRoles
 
@@ -48,8 +48,7 @@ class Roles:
         """Whether this peer may index under the roles it knows of alone."""
         self._asked = self.settled and not exchange.replicated
         self._settle_at: float | None = None
-        self._remembered: deque[TripleBatch] = deque()
-        self._remembered_rows = 0
+        self._remembered = RememberedBatches(exchange.columns, REMEMBERED_ROWS_MAX)
         self._since: dict[int, int] = {}
         """By stamp the roles that matter from then on, each under the earliest known."""
 
@@ -114,10 +113,7 @@ class Roles:
     def remember(self, batch: TripleBatch) -> None:
         """Take note of triples that are stored here, as they came, or published here and stored nowhere."""
         if len(batch) and self._exchange.replicated:
-            self._remembered.append(batch)
-            self._remembered_rows += len(batch)
-        while self._remembered_rows > REMEMBERED_ROWS_MAX:
-            self._remembered_rows -= len(self._remembered.popleft())
+            self._remembered.add(batch)
 
     def stored(self, batch: TripleBatch) -> None:
         """Send on what lacks roles that its publisher had not heard of, and remember it for roles that come later."""
