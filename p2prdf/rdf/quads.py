@@ -18,6 +18,8 @@ answer is, are decided by the statements themselves.
 
 A *stream* is named like a graph, and is none: its elements have times of their own and are read through windows.  Their
 predicates are qualified by the stream (:func:`streamed`), by a term that no graph has, and there is no directory.
+Who wants all of a stream, whatever the predicate, asks for any triple, on the condition that its predicate is one of
+the stream (:func:`stream_conditions`).  No query from outside can say that: the datatype's IRI is refused there.
 
 Qualified predicates and the directory's terms are literals of datatypes of our own, so the dictionary knows them for
 literals.  Nothing published can be taken for them: a predicate or subject from outside is an IRI, and literals of these
@@ -31,8 +33,9 @@ from collections.abc import Iterable
 from typing import Final
 
 __all__ = [
-    "DEFAULT", "OF", "RESERVED", "Quad", "Triple", "as_triples", "directory_term", "graph_of", "is_directory",
-    "is_reserved", "parts_of", "predicate_of", "qualified", "stream_parts_of", "streamed",
+    "DEFAULT", "OF", "ON", "RESERVED", "Quad", "Triple", "as_triples", "directory_term", "graph_of", "is_directory",
+    "is_reserved", "of_stream", "parts_of", "predicate_of", "qualified", "stream_conditions", "stream_parts_of",
+    "streamed",
 ]  # fmt: skip
 
 Triple = tuple[str, str, str]
@@ -46,7 +49,9 @@ RESERVED: Final = "urn:p2prdf:"
 """How the datatypes begin that are ours alone."""
 _QUALIFIED: Final = f'"^^<{RESERVED}in>'
 _DIRECTORY: Final = f'"^^<{RESERVED}predicate>'
-_STREAMED: Final = f'"^^<{RESERVED}on>'
+ON: Final = f"<{RESERVED}on>"
+"""The datatype of predicates in streams."""
+_STREAMED: Final = f'"^^{ON}'
 _MARK: Final = f'"^^<{RESERVED}'
 
 OF: Final = f'"of{_DIRECTORY}'
@@ -61,6 +66,16 @@ def qualified(predicate: str, graph: str) -> str:
 def streamed(predicate: str, stream: str) -> str:
     """Return a predicate in a stream as one term; both are canonical IRIs."""
     return f'"{predicate} {stream}{_STREAMED}'
+
+
+def of_stream(variable: int) -> str:
+    """Return the condition, as a filter's text, that what a variable stands for is a predicate in a stream."""
+    return f"DATATYPE ( ?v{variable} ) = {ON}"
+
+
+def stream_conditions(variable: int, stream: str) -> tuple[str, str]:
+    """Return the conditions that what a variable stands for is a predicate in this stream, a canonical IRI."""
+    return of_stream(variable), f'STRENDS ( STR ( ?v{variable} ) , " {stream}" )'
 
 
 def directory_term(predicate: str) -> str:

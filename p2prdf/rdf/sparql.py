@@ -72,6 +72,7 @@ def parse_select(text: str) -> ConjunctiveQuery:
     Raises QueryRefused for what is malformed or not supported, naming the construct and its place.
     """
     symbols, base = tokens.symbols(text, tokens.scan(text))
+    tokens.refuse_reserved(text, symbols)
     symbols = with_full_text(text, symbols)
     made = outline.make_outline(text, symbols)
     try:

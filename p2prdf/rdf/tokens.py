@@ -13,14 +13,15 @@ symbol.  What is left has a canonical spelling, which the rest of the package bu
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from p2prdf.errors import DataRefused, QueryRefused
 from p2prdf.rdf import quads, terms
 
 __all__ = [
-    "EXCLAMATIONS_MAX", "NESTING_MAX", "QUERY_BYTES_MAX", "SPELLED_MAX", "Symbol", "Token", "refusal", "resolve",
-    "scan", "symbols", "update_symbols",
+    "EXCLAMATIONS_MAX", "NESTING_MAX", "QUERY_BYTES_MAX", "SPELLED_MAX", "Symbol", "Token", "refusal",
+    "refuse_reserved", "resolve", "scan", "symbols", "update_symbols",
 ]  # fmt: skip
 
 QUERY_BYTES_MAX: Final = 16 << 10
@@ -294,6 +295,13 @@ def _resolve(prologue: _Prologue, found: list[Token], at: int, end: int, result:
         else:
             value = token.text[{"var": 1, "blank": 2}.get(token.kind, 0) :]
             result.append(Symbol(token.kind, value, token.at))
+
+
+def refuse_reserved(text: str, symbols: Iterable[Symbol]) -> None:
+    """Refuse what only queries of our own may say: that a term is a predicate in a stream."""
+    for symbol in symbols:
+        if symbol.kind == "iri" and symbol.value == quads.ON:
+            raise refusal(text, symbol.at, "IRI", f"{quads.ON} is reserved")
 
 
 def _literal_suffix(

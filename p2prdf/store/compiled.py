@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from p2prdf import keys
+from p2prdf.rdf import quads
 from p2prdf.rdf.query import Plan, Step
 
 __all__ = ["GROUP", "ROW", "TRIPLE", "CompiledStep", "Source", "compile_step"]
@@ -60,7 +61,11 @@ def _never_literal(plan: Plan, at: int, variable: int) -> bool:
     were such a literal, what it is the subject of would be the directory's, the predicate there a literal, too, and a
     constant, which no query can spell, or a variable for which the same holds.  The directory is two levels deep, so
     after two steps there is no literal left that could be a subject.
+
+    A plan on the condition that the predicate is one in a stream is about all that stream's elements.
     """
+    if at == _P and any(each.text == quads.of_stream(variable) for each in plan.filters):
+        return False
     if at == _O:
         return any(variable in pattern[:2] for pattern in plan.patterns)
     return all(variable != pattern[0] for pattern in plan.patterns)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from p2prdf.rdf import filters
+from p2prdf.rdf import filters, quads
 from p2prdf.rdf.query import ConjunctiveQuery, Filter, Pattern
 from p2prdf.rdf.sparql import ALWAYS, NEVER, compile_filter
 from p2prdf.rdf.standing.relations import Basic, Names
 from p2prdf.rdf.standing.syntax import is_variable
 
-__all__ = ["conjunctive_query", "decided"]
+__all__ = ["conjunctive_query", "decided", "whole_stream"]
 
 
 def conjunctive_query(basic: Basic, answer: Names, base: str | None) -> ConjunctiveQuery:
@@ -40,6 +40,14 @@ def conjunctive_query(basic: Basic, answer: Names, base: str | None) -> Conjunct
         names=tuple(map(str, range(len(answer)))),
         filters=(NEVER,) if NEVER in found else tuple(found),
     )
+
+
+def whole_stream(stream: str) -> ConjunctiveQuery:
+    """Return the query for all elements of a stream (a canonical IRI): subject, predicate in the stream, object."""
+    conditions = quads.stream_conditions(1, stream)
+    return ConjunctiveQuery(((0, 1, 2),), (), (0, 1, 2), ("0", "1", "2"), False, tuple(
+        Filter(text, (1,)) for text in conditions
+    ))  # fmt: skip
 
 
 def decided(condition: Filter) -> Filter:
