@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from p2prdf.continuous.counts import Mark
 from p2prdf.continuous.dataflow import Dataflow
 from p2prdf.continuous.operators.zset import UNBOUND, Row
 from p2prdf.continuous.told import Told
@@ -102,6 +103,11 @@ class Evaluation:
     def reported(self) -> int:
         """Up to which event time (ms) reports are made, and what they told is kept; -1: there are none."""
         return -1
+
+    @property
+    def mark(self) -> Mark:
+        """The same with the number of the last of these reports and its last element, where windows are by count."""
+        return Mark(self.reported)
 
     def advance(self, upto: int, began: int, stamp: int, whole: int = 0) -> None:
         """Take note how far the streams are that are read: none here (:mod:`p2prdf.continuous.reports`)."""

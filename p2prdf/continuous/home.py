@@ -43,11 +43,12 @@ from typing import TYPE_CHECKING
 from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_list
 from p2prdf.continuous.contents import Contents
+from p2prdf.continuous.counts import Mark
 from p2prdf.continuous.ends import Ends
-from p2prdf.continuous.leaf import Change, ElementAnswers, Leaf, LeafAnswers
+from p2prdf.continuous.leaf import Change, CountedAnswers, ElementAnswers, Leaf, LeafAnswers
 from p2prdf.errors import Busy, RemoteProtocolError
 from p2prdf.hlc import GONE
-from p2prdf.rdf.algebra import LEAVES_MAX, StandingQuery
+from p2prdf.rdf.algebra import LEAVES_MAX, CountWindow, StandingQuery
 from p2prdf.rdf.query import Algorithm
 from p2prdf.store.result_log import Chunk, ResultLog, withdrawals
 from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription, Query
@@ -147,6 +148,10 @@ class Subscription:
     """What it was told and is still true; None if its query is conjunctive."""
     reported: int = -1
     """Of a query with windows: the event time (ms) up to which reports are made and kept, or not asked for."""
+    counted: int = 0
+    """Of one with a window by count: the number of the last of these reports,"""
+    last: int = 0
+    """and a hash of its last element's triple."""
     evaluation: Evaluation | None = None
     """Of a query that is not conjunctive, while it is evaluated here."""
     epoch: int = 0
@@ -161,6 +166,12 @@ class Subscription:
     """If another is to hand them out now: until when this peer goes on, lest nobody does meanwhile."""
     cut_off: bool = False
     """Its subscriber's peer is believed to be gone: nothing is sent."""
+
+
+    @property
+    def mark(self) -> Mark:
+        """How far reports are that are made and kept, or not asked for."""
+        return Mark(self.reported, self.counted, self.last)
 
 
 @dataclass(slots=True, eq=False)
@@ -315,7 +326,9 @@ class Home:
                 window = query.windows[number]
                 report = query.report
                 answers = LeafAnswers()
-                if window is not None and report is not None:
+                if isinstance(window, CountWindow):
+                    answers = CountedAnswers(window)
+                elif window is not None and report is not None:
                     answers = ElementAnswers(window, report.every)
                 leaf = Leaf(group, identity + number, each, answers=answers, window=window, slot=self._slot())
                 group.leaves.append(leaf)
@@ -371,11 +384,14 @@ class Home:
         heapq.heappush(self._leases, (subscription.lease_until, number))
         return subscription
 
-    def reported(self, subscription: Subscription, upto: int) -> bool:
-        """Note up to which event time (ms) reports of a subscription are made; return whether that is news."""
-        if upto <= subscription.reported:
+    def reported(self, subscription: Subscription, upto: int, number: int = 0, last: int = 0) -> bool:
+        """Note up to which event time (ms) reports of a subscription are made; return whether that is news.
+
+        ``number`` and ``last``: those of the last report, and of its last element, where windows are by count.
+        """
+        if (upto, number) <= (subscription.reported, subscription.counted):
             return False
-        subscription.reported = upto
+        subscription.reported, subscription.counted, subscription.last = upto, number, last
         self.version += 1
         self._forget_reported(subscription.group)
         return True

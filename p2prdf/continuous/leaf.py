@@ -8,6 +8,7 @@ subscriptions), and are withdrawn for good.  So replicas take them in in any ord
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -15,13 +16,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from p2prdf import hlc
 from p2prdf.continuous.operators.zset import Row
 from p2prdf.hlc import GONE
-from p2prdf.rdf.algebra import Window
+from p2prdf.rdf.algebra import CountWindow, Window
 from p2prdf.rdf.query import ConjunctiveQuery, Plan, make_plan
 
 if TYPE_CHECKING:
     from p2prdf.continuous.home import Group
 
-__all__ = ["LATE_MS", "Change", "ElementAnswers", "Leaf", "LeafAnswers"]
+__all__ = ["LATE_MS", "Change", "CountedAnswers", "ElementAnswers", "Leaf", "LeafAnswers"]
 
 _NEVER = -1
 LATE_MS: Final = 600_000
@@ -167,6 +168,10 @@ class ElementAnswers(LeafAnswers):
         if self._keep is None:
             return
         self._earliest = max(0, upto - self._keep)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget answers with elements from before the earliest time that counts."""
         kept = [at for at, each in enumerate(self.oldest) if self._counts(each)]
         if len(kept) == len(self.identity):
             return
@@ -200,6 +205,25 @@ class ElementAnswers(LeafAnswers):
         ]
 
 
+class CountedAnswers(ElementAnswers):
+    """The elements of a stream that is read through a window by count.
+
+    What the last report that is marked does not need, nor the one before it, is forgotten, and not taken in again.
+    """
+
+    def __init__(self, window: CountWindow):
+        super().__init__(Window(1, 1), 1)
+        self._elements = window.elements + window.step
+
+    def reported(self, upto: int) -> None:
+        """Forget what only reports up to an event time needed; an earlier one than before: take that in again."""
+        known = {(time, row) for row, time, _ in self.timed() if time < upto}
+        self._earliest = 0
+        if len(known) > self._elements:
+            self._earliest = heapq.nlargest(self._elements, (time for time, _ in known))[-1]
+        self._forget()
+
+
 @dataclass(slots=True, eq=False)
 class Leaf:
     """A conjunctive query that is evaluated in the network, as a whole query or as a leaf of one.
@@ -213,7 +237,7 @@ class Leaf:
     query: ConjunctiveQuery
     plan: Plan | None = None
     answers: LeafAnswers | None = None
-    window: Window | None = None
+    window: Window | CountWindow | None = None
     """Of a leaf over elements of a stream."""
     slot: int = 0
     """Names it among the leaves and subscriptions of this peer."""
@@ -228,5 +252,5 @@ class Leaf:
 
     def plan_in(self, order: Sequence[int]) -> Plan:
         """Return the plan that joins its patterns in an order."""
-        span = 0 if self.window is None else self.window.range or 0
+        span = self.window.range or 0 if isinstance(self.window, Window) else 0
         return make_plan(self.query, order, self.group.algorithm, per_event=self.per_event, span_ms=span)

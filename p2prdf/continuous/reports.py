@@ -24,11 +24,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from p2prdf import hlc
+from p2prdf.continuous.counts import CountQueue
 from p2prdf.continuous.evaluation import PIECE, Evaluation, News
 from p2prdf.continuous.leaf import ElementAnswers
 from p2prdf.continuous.operators.zset import Row
 from p2prdf.continuous.windows import WindowQueue, next_multiple
-from p2prdf.rdf.algebra import Reported, StandingQuery
+from p2prdf.rdf.algebra import CountWindow, Reported, StandingQuery, Window
 
 if TYPE_CHECKING:
     from p2prdf.continuous.contents import Contents
@@ -74,10 +75,10 @@ class Reports(Evaluation):
         self._dictionary = dictionary
         self._first = None if since == hlc.FIRST else hlc.seconds_ms(since)
         """Before this time nothing is reported; None: before there are elements."""
-        self._queues: dict[int, WindowQueue] = {}
+        self._queues: dict[int, WindowQueue | CountQueue] = {}
         for number, leaf in enumerate(leaves):
             if leaf.window is not None:
-                self._queues[number] = queue = WindowQueue(leaf.window, self._every)
+                self._queues[number] = queue = self._queue(leaf.window)
                 assert isinstance(leaf.answers, ElementAnswers)
                 for row, oldest, youngest in leaf.answers.timed():
                     queue.add(row, oldest, youngest)
@@ -101,6 +102,11 @@ class Reports(Evaluation):
         """Whether the last report is to be made again."""
         self.late = 0
         """Answers that came after a report that should have had them."""
+
+    def _queue(self, window: Window | CountWindow) -> WindowQueue | CountQueue:
+        """Return a window without elements."""
+        assert isinstance(window, Window)
+        return WindowQueue(window, self._every)
 
     @property
     def streams(self) -> bool:
@@ -191,7 +197,8 @@ class Reports(Evaluation):
         following = self._at + self._every
         if self._waiting or self._touched or (self._reported is Reported.RSTREAM and not self._flow.empty):
             return following
-        return min(last, max(following, min(queue.next for queue in self._queues.values())))
+        queues = [queue for queue in self._queues.values() if isinstance(queue, WindowQueue)]
+        return min(last, max(following, min(queue.next for queue in queues)))
 
     def _start(self, contents: Contents) -> None:
         """See which report is the first."""
@@ -276,7 +283,11 @@ class Reports(Evaluation):
             wanted = {row: -change for row, change in touched.items() if change < 0}
         if not wanted:
             return []
-        time = self._dictionary.intern(time_term(report))
-        told = {(*self._as_told(row), time): count for row, count in wanted.items()}
+        behind = self._behind(report)
+        told = {(*self._as_told(row), *behind): count for row, count in wanted.items()}
         self._told.forget()
         return [News(identity, over, row) for row, identity, over in self._told.changes(told, log.knows)]
+
+    def _behind(self, report: int) -> Row:
+        """Return what stands behind the rows of a report in a stream: its time, as a term."""
+        return (self._dictionary.intern(time_term(report)),)

@@ -36,7 +36,9 @@ __all__ = ["Evaluations"]
 RETRY_SECONDS: Final = 60.0
 """How soon what there was no room for is tried again."""
 REPORTED_MS: Final = 60_000
-"""Other replicas are told which reports are made when these are so much further, in event time."""
+"""Other replicas are told which reports are made when these are so much further, in event time,"""
+COUNTED_REPORTS: Final = 256
+"""or by so many where windows are by count: in no time there may be many elements."""
 
 
 class Evaluations:
@@ -77,6 +79,10 @@ class Evaluations:
         try:
             if query.report is None:
                 subscription.evaluation = Evaluation(query, leaves, since, self._dictionary)
+            elif not query.report.every:
+                from p2prdf.continuous.counted import CountedReports
+
+                subscription.evaluation = CountedReports(query, leaves, since, self._dictionary, subscription.mark)
             else:
                 reported = subscription.reported
                 subscription.evaluation = Reports(query, leaves, since, self._dictionary, reported)
@@ -154,8 +160,10 @@ class Evaluations:
 
     def _tell_reported(self, subscription: Subscription, evaluation: Evaluation) -> None:
         """Tell other replicas which reports are made and kept, if these are much further than they know."""
-        if evaluation.reported >= subscription.reported + REPORTED_MS:
-            self._records.tell_reported(subscription, evaluation.reported)
+        mark, known = evaluation.mark, subscription.mark
+        counted = mark.number - known.number >= COUNTED_REPORTS
+        if mark.upto >= known.upto + REPORTED_MS or counted:
+            self._records.tell_reported(subscription, mark)
 
     def _failed(self, subscription: Subscription, error: P2PRDFError) -> None:
         """Give up an evaluation that this peer has no room for; it is begun anew in a while."""

@@ -1,9 +1,8 @@
 """What a home keeps as items, for repair and snapshots: records, ends, answers with how far they are, and leaves.
 
 An item's identity changes with what other replicas should know of it: where a subscription is delivered, up to when
-its reports are made (what is forgotten of leaves follows from that), whether
-an answer is acknowledged.  An answer that was dropped counts as one that is held, for both are owed; who does
-not know it is told that it is lost.
+its reports are made and counted (what is forgotten of leaves follows from that), whether an answer is acknowledged.  An
+answer that was dropped counts as one that is held, for both are owed; who does not know it is told that it is lost.
 """
 
 from __future__ import annotations
@@ -106,7 +105,8 @@ class HomeItems:
                 done = done + np.isin(identity, np.array(bare, np.uint64)).astype(np.uint64) * _BARE
             answers = keys.fmix_array(keys.fmix_array(identity ^ np.uint64(name)) + done)
             self._answers_of[subscription.slot] = (now, answers)
-        record = keys.fmix(name ^ subscription.changed ^ keys.fmix(subscription.reported + 1))
+        counted = keys.fmix(subscription.counted) if subscription.counted else 0
+        record = keys.fmix(name ^ subscription.changed ^ keys.fmix(subscription.reported + 1) ^ counted)
         found += [np.array([record], np.uint64), answers]
         places += [np.array([first + _RECORD], np.int64), np.arange(first, first + len(answers), dtype=np.int64)]
         return 1 + len(answers)
@@ -139,7 +139,7 @@ class HomeItems:
             if isinstance(owner, Subscription) and (ordinals == _RECORD).any():
                 yield self._home.record_of(owner)
                 if owner.reported >= 0:
-                    yield KeepReported(owner.number, owner.reported)
+                    yield KeepReported(owner.number, *owner.mark)
         for owner, ordinals in by_slot:
             wanted = np.sort(ordinals[ordinals != _RECORD])
             yield from self._leaf(owner, wanted) if isinstance(owner, Leaf) else self._answers(owner, wanted)

@@ -30,6 +30,7 @@ from typing import Final
 
 from p2prdf import hlc
 from p2prdf.columns import Column, as_list
+from p2prdf.continuous.counts import Mark
 from p2prdf.continuous.home import Home, Subscription, subscription_home
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.exchange import Exchange
@@ -255,13 +256,15 @@ class Records:
     def take_reported(self, message: KeepReported) -> None:
         """Take in which reports of a subscription are made."""
         subscription = self._known(message.subscription)
-        if subscription is not None and self._home.reported(subscription, message.upto):
+        if subscription is not None and self._home.reported(
+            subscription, message.upto, message.number, message.last
+        ):
             self._exchange.persist(message)
 
-    def tell_reported(self, subscription: Subscription, upto: int) -> None:
-        """Note that all reports of a subscription up to an event time are made and kept, and tell it."""
-        if self._home.reported(subscription, upto):
-            self.tell(subscription_home(subscription.number), KeepReported(subscription.number, upto))
+    def tell_reported(self, subscription: Subscription, mark: Mark) -> None:
+        """Note that all reports of a subscription up to some mark are made and kept, and tell it."""
+        if self._home.reported(subscription, *mark):
+            self.tell(subscription_home(subscription.number), KeepReported(subscription.number, *mark))
 
     def _known(self, number: int) -> Subscription | None:
         subscription = self._home.subscriptions.get(number)

@@ -18,7 +18,7 @@ from p2prdf.peer.low_mark import Known
 from p2prdf.peer.retention import Retention, hash_of_stream
 from p2prdf.peer.watermarks import Watermarks
 from p2prdf.rdf import quads
-from p2prdf.rdf.algebra import StandingQuery, Window
+from p2prdf.rdf.algebra import CountWindow, StandingQuery, Window
 
 __all__ = ["FORGOTTEN", "Windows", "streams_of", "windows_of"]
 
@@ -43,7 +43,9 @@ def streams_of(query: StandingQuery) -> frozenset[int]:
         if window is not None
         for constant in leaf.constants
     }
-    return frozenset(_stream_hash(parts[1]) for each in constants if (parts := quads.stream_parts_of(each)) is not None)
+    named = {parts[1] for each in constants if (parts := quads.stream_parts_of(each)) is not None}
+    named.update(window.stream for window in query.windows if isinstance(window, CountWindow))
+    return frozenset(map(_stream_hash, named))
 
 
 def windows_of(query: StandingQuery) -> tuple[tuple[int, Window], ...]:
@@ -54,7 +56,7 @@ def windows_of(query: StandingQuery) -> tuple[tuple[int, Window], ...]:
 
 
 class _Read(NamedTuple):
-    """What a query reads, and how often it makes reports (milliseconds)."""
+    """What a query reads, and how often it makes reports (milliseconds; 0: at elements)."""
 
     streams: frozenset[int]
     every: int

@@ -24,10 +24,11 @@ from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.query import Filter as Expression
 
 __all__ = [
-    "LANDMARK_MS_MAX", "LEAVES_MAX", "OPERATORS_MAX", "REPORT_NAME", "TRIPLE_NAMES", "WINDOW_MS_MAX", "Aggregate",
-    "Closure", "Construct", "Distinct", "Existence", "Exists", "Expression", "Extend", "Filter", "Fix", "Form",
-    "Function", "Group", "InferenceRule", "Inferred", "Join", "Leaf", "LeftJoin", "Minus", "Operator", "Project",
-    "Report", "Reported", "Shared", "Slice", "StandingQuery", "Table", "Union", "Window", "Windowed",
+    "LANDMARK_MS_MAX", "LEAVES_MAX", "NUMBER_NAME", "OPERATORS_MAX", "REPORT_NAME", "TRIPLE_NAMES",
+    "WINDOW_ELEMENTS_MAX", "WINDOW_MS_MAX", "Aggregate", "Closure", "Construct", "CountWindow", "Counted", "Distinct",
+    "Existence", "Exists", "Expression", "Extend", "Filter", "Fix", "Form", "Function", "Group", "InferenceRule",
+    "Inferred", "Join", "Leaf", "LeftJoin", "Minus", "Operator", "Project", "Report", "Reported", "Shared", "Slice",
+    "StandingQuery", "Table", "Union", "Window", "Windowed",
 ]  # fmt: skip
 
 LEAVES_MAX: Final = 32
@@ -49,8 +50,13 @@ WINDOW_MS_MAX: Final = 366 * 86_400_000
 LANDMARK_MS_MAX: Final = 253_402_300_799_999
 """Latest start of a landmark window: the last millisecond of the year 9999, since 1970."""
 
+WINDOW_ELEMENTS_MAX: Final = 100_000
+"""Most elements of a window by count, and most from one of its reports to the next: the home holds both."""
+
 REPORT_NAME: Final = "report_time"
 """What the last column of a stream of reports is called: the time of the report, an xsd:dateTime."""
+NUMBER_NAME: Final = "report_number"
+"""What the column behind that is called where windows are by count: of one time there may be several reports."""
 
 
 class Form(enum.Enum):
@@ -108,6 +114,19 @@ class Window:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class CountWindow:
+    """Which elements of a stream count at its report number k: the last ``elements`` at element number k * ``step``.
+
+    Elements are numbered from 1, by time and, of one time, by the text of their triples; a triple counts once at a
+    time.  The report has the time of its last element.  ``stream``: a canonical IRI.
+    """
+
+    elements: int
+    step: int
+    stream: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Leaf:
     """The answers of a conjunctive query, a bag: one row per choice of triples, laid out as its ``answer``."""
 
@@ -124,6 +143,16 @@ class Windowed(Leaf):
     """
 
     window: Window
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Counted(Leaf):
+    """All elements of a stream, while they are in a window by count: subject, predicate and object of each.
+
+    The predicate is qualified by the stream.  The query is that of :func:`p2prdf.rdf.standing.leaves.whole_stream`.
+    """
+
+    window: CountWindow
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -304,8 +333,9 @@ class Inferred:
 class Report:
     """The root of a query with windows: when it is evaluated, and what is told then.
 
-    It is evaluated at the multiples of ``every`` milliseconds since 1970.  Rows are those of the input; in a stream
-    (all but CHANGES) with the time of the report behind them.
+    It is evaluated at the multiples of ``every`` milliseconds since 1970; 0: where its window by count says.  Rows are
+    those of the input; in a stream (all but CHANGES) with the time of the report behind them, and with its number where
+    the window is by count.
     """
 
     input: int
@@ -337,10 +367,10 @@ class StandingQuery:
         return tuple(operator.query for operator in self.operators if isinstance(operator, Leaf))
 
     @cached_property
-    def windows(self) -> tuple[Window | None, ...]:
+    def windows(self) -> tuple[Window | CountWindow | None, ...]:
         """The window of each leaf, by leaf number; None for what is no element of a stream."""
         leaves = (operator for operator in self.operators if isinstance(operator, Leaf))
-        return tuple(leaf.window if isinstance(leaf, Windowed) else None for leaf in leaves)
+        return tuple(leaf.window if isinstance(leaf, (Windowed, Counted)) else None for leaf in leaves)
 
     @property
     def report(self) -> Report | None:

@@ -37,6 +37,8 @@ def _read_by(leaf: ConjunctiveQuery) -> frozenset[str]:
         predicate = pattern[1]
         if quads.stream_parts_of(constant(predicate)) is not None:
             continue  # a stream is no graph
+        if any(each.text == quads.of_stream(predicate) for each in leaf.filters):
+            continue  # nor is all of one
         if pattern not in directory and predicate not in bound and constant(predicate) != quads.OF:
             found.add(quads.graph_of(constant(predicate)))
     return frozenset(found)

@@ -98,8 +98,9 @@ def _layout(operator: Operator, inputs: list[tuple[bool, ...]]) -> tuple[bool, .
             return _with_columns(columns, inputs[0]) + (True,) * len(columns)
         case Distinct():
             return inputs[0]
-        case Report(_, reported):
-            return inputs[0] if reported is Reported.CHANGES else (*inputs[0], True)
+        case Report(_, reported, every):
+            behind = () if reported is Reported.CHANGES else (True,) if every else (True, True)
+            return inputs[0] + behind
         case Slice(_, order):
             return _with_columns([at for at, _ in order], inputs[0])
     return _layout_of_new_rows(operator, inputs)

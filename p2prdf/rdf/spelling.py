@@ -16,6 +16,8 @@ from p2prdf.rdf import quads
 from p2prdf.rdf.algebra import (
     Closure,
     Construct,
+    Counted,
+    CountWindow,
     Distinct,
     Exists,
     Extend,
@@ -115,9 +117,10 @@ class Names:
             case Leaf():
                 before = sum(isinstance(each, Leaf) for each in self._operators[:number])
                 text = f"part {before + 1}"
-                text += f" in {_spell_window(operator.window)}" if isinstance(operator, Windowed) else ""
+                if isinstance(operator, (Windowed, Counted)):
+                    text += f" in {_spell_window(operator.window)}"
             case Report(_, reported, every):
-                text = f"{reported.value} every {_spell_milliseconds(every)}"
+                text = f"{reported.value} {f'every {_spell_milliseconds(every)}' if every else 'by count'}"
             case Table(_, rows):
                 text = _counted(len(rows), "fixed row")
             case Filter(source, condition):
@@ -169,7 +172,9 @@ def spell_pattern(pattern: Pattern, constants: Sequence[str], names: Sequence[st
     return f"{s} {p} {o}"
 
 
-def _spell_window(window: Window) -> str:
+def _spell_window(window: Window | CountWindow) -> str:
+    if isinstance(window, CountWindow):
+        return f"a window of the last {_counted(window.elements, 'element')}, at every {window.step} more"
     if window.range is None:
         reach = f"a window from {_spell_milliseconds(window.start)} after 1970 on"
     else:

@@ -821,11 +821,14 @@ class KeepAnswers:
 class KeepReported:
     """A replica of a home to another: of a query with windows all reports up to this event time are made and kept.
 
-    In milliseconds since 1970.  Elements that only they needed are forgotten.
+    In milliseconds since 1970.  Elements that only they needed are forgotten.  With a window by count ``number`` is
+    that of the last of them, and ``last`` a hash of its last element's triple; else 0.
     """
 
     subscription: int
     upto: int
+    number: int = 0
+    last: int = 0
 
 
 @dataclass(frozen=True, slots=True)

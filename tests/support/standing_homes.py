@@ -15,6 +15,7 @@ from p2prdf.wire.messages import (
     EndSubscription,
     KeepAcknowledged,
     KeepAnswers,
+    KeepReported,
     KeepSubscription,
     KeepWithdrawn,
     OpenSubscription,
@@ -66,6 +67,8 @@ class Replica:
                     home.acknowledge(subscription, identity, surely=True)
             case KeepAnswers():
                 home.owe(home.subscriptions[message.subscription], message.identity, message.born, message.bindings)
+            case KeepReported(number):
+                home.reported(home.subscriptions[number], message.upto, message.number, message.last)
             case KeepWithdrawn():
                 leaf = home.leaf(message.leaf)
                 return leaf, leaf.answers.withdraw(as_list(message.identity), message.youngest)

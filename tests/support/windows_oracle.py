@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import pyoxigraph as ox
 
-__all__ = ["Element", "Extent", "Rows", "WindowsOracle", "plain_sparql"]
+__all__ = ["CountExtent", "Element", "Extent", "Rows", "WindowsOracle", "plain_sparql"]
 
 Triple = tuple[str, str, str]
 Statement = Triple | tuple[str, str, str, str]
@@ -50,6 +50,29 @@ class Extent:
         return element.stream == self.stream and begins and element.time <= end
 
 
+@dataclass(frozen=True)
+class CountExtent:
+    """Which elements a window by count holds: at report k those up to the (k * ``step``)-th, the last ``elements``.
+
+    Elements are in the order of their times, and of their triples' text at one time, each once.
+    """
+
+    stream: str
+    elements: int
+    step: int
+    first: int = 0
+    """The time of the first element that counts."""
+
+    def ordered(self, elements: Iterable[Element]) -> list[tuple[int, Triple]]:
+        """Return the elements that count, with their times, in order."""
+        return sorted({(e.time, e.triple) for e in elements if e.stream == self.stream and e.time >= self.first})
+
+    def reports(self, elements: Iterable[Element], upto: int) -> dict[int, int]:
+        """Return the times of all reports up to one, by number."""
+        ordered = [time for time, _ in self.ordered(elements) if time <= upto]
+        return {at // self.step: ordered[at - 1] for at in range(self.step, len(ordered) + 1, self.step)}
+
+
 _DROPPED = (
     re.compile(r"\bREGISTER\b.*?\bAS\b", re.DOTALL),
     re.compile(r"\bFROM\s+(?:NAMED\s+)?(?:WINDOW|STREAM)\b.*?\[.*?\]", re.DOTALL),
@@ -70,8 +93,9 @@ class WindowsOracle:
     """A continuous query over static data and all elements there will ever be."""
 
     def __init__(
-        self, query: str, windows: Mapping[str, Extent], static: Iterable[Statement], elements: Sequence[Element]
-    ):
+        self, query: str, windows: Mapping[str, Extent | CountExtent], static: Iterable[Statement],
+        elements: Sequence[Element],
+    ):  # fmt: skip
         """``windows``: their extents by their names, IRIs in brackets, as the query has them."""
         assert not _ANY_GRAPH.search(query), "windows would be among the graphs"
         self._query = plain_sparql(query)
@@ -81,8 +105,10 @@ class WindowsOracle:
         self._store.extend(map(_quad, static))
 
     def contents(self, window: str, now: int) -> set[Triple]:
-        """Return the triples in a window at a time."""
+        """Return the triples in a window at a time, or at the report of a number if it is by count."""
         extent = self._windows[window]
+        if isinstance(extent, CountExtent):
+            return {triple for _, triple in extent.ordered(self._elements)[: now * extent.step][-extent.elements :]}
         return {element.triple for element in self._elements if extent.holds(element, now)}
 
     def solutions(self, now: int) -> tuple[list[str], Rows]:

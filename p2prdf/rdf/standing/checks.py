@@ -10,10 +10,13 @@ from collections.abc import Iterable
 from p2prdf.rdf import quads, terms
 from p2prdf.rdf.algebra import (
     LANDMARK_MS_MAX,
+    WINDOW_ELEMENTS_MAX,
     WINDOW_MS_MAX,
     Aggregate,
     Closure,
     Construct,
+    Counted,
+    CountWindow,
     Distinct,
     Exists,
     Expression,
@@ -41,6 +44,7 @@ from p2prdf.rdf.layouts import inputs_of
 from p2prdf.rdf.outline import FILTERS_MAX, PATTERNS_MAX
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.sparql import compile_expression
+from p2prdf.rdf.standing import leaves
 from p2prdf.rdf.standing.inference import canonical_rules, check_rules
 from p2prdf.rdf.standing.selects import SLICE_MAX, TEMPLATE_MAX
 from p2prdf.rdf.standing.syntax import is_variable
@@ -105,10 +109,13 @@ def _check_rules(rules: tuple[InferenceRule, ...]) -> None:
 def check_windows(operators: tuple[Operator, ...]) -> None:
     """Check that windows are below a report, the report is the root, and triples of a window count once."""
     root = operators[-1]
-    _require(not isinstance(root, Report) or 1 <= root.every <= WINDOW_MS_MAX, "reports are too many or too few")
+    counted = sum(isinstance(each, Counted) for each in operators)
+    least, most = (0, 0) if counted else (1, WINDOW_MS_MAX)
+    _require(not isinstance(root, Report) or least <= root.every <= most, "reports are too many or too few")
     _require(not any(isinstance(each, Report) for each in operators[:-1]), "a report is not the root")
-    windowed = {number for number, each in enumerate(operators) if isinstance(each, Windowed)}
+    windowed = {number for number, each in enumerate(operators) if isinstance(each, (Windowed, Counted))}
     _require(bool(windowed) is isinstance(root, Report), "windows without a report, or a report without")
+    _require(not counted or len(windowed) == 1, "a window by count with another window")
     for operator in operators:
         distinct = isinstance(operator, Distinct) or windowed.isdisjoint(inputs_of(operator))
         _require(distinct, "triples of a window are counted by element")
@@ -162,6 +169,9 @@ def _check_place(leaf: Leaf) -> None:
     if isinstance(leaf, Windowed):
         _check_window(leaf.window)
         _check_streamed(leaf.query)
+    elif isinstance(leaf, Counted):
+        _check_count_window(leaf.window)
+        _require(leaf.query == leaves.whole_stream(leaf.window.stream), "a window by count is not about its stream")
     else:
         streamed = any(quads.stream_parts_of(each) is not None for each in leaf.query.constants)
         _require(not streamed, "a stream is read through a window")
@@ -171,6 +181,12 @@ def _check_window(window: Window) -> None:
     lengths = (window.step,) if window.range is None else (window.step, window.range)
     _require(all(1 <= length <= WINDOW_MS_MAX for length in lengths), "a window is out of range")
     _require(0 <= window.start <= (LANDMARK_MS_MAX if window.range is None else 0), "a window starts out of range")
+
+
+def _check_count_window(window: CountWindow) -> None:
+    _require(all(1 <= each <= WINDOW_ELEMENTS_MAX for each in (window.elements, window.step)), "a window is too large")
+    stream = window.stream
+    _require(terms.parse_term(stream) == stream and stream.startswith("<"), f"{stream!r:.40} is no canonical IRI")
 
 
 def _check_streamed(query: ConjunctiveQuery) -> None:

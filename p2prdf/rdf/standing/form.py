@@ -16,9 +16,11 @@ from typing import Any, Final, TypeVar
 from p2prdf.errors import DataRefused, QueryRefused, RemoteProtocolError
 from p2prdf.rdf import algebra
 from p2prdf.rdf.algebra import (
+    NUMBER_NAME,
     REPORT_NAME,
     TRIPLE_NAMES,
     Aggregate,
+    CountWindow,
     Existence,
     Expression,
     Form,
@@ -41,11 +43,11 @@ FORM_BYTES_MAX: Final = 1 << 18
 
 _VERSION: Final = 1
 _KINDS: Final[dict[str, type[Operator]]] = {
-    "leaf": algebra.Leaf, "window": algebra.Windowed, "table": algebra.Table, "project": algebra.Project,
-    "filter": algebra.Filter, "extend": algebra.Extend, "fix": algebra.Fix, "union": algebra.Union,
-    "join": algebra.Join, "leftjoin": algebra.LeftJoin, "minus": algebra.Minus, "exists": algebra.Exists,
-    "distinct": algebra.Distinct, "group": algebra.Group, "slice": algebra.Slice, "closure": algebra.Closure,
-    "construct": algebra.Construct, "inferred": algebra.Inferred, "report": algebra.Report,
+    "leaf": algebra.Leaf, "window": algebra.Windowed, "counted": algebra.Counted, "table": algebra.Table,
+    "project": algebra.Project, "filter": algebra.Filter, "extend": algebra.Extend, "fix": algebra.Fix,
+    "union": algebra.Union, "join": algebra.Join, "leftjoin": algebra.LeftJoin, "minus": algebra.Minus,
+    "exists": algebra.Exists, "distinct": algebra.Distinct, "group": algebra.Group, "slice": algebra.Slice,
+    "closure": algebra.Closure, "construct": algebra.Construct, "inferred": algebra.Inferred, "report": algebra.Report,
 }  # fmt: skip
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 
@@ -76,7 +78,7 @@ def _plain(value: Any) -> Any:
     """Turn a field into what JSON has."""
     if isinstance(value, ConjunctiveQuery):
         return [*map(_plain, (value.patterns, value.constants, value.answer, value.filters))]
-    if isinstance(value, (Expression, Aggregate, Window)):
+    if isinstance(value, (Expression, Aggregate, Window, CountWindow)):
         return [*map(_plain, _fields(value))]
     if isinstance(value, enum.Enum):
         return value.value
@@ -114,8 +116,10 @@ def _decoded(data: bytes) -> StandingQuery:
     if query.names != fixed or len(rows[-1]) != len(fixed) or len(set(fixed)) != len(fixed):
         raise ValueError("the names are not those of the columns")
     report = query.report
-    if report is not None and report.reported is not Reported.CHANGES and query.names[-1:] != (REPORT_NAME,):
-        raise ValueError("the time of the report has another name")
+    if report is not None and report.reported is not Reported.CHANGES:
+        behind = (REPORT_NAME,) if report.every else (REPORT_NAME, NUMBER_NAME)
+        if query.names[-len(behind) :] != behind:
+            raise ValueError("what tells a report has another name")
     if canonical(operators, len(operators) - 1) != operators or encode(query) != data:
         raise ValueError("it is not spelled as it would be here")
     return query
@@ -197,6 +201,11 @@ def _window(value: Any) -> Window:
     return Window(_maybe(_integer)(length), _integer(step), _integer(start))
 
 
+def _count_window(value: Any) -> CountWindow:
+    elements, step, stream = _list(value)
+    return CountWindow(_integer(elements), _integer(step), _text(stream))
+
+
 def _ordered(value: Any) -> tuple[int, bool]:
     column, descending = _list(value)
     return _integer(column), _flag(descending)
@@ -223,6 +232,7 @@ _FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
     "Existence": Existence,
     "Reported": Reported,
     "Window": _window,
+    "CountWindow": _count_window,
     "Shared": _tuple(_exactly(2)),
     "tuple[int, ...]": _integers,
     "tuple[str, ...]": _tuple(_text),

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from p2prdf.rdf import algebra, filters, quads
+from p2prdf.rdf import algebra, filters, quads, terms
 from p2prdf.rdf.algebra import Existence, Expression, Shared
 from p2prdf.rdf.sparql import ALWAYS
 from p2prdf.rdf.standing import laws, leaves, paths
@@ -155,7 +155,8 @@ class Lowering:
 
     def _distinct(self, number: int) -> int:
         below = self.operators[number]
-        if isinstance(below, algebra.Distinct) and isinstance(self.operators[below.input], algebra.Windowed):
+        windowed = (algebra.Windowed, algebra.Counted)
+        if isinstance(below, algebra.Distinct) and isinstance(self.operators[below.input], windowed):
             return number  # each row of a window's leaf is there once
         return self._add(algebra.Distinct(number))
 
@@ -182,9 +183,19 @@ class Lowering:
     def _plain_leaf(self, basic: Basic, names: Names) -> int:
         if basic.window is None:
             return self._add(algebra.Leaf(leaves.conjunctive_query(basic, names, self._base)))
-        full = variables(basic)
-        leaf = algebra.Windowed(leaves.conjunctive_query(basic, full, self._base), basic.window.window)
+        window, full = basic.window.window, variables(basic)
+        if isinstance(window, algebra.CountWindow):
+            return self._counted_leaf(basic, window, names)
+        leaf = algebra.Windowed(leaves.conjunctive_query(basic, full, self._base), window)
         return self._laid_out(Lowered(self._add(algebra.Distinct(self._add(leaf))), full), names)
+
+    def _counted_leaf(self, basic: Basic, window: algebra.CountWindow, names: Names) -> int:
+        """Return the solutions of a pattern over a window by count, which is there as a whole: joined where it is."""
+        leaf = algebra.Counted(leaves.whole_stream(window.stream), window)
+        number = self._add(algebra.Distinct(self._add(leaf)))
+        # What is a predicate in a stream is a literal that no text may spell: its parts are compared.
+        found = [self._matched(number, pattern, "STR ( ?v1 )") for pattern in basic.patterns]
+        return self._laid_out(self._all_joined(None, found, basic.conditions), names)
 
     # --- what follows by rules ---------------------------------------------------------------
 
@@ -198,22 +209,37 @@ class Lowering:
             leaf = dataclasses.replace(basic, patterns=rest, conditions=own)
             found = Lowered(self._leaf(leaf, variables(leaf)), variables(leaf))
         left = [self._matching(pattern, basic.window) for pattern in inferred]
+        conditions = [condition for condition in basic.conditions if condition not in own]
+        return self._laid_out(self._all_joined(found, left, conditions), names)
+
+    def _all_joined(
+        self, found: Lowered | None, left: Sequence[Lowered], conditions: Iterable[Condition]
+    ) -> Lowered:
+        """Return all joined, what shares variables with what is joined first, as far as conditions hold."""
+        left = list(left)
         while left:
             joined = frozenset() if found is None else frozenset(found.names)
             following = next((each for each in left if joined.intersection(each.names)), left[0])
             left.remove(following)
             found = following if found is None else self._joined(found, following)
         assert found is not None, "there is a pattern"
-        for condition in basic.conditions:
-            if condition not in own:
-                found = Lowered(self._filtered(found, condition), found.names)
-        return self._laid_out(found, names)
+        for condition in conditions:
+            found = Lowered(self._filtered(found, condition), found.names)
+        return found
 
     def _matching(self, pattern: Pattern, window: StreamWindow | None) -> Lowered:
         """Return what follows and matches a pattern, with a column for each of its variables."""
-        plain = plain_pattern(pattern, window)
-        number = self._closed(window)
+        return self._matched(self._closed(window), plain_pattern(pattern, window))
+
+    def _matched(self, number: int, plain: Pattern, predicate: str = "?v1") -> Lowered:
+        """Return which of the triples that an operator gives match a pattern, with a column for each variable.
+
+        ``predicate``: by what it is known, other than by its term: then it is told, as a predicate in a stream.
+        """
         tests = [f"SAMETERM ( ?v{at} , {part} )" for at, part in enumerate(plain) if not is_variable(part)]
+        if predicate != "?v1":
+            lexical = terms.literal(terms.lexical(plain[1]))
+            tests = [f"SAMETERM ( {predicate} , {lexical} )", *(each for each in tests if "( ?v1 ," not in each)]
         for at, part in enumerate(plain):
             if is_variable(part) and plain.index(part) < at:
                 tests.append(f"SAMETERM ( ?v{plain.index(part)} , ?v{at} )")

@@ -8,7 +8,15 @@ from typing import Final
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import algebra, tokens
-from p2prdf.rdf.algebra import REPORT_NAME, Form, Function, InferenceRule, Reported, StandingQuery
+from p2prdf.rdf.algebra import (
+    NUMBER_NAME,
+    REPORT_NAME,
+    Form,
+    Function,
+    InferenceRule,
+    Reported,
+    StandingQuery,
+)
 from p2prdf.rdf.fulltext.calls import with_full_text
 from p2prdf.rdf.ordering import order_name
 from p2prdf.rdf.standing import laws, syntax
@@ -48,6 +56,7 @@ def parse_query(text: str, *, ordered: bool = False, rules: Sequence[InferenceRu
     Raises QueryRefused for what is malformed or not supported, naming the construct and its place.
     """
     symbols, base = tokens.symbols(text, tokens.scan(text))
+    tokens.refuse_reserved(text, symbols)
     cursor = Cursor(text, with_full_text(text, symbols), base)
     try:
         standing = _Translator(cursor, Inference(rules), ordered=ordered).query(QueryReader(cursor).query())
@@ -102,20 +111,22 @@ class _Translator:
         return found
 
     def _with_time(self, names: Names, continuous: syntax.Continuous) -> Names:
-        """Return the names of what is told at a report: in a stream its time stands behind them."""
+        """Return the names of what is told at a report: in a stream its time, or time and number, stand behind them."""
         if continuous.reported is Reported.CHANGES:
             return names
-        if REPORT_NAME in names:
-            reason = f"?{REPORT_NAME} is the time of the report, which is told behind what is projected; rename yours"
-            raise self._cursor.refusal(continuous.at, continuous.reported.name, reason)
-        return (*names, REPORT_NAME)
+        behind = {REPORT_NAME: "time"} if continuous.every else {REPORT_NAME: "time", NUMBER_NAME: "number"}
+        for name, what in behind.items():
+            if name in names:
+                reason = f"?{name} is the {what} of the report, which is told behind what is projected; rename yours"
+                raise self._cursor.refusal(continuous.at, continuous.reported.name, reason)
+        return (*names, *behind)
 
     def _check_windows(self, found: StandingQuery, at: int) -> None:
         """Refuse what is asked once, and what has windows but depends on none."""
         if self._shows_order:
             reason = "a query with windows has no one answer: subscribe to it (subscribe instead of query)"
             raise self._cursor.refusal(at, "WINDOW in a query asked once", reason)
-        if not any(isinstance(operator, algebra.Windowed) for operator in found.operators):
+        if not any(isinstance(operator, (algebra.Windowed, algebra.Counted)) for operator in found.operators):
             raise self._cursor.refusal(at, "WINDOW", "no solution of the query depends on an element of a window")
 
     def _projected(self, select: syntax.Select) -> Names:

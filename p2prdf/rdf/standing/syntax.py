@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from p2prdf.rdf.algebra import Form, Function, Reported, Window
+from p2prdf.rdf.algebra import CountWindow, Form, Function, Reported, Window
 from p2prdf.rdf.tokens import Symbol
 
 __all__ = [
@@ -169,7 +169,7 @@ class StreamWindow:
 
     name: str
     stream: str
-    window: Window
+    window: Window | CountWindow
     declared: str
     at: int
 
@@ -263,8 +263,8 @@ class Select:
 class Continuous:
     """What a query with windows says of its reports.
 
-    ``at``: where it says what is told.  ``every``: milliseconds.  ``window``: what all patterns are about that stand
-    in no braces of a window or graph.
+    ``at``: where it says what is told.  ``every``: milliseconds, or 0 with a window by count.  ``window``: what all
+    patterns are about that stand in no braces of a window or graph.
     """
 
     reported: Reported

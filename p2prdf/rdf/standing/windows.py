@@ -9,6 +9,7 @@ Two dialects are read, RSP-QL [1] and C-SPARQL [2]::
 
 In both a query has one extent per window, and FROM stands before the patterns, so a window is known when its braces are
 read.  A landmark window has no spelling in either; that of SNEEql, ``[FROM instant TO NOW STEP duration]``, is taken.
+A window by count is ``[TRIPLES count STEP count]``; dialects have other words for it, which mean the same here.
 
 [1] D. Dell'Aglio, J.-P. Calbimonte, E. Della Valle, O. Corcho: Towards a Unified Language for RDF Stream Query
     Processing (ESWC 2015 Satellite Events).
@@ -25,7 +26,15 @@ from decimal import Decimal
 from typing import Final
 
 from p2prdf.rdf import terms
-from p2prdf.rdf.algebra import LANDMARK_MS_MAX, WINDOW_MS_MAX, Form, Reported, Window
+from p2prdf.rdf.algebra import (
+    LANDMARK_MS_MAX,
+    WINDOW_ELEMENTS_MAX,
+    WINDOW_MS_MAX,
+    CountWindow,
+    Form,
+    Reported,
+    Window,
+)
 from p2prdf.rdf.moments import parse_duration, parse_moment
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.syntax import Continuous, StreamWindow
@@ -133,22 +142,25 @@ class WindowReader:
             if declared != "FROM NAMED WINDOW":
                 reason += "; FROM NAMED WINDOW gives each of several windows on one stream a name"
             raise self._cursor.refusal(name.at, declared, reason)
-        self._windows[name.value] = StreamWindow(name.value, stream, self._extent(), declared, at)
+        self._windows[name.value] = StreamWindow(name.value, stream, self._extent(stream), declared, at)
 
     # --- extents -----------------------------------------------------------------------------
 
-    def _extent(self) -> Window:
+    def _extent(self, stream: str) -> Window | CountWindow:
         """Read ``[ ... ]``."""
         cursor = self._cursor
         cursor.expect_mark("[")
         first = cursor.next()
-        self._refuse_counted(first)
-        if first.is_word("FROM"):
+        found: Window | CountWindow
+        if first.is_word(*_BY_COUNT):
+            found = self._by_count(stream)
+        elif first.is_word("FROM"):
             found = self._landmark(first)
         elif first.is_word("RANGE"):
-            counted = cursor.peek()
-            if counted is not None:
-                self._refuse_counted(counted)
+            if (counted := cursor.peek()) is not None and counted.is_word(*_BY_COUNT):
+                word = counted.value.upper()
+                reason = f"a window by count is written as [{word} 10 STEP 5], without RANGE"
+                raise cursor.refusal(counted.at, f"window of {word}", reason)
             length = step = self._duration("RANGE")
             if not cursor.take_word("TUMBLING") and cursor.take_word("STEP"):
                 step = self._duration("STEP")
@@ -158,10 +170,25 @@ class WindowReader:
         cursor.expect_mark("]")
         return found
 
-    def _refuse_counted(self, symbol: Symbol) -> None:
-        if symbol.is_word(*_BY_COUNT):
-            reason = "windows by count are not supported: which elements are the last ones no node could tell"
-            raise self._cursor.refusal(symbol.at, f"window of {symbol.value.upper()}", reason)
+    def _by_count(self, stream: str) -> CountWindow:
+        """Read what stands behind TRIPLES or another such word; without STEP windows follow each other."""
+        elements = step = self._count()
+        if not self._cursor.take_word("TUMBLING") and self._cursor.take_word("STEP"):
+            step = self._count()
+        return CountWindow(elements, step, stream)
+
+    def _count(self) -> int:
+        """Read a number of elements."""
+        symbol = self._cursor.next()
+        lexical, datatype, _ = terms.literal_parts(symbol.value) if symbol.kind == "literal" else ("", "", None)
+        if datatype != XSD + "integer" or not lexical.isdecimal() or symbol.signed:
+            reason = f"{symbol.value:.60} is no number of elements"
+            raise self._cursor.refusal(symbol.at, "window by count", reason)
+        number = int(lexical) if len(lexical) <= len(str(WINDOW_ELEMENTS_MAX)) else WINDOW_ELEMENTS_MAX + 1
+        if not 1 <= number <= WINDOW_ELEMENTS_MAX:
+            reason = f"a window and its step have at least one element and at most {WINDOW_ELEMENTS_MAX:,}"
+            raise self._cursor.refusal(symbol.at, "window by count", reason)
+        return number
 
     def _landmark(self, first: Symbol) -> Window:
         cursor = self._cursor
@@ -251,10 +278,28 @@ class WindowReader:
             self._check_told(form, self._told[1])
         elif form is Form.SELECT and registration is not None and registration.streams and self._of_streams():
             reported, at = Reported.RSTREAM, registration.at  # a stream that C-SPARQL registers
-        every = None if registration is None else registration.every
-        if every is None:
-            every = math.gcd(*(declared.window.step for declared in self._windows.values()))
-        return Continuous(reported, at, every, self._about_all())
+        about_all = self._about_all()
+        return Continuous(reported, at, self._every(), about_all)
+
+    def _every(self) -> int:
+        """Return the milliseconds from one report to the next; 0: they are at elements of a window by count.
+
+        Such a window is the only one: at its report the others would be as they are at the time of an element, and
+        none of them can be told to end there.
+        """
+        every = None if self._registration is None else self._registration.every
+        steps = []
+        for declared in self._windows.values():
+            if isinstance(declared.window, Window):
+                steps.append(declared.window.step)
+            elif len(self._windows) > 1:
+                reason = "a window by count is the only window of its query: its elements say when there is a report"
+                raise self._cursor.refusal(declared.at, declared.declared, reason)
+            elif every is not None:
+                assert self._registration is not None
+                reason = "a query with a window by count reports at its elements: say with STEP at how many"
+                raise self._cursor.refusal(self._registration.at, "COMPUTE EVERY", reason)
+        return 0 if not steps else math.gcd(*steps) if every is None else every
 
     def _refuse_reports(self) -> None:
         """Refuse what is said of reports where there are none."""

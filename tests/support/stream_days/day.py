@@ -19,7 +19,7 @@ from typing import Final
 
 from rule_closure import closed
 from seeded_days import Verdict
-from windows_oracle import Element, Extent, Rows, WindowsOracle
+from windows_oracle import CountExtent, Element, Extent, Rows, WindowsOracle
 
 from p2prdf import hlc, keys
 from p2prdf.columns import as_list
@@ -31,6 +31,7 @@ from p2prdf.rdf.algebra import InferenceRule, StandingQuery
 from p2prdf.rdf.quads import stream_parts_of
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
+from p2prdf.rdf.terms import lexical
 from p2prdf.sim.checkers import describe_bag
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.copies import Copies
@@ -88,7 +89,7 @@ class Reading:
 
     text: str
     reported: str
-    windows: dict[str, Extent]
+    windows: dict[str, Extent | CountExtent]
     query: StandingQuery
     rules: tuple[InferenceRule, ...]
 
@@ -111,7 +112,7 @@ class RuledOracle(WindowsOracle):
 
 def _draw_reading(rng: Random, rules: tuple[InferenceRule, ...], scale: int) -> Reading:
     pattern, head, reported = rng.choice(PATTERNS), rng.choice(HEADS), rng.choice(REPORTED)
-    windows: dict[str, Extent] = {}
+    windows: dict[str, Extent | CountExtent] = {}
     clauses = []
     for name in ("w", "u"):
         if f":{name} " in pattern:
@@ -120,6 +121,21 @@ def _draw_reading(rng: Random, rules: tuple[InferenceRule, ...], scale: int) -> 
             stream = rng.choice(STREAMS)
             windows[f"<urn:{name}>"] = Extent(stream, length, step)
             clauses.append(f"FROM NAMED WINDOW :{name} ON {stream} [RANGE {length}ms STEP {step}ms]")
+    return _reading(pattern, head, reported, windows, clauses, rules)
+
+
+def _draw_counted(rng: Random, rules: tuple[InferenceRule, ...]) -> Reading:
+    """Draw a query with a window by count."""
+    pattern = rng.choice([each for each in PATTERNS if ":u " not in each])
+    extent = CountExtent(rng.choice(STREAMS), rng.choice((1, 2, 3, 5, 8)), rng.choice((1, 1, 2, 3, 5)))
+    clause = f"FROM NAMED WINDOW :w ON {extent.stream} [ELEMENTS {extent.elements} STEP {extent.step}]"
+    return _reading(pattern, rng.choice(HEADS), rng.choice(REPORTED), {"<urn:w>": extent}, [clause], rules)
+
+
+def _reading(
+    pattern: str, head: str, reported: str, windows: dict[str, Extent | CountExtent], clauses: Sequence[str],
+    rules: tuple[InferenceRule, ...],
+) -> Reading:  # fmt: skip
     register = f"REGISTER {reported} <urn:out> AS" if reported else ""
     group = "GROUP BY ?x" if "?x (COUNT" in head else ""
     text = f"PREFIX : <urn:> {register} {head} {' '.join(clauses)} WHERE {{ {pattern} }} {group}"
@@ -152,6 +168,7 @@ class _Day:
         self._rules = self._random("rules").choice(RULES)
         self._ends = self._random("ends")
         self._closes, self._late_subscriber = self._ends.random() < 2 / 3, self._ends.random() < 1 / 2
+        self._counts = self._random("counts")
         self._static = Publisher(self.world, f"{seed} static", self._random("static"))
         self._subscribers: list[SubscriberClient] = []
         self._found: tuple[list[dict[int, int]], list[list[Rows]]] | None = None
@@ -166,7 +183,9 @@ class _Day:
         kinds = [(node, "<urn:kind>", rng.choice(("<urn:odd>", "<urn:even>"))) for node in NODES]
         self._static.publish(0.0, kinds)
         for _ in range(rng.randint(1, 3)):
-            self._subscribe(rng)
+            self._subscribe(_draw_reading(rng, self._rules, self._scale))
+        for _ in range(self._counts.randint(1, 2)):
+            self._subscribe(_draw_counted(self._counts, self._rules))
         self._early = len(self._clients)
         self._wait(lambda: all(client.record.opened_at is not None for _, client in self._clients), 60.0)
         for publisher in self._publishers:
@@ -236,8 +255,8 @@ class _Day:
         due -= retention // 32
         return due if due > EPOCH_MS else 0
 
-    def _subscribe(self, rng: Random) -> None:
-        reading, number = _draw_reading(rng, self._rules, self._scale), len(self._clients)
+    def _subscribe(self, reading: Reading) -> None:
+        number = len(self._clients)
         record = ResumingSubscriber(f"s{number}", reading.query, Algorithm.CSBV, False, 86_400.0, reading.text, True)
         client = SubscriberClient(self.world, record, self._random(f"subscriber {number}"))
         self._subscribers.append(client)
@@ -264,7 +283,8 @@ class _Day:
             self._wait(lambda: all(each.closed for each in self._publishers), 60.0)
             if self._late_subscriber:
                 self.world.happened["late subscriber"] += 1
-                self._subscribe(self._ends)
+                self._subscribe(_draw_reading(self._ends, self._rules, self._scale))
+                self._subscribe(_draw_counted(self._counts, self._rules))
 
     def _publishings(self) -> list:
         return [each for publisher in (*self._publishers, self._static) for each in publisher.published]
@@ -300,6 +320,8 @@ class _Day:
         report = reading.query.report
         assert report is not None
         every, last = report.every, self._last_ms()
+        if not every:
+            return self._expected_by_count(reading, oracle, last)
         first, last = -(-EPOCH_MS // every) * every, last // every * every
         if not reading.reported:
             return [oracle.solutions(last)[1]]
@@ -321,11 +343,23 @@ class _Day:
                 report += every
         return report
 
+    def _expected_by_count(self, reading: Reading, oracle: RuledOracle, last: int) -> Rows:
+        """Return the same for a window by count: of each report its number, too."""
+        (extent,) = reading.windows.values()
+        assert isinstance(extent, CountExtent)
+        times = extent.reports(self._elements(), last)
+        if not reading.reported:
+            return oracle.solutions(max(times))[1] if times else Counter()
+        told = oracle.told(reading.reported, list(times))
+        return Counter({(*row, times[k], k): count for k, rows in told for row, count in rows.items()})
+
     def _got(self, reading: Reading, record: ResumingSubscriber) -> Rows:
         rows = Counter(record.rows) if reading.reported else record.bag
         unbound = [tuple(None if term == "" else term for term in row) for row in rows.elements()]
         if not reading.reported:
             return Counter(unbound)
+        if any(isinstance(each, CountExtent) for each in reading.windows.values()):
+            return Counter((*row[:-2], time_of(row[-2]), int(lexical(row[-1]))) for row in unbound)
         return Counter((*row[:-1], time_of(row[-1])) for row in unbound)
 
     def _all_told(self) -> bool:

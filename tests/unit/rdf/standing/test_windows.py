@@ -13,8 +13,12 @@ from algebra.queries import QueryWriter, for_us
 
 from p2prdf.errors import QueryRefused, RemoteProtocolError
 from p2prdf.rdf.algebra import (
+    NUMBER_NAME,
     REPORT_NAME,
+    WINDOW_ELEMENTS_MAX,
     Closure,
+    Counted,
+    CountWindow,
     Distinct,
     Form,
     Leaf,
@@ -242,10 +246,21 @@ def test_extents(extent: str, expected: Window | None) -> None:
 @pytest.mark.parametrize(
     ("text", "construct"),
     [
-        ("SELECT * FROM STREAM :s [ELEMENTS 10] { ?x :p ?y }", "window of ELEMENTS"),
         ("SELECT * FROM STREAM :s [RANGE TRIPLES 10] { ?x :p ?y }", "window of TRIPLES"),
-        ("SELECT * FROM STREAM :s [TRIPLES 10 STEP 2] { ?x :p ?y }", "window of TRIPLES"),
-        ("SELECT * FROM NAMED WINDOW :w ON :s [ITEM 10 STEP 2] { WINDOW :w { ?x :p ?y } }", "window of ITEM"),
+        ("SELECT * FROM STREAM :s [TRIPLES 0] { ?x :p ?y }", "window by count"),
+        ("SELECT * FROM STREAM :s [TRIPLES -3] { ?x :p ?y }", "window by count"),
+        ("SELECT * FROM STREAM :s [TRIPLES 2.0] { ?x :p ?y }", "window by count"),
+        ("SELECT * FROM STREAM :s [ITEM ten] { ?x :p ?y }", "window by count"),
+        ("SELECT * FROM STREAM :s [ROWS 5 STEP 0] { ?x :p ?y }", "window by count"),
+        (f"SELECT * FROM STREAM :s [ROWS {WINDOW_ELEMENTS_MAX + 1}] {{ ?x :p ?y }}", "window by count"),
+        (f"SELECT * FROM STREAM :s [ROWS {'9' * 5000}] {{ ?x :p ?y }}", "window by count"),
+        ("SELECT * FROM STREAM :s [ROWS 5 STEP 2s] { ?x :p ?y }", "syntax error"),
+        ("SELECT * FROM STREAM :s [ELEMENTS 5] { ?x ?p ?y }", "variable or negated predicate in WINDOW"),
+        (f"SELECT * {W} FROM NAMED WINDOW :v ON :t [ROWS 5] {{ WINDOW :w {{ ?x :p ?y }} WINDOW :v {{ ?y :p ?z }} }}",
+         "FROM NAMED WINDOW"),
+        ("REGISTER QUERY q COMPUTED EVERY 1s AS SELECT * FROM STREAM :s [TRIPLES 5] { ?x :p ?y }", "COMPUTE EVERY"),
+        ("SELECT RSTREAM ?report_number FROM STREAM :s [TRIPLES 5] { ?x :p ?report_number }", "RSTREAM"),
+        ("SELECT * { ?x ?p ?y FILTER(DATATYPE(?p) = <urn:p2prdf:on>) }", "IRI"),
         ("SELECT * FROM STREAM :s [RANGE 0s] { ?x :p ?y }", "RANGE"),
         ("SELECT * FROM STREAM :s [RANGE PT0S] { ?x :p ?y }", "RANGE"),
         ("SELECT * FROM STREAM :s [RANGE 367d] { ?x :p ?y }", "RANGE"),
@@ -363,6 +378,63 @@ def test_who_takes_conjunctive_queries_alone_refuses_these_by_name() -> None:
     with pytest.raises(QueryRefused) as refused:
         parse_select(PREFIXES + RSP_QL)
     assert refused.value.construct == "REGISTER"
+
+
+# --- windows by count ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["TRIPLES", "ELEMENTS", "ELEMENT", "ITEMS", "item", "Rows"])
+def test_a_window_by_count_is_one_leaf_over_its_whole_stream(word: str) -> None:
+    text = f"SELECT ISTREAM ?x FROM NAMED WINDOW :w ON :s [{word} 7 STEP 3] {{ WINDOW :w {{ ?x :p ?y . ?y :q :a }} }}"
+    query = parsed(text)
+    (leaf,) = (each for each in query.operators if isinstance(each, Leaf))
+    assert isinstance(leaf, Counted)
+    assert leaf.window == query.windows[0] == CountWindow(7, 3, "<urn:s>")
+    assert leaf.query.patterns == ((0, 1, 2),)
+    assert query.report == Report(len(query.operators) - 2, Reported.ISTREAM, 0)
+    assert query.names == ("x", REPORT_NAME, NUMBER_NAME)
+    assert graphs_read(query) == frozenset()
+
+
+def test_without_a_step_windows_by_count_follow_each_other() -> None:
+    for extent in ("TRIPLES 5", "TRIPLES 5 TUMBLING", "TRIPLES 5 STEP 5"):
+        query = parsed(f"SELECT * FROM STREAM :s [{extent}] {{ ?x :p ?y }}")
+        assert query.windows == (CountWindow(5, 5, "<urn:s>"),)
+        assert query.names == ("x", "y")
+
+
+def test_queries_of_other_counts_or_streams_are_other_queries() -> None:
+    text = "SELECT * FROM STREAM :s [TRIPLES 5 STEP 2] { ?x :p ?y }"
+    form = canonical_bytes(parsed(text))
+    assert canonical_bytes(parsed(text.replace("TRIPLES", "ITEMS"))) == form
+    for old, new in (("5", "6"), ("STEP 2", "STEP 3"), (":s", ":t")):
+        assert canonical_bytes(parsed(text.replace(old, new, 1))) != form
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda form: form[3][2].__setitem__(0, 0),
+        lambda form: form[3][2].__setitem__(0, WINDOW_ELEMENTS_MAX + 1),
+        lambda form: form[3][2].__setitem__(1, 0),
+        lambda form: form[3][2].__setitem__(1, "2"),
+        lambda form: form[3][2].__setitem__(2, "<urn:t>"),
+        lambda form: form[3][2].__setitem__(2, "urn:s"),
+        lambda form: form[3][1].__setitem__(3, []),
+        lambda form: form[3][1].__setitem__(3, form[3][1][3][:1]),
+        lambda form: form[3].__setitem__(slice(None), ["leaf", form[3][1]]),
+        lambda form: form[-1].__setitem__(3, 1000),
+        lambda form: form[-1].__setitem__(2, "changes"),
+        lambda form: form[2].__setitem__(-1, "report_count"),
+    ],
+)
+def test_a_form_with_a_window_by_count_that_no_text_has_is_refused(spoil: Any) -> None:
+    text = "SELECT RSTREAM ?x FROM NAMED WINDOW :w ON :s [ROWS 10 STEP 2] { WINDOW :w { ?x :p ?y } }"
+    form: list[Any] = json.loads(encode(parsed(text)))
+    assert [each[0] for each in form[3:]] == ["counted", "distinct", "filter", "project", "report"]
+    spoil(form)
+    with pytest.raises(RemoteProtocolError):
+        decode(json.dumps(form, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 # --- the form ------------------------------------------------------------------------------------
