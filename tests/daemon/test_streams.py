@@ -13,10 +13,11 @@ from collections import Counter
 import pytest
 from real_streams import data
 from real_streams.through_nodes import play
-from windows_oracle import Element, Extent, WindowsOracle
+from windows_oracle import CountExtent, Element, Extent, WindowsOracle
 
 import p2prdf
 from p2prdf.continuous.reports import time_of
+from p2prdf.rdf.terms import lexical
 
 SECONDS = 120.0
 IDLE_SECONDS = 3
@@ -97,19 +98,36 @@ class Readings:
         return Counter({(*row, now): count for now, rows in reports for row, count in rows.items()})
 
 
+class CountedReadings(Readings):
+    """The same, of which the last seven elements are looked at, at each third."""
+
+    def query(self, told):
+        return super().query(told).replace("[RANGE PT10S STEP PT2S]", "[ELEMENTS 7 STEP 3]")
+
+    def told(self, reported, upto):
+        """Return rows with the times and numbers of their reports."""
+        extent = CountExtent(self.iri, 7, 3)
+        times = extent.reports(self.elements, upto * 1000)
+        windows = {f"<{self.ns}w>": extent}
+        oracle = WindowsOracle(self.query("RSTREAM"), windows, self.static, self.elements)
+        reports = oracle.told(reported, list(times))
+        return Counter({(*row, times[k], k): count for k, rows in reports for row, count in rows.items()})
+
+
 async def rows_of(subscription, wanted):
     """Return so many rows of a stream of reports; each comes once, and reports in their order."""
     rows, identities, last = Counter(), set(), -1
     while rows.total() < wanted:
         solution = await anext(subscription)
         *row, term = solution.terms
-        now = time_of(term)
+        number = () if term.endswith("dateTime>") else (int(lexical(term)),)  # behind the time, if windows are by count
+        now = time_of(row.pop() if number else term)
         assert not solution.removed
         assert solution.identity not in identities
         assert now >= last
         identities.add(solution.identity)
         last = now
-        rows[*row, now] += 1
+        rows[*row, now, *number] += 1
     return rows
 
 
@@ -300,6 +318,55 @@ async def test_a_node_is_killed_while_reports_go_on(launcher, until, status):
                 await stream.heartbeat(end + 20)
             later = readings.told("rstream", end + 20) - expected
             assert await rows_of(whole, later.total()) == later
+
+
+async def test_elements_are_counted_on_when_who_counted_them_is_killed(launcher, until, status):
+    """Event time goes so fast that the home has told its replicas how far it was, and all forgot what is over."""
+    readings, end = CountedReadings(), 400
+    nodes = launcher.overlay(5, **OPTIONS)
+
+    async def in_step():
+        peers = [(await status(node))["peer"] for node in nodes]
+        return all(len(peer["contacts"]) == 5 and peer["settled"] and peer["in_step"] for peer in peers)
+
+    await until(in_step, seconds=60)
+    async with asyncio.timeout(SECONDS), p2prdf.connect(nodes[0].address) as subscriber:
+        await subscriber.publish(readings.static)
+        whole = await subscriber.subscribe(readings.query("RSTREAM"), since="beginning", lease_seconds=300)
+        news = await subscriber.subscribe(readings.query("DSTREAM"), since="beginning", lease_seconds=300)
+        home = (await subscriber.explain(whole))["home"]["nodes"][0]
+        (killed,) = [node for node in nodes if node.address == home]
+        second = next(node for node in nodes[1:] if node is not killed)
+        told = {whole: ("rstream", Counter()), news: ("dstream", Counter())}
+
+        async def all_told(upto):
+            for subscription, (reported, rows) in told.items():
+                expected = readings.told(reported, upto)
+                rows += await rows_of(subscription, expected.total() - rows.total())
+                assert rows == expected, (reported, rows - expected, expected - rows)
+
+        async with (
+            p2prdf.connect(killed.address) as one,
+            p2prdf.connect(second.address) as other,
+            one.stream(readings.iri, lateness=40) as a,
+            other.stream(readings.iri, lateness=40) as b,
+        ):
+            for now in range(40, end + 1, 10):
+                for stream, name, times in ((a, "a", (now, now - 15)), (b, "b", (now - 5, now - 15, now - 38))):
+                    await stream.publish(readings.some(*times, publisher=name), time=times)
+                if now == end // 2:
+                    for stream in (a, b):
+                        await stream.heartbeat(now - 30)
+                    await all_told(now - 30)
+                    killed.kill()
+            for stream in (a, b):
+                await stream.heartbeat(end)
+            await all_told(end)
+            # Nothing follows but what is published later.
+            for stream, name in ((a, "a"), (b, "b")):
+                await stream.publish(readings.some(end + 20, end + 20, publisher=name), time=end + 20)
+                await stream.heartbeat(end + 20)
+            await all_told(end + 20)
 
 
 async def test_publishers_close_at_different_times_and_one_subscribes_when_all_have(launcher, until, status):

@@ -39,9 +39,10 @@ def _windows(seeds: range) -> int:
     for seed in seeds:
         windowed.play(seed, tally)
     print(
-        f"queries {tally.queries}, {tally.answered} with changing solutions  refused {sum(tally.refused.values())}  "
-        f"too many choices {tally.too_many}  reports {tally.reports}, {tally.changed} with a change  solutions "
-        f"{tally.answers}  wrong {len(tally.wrong)}  CPU seconds {time.process_time() - began:.0f}"
+        f"queries {tally.queries}, {tally.by_count} by count, {tally.answered} with changing solutions  "
+        f"refused {sum(tally.refused.values())}  too many choices {tally.too_many}  reports {tally.reports}, "
+        f"{tally.changed} with a change  solutions {tally.answers}  wrong {len(tally.wrong)}  "
+        f"CPU seconds {time.process_time() - began:.0f}"
     )
     return _shown(tally)
 

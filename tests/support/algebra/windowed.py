@@ -4,6 +4,9 @@ Leaves are answered by hand here: of a leaf on a window all choices of elements 
 its oldest and youngest element, and at a report those count whose oldest is in the window and whose youngest is not
 after its end.  So what is compared is the text's way to operators, and that these make of choices of elements, of which
 a triple has as many as it has elements, what SPARQL answers to sets of triples.
+
+Of a window by count the elements come in an order drawn at random, as the watermark goes on: there what is compared is
+which of them are in the window at each report, too.
 """
 
 from __future__ import annotations
@@ -11,10 +14,10 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from windows_oracle import Element, Extent, Rows, WindowsOracle
+from windows_oracle import CountExtent, Element, Extent, Rows, WindowsOracle
 
 from algebra.compare import same_values
 from algebra.leaves import Terms, answers, choices
@@ -32,9 +35,10 @@ from algebra.queries import (
     for_us,
 )
 from algebra.queries import GRAPHS as STATIC_GRAPHS
+from p2prdf.continuous.counts import CountQueue
 from p2prdf.continuous.dataflow import Dataflow
 from p2prdf.errors import QueryRefused
-from p2prdf.rdf.algebra import Leaf, StandingQuery, Window, Windowed
+from p2prdf.rdf.algebra import Counted, Leaf, StandingQuery, Window, Windowed
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.quads import DEFAULT, as_triples, streamed
 from p2prdf.rdf.standing import form
@@ -55,9 +59,10 @@ class WindowWriter(QueryWriter):
     knows none from a constant that is no node.
     """
 
-    def __init__(self, rng: random.Random, *, dense: bool):
+    def __init__(self, rng: random.Random, *, dense: bool, names: Sequence[str] = NAMES):
         super().__init__(rng)
         self._dense = dense
+        self._names = names
         self._place = ""
         """The word of the braces around what is written."""
         self._deepest = DEPTH
@@ -92,7 +97,7 @@ class WindowWriter(QueryWriter):
             names.update(found)
         else:
             self._place = "WINDOW"
-            text = self._nested(f"WINDOW {self._rng.choice(NAMES)} ", names, depth)
+            text = self._nested(f"WINDOW {self._rng.choice(self._names)} ", names, depth)
         self._place = ""
         return text
 
@@ -102,7 +107,7 @@ class WindowWriter(QueryWriter):
         self._place = "WINDOW"
         text = super()._inside(names, depth)
         self._place = ""
-        return f"{{ WINDOW {self._rng.choice(NAMES)} {text} }}"
+        return f"{{ WINDOW {self._rng.choice(self._names)} {text} }}"
 
     def _triples(self, names: dict[str, bool]) -> str:
         while True:
@@ -151,10 +156,20 @@ def draw_extent(rng: random.Random, *, dense: bool) -> Extent:
     return Extent(stream, unit * rng.choice((1, 3, 5, 8, 12)), step)
 
 
-def declared(text: str, extents: dict[str, Extent], rng: random.Random) -> str:
+def draw_count(rng: random.Random) -> CountExtent:
+    """Return a window by count on one of the streams."""
+    return CountExtent(rng.choice((*STREAMS, STREAMS[0])), rng.choice((1, 2, 5, 10, 30)), rng.choice((1, 2, 3, 7)))
+
+
+def declared(text: str, extents: Mapping[str, Extent | CountExtent], rng: random.Random) -> str:
     """Return a query with declarations of the windows it names, in one spelling or another."""
-    clauses = []
+    clauses, counted = [], False
     for name, extent in extents.items():
+        if isinstance(extent, CountExtent):
+            counted, word = True, rng.choice(("TRIPLES", "ELEMENTS", "ITEM", "ROWS"))
+            count = f"{word} {extent.elements} STEP {extent.step}"
+            clauses.append(f"FROM NAMED WINDOW {name} ON {extent.stream} [{count}] ")
+            continue
         if extent.range is None:
             moment = f"1970-01-01T00:00:{extent.start / 1000:06.3f}Z"
             length = f'FROM "{moment}"^^<http://www.w3.org/2001/XMLSchema#dateTime>'
@@ -164,6 +179,7 @@ def declared(text: str, extents: dict[str, Extent], rng: random.Random) -> str:
     form = text.split(maxsplit=1)[0]
     before = len(form) + 1 if form == "ASK" else text.index("WHERE")
     every = f"REGISTER QUERY q COMPUTED EVERY {rng.choice((700, 1500, 2000))}ms AS " if rng.random() < 0.2 else ""
+    every = "" if counted else every
     return every + text[:before] + "".join(clauses) + text[before:]
 
 
@@ -178,8 +194,12 @@ def _spelled(milliseconds: int, rng: random.Random) -> str:
 class Reports:
     """A dataflow whose leaves on windows answer by choices of elements, report by report."""
 
-    def __init__(self, query: StandingQuery, static: Iterable[tuple[str, str, str, str]], elements: Sequence[Element]):
+    def __init__(
+        self, query: StandingQuery, static: Iterable[tuple[str, str, str, str]], elements: Sequence[Element],
+        rng: random.Random,
+    ):  # fmt: skip
         self._query = query
+        self._rng = rng
         self._dictionary = TermDictionary()
         self._flow = Dataflow(query, self._dictionary)
         triples, directory = as_triples(static)
@@ -196,7 +216,7 @@ class Reports:
         self._feed({
             number: answers(leaf.query, [*triples, *directory])
             for number, leaf in enumerate(self._leaves)
-            if number not in self._choices
+            if number not in self._choices and not isinstance(leaf, Counted)
         })  # fmt: skip
 
     def rows(self, now: int) -> Rows:
@@ -207,6 +227,9 @@ class Reports:
             assert isinstance(leaf, Windowed)
             current[number] = Counter(row for row, *times in found if _counts(leaf.window, *times, now=now))
         self._feed(current)
+        return self._output()
+
+    def _output(self) -> Rows:
         rows: Rows = Counter()
         for row, count in self._flow.output().items():
             rows[tuple(self._dictionary.text(cell) if cell >= 0 else None for cell in row)] += count
@@ -227,6 +250,41 @@ def _counts(window: Window, oldest: int, youngest: int, *, now: int) -> bool:
     return youngest <= end and (oldest > end - window.range if window.range is not None else oldest >= window.start)
 
 
+class CountedReports(Reports):
+    """The same with a window by count: elements come in some order, and are counted up to a watermark."""
+
+    def __init__(
+        self, query: StandingQuery, static: Iterable[tuple[str, str, str, str]], elements: Sequence[Element],
+        rng: random.Random,
+    ):  # fmt: skip
+        super().__init__(query, static, elements, rng)
+        (self._number,) = (number for number, leaf in enumerate(self._leaves) if isinstance(leaf, Counted))
+        leaf = self._leaves[self._number]
+        assert isinstance(leaf, Counted)
+        self._queue = CountQueue(leaf.window, self._dictionary.text)
+        self._left = [
+            (each.time, tuple(self._dictionary.intern_all((s, streamed(p, each.stream), o))))
+            for each in elements
+            for s, p, o in (each.triple,)
+            if each.stream == leaf.window.stream
+        ]
+        self._upto = 0
+
+    def rows(self, now: int) -> Rows:
+        """Return the bag of rows at the report of a number."""
+        while self._queue.due < now:
+            self._upto += self._rng.choice((1, 500, 2000))
+            ahead = self._upto + self._rng.choice((0, 500, 5000))
+            coming = [each for each in self._left if each[0] <= ahead]
+            self._rng.shuffle(coming)
+            for time, row in coming:
+                self._queue.add(row, time, time)
+            self._left = [each for each in self._left if each[0] > ahead]
+            self._queue.known_upto(self._upto)
+        self._flow.apply_all({self._number: self._queue.at(now)})
+        return self._output()
+
+
 # --- compared ------------------------------------------------------------------------------------
 
 
@@ -241,18 +299,32 @@ class Tally:
     """Queries that had other solutions at one report than at another."""
     changed: int = 0
     """Reports whose solutions are others than those of the one before."""
+    by_count: int = 0
+    """Queries with a window by count."""
     too_many: int = 0
     """Queries with more choices of elements than are listed."""
     refused: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
 
+def _reports(every: int, counts: Sequence[CountExtent], elements: Sequence[Element]) -> Sequence[int]:
+    """Return the reports that are compared: their times, or their numbers."""
+    if counts:
+        return list(counts[0].reports(elements, 1000 * (2 * SECONDS + 6)))
+    return range(0, 1000 * (SECONDS + 6), every)[:: 1 if every >= 1000 else 2]
+
+
 def play(seed: int, tally: Tally, query: str | None = None) -> None:
     """Draw a query and streams, and compare at every report; add to the tally."""
     rng = random.Random(seed)
+    by_count = random.Random(f"count {seed}").random() < 1 / 3 and (query is None or "<urn:v>" not in query)
     dense = rng.random() < 0.5
-    drawn = WindowWriter(rng, dense=dense).query() if query is None else query
-    extents = {name: draw_extent(rng, dense=dense) for name in dict.fromkeys(_NAMED.findall(drawn))}
+    names = NAMES[:1] if by_count else NAMES
+    drawn = WindowWriter(rng, dense=dense and not by_count, names=names).query() if query is None else query
+    extents: dict[str, Extent | CountExtent] = {
+        name: draw_count(rng) if by_count else draw_extent(rng, dense=dense)
+        for name in dict.fromkeys(_NAMED.findall(drawn))
+    }
     always = [(node, "<urn:always>", node, graph) for node in NODES for graph in STATIC_GRAPHS]
     static = [*always, *draw_statements(rng, 20)]
     elements = draw_elements(rng, dense=dense)
@@ -267,14 +339,18 @@ def play(seed: int, tally: Tally, query: str | None = None) -> None:
     assert report is not None, "a query with windows reports"
     tally.queries += 1
     oracle = WindowsOracle(declared(for_engine(drawn), extents, rng), extents, static, elements)
+    background = [(s, p, o, g or DEFAULT) for s, p, o, g in static]
+    counts = [extent for extent in extents.values() if isinstance(extent, CountExtent)]
     try:
-        flow = Reports(standing, [(s, p, o, g or DEFAULT) for s, p, o, g in static], elements)
+        made = CountedReports if counts else Reports
+        flow = made(standing, background, elements, rng)
     except OverflowError:
         tally.too_many += 1
         return
     before: Rows = Counter()
     changed = tally.changed
-    for now in range(0, 1000 * (SECONDS + 6), report.every)[:: 1 if report.every >= 1000 else 2]:
+    tally.by_count += bool(counts)
+    for now in _reports(report.every, counts, elements):
         names, expected = oracle.solutions(now)
         order = [names.index(name) if name in names else -1 for name in standing.names]
         laid_out = Counter[Terms]()

@@ -52,6 +52,7 @@ def test_every_report_of_random_queries_is_what_evaluation_from_scratch_gives() 
     assert tally.wrong == []
     assert tally.queries > QUERIES * 0.9
     assert tally.answered > QUERIES / 6
+    assert tally.by_count > QUERIES / 4
 
 
 @pytest.mark.parametrize("query", HARD)
