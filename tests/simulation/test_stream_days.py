@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 
 import pytest
 from stream_days.day import run_seed
 
 from p2prdf import keys
+from p2prdf.continuous import counts
+from p2prdf.continuous.counts import Mark, Place
+from p2prdf.continuous.home import Subscription
 from p2prdf.continuous.reports import time_of
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.retention import Retention
@@ -23,9 +27,13 @@ from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.horizons import Horizons
 from p2prdf.wire.contract import Heartbeat
 
-SEEDS = [1, 5, 13, 18, 53, 404]
+SEEDS = [1, 5, 13, 18, 53, 54, 404]
 WRONG = 53
 """A short day of streams of reports."""
+TIED = 1
+"""A day with several elements of one time,"""
+TAKEN_OVER = 54
+"""and one on which others go on with a window by count of which elements are forgotten."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -99,3 +107,18 @@ def test_a_day_on_which_nothing_is_forgotten_is_told_from_one_on_which_it_is(
 ) -> None:
     monkeypatch.setattr(owner, name, lambda *_: False)
     assert any("at rest" in each for each in run_seed(seed).problems)
+
+
+def test_reports_are_wrong_if_who_takes_over_counts_from_the_first_element_it_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Subscription, "mark", property(lambda self: Mark(self.reported)))
+    assert run_seed(TAKEN_OVER).problems
+
+
+def test_reports_are_wrong_if_elements_of_one_time_are_counted_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = itertools.count()
+    monkeypatch.setattr(
+        counts, "Place", lambda time, text, row: Place(time, (f"{next(numbers):012}", *text), row)
+    )
+    assert run_seed(TIED).problems

@@ -45,6 +45,8 @@ from stream_days.publisher import EPOCH_MS, NODES, STREAMS, StreamPublisher
 __all__ = ["run_seed"]
 
 SPAN_SECONDS: Final = 40.0
+LONG_SECONDS: Final = 110.0
+"""On one day of four elements come for so long: then reports are made, and told to copies, while peers fail."""
 IDLE_SECONDS: Final = 30.0
 """How long a silent publisher is waited for: longer than any that is cut off."""
 HEAL_SECONDS: Final = 240.0
@@ -152,8 +154,9 @@ class _Day:
             day.options.config, replicas=3, copies_min=2, roles="all", stream_idle_seconds=IDLE_SECONDS,
             stream_retention_seconds=self._random("retention").choice((1.0, 1.0, 30.0)) * self._scale,
         )  # fmt: skip
+        self._span = LONG_SECONDS if self._random("span").random() < 1 / 4 else SPAN_SECONDS
         failures = replace(
-            day.failures, span_seconds=SPAN_SECONDS, publisher_crash_probability=0.0, removals=False, standing=False,
+            day.failures, span_seconds=self._span, publisher_crash_probability=0.0, removals=False, standing=False,
             bookmarks=False,
         )  # fmt: skip
         peers = max(4, day.options.peers)
@@ -191,7 +194,7 @@ class _Day:
         for publisher in self._publishers:
             publisher.begin()
         self._mischief.plan()
-        end = world.now + SPAN_SECONDS
+        end = world.now + self._span
         while world.now < end:
             self._emit(rng.choice(self._publishers))
             world.run_for(rng.choice((0.1, 0.5, 1.5)))
