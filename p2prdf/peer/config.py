@@ -11,7 +11,6 @@ from p2prdf.overlay.address_cache import OVERLAYS
 __all__ = ["PeerConfig"]
 
 _EVERY_EVENT_ROLE = keys.CSBV_ROLES << keys.EVENT_SHIFT
-_EVERY_ELEMENT_ROLE = _EVERY_EVENT_ROLE | 1 << (keys.ANY + keys.EVENT_SHIFT)
 _KEY_BITS = 64
 _WILDCARDS = (1 << keys.ANY) | (1 << (keys.ANY + keys.EVENT_SHIFT))
 
@@ -195,9 +194,11 @@ class PeerConfig:
         """The set of roles that every peer indexes elements of streams under, besides those in use.
 
         All, where everything is to be found later: an element is an event, and roles of events are used by few queries.
-        That without constants is among them, for windows by count.
+        With ``wildcards`` as that without constants, too: what windows by count are about.
         """
-        return _EVERY_ELEMENT_ROLE if self.roles == "all" else 0
+        if self.roles != "all":
+            return 0
+        return _EVERY_EVENT_ROLE | (1 << (keys.ANY + keys.EVENT_SHIFT) if self.wildcards else 0)
 
     @property
     def cautious_roles(self) -> int:

@@ -150,8 +150,10 @@ class _Day:
         day = draw_bad_day(seed)
         self.verdict = Verdict(seed, f"{day}")
         self._scale = self._random("scale").choice((1, 1, 60))
+        self._wildcards = self._random("wildcards").random() < 1 / 2
         config = replace(
             day.options.config, replicas=3, copies_min=2, roles="all", stream_idle_seconds=IDLE_SECONDS,
+            wildcards=self._wildcards,
             stream_retention_seconds=self._random("retention").choice((1.0, 1.0, 30.0)) * self._scale,
         )  # fmt: skip
         self._span = LONG_SECONDS if self._random("span").random() < 1 / 4 else SPAN_SECONDS
@@ -287,7 +289,8 @@ class _Day:
             if self._late_subscriber:
                 self.world.happened["late subscriber"] += 1
                 self._subscribe(_draw_reading(self._ends, self._rules, self._scale))
-                self._subscribe(_draw_counted(self._counts, self._rules))
+                if self._wildcards:  # else elements are kept for who waits for all of a stream
+                    self._subscribe(_draw_counted(self._counts, self._rules))
 
     def _publishings(self) -> list:
         return [each for publisher in (*self._publishers, self._static) for each in publisher.published]
