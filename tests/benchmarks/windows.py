@@ -3,6 +3,8 @@
 Traffic sensors of CityBench, as they were recorded, through seven peers with three copies of everything: readings of
 two places that fall into one window, and two readings of the same property, one above the other.  The same reports are
 told in both cases.
+
+And what it takes to read one pattern through a window by count, whose home is told of all elements, whatever they say.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import Node, WorldOptions
 from p2prdf.wire.contract import EndStream, Outcome
-from p2prdf.wire.messages import Answers, Forward
+from p2prdf.wire.messages import Answers, Forward, IndexTriples
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from real_streams.data import DATA, Dataset, available, load
@@ -47,14 +49,17 @@ QUERIES = {
     " ?b s:observedProperty ?p ; v:hasValue ?w FILTER(?v < ?w)",
 }
 """What is in the window."""
+EXTENTS = ("RANGE 600s STEP 300s", "ELEMENTS 100 STEP 50")
 
 
 @dataclass
 class _Counted:
     """Rows, over all peers."""
 
+    indexed: int = 0
+    """Elements sent to be kept by others, one for each copy;"""
     forwarded: int = 0
-    """Sent to other peers, partial results and answers,"""
+    """sent to other peers, partial results and answers,"""
     held: int = 0
     """waiting in tables,"""
     answers: int = 0
@@ -71,6 +76,8 @@ def _counting(counted: _Counted) -> Iterator[None]:
     def counts(self: Exchange, to: object, message: object, *rest: object) -> None:
         if isinstance(message, Forward | Answers):
             counted.forwarded += len(message.rows)
+        elif isinstance(message, IndexTriples):
+            counted.indexed += len(message.s)
         send(self, to, message, *rest)  # type: ignore[arg-type]
 
     with mock.patch.object(Exchange, "send", counts):
@@ -150,5 +157,20 @@ def run(console: Console, quick: bool) -> bool:
             table.add_row(name, what, *(f"{number:,}" for number in numbers))
         good &= bounded.told == without.told and bounded.held < without.held and bounded.forwarded < without.forwarded
     console.print(f"{len(dataset.elements):,} elements of {hours} hours, {PEERS} peers, 3 copies")
+    console.print(table)
+    return _by_count(console, dataset) and good
+
+
+def _by_count(console: Console, dataset: Dataset) -> bool:
+    """Print what it takes to read one pattern by time and by count; return whether both told anything."""
+    table = Table("window", "elements sent to be kept", "rows sent", "answers at homes", "rows told")
+    good = True
+    for extent in EXTENTS:
+        text = f"""PREFIX v: <http://purl.oclc.org/NET/sao/> REGISTER ISTREAM <urn:out> AS SELECT ?a ?v
+            FROM NAMED WINDOW <urn:w> ON {STREAM} [{extent}] WHERE {{ WINDOW <urn:w> {{ ?a v:hasValue ?v }} }}"""
+        found = _play(dataset, text)
+        numbers = (found.indexed, found.forwarded, found.answers, sum(found.told.values()))
+        table.add_row(extent, *(f"{number:,}" for number in numbers))
+        good &= bool(found.told)
     console.print(table)
     return good

@@ -275,11 +275,14 @@ class CountedReports(Reports):
         while self._queue.due < now:
             self._upto += self._rng.choice((1, 500, 2000))
             ahead = self._upto + self._rng.choice((0, 500, 5000))
-            coming = [each for each in self._left if each[0] <= ahead]
-            self._rng.shuffle(coming)
-            for time, row in coming:
-                self._queue.add(row, time, time)
-            self._left = [each for each in self._left if each[0] > ahead]
+            self._rng.shuffle(self._left)
+            left = []
+            for time, row in self._left:
+                if time <= self._upto or (time <= ahead and self._rng.random() < 0.5):
+                    self._queue.add(row, time, time)
+                else:
+                    left.append((time, row))
+            self._left = left
             self._queue.known_upto(self._upto)
         self._flow.apply_all({self._number: self._queue.at(now)})
         return self._output()

@@ -9,8 +9,9 @@ import re
 
 import pytest
 from algebra.windowed import Tally, play
-from windows_oracle import Element, Extent, WindowsOracle, plain_sparql
+from windows_oracle import CountExtent, Element, Extent, WindowsOracle, plain_sparql
 
+from p2prdf.continuous.counts import CountQueue
 from p2prdf.continuous.operators.distinct import Distinct
 
 QUERIES = 300
@@ -74,6 +75,15 @@ def test_what_counts_triples_by_element_is_found_out(monkeypatch: pytest.MonkeyP
     assert tally.wrong
 
 
+def test_who_counts_elements_before_all_are_there_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    known_upto = CountQueue.known_upto
+    monkeypatch.setattr(CountQueue, "known_upto", lambda queue, upto: known_upto(queue, upto + 5000))
+    tally = Tally()
+    for seed in range(12):
+        play(seed, tally, "SELECT * WHERE { WINDOW <urn:w> { ?x <urn:p> ?y } }")
+    assert tally.wrong
+
+
 # --- the oracle itself ---------------------------------------------------------------------------
 
 
@@ -122,3 +132,13 @@ def test_windows_are_graphs_and_declarations_are_dropped() -> None:
     text = "PREFIX : <urn:> " + TEXT
     body = "{ GRAPH <urn:w> { ?x <urn:p> ?y } FILTER NOT EXISTS { ?x <urn:off> ?z } }"
     assert " ".join(plain_sparql(text).split()) == f"PREFIX : <urn:> SELECT ?x WHERE {body}"
+
+
+def test_a_window_by_count_holds_the_last_elements_in_order_of_time_and_text() -> None:
+    elements = [Element(time, "<urn:s>", each) for time, each in ((2000, B), (1000, A), (2000, A), (1000, A), (500, B))]
+    extent = CountExtent("<urn:s>", 2, 1, first=1000)
+    text = "ASK { WINDOW <urn:w> { ?x ?p ?y } }"
+    found = WindowsOracle(text, {"<urn:w>": extent}, [], [*elements, Element(1500, "<urn:t>", B)])
+    assert extent.reports(elements, 1999) == {1: 1000}
+    assert extent.reports(elements, 2000) == {1: 1000, 2: 2000, 3: 2000}
+    assert [found.contents("<urn:w>", number) for number in (1, 2, 3)] == [{A}, {A}, {A, B}]
