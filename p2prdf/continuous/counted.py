@@ -76,9 +76,9 @@ class CountedReports(Reports):
 
     # --- reports ---------------------------------------------------------------------------------
 
-    def advance(self, upto: int, began: int, stamp: int) -> None:
-        """Take note that the stream is known up to an event time."""
-        super().advance(upto, began, stamp)
+    def advance(self, upto: int, began: int, stamp: int, whole: int = 0) -> None:
+        """Take note that the stream is known up to an event time, and of which on it is kept (``whole``)."""
+        super().advance(upto, began, stamp, whole)
         self._counted.known_upto(self._upto)
 
     def _due(self) -> int | None:
@@ -90,11 +90,19 @@ class CountedReports(Reports):
         return self._at if self._again and not self.streams and self._at > 0 else None
 
     def _start(self, contents: Contents) -> None:
-        """See which report is the first: the one before the mark, or number 1; not before all is known up to there."""
+        """See which report is the first: the one before the mark, or number 1; not before all is known up to there.
+
+        Who begins to count begins with the first element that is kept.  No more of them are forgotten before there is a
+        mark (:mod:`p2prdf.peer.retention`), so until then whoever takes over begins with the same.
+        """
         queue, mark = self._counted, self._mark
         if self._upto < self._marked_upto:
             return
-        if mark.number:
+        if not mark.number:
+            queue.skip(self._whole)
+            wanted = self._began if self._first is None else self._first
+            self._begins = self._whole if wanted is not None and self._whole > wanted else -1
+        else:
             queue.begin(mark.number, lambda place: self._hash_of(place) == mark.last, mark.upto)
             queue.back()
         self._at = queue.number - 1 if queue.number else 0

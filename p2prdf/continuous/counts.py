@@ -122,6 +122,14 @@ class CountQueue:
         """The number of the last report for which all elements are there."""
         return self.number + len(self._ready) // self._window.step
 
+    def skip(self, first: int) -> None:
+        """Count no element from before an event time; none is counted yet."""
+        self._first = max(first, self._first)
+        self._ready = deque(place for place in self._ready if place.time >= self._first)
+        self._pending = [place for place in self._pending if place.time >= self._first]
+        heapq.heapify(self._pending)
+        self._known = {(place.time, place.row) for places in (self._pending, self._ready) for place in places}
+
     def begin(self, number: int, last: Callable[[Place], bool], upto: int) -> None:
         """Go on as after report ``number``, made up to an event time, whose last element ``last`` tells from others.
 
@@ -131,7 +139,7 @@ class CountQueue:
         of_it = [at for at, place in enumerate(places) if place.time == upto and last(place)]
         behind = of_it[-1] + 1 if of_it else bisect.bisect_right(places, upto, key=lambda place: place.time)
         self._ready = deque(places[behind:])
-        self._behind = places[:behind]
+        self._behind = places[max(0, behind - number * self._window.step) : behind]
         self.number, self._disturbed = number, True
         self._forget()
 

@@ -40,6 +40,7 @@ from p2prdf.continuous.leaf import ElementAnswers
 from p2prdf.continuous.windows import NEVER, next_multiple
 from p2prdf.peer.watermarks import Watermarks
 from p2prdf.rdf import quads
+from p2prdf.rdf.algebra import CountWindow
 from p2prdf.wire.messages import Contact, ElementsForgotten, KeptMark
 
 if TYPE_CHECKING:
@@ -66,10 +67,13 @@ def hash_of_stream(constants: Iterable[str], term_hash: Callable[[str], int]) ->
     return None
 
 
-def whole_from(window: Window, every: int, horizon: int) -> int | None:
-    """Return from which event time (ms) on reports, of those every so often, have all of a window; None: never."""
-    if not horizon:
-        return 0
+def whole_from(window: Window | CountWindow, every: int, horizon: int) -> int | None:
+    """Return from which event time (ms) on reports, of those every so often, have all of a window; None: never.
+
+    With a window by count: from when on there are all elements, so that they can be counted.
+    """
+    if not horizon or isinstance(window, CountWindow):
+        return horizon
     if window.range is None:
         return 0 if window.start >= horizon else None
     return next_multiple(next_multiple(horizon - 1 + window.range, window.step), every)
@@ -127,7 +131,8 @@ class Retention:
                 continue  # a home that was here; nobody tells this peer how far it is
             for leaf in group.leaves:
                 if isinstance(leaf.answers, ElementAnswers):
-                    stream = hash_of_stream(leaf.query.constants, self._term_hash)
+                    named = leaf.window.stream if isinstance(leaf.window, CountWindow) else None
+                    stream = self._term_hash(named) if named else hash_of_stream(leaf.query.constants, self._term_hash)
                     if stream is not None:
                         needed[stream] = min(leaf.answers.needed, needed.get(stream, NEVER))
         return needed
@@ -209,7 +214,7 @@ class Retention:
         """Return whether that has come about."""
         return not self.on or self._concluded > after
 
-    def whole_from(self, windows: Iterable[tuple[int, Window]], every: int) -> int | None:
+    def whole_from(self, windows: Iterable[tuple[int, Window | CountWindow]], every: int) -> int | None:
         """Return from which event time on all windows of a query, by their streams, are whole; None: never."""
         first = 0
         for stream, window in windows:

@@ -48,11 +48,15 @@ def streams_of(query: StandingQuery) -> frozenset[int]:
     return frozenset(map(_stream_hash, named))
 
 
-def windows_of(query: StandingQuery) -> tuple[tuple[int, Window], ...]:
+def windows_of(query: StandingQuery) -> tuple[tuple[int, Window | CountWindow], ...]:
     """Return the windows of a query, each by the hash of its stream."""
-    pairs = zip(query.leaves, query.windows, strict=True)
-    found = [(hash_of_stream(leaf.constants, _stream_hash), window) for leaf, window in pairs if window is not None]
-    return tuple((stream, window) for stream, window in found if stream is not None)
+    found: list[tuple[int, Window | CountWindow]] = []
+    for leaf, window in zip(query.leaves, query.windows, strict=True):
+        if isinstance(window, CountWindow):
+            found.append((_stream_hash(window.stream), window))
+        elif window is not None and (stream := hash_of_stream(leaf.constants, _stream_hash)) is not None:
+            found.append((stream, window))
+    return tuple(found)
 
 
 class _Read(NamedTuple):
@@ -60,7 +64,7 @@ class _Read(NamedTuple):
 
     streams: frozenset[int]
     every: int
-    windows: tuple[tuple[int, Window], ...]
+    windows: tuple[tuple[int, Window | CountWindow], ...]
     """Each by its stream."""
     after: int
     """Of a cut after this stamp all must be known of what is kept of streams."""

@@ -178,6 +178,8 @@ class _Day:
         self._subscribers: list[SubscriberClient] = []
         self._found: tuple[list[dict[int, int]], list[list[Rows]]] | None = None
         """What subscribers are owed, and how far streams were forgotten when that was worked out."""
+        self._horizons: dict[str, set[int]] = {stream: {0} for stream in STREAMS}
+        """How far each stream was seen to be forgotten."""
         self._mischief = Mischief(self.world, self._random("mischief"), Copies(self.world), self._subscribers)
 
     def _random(self, name: str) -> Random:
@@ -255,10 +257,20 @@ class _Day:
             assert report is not None
             told = REPORTED_MS + report.every
             for extent in reading.windows.values():
-                if extent.stream == stream:
+                if extent.stream == stream and isinstance(extent, CountExtent):
+                    due = min(due, self._needed_by_count(extent))
+                elif extent.stream == stream:
                     due = min(due, last - told - LATE_MS - 3 * report.every - extent.range)
         due -= retention // 32
         return due if due > EPOCH_MS else 0
+
+    def _needed_by_count(self, extent: CountExtent) -> int:
+        """Return the time of the earliest element that a home holds for a window by count in the end, at least."""
+        elements = self._elements()
+        last = max(extent.reports(elements, self._last_ms()).values(), default=0)
+        before = [time for time, _ in extent.ordered(elements) if time < last - REPORTED_MS]
+        held = extent.elements + extent.step
+        return before[-held] if len(before) >= held else 0
 
     def _subscribe(self, reading: Reading) -> None:
         number = len(self._clients)
@@ -299,6 +311,12 @@ class _Day:
         end = self.world.now + seconds
         while not true() and self.world.now < end:
             self.world.run_for(1.0)
+            self._look_at_horizons()
+
+    def _look_at_horizons(self) -> None:
+        """Note how far streams are forgotten: who subscribes late begins to count from there."""
+        for stream, seen in self._horizons.items():
+            seen.update(peer._tables.horizons.of(keys.term_hash(stream)) for peer in self._peers())
 
     # --- judging ---------------------------------------------------------------------------------
 
@@ -309,6 +327,10 @@ class _Day:
             for publishing in publisher.published
             for time, (s, p, o, stream) in zip(publishing.times, publishing.triples, strict=True)
         ]
+
+    def _background(self) -> list[tuple[str, str, str]]:
+        """Return the triples that are no elements."""
+        return [triple for publishing in self._static.published for triple in publishing.triples]
 
     def _last_ms(self) -> int:
         """Return up to when there are reports: the least promise, but the largest if all publishers closed."""
@@ -321,18 +343,21 @@ class _Day:
         Who subscribes late begins with whole windows, and there may be several ways to do so: by how far streams were
         forgotten when that was decided, which is between not at all and as far as they are in the end.
         """
-        static = [triple for publishing in self._static.published for triple in publishing.triples]
-        oracle = RuledOracle(reading, static, self._elements())
+        oracle = RuledOracle(reading, self._background(), self._elements())
         report = reading.query.report
         assert report is not None
         every, last = report.every, self._last_ms()
         if not every:
-            return self._expected_by_count(reading, oracle, last)
+            (extent,) = reading.windows.values()
+            assert isinstance(extent, CountExtent)
+            firsts = sorted(self._horizons[extent.stream]) if late else [0]
+            return [self._expected_by_count(reading, replace(extent, first=first), last) for first in firsts]
         first, last = -(-EPOCH_MS // every) * every, last // every * every
         if not reading.reported:
             return [oracle.solutions(last)[1]]
         held = [(time, oracle.solutions(time)[1]) for time in range(first, last + 1, every)]
-        latest = max((self._whole_from(extent, every) for extent in reading.windows.values()), default=0) if late else 0
+        extents = [each for each in reading.windows.values() if isinstance(each, Extent)]
+        latest = max((self._whole_from(extent, every) for extent in extents), default=0) if late else 0
         starts = [at for at, (time, _) in enumerate(held) if not at or time <= latest]
         if late and latest > last:
             starts.append(len(held))
@@ -349,11 +374,11 @@ class _Day:
                 report += every
         return report
 
-    def _expected_by_count(self, reading: Reading, oracle: RuledOracle, last: int) -> Rows:
+    def _expected_by_count(self, reading: Reading, extent: CountExtent, last: int) -> Rows:
         """Return the same for a window by count: of each report its number, too."""
-        (extent,) = reading.windows.values()
-        assert isinstance(extent, CountExtent)
-        times = extent.reports(self._elements(), last)
+        elements = self._elements()
+        oracle = RuledOracle(replace(reading, windows={"<urn:w>": extent}), self._background(), elements)
+        times = extent.reports(elements, last)
         if not reading.reported:
             return oracle.solutions(max(times))[1] if times else Counter()
         told = oracle.told(reading.reported, list(times))
