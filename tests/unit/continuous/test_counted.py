@@ -65,6 +65,9 @@ class Place:
     def upto(self, time):
         """Let the watermark be known, and work off what is due."""
         self.reports.advance(time, 0, hlc.from_seconds(2000.0))
+        self.settle()
+
+    def settle(self):
         while self.reports.waits:
             news = self.reports.work(self.subscription.contents, self.subscription.log)
             if news:
@@ -316,7 +319,42 @@ def test_an_element_that_was_counted_is_found_by_its_triple_among_those_of_its_t
     assert sorted(place.reported) == [(1, 1000), (2, 2000)]
 
 
+def test_who_begins_counts_from_where_elements_are_kept_and_so_does_who_takes_over():
+    place = Place(text_of(3, 2, "RSTREAM"))
+
+    def upto(time, kept):
+        place.reports.advance(time, 0, hlc.from_seconds(2000.0), kept)
+        place.settle()
+
+    for time in (1000, 2000, 3000, 4000, 5000):
+        place.element(time, f"<urn:{time}>", "<urn:b>")
+    upto(4500, 2500)
+    assert place.reported == {(1, 4000): of(3000, 4000)}
+    assert place.reports.reports["begins"] == 2.5
+    place.begin()  # nobody was told yet how far it is: nothing more is forgotten
+    upto(4500, 2500)
+    place.keep()
+    place.begin()
+    place.element(6000, "<urn:6000>", "<urn:b>")
+    upto(6000, 3500)  # it is known how far they were counted
+    assert place.reported == {(1, 4000): of(3000, 4000), (2, 6000): of(4000, 5000, 6000)}
+    assert place.reports.reports["begins"] is None
+
+
+def test_elements_from_before_those_that_were_counted_are_in_no_window_of_who_takes_over():
+    place = Place(text_of(5, 1, "RSTREAM"), since=hlc.from_seconds(2.0))
+    for time in (1000, 2000, 3000):
+        place.element(time, f"<urn:{time}>", "<urn:b>")
+    place.upto(3000)
+    place.keep()
+    place.begin()
+    place.element(4000, "<urn:4000>", "<urn:b>")
+    place.upto(4000)
+    assert place.reported == {(1, 2000): of(2000), (2, 3000): of(2000, 3000), (3, 4000): of(2000, 3000, 4000)}
+
+
 def test_explained_are_the_number_of_the_last_report_and_its_time():
     place = late_place()
-    assert place.reports.reports == {"watermark": 4.0, "last": 4.0, "late": 0, "number": 2}
-    assert Place(text_of(1, 1)).reports.reports == {"watermark": None, "last": None, "late": 0, "number": 0}
+    told = {"watermark": 4.0, "last": 4.0, "begins": None, "late": 0, "number": 2}
+    assert place.reports.reports == told
+    assert Place(text_of(1, 1)).reports.reports == told | {"watermark": None, "last": None, "number": 0}

@@ -12,7 +12,7 @@ from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS
 from p2prdf.peer import Peer
 from p2prdf.peer.retention import whole_from
-from p2prdf.rdf.algebra import Window
+from p2prdf.rdf.algebra import CountWindow, Window
 from p2prdf.wire.contract import ContactSeen, Publish, Published, Send
 from p2prdf.wire.messages import Contact, ElementsForgotten
 
@@ -219,3 +219,45 @@ def test_who_starts_anew_has_forgotten_what_it_had(columns, compacted, monkeypat
 )  # fmt: skip
 def test_a_window_is_whole_from_the_first_report_that_needs_nothing_forgotten(window, horizon, first):
     assert whole_from(window, 1000, horizon) == first
+
+
+LAST_THREE = """PREFIX : <urn:> REGISTER RSTREAM :out AS
+    SELECT ?x ?y FROM NAMED WINDOW :w ON :s [ELEMENTS 3 STEP 2] WHERE { WINDOW :w { ?x :p ?y } }"""
+
+
+def numbered(pair, subscription):
+    """Return the seconds of the time of each report, by its number, as often as it has rows."""
+    rows = [(number.split('"')[1], time[18:-1].partition("Z")[0]) for *_, time, number in pair.rows(subscription)]
+    return sorted((int(number), time) for number, time in rows)
+
+
+def test_a_window_by_count_extends_the_retention_until_its_elements_are_counted():
+    pair = Kept()
+    window = pair.left(LAST_THREE, since=hlc.FIRST)
+    pair.at(1)
+    pair.say(150_000)
+    assert (min(pair.held), pair.horizon()) == (1, 0.0), "it is counted when the second one comes"
+    pair.at(160, y="<urn:c>")
+    pair.say(300_000)
+    assert {number for number, _ in numbered(pair, window)} == {1}
+    assert pair.horizon() == 0.0, "so few are in the window, as they are"
+    for seconds in range(400, 1600, 100):
+        pair.at(seconds)
+        pair.say(1000 * seconds)
+    pair.say(3_000_000)
+    assert numbered(pair, window)[-1][0] == 7
+    assert pair.horizon() == 1000.0, "of five elements before the last one that is counted, the first"
+
+
+def test_who_counts_after_something_was_forgotten_counts_from_there():
+    pair = Kept(roles="all", wildcards=True)
+    pair.at(100, 101)
+    pair.at(140, x="<urn:c>")
+    pair.at(151)
+    pair.at(152, x="<urn:c>")
+    pair.say(200_000)
+    assert pair.horizon() == 100.001
+    assert whole_from(CountWindow(3, 2, STREAM), 0, 100_001) == 100_001
+    window = pair.left(LAST_THREE, since=hlc.FIRST)
+    pair.say(200_000)
+    assert set(numbered(pair, window)) == {(1, "20"), (2, "32")}, "of 00:02:20 and 00:02:32; that of 100 is forgotten"
