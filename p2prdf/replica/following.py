@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Final, NamedTuple
 
 from p2prdf.errors import DataRefused, QueryRefused, SubscriptionGone, Unavailable
 from p2prdf.interest import Interest, Triple
@@ -26,6 +26,7 @@ from p2prdf.interest.expression import PatternGroup
 from p2prdf.rdf import tokens
 from p2prdf.rdf.query import Filter
 from p2prdf.rdf.standing.syntax import is_variable
+from p2prdf.replica.overlay import Left, Overlay
 from p2prdf.replica.target import Target, parts_of
 
 __all__ = ["Followed", "follow", "standing_text"]
@@ -42,65 +43,6 @@ class Followed(NamedTuple):
     as_of: float
     whole: bool
     """Whether the target was compared as a whole."""
-
-
-class Batch(Protocol):
-    """Solutions that came together."""
-
-    @property
-    def bookmark(self) -> float | None:
-        """Up to when all has come, if that is said."""
-        ...
-
-    @property
-    def lost(self) -> int:
-        """Solutions that were dropped before these."""
-        ...
-
-    def __iter__(self) -> Any:
-        """Yield solutions."""
-        ...
-
-
-class Left(Protocol):
-    """A standing query that was left."""
-
-    @property
-    def id(self) -> int:
-        """Its number."""
-        ...
-
-    @property
-    def opened(self) -> float:
-        """When it was left; 0: it was taken up again."""
-        ...
-
-    def batches(self) -> AsyncIterator[Batch]:
-        """Yield what is answered."""
-        ...
-
-    def acknowledge(self, sequence: int | None = None) -> None:
-        """Note that what was given out is dealt with."""
-        ...
-
-    async def unsubscribe(self) -> None:
-        """End it."""
-        ...
-
-
-class Overlay(Protocol):
-    """What is asked of a client (:class:`p2prdf.client.Client`)."""
-
-    async def subscribe(
-        self, query: str, *, since: float | str, bookmarks: bool, hurry: bool, auto_acknowledge: bool,
-        lease_seconds: float,
-    ) -> Left:  # fmt: skip
-        """Leave a standing query."""
-        ...
-
-    async def attach(self, token: int, *, bookmarks: bool, auto_acknowledge: bool, again: bool) -> Left:
-        """Take one up again."""
-        ...
 
 
 def standing_text(interest: Interest, dataset: str) -> str:

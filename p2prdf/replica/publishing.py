@@ -16,11 +16,11 @@ from p2prdf.rdf import terms
 from p2prdf.replica.changeset_files import position_order
 from p2prdf.replica.replica import START
 
-__all__ = ["DATASETS", "DatasetPublisher"]
+__all__ = ["AT", "DATASETS", "DatasetPublisher"]
 
 DATASETS: Final = "<urn:p2prdf:datasets>"
 """The graph that says how far each dataset is."""
-_AT: Final = "<urn:p2prdf:at>"
+AT: Final = "<urn:p2prdf:at>"
 
 
 class Overlay(Protocol):
@@ -51,7 +51,7 @@ class DatasetPublisher:
 
     async def begin(self) -> None:
         """Read how far the dataset is.  Raises QueryRefused where nodes keep no history (``roles = all``)."""
-        found = await self._overlay.query(f"SELECT ?at {{ GRAPH {DATASETS} {{ {self.dataset} {_AT} ?at }} }}")
+        found = await self._overlay.query(f"SELECT ?at {{ GRAPH {DATASETS} {{ {self.dataset} {AT} ?at }} }}")
         # two if whoever published was stopped between noting one and removing the one before
         positions = [terms.lexical(str(at)) for (at,) in found.rows]
         self.position = max(positions, key=lambda each: (each != START, position_order(each)), default=None)
@@ -76,7 +76,7 @@ class DatasetPublisher:
         before, self.position = self.position, position
         if before == position:
             return
-        await self._overlay.publish([(self.dataset, _AT, terms.literal(position))], graph=DATASETS)
+        await self._overlay.publish([(self.dataset, AT, terms.literal(position))], graph=DATASETS)
         if before is not None:
-            await self._overlay.retract([(self.dataset, _AT, terms.literal(before))], graph=DATASETS)
+            await self._overlay.retract([(self.dataset, AT, terms.literal(before))], graph=DATASETS)
 

@@ -24,15 +24,14 @@ import asyncio
 import re
 from collections.abc import AsyncIterable, Callable, Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
 from p2prdf.errors import LocalProtocolError, TargetMoved
 from p2prdf.interest import Changeset, Interests, Triple
 from p2prdf.interest.saved import restore, save
-from p2prdf.rdf import values
 from p2prdf.replica.changeset_files import position_order
+from p2prdf.replica.spelling import Variants, by_value
 from p2prdf.replica.target import Digest, Target, parts_of
 from p2prdf.replica.triple_files import replace_file
 
@@ -81,7 +80,7 @@ class Replica:
         self._done = _rank("")
         """What the target had at the time of :meth:`resume`: what is not beyond it is not sent again."""
         self._saved = position
-        self._variants: dict[Triple, dict[Triple, None]] | None = None
+        self._variants: Variants | None = None
 
     @classmethod
     def load(cls, state: Path, target: Target) -> Replica | None:
@@ -167,22 +166,9 @@ class Replica:
         if not self.target.respells:
             return []
         if self._variants is None:  # with the change at hand in it
-            self._variants = {}
-            added = (*self.interests.union(), *added)
-        for triple in added:
-            spelled = _by_value(triple)
-            if spelled != triple:
-                self._variants.setdefault(spelled, {})[triple] = None
-        kept: dict[Triple, None] = {}
-        for triple in removed:
-            spelled = _by_value(triple)
-            others = self._variants.get(spelled, {})
-            others.pop(triple, None)
-            if others:
-                kept.update(others)
-            else:
-                self._variants.pop(spelled, None)
-        return list(kept)
+            self._variants = Variants(self.interests.union())
+        self._variants.add(added)
+        return self._variants.remove(removed)
 
     async def _send(self, removed: Iterable[Triple], added: Iterable[Triple], position: str) -> None:
         parts = parts_of(removed, added, self.target.triples_max) or [([], [])]
@@ -227,11 +213,11 @@ class Replica:
         async for triple in self.target.triples():
             found.add(triple)
             if self.target.respells:
-                seen.add(_by_value(triple))
+                seen.add(by_value(triple))
         expected = Digest(self.interests.union())
         equal = found == expected
         if not equal and self.target.respells:
-            equal = seen == {_by_value(triple) for triple in self.interests.union()}
+            equal = seen == {by_value(triple) for triple in self.interests.union()}
         return Comparison(expected.count, found.count, equal)
 
     async def repair(self, on_part: Callable[[int], object] | None = None) -> Comparison:
@@ -257,24 +243,13 @@ class Replica:
         return Comparison(len(expected), len(found), not lacking and not foreign, len(lacking), len(foreign))
 
     def _spelled(self, triple: Triple) -> Triple:
-        return _by_value(triple) if self.target.respells else triple
+        return by_value(triple) if self.target.respells else triple
 
     async def close(self) -> None:
         """Write the state and let go of the target."""
         if not self.is_saved:
             await asyncio.to_thread(self.save)
         await self.target.close()
-
-
-def _by_value(triple: Triple) -> Triple:
-    """Return a triple with its number, date or truth value in one form, which is no term; others as they are."""
-    if not triple[2].startswith('"') or not triple[2].endswith(">"):
-        return triple
-    value = values.decode(triple[2])
-    if value.family is values.Family.OPAQUE or value.family is values.Family.STRING:
-        return triple
-    plain = value.value.normalize() if isinstance(value.value, Decimal) else value.value
-    return triple[0], triple[1], f"{value.family.value} {value.rank} {plain!r}"
 
 
 def _rank(cursor: str) -> tuple[int, tuple[tuple[int, int, str], ...], int]:

@@ -80,6 +80,12 @@ class Digest:
         self.count += times
         self._sum = (self._sum + times * int.from_bytes(hashlib.sha256(line).digest(), "big")) % (1 << 256)
 
+    def copy(self) -> Digest:
+        """Return another one that is equal."""
+        made = Digest()
+        made.count, made._sum = self.count, self._sum
+        return made
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Digest) and (self.count, self._sum) == (other.count, other._sum)
 
