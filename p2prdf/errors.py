@@ -89,9 +89,13 @@ class DataRefused(LocalProtocolError):
 
 
 class InterestOverflow(LocalProtocolError):
-    """An interest's patterns have more matches at once than its bound allows; its replica goes no further."""
+    """An interest's patterns have more matches at once than its bound allows; its replica goes no further.
+
+    ``interest``: its name among several, if it has one.
+    """
 
     code = "interest-overflow"
+    interest = ""
 
 
 class LateElement(LocalProtocolError):

@@ -256,11 +256,13 @@ class Interests:
 
     def _settled(self) -> tuple[dict[str, Change], Change]:
         concerned = self._holdings.concerned()
+        name = ""
         try:
             for evaluation, pending in concerned.items():
+                name = evaluation.name
                 evaluation.settle(pending)
         except InterestOverflow as error:
-            self._failed = str(error)
+            self._failed, error.interest = str(error), name
             raise
         return self._outcome(concerned)
 

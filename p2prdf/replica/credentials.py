@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from p2prdf.errors import LocalProtocolError
+from p2prdf.interest.registration import checked_url, host_entry
 
-__all__ = ["CREDENTIALS_VARIABLE", "Credentials", "find_credentials"]
+__all__ = ["CREDENTIALS_VARIABLE", "Credentials", "CredentialsByHost", "find_credentials", "read_credentials"]
 
 CREDENTIALS_VARIABLE: Final = "P2PRDF_ENDPOINT_AUTH"
-_BYTES_MAX: Final = 16 << 10
+_BYTES_MAX: Final = 1 << 20
 
 
 class Credentials:
@@ -51,12 +52,43 @@ def find_credentials(file: Path | None, environment: Mapping[str, str] = os.envi
     if file is None:
         text = environment.get(CREDENTIALS_VARIABLE)
         return None if text is None else Credentials(text, source=CREDENTIALS_VARIABLE)
+    return Credentials(_read(file), source=str(file))
+
+
+class CredentialsByHost:
+    """Credentials for several hosts, from a file of the operator's."""
+
+    def __init__(self, text: str, *, source: str):
+        """``text``: in each line ``HOST`` or ``HOST:PORT``, then what :class:`Credentials` takes; ``#`` comments.
+
+        Raises LocalProtocolError, which names the line and does not repeat it.
+        """
+        self._by_host: dict[str, Credentials] = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            host, _, rest = line.strip().partition(" ")
+            if host and not host.startswith("#"):
+                self._by_host[host.lower()] = Credentials(rest, source=f"{source}:{number}")
+
+    def of(self, url: str) -> Credentials | None:
+        """Return what is sent to the host of an endpoint; an entry with its port goes first."""
+        host, port = checked_url(url)
+        return self._by_host.get(host_entry(host, port)) or self._by_host.get(host_entry(host, None))
+
+
+def read_credentials(file: Path | None) -> CredentialsByHost:
+    """Return the credentials of a file by host; none without one.
+
+    Raises LocalProtocolError for a file that others may read, that cannot be read, or that has a line that is none.
+    """
+    return CredentialsByHost("" if file is None else _read(file), source=str(file))
+
+
+def _read(file: Path) -> str:
     try:
         with file.open("rb") as stream:
             if stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & 0o077:
                 raise LocalProtocolError(f"{file}: others may read these credentials: chmod 600 it")
-            data = stream.read(_BYTES_MAX)
-        return Credentials(data.decode(), source=str(file))
+            return stream.read(_BYTES_MAX).decode()
     except OSError as error:
         raise LocalProtocolError(f"{file}: credentials cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -11,33 +11,15 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from p2prdf.errors import TargetRefused
+from p2prdf.interest.registration import checked_url, host_entry
 
 __all__ = ["Hosts", "checked_url"]
 
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-_PORTS: Final = {"http": 80, "https": 443}
-
-
-def checked_url(url: str) -> tuple[str, int]:
-    """Return host and port of an endpoint.
-
-    Raises TargetRefused for a URL that is not of HTTP, has no host, or has credentials in it, where logs would show
-    them.
-    """
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise TargetRefused(f"not the URL of an endpoint: {url[:200]!r}: {error}") from None
-    if parts.scheme not in _PORTS or not parts.hostname:
-        raise TargetRefused(f"not the URL of an endpoint (http:// or https:// and a host): {url[:200]!r}")
-    if parts.username is not None or parts.password is not None:
-        raise TargetRefused(f"credentials do not belong into a URL: give a file with them ({parts.hostname})")
-    return parts.hostname, port or _PORTS[parts.scheme]
 
 
 class Hosts:
@@ -59,6 +41,11 @@ class Hosts:
                 raise TargetRefused(f"not a host, with or without a port: {entry!r}")
             self._listed.add((host, port))
         self._private = private
+
+    @property
+    def entries(self) -> list[str]:
+        """The list, in order, as it can be told to others."""
+        return sorted(host_entry(host, port) for host, port in self._listed)
 
     def check(self, url: str) -> None:
         """Raise TargetRefused for a URL whose host and port are not listed, or that names a forbidden address."""

@@ -1,0 +1,210 @@
+"""Interests that are registered in an overlay, keepers of replicas, and which keeper keeps which: names and forms.
+
+All of it is triples of known graphs, kept and copied as everything is, so whoever registers an interest can go away:
+
+- ``<urn:p2prdf:interests>``: of each interest one triple, its name and a literal that says the rest.  One triple, for a
+  publication of several is not atomic, and half an interest means nothing.  A second triple says that it is paused.
+- ``<urn:p2prdf:keepers>``: of each keeper one triple, its number and which hosts its operator allows.  The number is
+  that of a subscription which the keeper keeps alive: its lease tells whether the keeper lives.
+- ``<urn:p2prdf:interest-requests>``: what somebody asks of keepers, and what they answer; removed by who asked.
+
+Anybody may publish into these graphs, so what is read of them is checked, and refused by name.
+
+A dataset's interests are to be with one keeper, who reads the dataset once for all of them.  Which one that is follows
+from the keepers that live alone (*rendezvous hashing*, Thaler and Ravishankar 1998): all rank the keepers by a hash
+of keeper and dataset, and an interest is with the first one that allows the target's host.  When a keeper
+goes, only what it had moves, and nobody has to be asked.  Two that rank different sets, for a while, keep the same
+interest; targets allow for that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from p2prdf.errors import DataRefused, LocalProtocolError, P2PRDFError, TargetRefused
+from p2prdf.interest.changeset import Triple
+from p2prdf.interest.expression import parse_interest
+from p2prdf.rdf import terms
+
+__all__ = [
+    "ANSWERS", "ASKS", "INTEREST", "INTERESTS_GRAPH", "KEEPERS_GRAPH", "KEEPS", "PAUSED", "REQUESTS_GRAPH",
+    "Registration", "checked_url", "default_name", "host_entry", "is_listed", "keeper_of", "keeper_subject",
+    "name_of", "ranked", "read_hosts", "read_keeper", "read_registration", "subject_of",
+]  # fmt: skip
+
+INTERESTS_GRAPH: Final = "<urn:p2prdf:interests>"
+KEEPERS_GRAPH: Final = "<urn:p2prdf:keepers>"
+REQUESTS_GRAPH: Final = "<urn:p2prdf:interest-requests>"
+INTEREST: Final = "<urn:p2prdf:interest>"
+PAUSED: Final = "<urn:p2prdf:paused>"
+KEEPS: Final = "<urn:p2prdf:keeps>"
+ASKS: Final = "<urn:p2prdf:asks>"
+ANSWERS: Final = "<urn:p2prdf:answers>"
+
+_NAMES: Final = "<urn:p2prdf:interest:"
+_KEEPERS: Final = "<urn:p2prdf:keeper:"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_URL_MAX: Final = 2_000
+_FIELDS: Final = frozenset({"dataset", "graph", "query", "query_url", "target"})
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+def checked_url(url: str) -> tuple[str, int]:
+    """Return host and port of an endpoint.
+
+    Raises TargetRefused for a URL that is not of HTTP, has no host, or has credentials in it, where logs would show
+    them.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise TargetRefused(f"not the URL of an endpoint: {url[:200]!r}: {error}") from None
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise TargetRefused(f"not the URL of an endpoint (http:// or https:// and a host): {url[:200]!r}")
+    if parts.username is not None or parts.password is not None:
+        raise TargetRefused(f"credentials do not belong into a URL: give a file with them ({parts.hostname})")
+    return parts.hostname, port or _PORTS[parts.scheme]
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """An interest as it is registered.
+
+    ``dataset``: the canonical IRI of its graph; ``target``, ``query_url``: where the target is written and asked;
+    ``graph``: the canonical IRI of the target graph, None for the default graph; ``query``: the interest as text.
+    """
+
+    name: str
+    dataset: str
+    target: str
+    query_url: str
+    graph: str | None
+    query: str
+
+    def check(self) -> None:
+        """Raise LocalProtocolError (of the kinds that name what is wrong) for what is no interest."""
+        if not _NAME.fullmatch(self.name):
+            raise LocalProtocolError(f"{self.name[:120]!r} is no name: up to 100 of letters, digits, '.', '_', '-'")
+        for iri in (self.dataset, self.graph):
+            if iri is not None and terms.kind(terms.parse_term(iri)) is not terms.Kind.IRI:
+                raise DataRefused(f"{iri[:120]} is no IRI, so no name of a graph")
+        for url in (self.target, self.query_url):
+            if len(url) > _URL_MAX:
+                raise TargetRefused(f"a URL of {len(url)} characters, more than {_URL_MAX}: {url[:60]}...")
+            checked_url(url)
+        parse_interest(self.query)
+
+    @property
+    def triple(self) -> Triple:
+        """The triple that says it."""
+        told = {
+            "dataset": self.dataset, "target": self.target, "query_url": self.query_url, "graph": self.graph,
+            "query": self.query,
+        }  # fmt: skip
+        return subject_of(self.name), INTEREST, terms.literal(json.dumps(told, sort_keys=True))
+
+    @property
+    def place(self) -> tuple[str, str | None]:
+        """Where its triples are: no other interest may have the same."""
+        return self.target, self.graph
+
+
+def default_name(dataset: str, target: str, graph: str | None) -> str:
+    """Return the name of an interest that is given none: the same for the same place."""
+    return hashlib.sha256(f"{dataset}\n{target}\n{graph or ''}".encode()).hexdigest()[:12]
+
+
+def subject_of(name: str) -> str:
+    """Return the IRI of an interest.  Raises LocalProtocolError for what is no name."""
+    if not _NAME.fullmatch(name):
+        raise LocalProtocolError(f"{name[:120]!r} is no name: up to 100 of letters, digits, '.', '_', '-'")
+    return f"{_NAMES}{name}>"
+
+
+def name_of(subject: str) -> str | None:
+    """Return the name in the IRI of an interest, None for other terms."""
+    name = subject.removeprefix(_NAMES).removesuffix(">")
+    return name if subject.startswith(_NAMES) and _NAME.fullmatch(name) else None
+
+
+def read_registration(subject: str, text: str) -> Registration:
+    """Return what a triple of the graph of interests says.  Raises DataRefused for what is none."""
+    name = name_of(subject)
+    if name is None:
+        raise DataRefused("not the name of an interest", source=subject[:120])
+    try:
+        told = json.loads(terms.lexical(text))
+    except ValueError:
+        told = None
+    if not isinstance(told, dict) or set(told) != _FIELDS:
+        raise DataRefused("not an interest as this version writes it", source=name)
+    if not all(isinstance(value, str) or (key == "graph" and value is None) for key, value in told.items()):
+        raise DataRefused("an interest is made of texts", source=name)
+    found = Registration(name, **told)
+    try:
+        found.check()
+    except P2PRDFError as error:
+        raise DataRefused(str(error), source=name) from None
+    return found
+
+
+# --- keepers -----------------------------------------------------------------------------------------------
+
+
+def keeper_subject(number: int) -> str:
+    """Return the IRI of a keeper, by the number of the subscription that it keeps alive."""
+    return f"{_KEEPERS}{number:016x}>"
+
+
+def read_keeper(subject: str) -> int | None:
+    """Return the number in the IRI of a keeper, None for other terms."""
+    digits = subject.removeprefix(_KEEPERS).removesuffix(">")
+    known = subject.startswith(_KEEPERS) and re.fullmatch("[0-9a-f]{16}", digits)
+    return int(digits, 16) if known else None
+
+
+def read_hosts(text: str) -> frozenset[str]:
+    """Return the hosts that a keeper says it allows; none for what says nothing of the kind."""
+    try:
+        told: Any = json.loads(terms.lexical(text))
+    except ValueError:
+        return frozenset()
+    hosts = told.get("hosts") if isinstance(told, dict) else None
+    return frozenset(each for each in hosts if isinstance(each, str)) if isinstance(hosts, list) else frozenset()
+
+
+def host_entry(host: str, port: int | None) -> str:
+    """Return a host as lists have it."""
+    spelled = f"[{host}]" if ":" in host else host
+    return spelled if port is None else f"{spelled}:{port}"
+
+
+def is_listed(registration: Registration, hosts: Collection[str]) -> bool:
+    """Tell whether a list has the hosts of a target."""
+    for url in (registration.target, registration.query_url):
+        host, port = checked_url(url)
+        if host_entry(host, None) not in hosts and host_entry(host, port) not in hosts:
+            return False
+    return True
+
+
+def ranked(what: str, keepers: Iterable[str]) -> list[str]:
+    """Return keepers in the order in which they are asked to keep something; the same for everybody."""
+    return sorted(keepers, key=lambda each: (hashlib.sha256(f"{each}\n{what}".encode()).digest(), each))
+
+
+def keeper_of(registration: Registration, keepers: Mapping[str, Collection[str]]) -> str | None:
+    """Return who is to keep an interest: the first keeper of its dataset that allows its hosts.
+
+    ``keepers``: those that live, with the hosts that they allow.  If none does it is the first, who says so; None
+    without keepers.
+    """
+    order = ranked(registration.dataset, keepers)
+    return next((each for each in order if is_listed(registration, keepers[each])), order[0] if order else None)
