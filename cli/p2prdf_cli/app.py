@@ -15,6 +15,7 @@ from p2prdf_cli import (
     corpus,
     derive,
     explain,
+    interest,
     node,
     publish,
     query,
@@ -84,6 +85,7 @@ subscriptions.register(app)
 derive.register(app)
 changesets.register(app)
 replica.register(app)
+interest.register(app)
 explain.register(app)
 corpus.register(app)
 simulate.register(app)

@@ -17,6 +17,7 @@ import typer
 from p2prdf_cli.changesets import BlankScope
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
+from p2prdf_cli.replica_serve import serve
 from p2prdf_cli.replica_target import HOSTS_VARIABLE, Reach, matching, open_target, source_of
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def register(app: typer.Typer) -> None:
     commands = typer.Typer(no_args_is_help=True, help=_HELP)
     commands.command("apply", epilog=EXIT_CODES_HELP)(apply)
     commands.command("follow", epilog=EXIT_CODES_HELP)(follow_dataset)
+    commands.command("serve", epilog=EXIT_CODES_HELP)(serve)
     commands.command("verify", epilog=EXIT_CODES_HELP)(verify)
     commands.command("repair", epilog=EXIT_CODES_HELP)(repair)
     app.add_typer(commands, name="replica", help=_HELP)

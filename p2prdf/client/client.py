@@ -12,6 +12,7 @@ from p2prdf import hlc
 from p2prdf.client.attachments import Attachments
 from p2prdf.client.concluding import Concluding, conclude
 from p2prdf.client.derived import Derived, derive, drop
+from p2prdf.client.interest_store import InterestStore
 from p2prdf.client.ledger import Ledger
 from p2prdf.client.pieces import Quad, Source, Triple
 from p2prdf.client.publishing import Effort, Progress, Publisher
@@ -144,6 +145,11 @@ class Client:
     def others(self) -> list[str]:
         """Addresses of other nodes, as the one that is used told them."""
         return self._sessions.others
+
+    @property
+    def interests(self) -> InterestStore:
+        """Interests that are registered in the overlay, whose targets keepers keep."""
+        return InterestStore(self)
 
     async def open(self) -> None:
         """Connect.  Called by :func:`connect`."""

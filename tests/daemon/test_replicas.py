@@ -10,20 +10,17 @@ import sys
 from random import Random
 
 import pytest
+from dataset_histories import INTEREST, history, slice_of
 from sparql_endpoint import EndpointProcess
 
 import p2prdf
-from p2prdf.interest import Changeset, Interests, parse_interest
+from p2prdf.interest import parse_interest
 from p2prdf.replica.embedded import EmbeddedStore
 from p2prdf.replica.following import follow
 from p2prdf.replica.publishing import DATASETS, DatasetPublisher
 from p2prdf_cli.replica_target import Reach, open_target
 
 SECONDS = 60.0
-INTEREST = """SELECT * {
-  ?a <urn:type> <urn:A> ; <urn:goals> ?g ; <urn:team> ?t . ?t <urn:label> ?l FILTER (?g != "0")
-  OPTIONAL { ?a <urn:page> ?p } OPTIONAL { ?t <urn:in> ?c . ?c <urn:label> ?cl FILTER (?cl != ?l) }
-}"""
 _names = itertools.count()
 
 
@@ -31,35 +28,6 @@ _names = itertools.count()
 def dataset():
     """A dataset of this test's own, as the overlay is shared."""
     return f"<urn:dataset{next(_names)}>"
-
-
-def drawn(rng):
-    """Return a random triple that is about the interest, or nearly."""
-    player, team, place = (f"<urn:{kind}{rng.randrange(5)}>" for kind in ("a", "t", "c"))
-    return rng.choice([
-        (player, "<urn:type>", rng.choice(("<urn:A>", "<urn:A>", "<urn:B>"))),
-        (player, "<urn:goals>", f'"{rng.randrange(3)}"'), (player, "<urn:team>", team),
-        (player, "<urn:page>", f'"{rng.randrange(2)}"'), (team, "<urn:label>", f'"{rng.randrange(2)}"'),
-        (team, "<urn:in>", place), (place, "<urn:label>", f'"{rng.randrange(2)}"'), (player, "<urn:other>", team),
-    ])  # fmt: skip
-
-
-def history(rng, count):
-    """Yield changesets that remove of what is there, and of what is not, and add."""
-    held = set()
-    for number in range(count):
-        gone = [each for each in sorted(held) if rng.random() < 0.25] + [drawn(rng) for _ in range(2)]
-        come = [drawn(rng) for _ in range(rng.choice((3, 10, 25)))]
-        changeset = Changeset.of(gone, come)
-        held = (held - set(gone)) | set(come)
-        yield f"{number + 1:06}", changeset, frozenset(held)
-
-
-def slice_of(held):
-    interests = Interests()
-    interests.add("it", parse_interest(INTEREST))
-    interests.apply(Changeset.of((), held))
-    return set(interests.union())
 
 
 async def triples_of(target):

@@ -38,7 +38,7 @@ def _help(*command: str) -> str:
     return outcome.output
 
 
-GROUPS = {"changesets", "corpus", "experiment", "replica", "rules"}
+GROUPS = {"changesets", "corpus", "experiment", "interest", "replica", "rules"}
 """Commands that are followed by another."""
 
 

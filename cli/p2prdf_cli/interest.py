@@ -1,0 +1,245 @@
+"""``p2prdf interest``: interests that are registered in the overlay, and kept by whichever keepers there are."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run
+from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, Timeout
+
+if TYPE_CHECKING:
+    from p2prdf.client import Client
+
+__all__ = ["register"]
+
+_HELP: Final = """Register which part of a dataset a SPARQL endpoint is to hold; keepers see to it.
+
+\b
+Examples:
+  p2prdf interest add --dataset http://dbpedia.org --query football.rq --name football \\
+      --target http://db1.example.org:3030/ds/update
+  p2prdf interest status
+"""
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The interest.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    commands = typer.Typer(no_args_is_help=True, help=_HELP)
+    commands.command("add", epilog=EXIT_CODES_HELP)(add)
+    commands.command("list", epilog=EXIT_CODES_HELP)(list_)
+    commands.command("status", epilog=EXIT_CODES_HELP)(status)
+    commands.command("pause", epilog=EXIT_CODES_HELP)(pause)
+    commands.command("resume", epilog=EXIT_CODES_HELP)(resume)
+    commands.command("remove", epilog=EXIT_CODES_HELP)(remove)
+    commands.command("verify", epilog=EXIT_CODES_HELP)(verify)
+    commands.command("repair", epilog=EXIT_CODES_HELP)(repair)
+    app.add_typer(commands, name="interest", help=_HELP)
+
+
+def add(
+    dataset: Annotated[str, typer.Option("--dataset", metavar="IRI", help="The graph of the dataset in the overlay.")],
+    target: Annotated[str, typer.Option("--target", metavar="URL", help="A SPARQL 1.1 update endpoint.")],
+    query: Annotated[Path, typer.Option("--query", metavar="FILE", help="A query that says what is wanted.")],
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="What it is called; else a name is made.")
+    ] = None,
+    graph: Annotated[
+        str | None, typer.Option("--graph", metavar="IRI", help="The target graph, its own alone; else the default.")
+    ] = None,
+    query_url: Annotated[
+        str | None,
+        typer.Option("--query-url", metavar="URL", help="Where it answers queries; else .../query for .../update."),
+    ] = None,
+    peer: Peer = PEER_DEFAULT,
+    timeout: Timeout = TIMEOUT_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Register an interest in a dataset that is published in the overlay.
+
+    It is kept in the overlay, and its target by the keepers (p2prdf replica
+    serve), who have the credentials; their operators say which hosts may be
+    targets. Nodes must be run with --roles all.
+
+    \b
+    Examples:
+      p2prdf interest add --dataset http://dbpedia.org --query football.rq \\
+          --target http://db1.example.org:3030/ds/update --graph urn:x:football
+    """
+
+    async def action(client: Client) -> None:
+        from p2prdf.rdf import terms
+
+        made = await client.interests.add(
+            terms.iri(dataset), target, query.read_text("utf-8"), name=name, query_url=query_url,
+            graph=None if graph is None else terms.iri(graph), timeout_seconds=timeout,
+        )  # fmt: skip
+        _tell({"name": made}, f"registered as {made}", as_json=as_json)
+
+    _with_client(peer, action)
+
+
+def list_(peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
+    """Write the interests that are registered.
+
+    \b
+    Examples:
+      p2prdf interest list
+      p2prdf interest list --json | jq -r .name
+    """
+
+    async def action(client: Client) -> None:
+        for each in await client.interests.registered(timeout_seconds=timeout):
+            told: dict[str, Any] = {"name": each.name, "paused": each.paused}
+            if each.registration is not None:
+                made = each.registration
+                graph = None if made.graph is None else made.graph[1:-1]
+                told |= {"dataset": made.dataset[1:-1], "target": made.target, "graph": graph, "query": made.query}
+            if each.error is not None:
+                told["error"] = each.error
+            place = f"{told.get('dataset', '')}\t{told.get('target', '')}\t{told.get('graph') or ''}"
+            state = each.error or ("paused" if each.paused else "")
+            _tell(told, f"{each.name}\t{place}\t{state}".rstrip(), as_json=as_json)
+
+    _with_client(peer, action)
+
+
+def status(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Of this one alone.")] = None,
+    peer: Peer = PEER_DEFAULT,
+    timeout: Timeout = TIMEOUT_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Tell how the targets are, as their keepers say: state, position, lag, sizes, the last error.
+
+    Exit code 1 if one is not kept: refused, failing, or without a keeper.
+
+    \b
+    Examples:
+      p2prdf interest status
+      p2prdf interest status football --json | jq .lag_seconds
+    """
+
+    async def action(client: Client) -> ExitCode:
+        told = await client.interests.status(name, timeout_seconds=timeout)
+        for each in told:
+            lag = f"{each['lag_seconds']:.1f} s behind" if "lag_seconds" in each else ""
+            size = f"{each['target_triples']:,} triples" if "target_triples" in each else ""
+            cells = (each["name"], each["state"], str(each.get("position", "")), lag, size, each.get("error") or "")
+            _tell(each, "\t".join(cells).rstrip(), as_json=as_json)
+        well = all(each["state"] in ("current", "behind", "reading", "paused") for each in told)
+        return ExitCode.OK if well else ExitCode.FAILURE
+
+    _with_client(peer, action)
+
+
+def pause(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
+    """Let a target be as it is, until the interest is resumed.
+
+    \b
+    Examples:
+      p2prdf interest pause football
+    """
+
+    async def action(client: Client) -> None:
+        await client.interests.pause(name, timeout_seconds=timeout)
+        _tell({"paused": name}, f"{name} is paused", as_json=as_json)
+
+    _with_client(peer, action)
+
+
+def resume(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
+    """Let the target of a paused interest catch up, and go on.
+
+    \b
+    Examples:
+      p2prdf interest resume football
+    """
+
+    async def action(client: Client) -> None:
+        await client.interests.resume(name, timeout_seconds=timeout)
+        _tell({"resumed": name}, f"{name} is resumed", as_json=as_json)
+
+    _with_client(peer, action)
+
+
+def remove(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
+    """Forget an interest. Its target stays as it is.
+
+    \b
+    Examples:
+      p2prdf interest remove football
+    """
+
+    async def action(client: Client) -> None:
+        count = await client.interests.remove(name, timeout_seconds=timeout)
+        _tell({"removed": count}, f"{count} removed", as_json=as_json)
+
+    _with_client(peer, action)
+
+
+def verify(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
+    """Let its keeper compare a target with what it should hold. Exit code 1: they differ, or cannot be compared.
+
+    \b
+    Examples:
+      p2prdf interest verify football
+    """
+
+    async def action(client: Client) -> ExitCode:
+        return _told(await client.interests.verify(name, timeout_seconds=timeout), mended=False, as_json=as_json)
+
+    _with_client(peer, action)
+
+
+def repair(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
+    """Let its keeper make a target what it should be: insert what is lacking, delete what does not belong there.
+
+    \b
+    Examples:
+      p2prdf interest repair football
+    """
+
+    async def action(client: Client) -> ExitCode:
+        return _told(await client.interests.repair(name, timeout_seconds=timeout), mended=True, as_json=as_json)
+
+    _with_client(peer, action)
+
+
+def _told(found: dict[str, Any], *, mended: bool, as_json: bool) -> ExitCode:
+    if found.get("error") is not None:
+        _tell(found, f"it cannot be compared: {found['error']}", as_json=as_json)
+        return ExitCode.FAILURE
+    if mended:
+        text = f"{found['lacking']:,} triples inserted, {found['foreign']:,} deleted"
+    else:
+        what = "the target holds what it should" if found["equal"] else "the target is not what it should be"
+        text = f"{what}: {found['found']:,} triples, {found['expected']:,} expected"
+    _tell(found, text, as_json=as_json)
+    return ExitCode.OK if mended or found["equal"] else ExitCode.FAILURE
+
+
+def _with_client(peer: str, action: Callable[[Client], Awaitable[ExitCode | None]]) -> None:
+    async def connected() -> ExitCode | None:
+        import p2prdf
+        from p2prdf_cli.render import reconnections_told
+
+        with reconnections_told():
+            async with p2prdf.connect(peer) as client:
+                return await action(client)
+
+    run(connected())
+
+
+def _tell(told: dict[str, Any], text: str, *, as_json: bool) -> None:
+    from p2prdf_cli.render import write_json
+
+    if as_json:
+        write_json(told, line=True)
+    else:
+        print(text, flush=True)

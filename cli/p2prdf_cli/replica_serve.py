@@ -1,0 +1,112 @@
+"""``p2prdf replica serve``: a keeper of the interests that are registered in an overlay."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from p2prdf_cli.exits import ExitCode, run
+from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
+from p2prdf_cli.replica_target import HOSTS_VARIABLE
+
+if TYPE_CHECKING:
+    from p2prdf.interest.registration import Registration
+    from p2prdf.replica.credentials import CredentialsByHost
+    from p2prdf.replica.hosts import Hosts
+    from p2prdf.replica.target import Target
+
+__all__ = ["serve"]
+
+
+def serve(
+    peer: Peer = PEER_DEFAULT,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host", metavar="HOST[:PORT]",
+            help=f"Hosts that may be targets, repeatable; else those of {HOSTS_VARIABLE}, else none.",
+        ),
+    ] = None,
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Hosts on the list may be on private networks or this machine.")
+    ] = False,
+    auth_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--auth-file", metavar="FILE",
+            help="Lines of HOST[:PORT] and 'basic USER:PASSWORD' or 'bearer TOKEN', readable by you alone.",
+        ),
+    ] = None,
+    update_triples: Annotated[int, typer.Option(min=1, metavar="N", help="Most triples of one update.")] = 5000,
+    lease: Annotated[
+        float, typer.Option(min=1.0, metavar="SECONDS", help="So long after it was killed others take over, at first.")
+    ] = 8.0,
+    as_json: Json = False,
+) -> None:
+    """Keep targets of interests that are registered in an overlay, until stopped.
+
+    Any number may run, anywhere: they share datasets among themselves, and take
+    over from one that is gone. No state is kept here. Only hosts that are
+    allowed are touched. Nodes must be run with --roles all.
+
+    \b
+    Examples:
+      p2prdf replica serve --peer node1:7400,node2:7400 --allow-host db1.example.org:3030
+      p2prdf replica serve --allow-host localhost --allow-private --auth-file targets.auth
+    """
+
+    async def action() -> ExitCode:
+        import p2prdf
+        from p2prdf.replica.credentials import read_credentials
+        from p2prdf.replica.hosts import Hosts
+        from p2prdf.replica.keeper import Keeper, KeeperConfig
+
+        hosts = Hosts(allow_host or os.environ.get(HOSTS_VARIABLE, "").split(), private=allow_private)
+        if not hosts.entries:
+            print("p2prdf: no host is allowed, so no target is touched: --allow-host", file=sys.stderr)
+        keeper = Keeper(
+            lambda reconnect_seconds: p2prdf.connect(peer, reconnect_seconds=reconnect_seconds),
+            _opener(hosts, read_credentials(auth_file), update_triples),
+            KeeperConfig(tuple(hosts.entries), lease_seconds=lease, check_seconds=min(2.0, lease / 4)),
+            tell=_tell(as_json=as_json),
+        )
+        await keeper.run()
+        return ExitCode.OK
+
+    run(action())
+
+
+def _opener(hosts: Hosts, credentials: CredentialsByHost, update_triples: int) -> Callable[[Registration], Target]:
+    """Return what opens the target of an interest, if it may be touched."""
+    from p2prdf.errors import TargetRefused
+    from p2prdf.replica.endpoint import Endpoint, EndpointConfig
+
+    def opened(registration: Registration) -> Target:
+        found = credentials.of(registration.target)
+        if credentials.of(registration.query_url) is not found:
+            raise TargetRefused(
+                f"{registration.query_url}: its host has other credentials than that of {registration.target}"
+            )
+        config = EndpointConfig(
+            registration.target, registration.query_url, registration.graph, triples_max=update_triples, attempts=2,
+            timeout_seconds=30.0,
+        )  # fmt: skip
+        return Endpoint(config, dataset=registration.dataset, hosts=hosts, credentials=found)
+
+    return opened
+
+
+def _tell(*, as_json: bool) -> Callable[[str, Mapping[str, object]], None]:
+    def tell(event: str, what: Mapping[str, object]) -> None:
+        if as_json:
+            print(json.dumps({"event": event, **what}), flush=True)
+        else:
+            print(event, *what.values(), flush=True)
+
+    return tell

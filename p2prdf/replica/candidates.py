@@ -1,0 +1,93 @@
+"""The one standing query by which a keeper hears of all that may matter to the interests in a dataset.
+
+For each predicate of their patterns it asks for all its triples, or, where all patterns with it have a constant
+object (or all a constant subject), for those with these constants alone.  So no triple comes by two branches, and
+an answer that comes or goes is a triple that comes or goes.  If that makes more branches than a query may have, those
+of the predicate with the most become one; if there are too many predicates, or one is a variable, the whole
+dataset is asked for.
+
+One more branch tells how far the dataset is (:mod:`p2prdf.replica.publishing`).  That is noted when the changeset is
+published as a whole, so at a bookmark all of it has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
+
+from p2prdf.interest import Pattern
+from p2prdf.rdf.standing.syntax import is_variable
+from p2prdf.rdf.tokens import QUERY_BYTES_MAX
+from p2prdf.replica.publishing import AT, DATASETS
+
+__all__ = ["BRANCHES_MAX", "POSITION", "WHOLE", "Branch", "branches_of", "candidates_text", "covers", "union_text"]
+
+BRANCHES_MAX: Final = 31
+"""Beside that of the position; a standing query has at most 32 basic graph patterns."""
+POSITION: Final = "<urn:p2prdf:position-of>"
+"""Stands for the predicate where the answer is the dataset's position."""
+
+Branch: TypeAlias = tuple[str | None, str | None, str | None]
+"""The constants of a pattern whose variables differ from one another."""
+
+WHOLE: Final[Branch] = (None, None, None)
+_NAMES: Final = ("?s", "?p", "?o")
+
+
+def branches_of(patterns: Iterable[Pattern]) -> tuple[Branch, ...]:
+    """Return branches that take each triple that a pattern takes, and no triple twice."""
+    by_predicate: dict[str, list[Branch]] = {}
+    for pattern in dict.fromkeys(patterns):
+        if is_variable(pattern[1]):
+            return (WHOLE,)
+        s, p, o = (None if is_variable(part) else part for part in pattern)
+        assert p is not None, "variables were looked for"
+        by_predicate.setdefault(p, []).append((s, p, o))
+    made = {p: _apart(p, found) for p, found in by_predicate.items()}
+    while made and (sum(map(len, made.values())) > BRANCHES_MAX or _too_long(made)):
+        widest = max(sorted(made), key=lambda p: len(made[p]))
+        if made[widest] == [(None, widest, None)]:
+            return (WHOLE,)
+        made[widest] = [(None, widest, None)]
+    return tuple(branch for p in sorted(made) for branch in made[p])
+
+
+def _apart(predicate: str, found: Sequence[Branch]) -> list[Branch]:
+    """Return branches for patterns of one predicate: by objects, by subjects, or one for all."""
+    objects, subjects = {o for _, _, o in found}, {s for s, _, _ in found}
+    if None not in objects:
+        return [(None, predicate, o) for o in sorted(filter(None, objects))]
+    if None not in subjects:
+        return [(s, predicate, None) for s in sorted(filter(None, subjects))]
+    return [(None, predicate, None)]
+
+
+def _too_long(made: dict[str, list[Branch]]) -> bool:
+    # Each constant stands in the pattern and, since a CONSTRUCT takes variables alone here, in a BIND.
+    size = sum(len(part.encode()) * 2 + 100 for found in made.values() for each in found for part in each if part)
+    return size > QUERY_BYTES_MAX - 2_000
+
+
+def covers(branches: Iterable[Branch], pattern: Pattern) -> bool:
+    """Tell whether one of the branches takes all triples that a pattern takes."""
+    return any(
+        all(part is None or part == other for part, other in zip(branch, pattern, strict=True)) for branch in branches
+    )
+
+
+def candidates_text(dataset: str, branches: Sequence[Branch]) -> str:
+    """Return the standing query for branches of a dataset (a canonical IRI), and for its position."""
+    at = f"{{ GRAPH {DATASETS} {{ {dataset} {AT} ?o }} BIND({dataset} AS ?s) BIND({POSITION} AS ?p) }}"
+    return union_text([*((dataset, branch) for branch in branches)], at)
+
+
+def union_text(branches: Iterable[tuple[str, Branch]], *more: str) -> str:
+    """Return the CONSTRUCT of all triples that branches take, each with its graph."""
+    parts = []
+    for graph, branch in branches:
+        body = " ".join(name if part is None else part for name, part in zip(_NAMES, branch, strict=True))
+        binds = "".join(
+            f" BIND({part} AS {name})" for name, part in zip(_NAMES, branch, strict=True) if part is not None
+        )
+        parts.append(f"{{ GRAPH {graph} {{ {body} }}{binds} }}")
+    return f"CONSTRUCT {{ ?s ?p ?o }} WHERE {{ {' UNION '.join([*parts, *more])} }}"

@@ -1,0 +1,361 @@
+"""One target that a keeper keeps true to an interest: what it should hold, what it holds, and the way there.
+
+A keeper has no state of its own on a disk, and there may be two of them for a while.  So all that a keeper has to know
+of a target is the target's cursor, which says of what is there::
+
+    17 1763841600200 1203:ab12...
+
+that it was left by the 17th update, at 1763841600.2 s (nothing that was acknowledged before is missing, if this is the
+last part of a change), and is 1,203 triples whose hashes add up to ab12...  The cursor changes in one stroke with the
+triples, so it is true as long as nobody else writes there.  Then
+
+1. a keeper that comes to a target compares the digest with that of what the target should hold.  Mostly they are equal,
+   and nothing is read; else it reads the target, once, and sends the difference;
+2. each update names the cursor it goes from and the one it leads to.  Of two keepers at one target one is told that it
+   has moved (TargetMoved), reads the cursor again and goes on from there;
+3. no keeper goes from a cursor that is later than what it knows itself: it waits until it knows as much.  So a keeper
+   that lags behind sets nothing back, and the last one who writes leaves what follows from all;
+4. numbers make cursors differ though contents are the same, so an update that arrives late does nothing.
+
+What changes while a target does not answer, or is paused, is kept up to a bound as the difference to what is there;
+beyond that it is forgotten, and the target is read again when it can be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Final, NamedTuple
+
+from p2prdf.errors import DataRefused, P2PRDFError, TargetRefused, Unavailable
+from p2prdf.interest import Triple
+from p2prdf.replica.replica import Comparison
+from p2prdf.replica.spelling import Variants, by_value
+from p2prdf.replica.target import Digest, Target, parts_of
+
+__all__ = ["PENDING_MAX", "Ahead", "Content", "Cursor", "KeptTarget"]
+
+PENDING_MAX: Final = 200_000
+"""Most triples by which a target is behind before it is read anew instead."""
+_PAUSE_SECONDS: Final = (0.5, 30.0)
+"""Before a target is tried again: the first pause, which doubles, and the longest."""
+_CURSOR: Final = re.compile(r"([0-9]{1,18}) ([0-9]{1,18}) ([0-9]{1,18}:[0-9a-f]{64})")
+
+
+class Ahead(Unavailable):
+    """Another keeper left a target at a later time than this one knows: it goes on when it knows as much."""
+
+
+class Cursor(NamedTuple):
+    """What a target's cursor says: the number of the update, the time in milliseconds, and what is there."""
+
+    number: int
+    as_of: int
+    digest: str
+
+    @classmethod
+    def parse(cls, text: str) -> Cursor | None:
+        """Return what a cursor says, None if it is of another kind of replica."""
+        found = _CURSOR.fullmatch(text)
+        return None if found is None else cls(int(found[1]), int(found[2]), found[3])
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.as_of} {self.digest}"
+
+
+class Content(NamedTuple):
+    """What a target is to hold, at a time in milliseconds."""
+
+    triples: set[Triple]
+    as_of: int
+
+
+class KeptTarget:
+    """A target and its interest.  ``error``: the last one, None once the target has been brought up since."""
+
+    def __init__(
+        self, target: Target, content: Callable[[], contextlib.AbstractAsyncContextManager[Content]], *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep, on_error: Callable[[str], None] | None = None,
+    ):  # fmt: skip
+        """``content``: what the target is to hold; no :meth:`note` comes while its context lasts."""
+        self._target = target
+        self._content = content
+        self._pause = pause
+        self._on_error = on_error
+        self.expected = Digest()
+        """Of what it is to hold."""
+        self.as_of = 0
+        """When that was, in milliseconds; 0: it is not known yet."""
+        self.reached = 0
+        """Of which time the target is."""
+        self.position: str | None = None
+        self.reached_position: str | None = None
+        """Of the dataset, then."""
+        self.paused = False
+        self.error: str | None = None
+        self._base: Digest | None = None
+        """Of what is there, as far as it is known; with what is pending it makes what is expected."""
+        self._pending: dict[Triple, int] = {}
+        self._cursor: str | None = None
+        self._number = 0
+        self._sure = False
+        """Whether the cursor is known to be what it is here."""
+        self._beginnings = 0
+        """How often what is pending was forgotten: what was asked before says nothing of what is pending then."""
+        self._variants: Variants | None = None
+        self._again: dict[Triple, None] = {}
+        self._writing = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._noted = asyncio.Event()
+
+    # --- what it is to hold --------------------------------------------------------------------------------
+
+    def begin(self, expected: Digest) -> None:
+        """Take what the target is to hold; what it holds is not known.  :meth:`reach` follows."""
+        self.expected = expected
+        self._forget()
+
+    def note(self, removed: Iterable[Triple], added: Iterable[Triple]) -> None:
+        """Take account of what it is to hold no more, and of what it is to hold now."""
+        removed, added = list(removed), list(added)
+        for triples, sign in ((removed, -1), (added, 1)):
+            for triple in triples:
+                self.expected.add(triple, sign)
+                self._pend(triple, sign)
+        if self._variants is not None:
+            self._variants.add(added)
+            self._again.update(dict.fromkeys(self._variants.remove(removed)))
+        if len(self._pending) > PENDING_MAX:
+            self._forget()
+
+    def reach(self, as_of: int, position: str | None) -> None:
+        """Note that all that was published up to a time is taken account of, and bring the target there."""
+        self.as_of, self.position = as_of, position
+        if not self._is_due():
+            self._arrived()
+        elif not self.paused and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._work())
+        self._noted.set()
+
+    def pause(self, *, paused: bool) -> None:
+        """Write no more to the target, or go on."""
+        if self.paused != paused:
+            self.paused = paused
+            if self.as_of and not paused:
+                self.reach(self.as_of, self.position)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it is known what the target is to hold."""
+        return self._beginnings > 0
+
+    @property
+    def pending(self) -> int:
+        """How many triples the target is known to be behind."""
+        return len(self._pending)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the target holds what it is to hold."""
+        return self.as_of > 0 and not self._is_due()
+
+    @property
+    def requests(self) -> int:
+        """Requests that were sent, as far as the target counts them."""
+        return int(getattr(self._target, "requests", 0))
+
+    def _pend(self, triple: Triple, change: int) -> None:
+        count = self._pending.get(triple, 0) + change
+        if count:
+            self._pending[triple] = count
+        else:
+            self._pending.pop(triple, None)
+
+    def _forget(self) -> None:
+        """Give up what is pending: the target is to be read."""
+        self._beginnings += 1
+        self._pending.clear()
+        self._again.clear()
+        self._variants = None
+        self._base, self._sure = None, False
+
+    def _is_due(self) -> bool:
+        return not self._sure or bool(self._pending)
+
+    def _arrived(self) -> None:
+        self.reached, self.reached_position, self.error = self.as_of, self.position, None
+
+    # --- bringing the target there ---------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        """Bring the target up, however often that takes, until there is nothing to be done."""
+        pause = _PAUSE_SECONDS[0]
+        while self._is_due() and not self.paused:
+            try:
+                async with self._writing:
+                    await self._bring()
+                pause = _PAUSE_SECONDS[0]
+                continue
+            except Ahead as error:
+                self.error = str(error)
+                self._noted.clear()
+                await self._noted.wait()
+                continue
+            except P2PRDFError as error:
+                self._failed(str(error))
+            await self._pause(pause)
+            pause = min(2 * pause, _PAUSE_SECONDS[1])
+        await self._target.close()
+
+    def _failed(self, text: str) -> None:
+        self._sure = False
+        if text != self.error and self._on_error is not None:
+            self._on_error(text)
+        self.error = text
+
+    async def _bring(self) -> None:
+        if not self._sure:
+            await self._look()
+        if self._pending or self._cursor is None:
+            await self._send()
+        if not self._is_due():
+            self._arrived()
+
+    async def _look(self) -> None:
+        """Find out what is there, by its cursor or by reading it."""
+        cursor = await self._target.cursor()
+        said = Cursor(0, 0, str(Digest())) if cursor is None else Cursor.parse(cursor)
+        if said is None:
+            raise DataRefused(f"the target has the cursor {cursor!r}, which is of another kind of replica: repair it")
+        if said.as_of > self.as_of:
+            raise Ahead(f"the target is at {said.as_of / 1000:.3f}, and the dataset is known up to {self.as_of / 1000}")
+        if cursor is None and await _first(self._target.triples()) is not None:
+            raise TargetRefused("the target holds triples and no cursor: empty it, or repair it, which deletes them")
+        if said.digest == str(self.expected):
+            self._base = self.expected.copy()
+            self._pending.clear()
+            self._again.clear()
+        elif self._base is None or said.digest != str(self._base):
+            await self._compare()
+        self._cursor, self._number, self._sure = cursor, said.number, True
+
+    async def _compare(self) -> Comparison:
+        """Read the target; what it lacks, and what does not belong there, is pending then."""
+        async with self._content() as content:
+            self._forget()
+            beginnings = self._beginnings
+        expected = content.triples
+        found = {triple async for triple in self._target.triples()}
+        if self._beginnings != beginnings:
+            raise Unavailable("the dataset changed too much while the target was read")
+        if self._target.respells:
+            spelled = {by_value(triple) for triple in found}
+            there = {triple for triple in expected if by_value(triple) in spelled}
+            known = {by_value(triple) for triple in expected}
+            foreign = {triple for triple in found if by_value(triple) not in known}
+        else:
+            there, foreign = expected & found, found - expected
+        lacking = expected - there
+        for triple in lacking:
+            self._pend(triple, 1)
+        for triple in foreign:
+            self._pend(triple, -1)
+        self._base = Digest(there | foreign)
+        return Comparison(len(expected), len(found), not lacking and not foreign, len(lacking), len(foreign))
+
+    async def _send(self) -> None:
+        """Send what is pending now, in parts; the cursor says of each what is there after it."""
+        assert self._base is not None, "it was looked at"
+        if self._variants is None and self._target.respells and any(count < 0 for count in self._pending.values()):
+            async with self._content() as content:
+                self._variants = Variants(content.triples)
+                gone = [triple for triple, count in self._pending.items() if count < 0]
+                self._again.update(dict.fromkeys(self._variants.remove(gone)))
+            if self._base is None:
+                return
+        removed = [triple for triple, count in self._pending.items() if count < 0]
+        added = [triple for triple, count in self._pending.items() if count > 0]
+        beginnings, as_of = self._beginnings, self.as_of
+        again, self._again = [each for each in self._again if each not in self._pending], {}
+        old, new = frozenset(removed), frozenset(added)
+        for less, more in parts_of(removed, {*added, *again}, self._target.triples_max) or [([], [])]:
+            base = self._base.copy()
+            for triple in less:
+                base.add(triple, -1)
+            for triple in more:
+                base.add(triple, 1 if triple in new else 0)
+            after = str(Cursor(self._number + 1, as_of, str(base)))
+            await self._target.update(less, more, before=self._cursor, after=after)
+            if self._beginnings != beginnings:
+                return
+            self._base, self._cursor, self._number = base, after, self._number + 1
+            for triple in less:
+                self._pend(triple, 1 if triple in old else 0)
+            for triple in more:
+                self._pend(triple, -1 if triple in new else 0)
+
+    # --- on request --------------------------------------------------------------------------------------------
+
+    async def verify(self) -> Comparison:
+        """Compare what the target holds with what its interest asks for; nothing is written meanwhile.
+
+        What is known to be pending is not missed.  Raises Unavailable if the dataset or the target is not known yet.
+        """
+        async with self._writing:
+            if self.as_of and not self._sure:
+                await self._look()
+            if not self.as_of or self._base is None:
+                raise Unavailable("the dataset has not been read yet")
+            async with self._content() as content:
+                expected = set(content.triples)
+                for triple, count in self._pending.items():
+                    (expected.discard if count > 0 else expected.add)(triple)
+            found = {triple async for triple in self._target.triples()}
+            await self._rest()
+            if self._target.respells:
+                wanted, there = ({by_value(each) for each in every} for every in (expected, found))
+            else:
+                wanted, there = expected, found
+            lacking, foreign = len(wanted - there), len(there - wanted)
+            return Comparison(len(expected), len(found), not lacking and not foreign, lacking, foreign)
+
+    async def repair(self) -> Comparison:
+        """Read the target, whatever its cursor says, and make it what it should be; return how it was."""
+        async with self._writing:
+            if not self.as_of:
+                raise Unavailable("the dataset has not been read yet")
+            cursor = await self._target.cursor()
+            said = None if cursor is None else Cursor.parse(cursor)
+            found = await self._compare()
+            self._cursor, self._sure = cursor, True
+            self._number = 0 if said is None else said.number
+            try:
+                await self._send()
+            except P2PRDFError:
+                self._sure = False
+                raise
+            if not self._is_due():
+                self._arrived()
+            await self._rest()
+            return found
+
+    async def _rest(self) -> None:
+        """Let go of connections that nothing needs now."""
+        if self._task is None or self._task.done():
+            await self._target.close()
+
+    async def close(self) -> None:
+        """Stop writing; an update that is under way takes effect or not, and its cursor tells."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await self._target.close()
+
+
+async def _first(triples: AsyncIterator[Triple]) -> Triple | None:
+    async for triple in triples:
+        return triple
+    return None

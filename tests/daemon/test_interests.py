@@ -1,0 +1,270 @@
+"""Interests that are registered in an overlay of real nodes: whoever keeps them, every target ends exact."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from random import Random
+
+import pytest
+from dataset_histories import INTEREST, history, slice_of
+from sparql_endpoint import EndpointProcess
+
+import p2prdf
+from p2prdf.errors import TargetRefused
+from p2prdf.interest import Changeset
+from p2prdf.replica.endpoint import Endpoint, EndpointConfig
+from p2prdf.replica.hosts import Hosts
+from p2prdf.replica.keeper import Keeper, KeeperConfig
+from p2prdf.replica.publishing import DatasetPublisher
+
+SECONDS = 60.0
+OTHER = "SELECT * { ?t <urn:label> ?l . ?t <urn:in> ?c }"
+_names = itertools.count()
+
+
+@pytest.fixture
+def dataset():
+    """A dataset of this test's own, as the overlay is shared."""
+    return f"<urn:kept{next(_names)}>"
+
+
+@pytest.fixture
+def endpoint(tmp_path):
+    """A SPARQL endpoint in a process of its own."""
+    found = EndpointProcess(tmp_path / "endpoint").start()
+    yield found
+    found.kill()
+
+
+def opened(registration, hosts=None):
+    """Open the target of an interest."""
+    config = EndpointConfig(registration.target, registration.query_url, registration.graph, attempts=2,
+                            pause_seconds=0.05)  # fmt: skip
+    return Endpoint(config, dataset=registration.dataset, hosts=hosts or Hosts(["127.0.0.1"], private=True))
+
+
+@contextlib.asynccontextmanager
+async def keeping(addresses, *, lease_seconds=4.0, kind=Keeper):
+    """Run a keeper in this process; it leaves in order."""
+    keeper = kind(
+        lambda reconnect_seconds: p2prdf.connect(addresses, reconnect_seconds=reconnect_seconds), opened,
+        KeeperConfig(("127.0.0.1",), lease_seconds=lease_seconds, check_seconds=0.5),
+    )  # fmt: skip
+    task = asyncio.create_task(keeper.run())
+    try:
+        yield keeper
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def held(endpoint, dataset, graph):
+    """Return what the graph of an endpoint holds."""
+    config = EndpointConfig(f"{endpoint.url}/update", f"{endpoint.url}/query", graph, attempts=1)
+    target = Endpoint(config, dataset=dataset, hosts=Hosts(["127.0.0.1"], private=True))
+    try:
+        return {triple async for triple in target.triples()}
+    finally:
+        await target.close()
+
+
+async def exact(endpoint, dataset, expected):
+    """Wait until graphs hold what is expected."""
+    async with asyncio.timeout(SECONDS):
+        for graph, triples in expected.items():
+            while await held(endpoint, dataset, graph) != triples:
+                await asyncio.sleep(0.05)
+
+
+async def reported(client, name, state):
+    """Wait until an interest is in a state; return what is said of it."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            (found,) = await client.interests.status(name)
+            if found["state"] == state:
+                return found
+
+
+async def test_targets_are_exact_at_each_point_of_their_interests_lives(keeping_all, dataset, endpoint):
+    days = history(Random(5), 9)
+    update = f"{endpoint.url}/update"
+    async with p2prdf.connect(keeping_all[0].address) as client, keeping(keeping_all[2].address):
+        publisher = DatasetPublisher(client, dataset)
+        await publisher.begin()
+        await publisher.start([])
+
+        async def on():
+            position, changeset, triples = next(days)
+            await publisher.publish(position, changeset)
+            return triples
+
+        await on()
+        one = await client.interests.add(dataset, update, INTEREST, name="one", graph="<urn:g:one>")
+        assert await client.interests.add(dataset, update, INTEREST, name="one", graph="<urn:g:one>") == one
+        there = await on()
+        await exact(endpoint, dataset, {"<urn:g:one>": slice_of(there)})
+        # One that is added later begins with what there is.
+        two = await client.interests.add(dataset, update, OTHER, graph="<urn:g:two>")
+        await exact(endpoint, dataset, {"<urn:g:one>": slice_of(there), "<urn:g:two>": slice_of(there, OTHER)})
+        there = await on()
+        await exact(endpoint, dataset, {"<urn:g:one>": slice_of(there), "<urn:g:two>": slice_of(there, OTHER)})
+        # Paused, and resumed.
+        await client.interests.pause("one")
+        before = slice_of(there)
+        assert (await reported(client, "one", "paused"))["target_triples"] == len(before)
+        there = await on()
+        await exact(endpoint, dataset, {"<urn:g:two>": slice_of(there, OTHER)})
+        assert await held(endpoint, dataset, "<urn:g:one>") == before != slice_of(there)
+        await client.interests.resume("one")
+        await exact(endpoint, dataset, {"<urn:g:one>": slice_of(there)})
+        # What others did there is found, and mended.
+        found = await reported(client, "one", "current")
+        assert found["position"] == publisher.position
+        assert found["lag_seconds"] < 10
+        endpoint_store = opened((await client.interests.registered())[0].registration)
+        await endpoint_store._post(update, b"INSERT DATA { GRAPH <urn:g:one> { <urn:x> <urn:y> <urn:z> } }",
+                                   "application/sparql-update", {}, 100)  # fmt: skip
+        await endpoint_store.close()
+        verified = await client.interests.verify("one")
+        assert (verified["equal"], verified["foreign"], verified["lacking"]) == (False, 1, 0)
+        assert (await client.interests.repair("one"))["foreign"] == 1
+        assert (await client.interests.verify("one"))["equal"]
+        there = await on()
+        await exact(endpoint, dataset, {"<urn:g:one>": slice_of(there), "<urn:g:two>": slice_of(there, OTHER)})
+        # Forgotten: the target stays as it is.
+        assert await client.interests.remove(two) == 1
+        assert [each.name for each in await client.interests.registered()] == ["one"]
+        left = slice_of(there, OTHER)
+        there = await on()
+        await exact(endpoint, dataset, {"<urn:g:one>": slice_of(there)})
+        assert await held(endpoint, dataset, "<urn:g:two>") == left
+        await client.interests.remove("one")
+
+
+class Stubborn(Keeper):
+    """A keeper that takes itself for the only one."""
+
+    def _keep(self, overlay, own):
+        registered = self.registry.registrations().own
+        super()._keep(overlay, registered)
+
+
+async def test_two_keepers_at_one_target_do_no_harm(keeping_all, dataset, endpoint):
+    update = f"{endpoint.url}/update"
+    async with (
+        p2prdf.connect(keeping_all[0].address) as client,
+        keeping(keeping_all[1].address, kind=Stubborn) as one,
+        keeping(keeping_all[3].address, kind=Stubborn) as other,
+    ):
+        publisher = DatasetPublisher(client, dataset)
+        await publisher.begin()
+        await publisher.start([])
+        await client.interests.add(dataset, update, INTEREST, name="both", graph="<urn:g:both>")
+        for position, changeset, triples in history(Random(11), 6):
+            await publisher.publish(position, changeset)
+            await exact(endpoint, dataset, {"<urn:g:both>": slice_of(triples)})
+        for keeper in (one, other):
+            async with asyncio.timeout(SECONDS):
+                while not keeper.kept["both"].target.is_current:
+                    await asyncio.sleep(0.05)
+        assert one.passes.keys() == other.passes.keys() == {dataset}
+        assert await held(endpoint, dataset, "<urn:g:both>") == slice_of(triples)
+        await client.interests.remove("both")
+
+
+async def test_what_must_not_be_touched_and_what_does_not_answer_is_told_and_delays_nobody(
+    keeping_all, dataset, endpoint, free_port
+):
+    update = f"{endpoint.url}/update"
+    async with p2prdf.connect(keeping_all[0].address) as client, keeping(keeping_all[2].address):
+        publisher = DatasetPublisher(client, dataset)
+        await publisher.begin()
+        await publisher.start([])
+        add = client.interests.add
+        await add(dataset, "http://elsewhere.example/update", INTEREST, name="elsewhere")
+        await add(dataset, f"http://127.0.0.1:{free_port}/update", INTEREST, name="silent")
+        await add(dataset, update, INTEREST, name="well", graph="<urn:g:well>")
+        with pytest.raises(p2prdf.LocalProtocolError, match="the target of the interest well"):
+            await add(dataset, update, OTHER, name="again", graph="<urn:g:well>")
+        with pytest.raises(p2prdf.LocalProtocolError, match="another interest well"):
+            await add(dataset, update, OTHER, name="well", graph="<urn:g:well>")
+        with pytest.raises(TargetRefused, match="credentials do not belong"):
+            await add(dataset, "http://me:secret@127.0.0.1/update", OTHER)
+        with pytest.raises(p2prdf.QueryRefused, match="UNION"):
+            await add(dataset, update, "SELECT * { { ?a ?b ?c } UNION { ?c ?b ?a } }")
+        for position, changeset, triples in history(Random(3), 3):
+            await publisher.publish(position, changeset)
+            await exact(endpoint, dataset, {"<urn:g:well>": slice_of(triples)})
+        refused = await reported(client, "elsewhere", "refused")
+        assert "elsewhere.example/update: its host is on no keeper's list" in refused["error"]
+        assert f"127.0.0.1:{free_port}" in (await reported(client, "silent", "failing"))["error"]
+        assert (await client.interests.verify("elsewhere"))["error"] == refused["error"]
+        # A graph that somebody else's triples are in is not emptied because somebody names it.
+        taken = opened((await client.interests.registered())[2].registration)
+        await taken._post(update, b"INSERT DATA { GRAPH <urn:g:taken> { <urn:x> <urn:y> <urn:z> } }",
+                          "application/sparql-update", {}, 100)  # fmt: skip
+        await taken.close()
+        await add(dataset, update, INTEREST, name="taken", graph="<urn:g:taken>")
+        assert "holds triples and no cursor" in (await reported(client, "taken", "failing"))["error"]
+        assert await held(endpoint, dataset, "<urn:g:taken>") == {("<urn:x>", "<urn:y>", "<urn:z>")}
+        await client.interests.repair("taken")
+        assert await held(endpoint, dataset, "<urn:g:taken>") == slice_of(triples)
+        for name in ("elsewhere", "silent", "well", "taken"):
+            await client.interests.remove(name)
+    async with p2prdf.connect(keeping_all[0].address) as client:
+        await client.interests.add(dataset, update, INTEREST, name="nobody")
+        (found,) = await client.interests.status("nobody")
+        assert (found["state"], found["error"]) == ("unkept", "no keeper answers for it")
+        await client.interests.remove("nobody")
+
+
+async def subscriptions(nodes):
+    """Return how many subscriptions are delivered in an overlay; each node is asked."""
+    count = 0
+    for node in nodes:
+        async with p2prdf.connect(node.address, reconnect_seconds=0) as client:
+            count += (await client.status())["peer"]["subscriptions_here"]
+    return count
+
+
+async def test_two_hundred_interests_are_one_subscription(keeping_all, dataset, endpoint):
+    update, count = f"{endpoint.url}/update", 200
+    kind = "SELECT * {{ ?a <urn:type> <urn:A{}> ; <urn:goals> ?g }}"
+    async with p2prdf.connect(keeping_all[0].address) as client:
+        publisher = DatasetPublisher(client, dataset)
+        await publisher.begin()
+        await publisher.start([])
+        async with keeping(keeping_all[2].address, lease_seconds=1000) as keeper:  # it renews nothing meanwhile
+            async with asyncio.timeout(SECONDS):
+                while not keeper.registry.keepers():
+                    await asyncio.sleep(0.05)
+            before = await subscriptions(keeping_all)
+            registered = [
+                registration_of(f"n{number}", dataset, update, kind.format(number)) for number in range(count)
+            ]
+            await client.publish([each.triple for each in registered], graph="<urn:p2prdf:interests>")
+            async with asyncio.timeout(SECONDS):
+                while len(keeper.kept) < count or not all(each.target.is_current for each in keeper.kept.values()):
+                    await asyncio.sleep(0.05)
+            assert await subscriptions(keeping_all) == before + 1, "one for the dataset, however many interests"
+            (one,) = keeper.passes.values()
+            read, requests = one.read, {name: each.target.requests for name, each in keeper.kept.items()}
+            come = [(f"<urn:s{n}>", p, o) for n in (7, 8) for p, o in (("<urn:type>", f"<urn:A{n}>"),
+                                                                     ("<urn:goals>", '"1"'))]  # fmt: skip
+            await publisher.publish("000001", Changeset.of([], come))
+            for number in (7, 8):
+                own = {each for each in come if each[0] == f"<urn:s{number}>"}
+                await exact(endpoint, dataset, {f"<urn:g:n{number}>": own})
+            assert one.read - read <= len(come) + 2, "each triple travels once, and the position"
+            touched = {name for name, each in keeper.kept.items() if each.target.requests > requests[name]}
+            assert touched == {"n7", "n8"}
+            await client.retract([each.triple for each in registered], graph="<urn:p2prdf:interests>")
+
+
+def registration_of(name, dataset, update, query):
+    from p2prdf.interest.registration import Registration
+
+    return Registration(name, dataset, update, update.replace("/update", "/query"), f"<urn:g:{name}>", query)
