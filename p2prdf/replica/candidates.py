@@ -31,7 +31,6 @@ Branch: TypeAlias = tuple[str | None, str | None, str | None]
 """The constants of a pattern whose variables differ from one another."""
 
 WHOLE: Final[Branch] = (None, None, None)
-_NAMES: Final = ("?s", "?p", "?o")
 
 
 def branches_of(patterns: Iterable[Pattern]) -> tuple[Branch, ...]:
@@ -63,7 +62,7 @@ def _apart(predicate: str, found: Sequence[Branch]) -> list[Branch]:
 
 
 def _too_long(made: dict[str, list[Branch]]) -> bool:
-    # Each constant stands in the pattern and, since a CONSTRUCT takes variables alone here, in a BIND.
+    # Each constant stands in the template and in the pattern.
     size = sum(len(part.encode()) * 2 + 100 for found in made.values() for each in found for part in each if part)
     return size > QUERY_BYTES_MAX - 2_000
 
@@ -77,17 +76,20 @@ def covers(branches: Iterable[Branch], pattern: Pattern) -> bool:
 
 def candidates_text(dataset: str, branches: Sequence[Branch]) -> str:
     """Return the standing query for branches of a dataset (a canonical IRI), and for its position."""
-    at = f"{{ GRAPH {DATASETS} {{ {dataset} {AT} ?o }} BIND({dataset} AS ?s) BIND({POSITION} AS ?p) }}"
-    return union_text([*((dataset, branch) for branch in branches)], at)
+    at = f"{dataset} {POSITION} ?at", f"{{ GRAPH {DATASETS} {{ {dataset} {AT} ?at }} }}"
+    return union_text(((dataset, branch) for branch in branches), at)
 
 
-def union_text(branches: Iterable[tuple[str, Branch]], *more: str) -> str:
-    """Return the CONSTRUCT of all triples that branches take, each with its graph."""
-    parts = []
-    for graph, branch in branches:
-        body = " ".join(name if part is None else part for name, part in zip(_NAMES, branch, strict=True))
-        binds = "".join(
-            f" BIND({part} AS {name})" for name, part in zip(_NAMES, branch, strict=True) if part is not None
-        )
-        parts.append(f"{{ GRAPH {graph} {{ {body} }}{binds} }}")
-    return f"CONSTRUCT {{ ?s ?p ?o }} WHERE {{ {' UNION '.join([*parts, *more])} }}"
+def union_text(branches: Iterable[tuple[str, Branch]], *more: tuple[str, str]) -> str:
+    """Return the CONSTRUCT of all triples that branches take, each with its graph.
+
+    Each branch has variables of its own, so the template's triples of other branches are none.  ``more``: triples of
+    the template with what they come from.
+    """
+    parts = list(more)
+    for number, (graph, branch) in enumerate(branches):
+        names = (f"?s{number}", f"?p{number}", f"?o{number}")
+        body = " ".join(name if part is None else part for name, part in zip(names, branch, strict=True))
+        parts.append((body, f"{{ GRAPH {graph} {{ {body} }} }}"))
+    template, groups = " . ".join(each for each, _ in parts), " UNION ".join(each for _, each in parts)
+    return f"CONSTRUCT {{ {template} }} WHERE {{ {groups} }}"

@@ -26,7 +26,16 @@ from typing import Any, Final
 
 from p2prdf.errors import Busy, LocalProtocolError, P2PRDFError, SubscriptionGone, Unavailable
 from p2prdf.interest import Triple
-from p2prdf.interest.registration import ASKS, KEEPERS_GRAPH, KEEPS, Registration, keeper_subject, read_keeper
+from p2prdf.interest.registration import (
+    ASKS,
+    KEEPERS_GRAPH,
+    KEEPS,
+    Registration,
+    checked_url,
+    host_entry,
+    keeper_subject,
+    read_keeper,
+)
 from p2prdf.rdf import terms
 from p2prdf.replica.answers import answer
 from p2prdf.replica.dataset_pass import DatasetPass
@@ -43,6 +52,8 @@ _PAUSE_SECONDS: Final = 2.0
 _GATHER_SECONDS: Final = 0.1
 """So much of what is registered at about the same time is dealt with together."""
 _GOODBYE_SECONDS: Final = 5.0
+_HOST_TARGETS: Final = 8
+"""Targets at one host that are brought up at a time: what one that does not answer delays are others there alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,7 @@ class Keeper:
         self._number = 0
         self._turned_down: dict[str, Refusal] = {}
         """Interests that the engine or the way to the target refused, as long as they are registered so."""
+        self._doors: dict[str, asyncio.Semaphore] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -261,9 +273,11 @@ class Keeper:
 
     def _target(self, overlay: Writing, registration: Registration, target: Target) -> KeptTarget:
         name, dataset = registration.name, registration.dataset
+        place = host_entry(*checked_url(registration.target))
         return KeptTarget(
             target, lambda: self._pass(overlay, dataset).content(name),
             on_error=lambda text: self._tell("error", {"interest": name, "error": text}),
+            door=self._doors.setdefault(place, asyncio.Semaphore(_HOST_TARGETS)),
         )  # fmt: skip
 
     def _pass(self, overlay: Writing, dataset: str) -> DatasetPass:

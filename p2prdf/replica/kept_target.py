@@ -78,12 +78,17 @@ class KeptTarget:
     def __init__(
         self, target: Target, content: Callable[[], contextlib.AbstractAsyncContextManager[Content]], *,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep, on_error: Callable[[str], None] | None = None,
+        door: asyncio.Semaphore | None = None,
     ):  # fmt: skip
-        """``content``: what the target is to hold; no :meth:`note` comes while its context lasts."""
+        """``content``: what the target is to hold; no :meth:`note` comes while its context lasts.
+
+        ``door``: how many targets at one host are brought up at a time; shared by these.
+        """
         self._target = target
         self._content = content
         self._pause = pause
         self._on_error = on_error
+        self._door = door or asyncio.Semaphore()
         self.expected = Digest()
         """Of what it is to hold."""
         self.as_of = 0
@@ -194,7 +199,7 @@ class KeptTarget:
         pause = _PAUSE_SECONDS[0]
         while self._is_due() and not self.paused:
             try:
-                async with self._writing:
+                async with self._door, self._writing:
                     await self._bring()
                 pause = _PAUSE_SECONDS[0]
                 continue

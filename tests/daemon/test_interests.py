@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import json
+import signal
+import sys
+import time
 from random import Random
 
 import pytest
@@ -245,12 +249,15 @@ async def test_two_hundred_interests_are_one_subscription(keeping_all, dataset, 
             registered = [
                 registration_of(f"n{number}", dataset, update, kind.format(number)) for number in range(count)
             ]
+            began = time.monotonic()
             await client.publish([each.triple for each in registered], graph="<urn:p2prdf:interests>")
             async with asyncio.timeout(SECONDS):
                 while len(keeper.kept) < count or not all(each.target.is_current for each in keeper.kept.values()):
                     await asyncio.sleep(0.05)
             assert await subscriptions(keeping_all) == before + 1, "one for the dataset, however many interests"
+            begun = time.monotonic() - began
             (one,) = keeper.passes.values()
+            spent = one.seconds
             read, requests = one.read, {name: each.target.requests for name, each in keeper.kept.items()}
             come = [(f"<urn:s{n}>", p, o) for n in (7, 8) for p, o in (("<urn:type>", f"<urn:A{n}>"),
                                                                      ("<urn:goals>", '"1"'))]  # fmt: skip
@@ -261,6 +268,8 @@ async def test_two_hundred_interests_are_one_subscription(keeping_all, dataset, 
             assert one.read - read <= len(come) + 2, "each triple travels once, and the position"
             touched = {name for name, each in keeper.kept.items() if each.target.requests > requests[name]}
             assert touched == {"n7", "n8"}
+            told = f"{one.read - read} solutions came for a changeset of {len(come)} triples"
+            print(f"{count} interests: begun in {begun:.1f} s; {told}; engine {1000 * (one.seconds - spent):.2f} ms")
             await client.retract([each.triple for each in registered], graph="<urn:p2prdf:interests>")
 
 
@@ -268,3 +277,121 @@ def registration_of(name, dataset, update, query):
     from p2prdf.interest.registration import Registration
 
     return Registration(name, dataset, update, update.replace("/update", "/query"), f"<urn:g:{name}>", query)
+
+
+class KeeperProcess:
+    """A keeper as a process of its own."""
+
+    def __init__(self, process, name):
+        self.process = process
+        self.name = name
+
+    @classmethod
+    async def start(cls, addresses, *more):
+        """Start it, and wait until it has said who it is."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "p2prdf_cli", "replica", "serve", "--peer", addresses, "--allow-host", "127.0.0.1",
+            "--allow-private", "--json", *more, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        told = json.loads(await asyncio.wait_for(process.stdout.readline(), SECONDS))
+        assert told["event"] == "ready"
+        return cls(process, told["keeper"])
+
+    async def end(self, how=signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(how)
+        await self.process.communicate()
+        return self.process.returncode
+
+
+async def kept_by(client, name, keepers):
+    """Return the keeper that keeps an interest, once one of these does."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            (found,) = await client.interests.status(name)
+            known = [each for each in keepers if each.name == found.get("keeper")]
+            if found["state"] == "current" and known:
+                return known[0]
+
+
+async def test_a_keeper_that_is_killed_or_hangs_is_replaced(keeping_all, dataset, endpoint):
+    days = history(Random(9), 4)
+    keepers = [await KeeperProcess.start(keeping_all[n].address, "--lease", "2") for n in (1, 2, 3)]
+    stopped = None
+    try:
+        async with p2prdf.connect(keeping_all[0].address) as client:
+            publisher = DatasetPublisher(client, dataset)
+            await publisher.begin()
+            await publisher.start([])
+            await client.interests.add(dataset, f"{endpoint.url}/update", INTEREST, name="one", graph="<urn:g:one>")
+            for how in (signal.SIGKILL, signal.SIGSTOP, None):
+                position, changeset, triples = next(days)
+                await publisher.publish(position, changeset)
+                await exact(endpoint, dataset, {"<urn:g:one>": slice_of(triples)})
+                one = await kept_by(client, "one", keepers)
+                if how is not None:
+                    keepers.remove(one)
+                    if how == signal.SIGSTOP:  # it hangs, and its connections stand
+                        one.process.send_signal(how)
+                        stopped = one
+                    else:
+                        await one.end(how)
+            known = await client.query("SELECT ?k { GRAPH <urn:p2prdf:keepers> { ?k <urn:p2prdf:keeps> ?o } }")
+            assert [k for (k,) in known.rows] == [f"<{keepers[0].name}>"], "nothing is left of those that are gone"
+            stopped.process.send_signal(signal.SIGCONT)  # it finds out, and comes again under another name
+            async with asyncio.timeout(SECONDS):
+                while json.loads(await stopped.process.stdout.readline())["event"] != "ready":
+                    pass
+            position, changeset, triples = next(days)
+            await publisher.publish(position, changeset)
+            await exact(endpoint, dataset, {"<urn:g:one>": slice_of(triples)})
+            await client.interests.remove("one")
+    finally:
+        for keeper in (*keepers, *([stopped] if stopped else [])):
+            await keeper.end(signal.SIGTERM)  # in order: others use this overlay
+
+
+@pytest.mark.long  # bookmarks stand still for 20 s when a node is killed
+async def test_targets_are_exact_though_keepers_a_node_and_the_endpoint_are_killed(launcher, dataset, endpoint):
+    nodes = launcher.overlay(5, roles="all")
+    addresses = ",".join(node.address for node in nodes[:2])
+    keepers = [await KeeperProcess.start(addresses, "--lease", "3") for _ in range(2)]
+    wanted = {f"<urn:g:{number}>": text for number, text in enumerate((INTEREST, OTHER))}
+    seconds = []
+    try:
+        async with p2prdf.connect(nodes[0].address) as client:
+            publishers = [DatasetPublisher(client, f"{dataset[:-1]}:{number}>") for number in range(4)]
+            days = [list(history(Random(number), 7)) for number in range(4)]
+            for number, publisher in enumerate(publishers):
+                await publisher.begin()
+                await publisher.start([])
+                for graph, text in wanted.items():
+                    await client.interests.add(
+                        publisher.dataset, f"{endpoint.url}/update", text, graph=f"{graph[:-1]}:{number}>"
+                    )
+            for day in range(7):
+                began = time.monotonic()
+                for publisher, history_of in zip(publishers, days, strict=True):
+                    position, changeset, _ = history_of[day]
+                    await publisher.publish(position, changeset)
+                    if day in (1, 3) and publisher is publishers[1]:
+                        await keepers.pop(0).end()
+                        keepers.append(await KeeperProcess.start(addresses, "--lease", "3"))
+                    if day == 2 and publisher is publishers[2]:
+                        nodes[3].kill()
+                    if day == 4 and publisher is publishers[2]:
+                        endpoint.kill()
+                        endpoint.start()
+                for number, publisher in enumerate(publishers):
+                    triples = days[number][day][2]
+                    expected = {
+                        f"{graph[:-1]}:{number}>": slice_of(triples, text) for graph, text in wanted.items()
+                    }
+                    await exact(endpoint, publisher.dataset, expected)
+                seconds.append(round(time.monotonic() - began, 1))
+            for each in await client.interests.registered():
+                assert (await client.interests.verify(each.name))["equal"]
+            print("seconds until all targets are exact, day by day:", seconds)
+    finally:
+        for keeper in keepers:
+            await keeper.end()

@@ -1,0 +1,118 @@
+"""``p2prdf interest`` and ``p2prdf replica serve`` through real nodes: what they do, say and refuse."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from commands import SECONDS, command
+from sparql_endpoint import EndpointProcess
+
+INTEREST = "SELECT * { ?a <urn:type> <urn:A> ; <urn:goals> ?g }"
+ONE = '<urn:x> <urn:type> <urn:A> .\n<urn:x> <urn:goals> "1" .\n<urn:y> <urn:goals> "2" .\n'
+
+
+def run(*words):
+    """Run a command; return its exit code, what it wrote, and that as JSON where it is."""
+    code, out, err = command(*words)
+    lines = [json.loads(line) for line in out.splitlines()] if "--json" in words and code in (0, 1) else out
+    return code, lines, err
+
+
+@pytest.fixture
+def endpoint(tmp_path):
+    found = EndpointProcess(tmp_path / "endpoint").start("--auth", "Bearer abc")
+    yield found
+    found.kill()
+
+
+def test_an_interests_life_by_commands(keeping_all, endpoint, tmp_path):
+    peer = ("--peer", keeping_all[0].address)
+    (tmp_path / "interest.rq").write_text(INTEREST)
+    (tmp_path / "start.nt").write_text(ONE)
+    (tmp_path / "changes").mkdir()
+    (tmp_path / "auth").write_text("127.0.0.1 bearer abc\n")
+    (tmp_path / "auth").chmod(0o600)
+    dataset, place = "urn:by-commands", ("--target", f"{endpoint.url}/update", "--graph", "urn:g:x")
+
+    def published():
+        words = ("changesets", "publish", tmp_path / "changes", "--dataset", dataset, "--start", tmp_path / "start.nt")
+        assert (run(*words, *peer))[0] == 0
+
+    def state(name, wanted, position=None):
+        """Ask until an interest is in a state, and at a position; return the exit code and what is said."""
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            code, (found,), _ = run("interest", "status", name, *peer, "--json")
+            if found["state"] == wanted and position in (None, found.get("position")):
+                return code, found
+        raise AssertionError(found)
+
+    add = ("interest", "add", "--dataset", dataset, "--query", tmp_path / "interest.rq", *peer)
+    published()
+    assert (run(*add, "--name", "x", *place, "--json"))[:2] == (0, [{"name": "x"}])
+    code, _, err = run(*add, "--name", "y", *place)
+    assert (code, "this is the target of the interest x" in err) == (4, True)
+    assert (run(*add, "--target", "http://far.example/update", "--name", "far"))[0] == 0
+    assert (run("interest", "status", "x", *peer))[:2] == (1, "x\tunkept\t\t\t\tno keeper answers for it\n")
+    keeper = subprocess.Popen(
+        [sys.executable, "-m", "p2prdf_cli", "replica", "serve", *peer, "--allow-host", f"127.0.0.1:{endpoint.port}",
+         "--allow-private", "--auth-file", str(tmp_path / "auth")], stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        code, found = state("x", "current")
+        assert (code, found["position"], found["target_triples"], found["potential_triples"]) == (0, "start", 2, 1)
+        (tmp_path / "changes/000001.added.nt").write_text("<urn:y> <urn:type> <urn:A> .\n")
+        (tmp_path / "changes/000001.removed.nt").write_text("")
+        published()
+        state("x", "current", "000001")
+        assert run("interest", "verify", "x", *peer) == (
+            0, "the target holds what it should: 4 triples, 4 expected\n", "",
+        )  # fmt: skip
+        assert run("interest", "repair", "x", *peer) == (0, "0 triples inserted, 0 deleted\n", "")
+        code, found = state("far", "refused")
+        assert (code, "far.example" in found["error"]) == (1, True)
+        assert (run("interest", "verify", "far", *peer))[0] == 1
+        assert (run("interest", "pause", "x", *peer))[:2] == (0, "x is paused\n")
+        assert (state("x", "paused"))[0] == 0
+        _, listed, _ = run("interest", "list", *peer, "--json")
+        assert [(each["name"], each["paused"]) for each in listed] == [("far", False), ("x", True)]
+        assert listed[1]["graph"] == "urn:g:x"
+        assert (run("interest", "resume", "x", *peer))[:2] == (0, "x is resumed\n")
+        state("x", "current")
+        for name in ("x", "far"):
+            assert (run("interest", "remove", name, *peer))[:2] == (0, "1 removed\n")
+        assert (run("interest", "remove", "x", *peer))[:2] == (0, "0 removed\n")
+        code, _, err = run("interest", "pause", "x", *peer)
+        assert (code, "there is no interest x" in err) == (4, True)
+        assert (run("interest", "list", *peer))[:2] == (0, "")
+    finally:
+        keeper.send_signal(signal.SIGTERM)
+        said, _ = keeper.communicate()
+    assert keeper.returncode == 143
+    events = [line.split()[0] for line in said.splitlines()]
+    assert events == ["ready", "took", "left"]
+    assert "abc" not in said
+
+
+def test_what_is_wrong_is_said(keeping_all, tmp_path):
+    peer = ("--peer", keeping_all[0].address)
+    (tmp_path / "interest.rq").write_text("SELECT * { ?a <urn:p> ?b } LIMIT 3")
+    add = ("interest", "add", "--dataset", "urn:d", "--query", tmp_path / "interest.rq", *peer, "--target")
+    code, _, err = run(*add, "http://h/update")
+    assert (code, "ORDER BY, LIMIT or OFFSET" in err) == (4, True)
+    (tmp_path / "interest.rq").write_text(INTEREST)
+    code, _, err = run(*add, "http://me:secret@h/update")
+    assert (code, "credentials do not belong" in err, "secret" in err) == (4, True, False)
+    code, _, err = run(*add, "http://h/update", "--name", "not good")
+    assert (code, "is no name" in err) == (4, True)
+    (tmp_path / "auth").write_text("h bearer abc\n")
+    (tmp_path / "auth").chmod(0o644)
+    code, _, err = run("replica", "serve", *peer, "--allow-host", "h", "--auth-file", tmp_path / "auth")
+    assert (code, "others may read" in err) == (4, True)
+    code, _, err = run("replica", "serve", *peer, "--allow-host", "h/x")
+    assert (code, "not a host" in err) == (4, True)
