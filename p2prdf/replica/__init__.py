@@ -4,4 +4,8 @@
 ``embedded`` and ``triple_files`` are the three kinds; ``replica`` applies changesets to a target under an interest.
 What is to be sent is decided by :mod:`p2prdf.interest`; ``following`` does without it, by a standing query in an
 overlay, to which ``publishing`` brings a dataset's changesets.
+
+Interests that are registered in an overlay are kept by a ``keeper``: ``registry`` says which are its own,
+``dataset_pass`` reads a dataset for all of them (``candidates`` is the query), ``kept_target`` brings each target up,
+``answers`` tells whoever asks.
 """

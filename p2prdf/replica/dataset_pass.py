@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from p2prdf.errors import Busy, InterestOverflow, P2PRDFError, QueryRefused, SubscriptionGone, Unavailable
-from p2prdf.interest import Change, Changeset, Interests, Pattern, Triple, parse_interest
+from p2prdf.interest import Change, Changeset, Interest, Interests, Pattern, Triple, parse_interest
 from p2prdf.interest.registration import Registration
 from p2prdf.rdf import terms
 from p2prdf.rdf.standing.syntax import is_variable
@@ -54,7 +54,6 @@ class _Reading:
     left: Left
     wanted: dict[str, Registration]
     """The interests that it was left for."""
-    patterns: frozenset[Pattern]
     state: Counter[Triple] = field(default_factory=Counter)
     """All candidates; kept only until the engine has them."""
     task: asyncio.Task[None] | None = None
@@ -88,6 +87,7 @@ class DatasetPass:
         """That the engine worked, by the clock."""
         self.steps = 0
         self._interests = Interests()
+        self._read_before: dict[str, Interest] = {}
         self._evaluated: dict[str, Registration] = {}
         """The interests that the engine has."""
         self._wanted: dict[str, Registration] = {}
@@ -118,8 +118,13 @@ class DatasetPass:
             yield Content(await asyncio.to_thread(lambda: set(self._interests.target(name))), self.as_of)
 
     async def sizes(self, names: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """Return how many triples are in targets, and how many are potentially interesting, where that is known."""
+        """Return how many triples are in targets, and how many are potentially interesting, where that is known.
+
+        Nothing is while the engine has much to do.
+        """
         interests = self._interests
+        if self._lock.locked():
+            return {}
         async with self._lock:
             known = [name for name in names if name in interests]
             return await asyncio.to_thread(
@@ -178,20 +183,24 @@ class DatasetPass:
         if self._next is not None:
             return
         if self._current is not None:
-            await self._add_known()
-        if self._wanted and (self._current is None or self._wanted.keys() != self._evaluated.keys()):
+            if self._wanted.keys() != self._evaluated.keys():
+                await self._add_known()
+            if self._wanted.keys() == self._evaluated.keys():
+                return
+        if self._wanted:
             self._next = await self._leave()
 
     async def _add_known(self) -> None:
         """Begin with interests all of whose patterns others have as well: their triples are there."""
         known = {_shape(each) for name in self._interests for each in self._interests.interest(name).patterns}
-        for name in [name for name in self._wanted if name not in self._evaluated]:
-            interest = parse_interest(self._wanted[name].query)
-            if {_shape(each) for each in interest.patterns} <= known:
-                async with self._lock:
-                    added = self._add(name, self._wanted[name])
-                if added:
-                    await self._begin(name)
+        new = {
+            name: each for name, each in self._wanted.items()
+            if name not in self._evaluated and {_shape(one) for one in self._parsed(each).patterns} <= known
+        }  # fmt: skip
+        async with self._lock:
+            begun = await self._added(new)
+        for name in begun:
+            await self._begin(name)
 
     async def _begin(self, name: str) -> None:
         """Begin with a target of which the engine knows what it is to hold."""
@@ -204,12 +213,16 @@ class DatasetPass:
     async def _leave(self) -> _Reading:
         """Leave a query for all interests that are wanted now."""
         wanted = dict(self._wanted)
-        patterns = frozenset(each for name in wanted for each in parse_interest(wanted[name].query).patterns)
+        texts = {each.query for each in wanted.values()}
+        self._read_before = {text: each for text, each in self._read_before.items() if text in texts}
+        patterns = await asyncio.to_thread(
+            lambda: frozenset(each for one in wanted.values() for each in self._parsed(one).patterns)
+        )
         left = await self._overlay.subscribe(
             candidates_text(self.dataset, branches_of(patterns)), since="beginning", bookmarks=True, hurry=True,
             auto_acknowledge=True, lease_seconds=_LEASE_SECONDS,
         )  # fmt: skip
-        reading = _Reading(left, wanted, patterns)
+        reading = _Reading(left, wanted)
         reading.task = asyncio.create_task(self._read(reading))
         return reading
 
@@ -259,7 +272,8 @@ class DatasetPass:
             self._positions = Counter()
             state = self._without_positions(reading.state)
             reading.state = Counter()
-            begun = [name for name in fresh if name not in self._evaluated and self._add(name, fresh[name])]
+            new = {name: each for name, each in fresh.items() if name not in self._evaluated}
+            begun = await self._added(new)
             changes = await self._worked(lambda: self._difference(state))
             for name in begun:
                 digest = await self._digest(name)
@@ -270,14 +284,31 @@ class DatasetPass:
     async def _digest(self, name: str) -> Digest:
         return await asyncio.to_thread(lambda: Digest(self._interests.target(name)))
 
-    def _add(self, name: str, registration: Registration) -> bool:
-        try:
-            self._interests.add(name, parse_interest(registration.query))
-        except InterestOverflow as error:
-            self._refuse(name, str(error))
-            return False
-        self._evaluated[name] = registration
-        return True
+    async def _added(self, new: Mapping[str, Registration]) -> list[str]:
+        """Let the engine have interests; return those that it takes."""
+        refused: dict[str, str] = {}
+
+        def add() -> None:
+            for name, registration in new.items():
+                try:
+                    self._interests.add(name, self._parsed(registration))
+                except InterestOverflow as error:
+                    refused[name] = str(error)
+
+        await asyncio.to_thread(add)
+        for name, reason in refused.items():
+            self._refuse(name, reason)
+        added = {name: each for name, each in new.items() if name not in refused}
+        self._evaluated.update(added)
+        return list(added)
+
+    def _parsed(self, registration: Registration) -> Interest:
+        """Return an interest; each is read once, for reading many takes a while."""
+        text = registration.query
+        found = self._read_before.get(text)
+        if found is None:
+            found = self._read_before[text] = parse_interest(text)
+        return found
 
     def _difference(self, state: Counter[Triple]) -> Mapping[str, Change]:
         """Apply what is between what the engine holds and what a query has told."""

@@ -176,10 +176,9 @@ class Keeper:
 
     async def _leave(self, overlay: Writing) -> None:
         """Stop writing, and say so: others take over at once."""
-        for dataset in list(self.passes):
-            await self._stop(dataset)
-        for name in list(self.kept):
-            await self.kept.pop(name).target.close()
+        await asyncio.gather(*(self._stop(dataset) for dataset in list(self.passes)))
+        kept, self.kept = self.kept, {}
+        await asyncio.gather(*(each.target.close() for each in kept.values()))
         for task in list(self._tasks):
             task.cancel()
         with contextlib.suppress(P2PRDFError, TimeoutError):
@@ -241,7 +240,8 @@ class Keeper:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            own, refused = self.registry.share(self.name, self.config.hosts)
+            # In a thread, for reading very many interests for the first time takes longer than a lease.
+            own, refused = await asyncio.to_thread(self.registry.share, self.name, self.config.hosts)
             self._turned_down = {
                 name: each for name, each in self._turned_down.items() if own.get(name) == each.registration
             }
