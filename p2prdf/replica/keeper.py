@@ -20,7 +20,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ from p2prdf.interest.registration import (
 from p2prdf.rdf import terms
 from p2prdf.replica.answers import answer
 from p2prdf.replica.dataset_pass import DatasetPass
-from p2prdf.replica.kept_target import KeptTarget
+from p2prdf.replica.kept_target import Content, KeptTarget
 from p2prdf.replica.overlay import Connect, Writing
 from p2prdf.replica.registry import REGISTRY, Refusal, Registry
 from p2prdf.replica.target import Target
@@ -262,25 +262,34 @@ class Keeper:
                 except P2PRDFError as error:
                     self._turn_down(name, registration, str(error))
                     continue
-                self.kept[name] = Kept(registration, self._target(overlay, registration, target))
+                self.kept[name] = Kept(registration, self._target(registration, target))
             self.kept[name].target.pause(paused=registration.triple[0] in paused)
             by_dataset.setdefault(registration.dataset, {})[name] = registration
         for dataset in [each for each in self.passes if each not in by_dataset]:
             self._tell("left", {"dataset": dataset[1:-1]})
             self._spawn(self._stop(dataset))
         for dataset, wanted in by_dataset.items():
-            self._pass(overlay, dataset).want(wanted, {name: self.kept[name].target for name in wanted})
+            self._take_up(overlay, dataset).want(wanted, {name: self.kept[name].target for name in wanted})
 
-    def _target(self, overlay: Writing, registration: Registration, target: Target) -> KeptTarget:
-        name, dataset = registration.name, registration.dataset
+    def _target(self, registration: Registration, target: Target) -> KeptTarget:
+        name = registration.name
         place = host_entry(*checked_url(registration.target))
         return KeptTarget(
-            target, lambda: self._pass(overlay, dataset).content(name),
+            target, lambda: self._content(registration),
             on_error=lambda text: self._tell("error", {"interest": name, "error": text}),
             door=self._doors.setdefault(place, asyncio.Semaphore(_HOST_TARGETS)),
         )  # fmt: skip
 
-    def _pass(self, overlay: Writing, dataset: str) -> DatasetPass:
+    @contextlib.asynccontextmanager
+    async def _content(self, registration: Registration) -> AsyncIterator[Content]:
+        """Tell what a target is to hold, if its dataset is still read here."""
+        found = self.passes.get(registration.dataset)
+        if found is None:
+            raise Unavailable(f"the dataset {registration.dataset} is not read here any more")
+        async with found.content(registration.name) as content:
+            yield content
+
+    def _take_up(self, overlay: Writing, dataset: str) -> DatasetPass:
         found = self.passes.get(dataset)
         if found is None:
             found = self.passes[dataset] = DatasetPass(
