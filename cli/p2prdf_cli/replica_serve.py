@@ -71,7 +71,10 @@ def serve(
         if not hosts.entries:
             print("p2prdf: no host is allowed, so no target is touched: --allow-host", file=sys.stderr)
         keeper = Keeper(
-            lambda reconnect_seconds: p2prdf.connect(peer, reconnect_seconds=reconnect_seconds),
+            # An address where nothing answers must not take as long as a lease.
+            lambda reconnect_seconds: p2prdf.connect(
+                peer, reconnect_seconds=reconnect_seconds, connect_seconds=min(5.0, lease / 4)
+            ),
             _opener(hosts, read_credentials(auth_file), update_triples),
             KeeperConfig(tuple(hosts.entries), lease_seconds=lease, check_seconds=min(2.0, lease / 4)),
             tell=_tell(as_json=as_json),

@@ -5,10 +5,10 @@ which interests are its own, and keeps these, dataset by dataset (:mod:`p2prdf.r
 is asked, and nobody leads.
 
 Whether a keeper lives is told by the overlay's own leases.  A keeper leaves a query that nothing answers, whose
-subscription is its name, and takes it up for a moment every quarter of its lease; the others look whether
-it is there.  That leaves no trace in the overlay, which a heartbeat in triples would, and it needs the keeper itself to
-be at work: one that hangs loses its lease as one that was killed does.  Whoever finds a lease gone
-removes the keeper's triple and takes over what is now its own.
+subscription is its name, and takes it up for a moment every quarter of its lease; the others look whether it is there.
+That leaves no removed triples in the overlay, as a heartbeat would, and it needs the keeper itself to be at work: one
+that hangs loses its lease as one that was killed does.  Whoever finds a lease gone removes the keeper's triple and
+takes over what is now its own.
 
 A keeper that was taken for gone and is not notices when it renews its lease, and comes again under another name.
 Until then two keep the same targets, which is harmless (:mod:`p2prdf.replica.kept_target`).

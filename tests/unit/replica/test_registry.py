@@ -169,7 +169,7 @@ def drawn_pattern(rng: Random) -> Pattern:
     return s, p, rng.choice(("?c", "?d", *(f'"{n}"' for n in range(40))))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(12))
 def test_the_query_takes_what_any_pattern_takes_and_nothing_twice(seed: int) -> None:
     rng = Random(seed)
     patterns = [drawn_pattern(rng) for _ in range(rng.choice((1, 3, 10, 60)))]
