@@ -394,7 +394,11 @@ class Delivery:
         self._home.deliver_to(subscription, message.subscriber, message.request, self._exchange.tick())
 
         def opened() -> None:
-            self._by_key.reply(message.subscriber, opened_message(subscription, message.request))
+            if subscription.subscriber.key == message.subscriber.key:
+                told: Message = opened_message(subscription, message.request)
+            else:  # it was attached elsewhere since, perhaps by an attempt that was given up long ago
+                told = SubscriptionClosed(message.request, subscription.number, elsewhere=True)
+            self._by_key.reply(message.subscriber, told)
 
         token = self._exchange.token(opened)
         self.records.tell_moved(subscription, (token,))

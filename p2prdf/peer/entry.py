@@ -124,6 +124,8 @@ class _Local:
     """The last stamp told, 0: none yet; None: nobody wants any."""
     hurry_until: float = 0.0
     """Until when bookmarks are wanted soon."""
+    taken: bool = False
+    """Whether it was told to be elsewhere while an attachment was not answered, which may be so since."""
     seeking: Seeking | None = None
     """None: all has come to its home that was true when it was opened or attached."""
     reaching: tuple[int, int, int] | None = None
@@ -483,6 +485,9 @@ class Entry:
                 local.lease_seconds = message.lease_seconds
                 local.seeking = _seeking(message)
                 self._renew_later(local)
+                if local.taken:
+                    local.taken = False
+                    self._renew(local)
             self._complete(message.request, Attached(message.subscription, message.since, message.names, message.order))
             if local is not None:
                 local.first_epochs[sender.key] = message.epoch
@@ -537,7 +542,9 @@ class Entry:
             self._fail(pending, Failed(Unavailable.code, why))
         elif local is not None and local.request == message.request:
             self._end(local, Unavailable.code, why)
-        elif local is not None and local.request not in self._pending:  # it is back here; or was it taken since?
+        elif local is not None and local.request in self._pending:  # it will be here; or is it taken by then?
+            local.taken = True
+        elif local is not None:  # it is back here; or was it taken since?
             self._renew(local)
 
     def _end(self, local: _Local, code: str, text: str) -> None:

@@ -43,6 +43,8 @@ DAYS = [
     pytest.param(833998, id="a-withdrawal-that-is-late-is-sure-where-the-answer-was-settled"),
     # It was back, without its disk, before anybody noticed that it had been gone.
     pytest.param(834535, id="what-a-peer-was-offered-is-offered-again-to-its-next-life"),
+    # Its home was busy for long, then dealt with all attempts at once, the last of them given up by another peer.
+    pytest.param(1307546, id="who-attached-is-not-told-so-when-another-has-it-since"),
 ]
 
 

@@ -46,6 +46,7 @@ from p2prdf.wire.messages import (
     NotOwner,
     Offer,
     Parcel,
+    RenewSubscriptions,
     Rows,
     SubscriptionClosed,
     SubscriptionOpened,
@@ -158,6 +159,26 @@ def test_who_comes_back_and_is_overtaken_by_an_attempt_it_gave_up_hears_of_it(pa
     assert len(pair.ended) == 1
     pair.publish(LOW, *some(2))
     assert pair.sequences() == [1, 2]
+
+
+def test_who_was_told_too_early_that_another_has_it_asks_when_it_is_attached(pair):
+    """Messages overtake: it may have been attached there before, and elsewhere since (seed 1307546)."""
+    number = pair.subscribe(LOW).subscription
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    entry, nothing = HIGH if home is LOW else LOW, pair.columns.column([])
+    peer = pair.peers[entry.key]
+    (wanted,) = peer.submit(Attach(50, number, nothing), now=pair.now)
+    assert isinstance(wanted, FindOwner)
+    peer.submit(OwnersFound(wanted.key, (home, entry), complete=True), now=pair.now)
+    asked = []
+    opened = SubscriptionOpened(50, number, 0, 60.0, ("s", "o"), (0,), 1)
+    for transfer, told in enumerate((SubscriptionClosed(49, number, elsewhere=True), opened, opened), 1):
+        effects = peer.receive(Parcel(1 << 40 | transfer, 0, told), sender=home, now=pair.now)
+        parcels = [each.parcel.message for each in effects if isinstance(each, Send)]
+        asked.append([list(each.requests) for each in parcels if isinstance(each, RenewSubscriptions)])
+        attached = any(isinstance(each, Completed) and isinstance(each.outcome, Attached) for each in effects)
+        assert attached == (transfer == 2)
+    assert asked == [[], [[50]], []]
 
 
 def test_an_attempt_to_attach_ends_with_its_subscriber(pair):
