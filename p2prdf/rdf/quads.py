@@ -21,6 +21,9 @@ predicates are qualified by the stream (:func:`streamed`), by a term that no gra
 Who wants all of a stream, whatever the predicate, asks for any triple, on the condition that its predicate is one of
 the stream (:func:`stream_conditions`).  No query from outside can say that: the datatype's IRI is refused there.
 
+A predicate qualified by *words* (:func:`worded`) is that of the texts which have one of them: a statement is indexed
+with it beside its own predicate, where somebody waits for such (:mod:`p2prdf.peer.words`).
+
 Qualified predicates and the directory's terms are literals of datatypes of our own, so the dictionary knows them for
 literals.  Nothing published can be taken for them: a predicate or subject from outside is an IRI, and literals of these
 datatypes are refused.  Nor does a pattern of the default graph whose predicate is a variable match them, for which
@@ -35,7 +38,7 @@ from typing import Final
 __all__ = [
     "DEFAULT", "OF", "ON", "RESERVED", "Quad", "Triple", "as_triples", "directory_term", "graph_of", "is_directory",
     "is_reserved", "of_stream", "parts_of", "predicate_of", "qualified", "stream_conditions", "stream_parts_of",
-    "streamed",
+    "streamed", "word_parts_of", "worded",
 ]  # fmt: skip
 
 Triple = tuple[str, str, str]
@@ -52,6 +55,7 @@ _DIRECTORY: Final = f'"^^<{RESERVED}predicate>'
 ON: Final = f"<{RESERVED}on>"
 """The datatype of predicates in streams."""
 _STREAMED: Final = f'"^^{ON}'
+_WORDED: Final = f'"^^<{RESERVED}words>'
 _MARK: Final = f'"^^<{RESERVED}'
 
 OF: Final = f'"of{_DIRECTORY}'
@@ -78,6 +82,11 @@ def stream_conditions(variable: int, stream: str) -> tuple[str, str]:
     return of_stream(variable), f'STRENDS ( STR ( ?v{variable} ) , " {stream}" )'
 
 
+def worded(predicate: str, words: Iterable[str]) -> str:
+    """Return a predicate of texts with one of these words as one term; words have letters and numbers only."""
+    return f'"{predicate} {" ".join(sorted(words))}{_WORDED}'
+
+
 def directory_term(predicate: str) -> str:
     """Return the term under which the directory lists the graphs of a predicate."""
     return f'"{predicate}{_DIRECTORY}'
@@ -96,6 +105,12 @@ def parts_of(term: str) -> tuple[str, str] | None:
 def stream_parts_of(term: str) -> tuple[str, str] | None:
     """Return predicate and stream of a predicate in a stream; None for any other term."""
     return _parts(term, _STREAMED)
+
+
+def word_parts_of(term: str) -> tuple[str, tuple[str, ...]] | None:
+    """Return predicate and words of a predicate of texts with one of them; None for any other term."""
+    parts = _parts(term, _WORDED)
+    return None if parts is None else (parts[0], tuple(parts[1].split(" ")))
 
 
 def _parts(term: str, ending: str) -> tuple[str, str] | None:

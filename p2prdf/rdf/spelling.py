@@ -165,6 +165,8 @@ def spell_pattern(pattern: Pattern, constants: Sequence[str], names: Sequence[st
         return f"GRAPH {_term(parts[1])} {{ {s} {_term(parts[0])} {o} }}"
     if (parts := quads.stream_parts_of(predicate)) is not None:
         return f"STREAM {_term(parts[1])} {{ {s} {_term(parts[0])} {o} }}"
+    if (worded := quads.word_parts_of(predicate)) is not None:
+        return f"{s} {_term(worded[0])} {o} with {_term(' or '.join(worded[1]))}"
     if predicate == quads.OF:
         return f"{s} stands for predicate {o}"
     if (listed := quads.predicate_of(predicate)) is not None:
