@@ -123,6 +123,10 @@ class NodeConfig:
     hot_share: float = 0.5
     """Part of the mean load of all peers that one sub-key may carry."""
 
+    hot_text: str = "off"
+    """``on``: queries that are left here, with conditions on texts, wait by a word that they need; ``off``: under the
+    predicate."""
+
     clock_skew_seconds: float = 0.001
     """How far apart the nodes' clocks may be: a subscription is told to be live that much later."""
 
@@ -196,6 +200,7 @@ class NodeConfig:
         if self.data is None and self.durability in ("fsync", "async"):
             raise LocalProtocolError(f"setting durability: {self.durability!r} needs a directory (setting data)")
         self._choice("hot_keys", ("on", "off"))
+        self._choice("hot_text", ("on", "off"))
         self._choice("log_format", ("auto", "json", "console"))
         self._choice("log_level", ("debug", "info", "warning", "error"))
         if self.copies_min > self.replicas:

@@ -205,6 +205,7 @@ class Daemon:
             hot_interval_seconds=config.hot_interval_seconds,
             hot_rate_min=config.hot_rate_min,
             hot_share=config.hot_share,
+            hot_text=config.hot_text == "on",
         )
         peer = Peer(self.contact, settings, dictionary, columns=ARRAYS, entropy=entropy)
         clock = Clock()

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Links", "PeerInlet", "bind_pair", "rows_of"]
 
-VERSION: Final = 5
+VERSION: Final = 6
 PARCELS_MAX: Final = 4096
 """Parcels waiting for one destination."""
 ROWS_MAX: Final = 500_000

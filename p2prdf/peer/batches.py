@@ -42,6 +42,7 @@ class TripleBatch:
     began: int = 0
     complete: int = 0
     stamp: int = 0
+    words: int = 0
     """As in IndexTriples."""
 
     def __len__(self) -> int:
@@ -53,7 +54,7 @@ class TripleBatch:
 
     def message(self, *, hops: int = 0, view: int = 0) -> IndexTriples:
         """Return it as a message."""
-        said = (self.origin, self.published, self.began, self.complete, self.stamp)
+        said = (self.origin, self.published, self.began, self.complete, self.stamp, self.words)
         return IndexTriples(*self.columns(), hops, view, *said)
 
     @classmethod
@@ -65,8 +66,8 @@ class TripleBatch:
 
 def _as_of(batch: TripleBatch, other: TripleBatch) -> None:
     """Let a batch say of its origin what another says."""
-    batch.origin, batch.published, batch.began, batch.complete, batch.stamp = (
-        other.origin, other.published, other.began, other.complete, other.stamp,
+    batch.origin, batch.published, batch.began, batch.complete, batch.stamp, batch.words = (
+        other.origin, other.published, other.began, other.complete, other.stamp, other.words,
     )  # fmt: skip
 
 

@@ -133,6 +133,11 @@ class PeerConfig:
     hot_copies_max: float = 1.0
     """Rows copied per triple of a key, at most: where more would be, the key is split no further."""
 
+    hot_text: bool = False
+    """Let queries that are left here, with conditions on texts, wait by a word that they need, if they count what is
+    published from then on (:mod:`p2prdf.peer.words`); off: under the predicate.  All peers index by what is waited
+    for, whatever their own setting."""
+
     hot_sample: int = 256
     """One in so many arrivals is looked at."""
 

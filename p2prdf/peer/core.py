@@ -111,6 +111,7 @@ class Peer:
             self._exchange, self._tables, dictionary, self._host, lambda: self._roles.counted, draw
         )
         self._engine.roles = self._roles
+        self._engine.words.roles = lambda: self._roles.used
         self._gates = Gates(
             self._exchange, self._tables, dictionary, self._engine.roll_forward,
             route=self._engine.route_triples, roles=lambda: self._roles.used, whole=lambda: self._repair.whole,
@@ -316,6 +317,8 @@ class Peer:
                     self._exchange.members_max = message.count  # the last one counts
                 case messages.Advertise():
                     self._roles.add(message.roles, message.since)
+                case messages.AdvertiseWords():
+                    self._engine.words.add(message.predicates, message.since)
                 case messages.KeepEnds():
                     self._stream_ends.take(message)
                 case _ if not self._host.restore(message):
@@ -334,6 +337,7 @@ class Peer:
         yield messages.MembersKnown(self._exchange.members_max)
         yield from self._roles.messages()
         yield from self._retention.messages()
+        yield from self._engine.words.messages()
         for kind in self._kinds:
             if kind.number not in TRIPLES:
                 yield from kind.everything()
@@ -471,6 +475,7 @@ class Peer:
             messages.AskCounts: explanations.count,
             messages.TellCounts: explanations.counted,
             messages.Advertise: lambda _, message: self._roles.add(message.roles, message.since),
+            messages.AdvertiseWords: lambda _, message: engine.words.add(message.predicates, message.since),
             messages.AskRoles: self._ask_roles,
             messages.TellRoles: lambda _, message: self._roles.told(message),
             messages.GroupsGone: lambda _, message: engine.end_groups(as_list(message.groups)),
@@ -518,6 +523,7 @@ class Peer:
         self._engine.hot.met()
         self._roles.met(contact)
         self._retention.met(contact)
+        self._engine.words.tell(contact)
         self._engine.roll_forward.met(contact)
 
     def _contact_lost(self, contact: Contact, *, left: bool = False) -> None:
@@ -556,6 +562,7 @@ class Peer:
             if self._unfinished:
                 self._unfinished = False
                 self._engine.roll_forward.finish_all()
+                self._engine.words.add_again()
 
     def _leave(self, request: contract.Leave) -> None:
         """Give others what they are to keep when this peer is gone."""
@@ -568,6 +575,8 @@ class Peer:
     # --- rates -----------------------------------------------------------------------------------
 
     def _ask_roles(self, sender: Contact, _: messages.AskRoles) -> None:
+        for message in self._engine.words.messages():
+            self._host.reply(sender, message)
         self._roles.ask(sender, self._host.reply)
 
     def _get_rates(self, sender: Contact, message: messages.GetRates) -> None:
@@ -618,6 +627,7 @@ class Peer:
             "contacts": [str(each) for each in exchange.cache.contacts()],
             "roles": keys.role_name(self.roles),
             "settled": self._roles.settled,
+            "words": len(self._engine.words),
             "quiet": self.quiet,
             "busy": self.busy,
             "terms": len(self.dictionary),

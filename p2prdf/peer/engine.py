@@ -43,6 +43,7 @@ from p2prdf.peer.gates import Gates
 from p2prdf.peer.hot_keys import HotKeys
 from p2prdf.peer.outgoing import Outgoing
 from p2prdf.peer.roll_forward import RollForward
+from p2prdf.peer.words import Words
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.store.backlog import Backlog, part_of
 from p2prdf.store.tables import NEVER, Chosen, Derived, Tables, identity_of_group
@@ -102,6 +103,7 @@ class Engine:
         self._rejoining: Iterator[list[Derived]] | None = None
         self.roll_forward = RollForward(exchange, self.route_triples)
         self.hot = HotKeys(exchange, tables, dictionary, self._copy)
+        self.words = Words(exchange, tables, dictionary, self.route_triples)
         self.cutter = Cutter(exchange, dictionary, tables.columns)
         self._out = Outgoing(exchange, tables, self.cutter, self.roll_forward.complete)
         self.forwards = self._out.forwards
@@ -207,6 +209,7 @@ class Engine:
             self.hot.count_triples(each)
             if self._exchange.config.durable or replicated:
                 self._note(each)
+            self.words.stored(each)
         batch = joined_batches(self._columns, mine)
         probed = probed_roles(batch.roles) if replicated else None
         batch.roles = unmarked(batch.roles)
@@ -221,7 +224,7 @@ class Engine:
         """Have triples kept, remember who is to finish their publication, and see that no role is missing."""
         self.roll_forward.note(batch)
         self._exchange.persist(batch.message())
-        if self.roles is not None and batch.published:
+        if self.roles is not None and batch.published and not (self.words.digest and self.words.only_words(batch)):
             self.roles.stored(batch)
 
     def _store_rows(self) -> None:
@@ -256,11 +259,12 @@ class Engine:
             case IndexTriples():
                 batch = TripleBatch(
                     message.s, message.p, message.o, message.time, message.event, message.roles, 0, (), None,
-                    message.origin, message.published, message.began, message.complete, message.stamp,
+                    message.origin, message.published, message.began, message.complete, message.stamp, message.words,
                 )  # fmt: skip
                 self.roll_forward.note(batch)
                 if self.roles is not None and batch.published:
                     self.roles.remember(batch)
+                self.words.restored(batch)
                 self._exchange.clock = max(self._exchange.clock, youngest(batch))
                 if union(batch.roles):  # else it is only kept
                     self._restored.append(batch)
@@ -298,7 +302,7 @@ class Engine:
         for sender, message, arrival in arrived:
             batch = TripleBatch(
                 message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, (), sender,
-                message.origin, message.published, message.began, message.complete, message.stamp,
+                message.origin, message.published, message.began, message.complete, message.stamp, message.words,
             )  # fmt: skip
             roles = union(message.roles)
             if not roles:
@@ -751,7 +755,7 @@ class Engine:
         if isinstance(message, IndexTriples):
             batch = TripleBatch(
                 message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, tokens,
-                None, message.origin, message.published, message.began, message.complete, message.stamp,
+                None, message.origin, message.published, message.began, message.complete, message.stamp, message.words,
             )  # fmt: skip
             self.route_triples(batch)
             return True

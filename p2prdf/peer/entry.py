@@ -200,7 +200,7 @@ class Entry:
         except (Busy, DataRefused) as error:
             self._complete(message.request, Failed(error.code, str(error)))
             return
-        count = len(s)
+        count = rows = len(s)
         if self._engine.cutter.too_large((s, p, o)):
             limit = self._exchange.config.message_bytes_max
             self._complete(message.request, Failed("data-refused", f"a triple of more than {limit} characters"))
@@ -221,11 +221,11 @@ class Entry:
         def done() -> None:
             self._engine.roll_forward.end(stamp)
             self.publications_open -= 1
-            self.rows_open -= count
+            self.rows_open -= rows
             acknowledge()
 
         token = self._exchange.token(done, sparing=True)
-        roles = self._roles()
+        roles, words = self._roles(), self._engine.words
         time: Column
         if times is not None:  # an element is an event, and no fact
             roles = (roles | self._exchange.config.element_roles) & ~((1 << keys.EVENT_SHIFT) - 1)
@@ -243,11 +243,17 @@ class Entry:
                 time, adopt(events),
                 self._columns.full(count, roles, "uint32"), 0, (token,), None,
                 self._exchange.own.key, roles, self._engine.roll_forward.began, 0, stamp if elements else 0,
+                words.digest,
             )  # fmt: skip
             if roles:
                 if message.level == ACCEPTED and not elements:
                     accept(self._exchange, self._engine, batch, acknowledge)
+                more = words.indexed(batch)
                 self._engine.route_triples(batch)
+                if more is not None:
+                    rows += len(more)
+                    self.rows_open += len(more)
+                    self._engine.route_triples(more)
             elif self._engine.roles is not None:
                 self._engine.roles.remember(batch)  # if somebody waits after all, this peer has not heard of it
         self._exchange.release((token,))
@@ -351,12 +357,28 @@ class Entry:
         if why:
             self._complete(request.request, Failed(QueryRefused.code, why))
             return
-        key = home_key(request.query, request.algorithm, per_event=request.per_event, salt=request.salt)
+        try:
+            query = self._waiting(request)
+        except QueryRefused as error:
+            self._complete(request.request, Failed(error.code, str(error)))
+            return
+        key = home_key(query, request.algorithm, per_event=request.per_event, salt=request.salt)
         message = OpenSubscription(
-            request.request, key, request.query, request.algorithm.value, request.per_event,
+            request.request, key, query, request.algorithm.value, request.per_event,
             self._exchange.own, request.lease_seconds, request.since, request.salt,
         )  # fmt: skip
         self._ask(request, key, message, request.lease_seconds)
+
+    def _waiting(self, request: Subscribe) -> Query:
+        """Return a query as it is to wait: by words where that is wanted, and it counts what is published from now on.
+
+        Per event it is not, nor are rules: their events and facts are not indexed by words.
+        """
+        if not self._exchange.config.hot_text or request.since or request.per_event:
+            return request.query
+        from p2prdf.text.by_words import by_words  # the index comes along: only when it is needed
+
+        return by_words(request.query, self._engine.words.allowed)
 
     def attach(self, request: Attach) -> None:
         """Take up a subscription again."""

@@ -102,8 +102,8 @@ class Host:
         )
         self.windows = self._delivery.windows = Windows(exchange, self.home, self.evaluations, self._end_too_large)
         self._opening = Opening(
-            exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, records=self.records,
-            begin=self._delivery.begin, wait=self.unknown.wait,
+            exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, words=engine.words,
+            records=self.records, begin=self._delivery.begin, wait=self.unknown.wait,
         )  # fmt: skip
         self._left: dict[int, Group] = {}
         """Groups that no subscription is known of here, and that are not ended yet: see :meth:`_end`."""

@@ -2,8 +2,8 @@
 
 Opening a query that nobody waits for yet goes through four stages, each of which may need other
 peers: *rates* are asked for, so that the rarest pattern comes first; the roles of the plan are
-*advertised* to every peer, so that triples are indexed where the plan will look; the query is
-*stamped* and *installed* at the owners of its first pattern (CQC: of all its patterns); then the
+*advertised* to every peer, with the words it waits by, so that triples are indexed where the plan will look; the
+query is *stamped* and *installed* at the owners of its first pattern (CQC: of all its patterns); then the
 subscriber is told that it is live.  Equal queries join the group at the third stage.
 
 While the query is being installed the subscription's record goes to the other replicas of the home
@@ -26,11 +26,14 @@ from p2prdf.errors import Busy, QueryRefused
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.records import Records
+from p2prdf.peer.words import Words
 from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.quads import word_parts_of
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, constant_mask
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import (
     Advertise,
+    AdvertiseWords,
     Contact,
     GetRates,
     Groups,
@@ -65,6 +68,7 @@ class Opening:
         dictionary: TermDictionary,
         *,
         add_roles: Callable[[int, int], None],
+        words: Words,
         records: Records,
         begin: Callable[[Subscription], None],
         wait: Callable[[Message], None],
@@ -76,12 +80,14 @@ class Opening:
         self._columns = tables.columns
         self._dictionary = dictionary
         self._add_roles = add_roles
+        self._words = words
         self._records = records
         self._begin = begin
         self._wait = wait
         self._confirmed = exchange.config.fixed_roles
+        self._confirmed_words: dict[int, None] = {}
         self._confirmed_at = 0
-        """Stamp of the last time that roles were confirmed by all peers."""
+        """Stamp of the last time that roles or words were confirmed by all peers."""
         self._planning: dict[int, tuple[Leaf, float]] = {}
         self._settling: list[tuple[float, int]] = []
 
@@ -167,9 +173,10 @@ class Opening:
     # --- advertising -----------------------------------------------------------------------------
 
     def _advertise(self, group: Group) -> None:
-        """See to it that every peer indexes under the roles of a plan, then install."""
+        """See to it that every peer indexes under the roles of a plan, and the words it waits by, then install."""
         missing = group.roles & ~self._confirmed
-        if not missing:
+        words = [each for each in self._words_of(group) if each not in self._confirmed_words]
+        if not missing and not words:
             self._install(group, exact=False)
             return
         gap = self._exchange.cache.gap()
@@ -177,18 +184,32 @@ class Opening:
             self._exchange.park([gap], partial(self._advertise, group))
             return
         since = self._exchange.tick()
-        self._add_roles(missing, since)
+        told: list[Message] = []
+        if missing:
+            self._add_roles(missing, since)
+            told.append(Advertise(missing, since))
+        if words:
+            predicates = self._columns.column(words, "uint32")
+            self._words.add(predicates, since)
+            told.append(AdvertiseWords(predicates, since))
 
         def done() -> None:
             self._confirmed |= missing
+            self._confirmed_words.update(dict.fromkeys(words))
             self._confirmed_at = self._exchange.tick()
             self._install(group, exact=True)
 
         token = self._exchange.token(done)
         for contact in self._exchange.cache.contacts():
             if contact.key != self._exchange.own.key:
-                self._exchange.send(contact, Advertise(missing, since), (token,))
+                for message in told:
+                    self._exchange.send(contact, message, (token,))
         self._exchange.release((token,))
+
+    def _words_of(self, group: Group) -> list[int]:
+        """Return the predicates qualified by words that a query's patterns have."""
+        constants = [each for leaf in group.leaves for each in leaf.query.constants if word_parts_of(each) is not None]
+        return self._dictionary.intern_all(dict.fromkeys(constants))
 
     # --- installing ------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ class Outgoing:
         self._clear()
 
     def _clear(self) -> None:
-        self._triples: dict[tuple[int, int, int, int, bool], list[TripleBatch]] = {}
+        self._triples: dict[tuple[int, int, int, int, int, bool], list[TripleBatch]] = {}
         self._rows: dict[tuple[int, int, bool, bool, Plan, int, int], list[tuple[Derived, tuple[int, ...]]]] = {}
         self._answers: dict[tuple[int, int], list[Derived]] = {}
         self._view: int | None = None  # what was known of the ring while all was routed; 0 if that changed meanwhile
@@ -51,7 +51,7 @@ class Outgoing:
         """Send triples to another peer, whose tokens are held already."""
         self._routed()
         elements = bool(part.stamp)
-        self._triples.setdefault((owner, part.hops, part.origin, part.published, elements), []).append(part)
+        self._triples.setdefault((owner, part.hops, part.origin, part.published, part.words, elements), []).append(part)
 
     def add_rows(
         self, owner: int, rows: Derived, hops: int, tokens: tuple[int, ...] = (), *, kept: bool = False
@@ -107,7 +107,7 @@ class Outgoing:
             s, p, o, time, event, roles = (column[start:stop] for column in columns)
             message = IndexTriples(
                 s, p, o, time, event, roles, hops, view,
-                whole.origin, whole.published, whole.began, whole.complete, whole.stamp,
+                whole.origin, whole.published, whole.began, whole.complete, whole.stamp, whole.words,
             )  # fmt: skip
             exchange.send(exchange.contact(owner), message, tokens)
         exchange.release(tokens)

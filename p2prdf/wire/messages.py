@@ -23,7 +23,8 @@ from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 __all__ = [
     "ACCEPTED", "CLIENT_VERSION", "EVENTS_COUNTED", "INDEXED", "LEVELS", "NOT_COUNTED", "SURE", "WITHDRAWN",
-    "Acknowledge", "Advertise", "Answers", "AskBookmarks", "AskCounts", "AskKnown", "AskLoad", "AskRoles",
+    "Acknowledge", "Advertise", "AdvertiseWords", "Answers", "AskBookmarks", "AskCounts", "AskKnown", "AskLoad",
+    "AskRoles",
     "AttachSubscription", "ClientAcknowledge", "ClientAttach", "ClientBookmark", "ClientEnded", "ClientError",
     "ClientEndStream", "ClientExplain", "ClientExplained", "ClientHeartbeat", "ClientHello", "ClientMessage",
     "ClientPing", "ClientPong", "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus",
@@ -159,6 +160,9 @@ class IndexTriples:
 
     Of elements of streams ``time`` is the event time (:func:`p2prdf.hlc.element`), and ``stamp`` the latest publication
     stamp of any; of all else ``stamp`` is 0.
+
+    ``words`` names the words of texts that the origin knew to be waited for, and has sent these texts under
+    (:mod:`p2prdf.peer.words`); 0: none, or it is not known.
     """
 
     s: Column = _terms()
@@ -174,6 +178,7 @@ class IndexTriples:
     began: int = 0
     complete: int = 0
     stamp: int = 0
+    words: int = 0
 
     def __len__(self) -> int:
         return len(self.s)
@@ -347,6 +352,18 @@ class Advertise:
     """
 
     roles: int
+    since: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AdvertiseWords:
+    """Home to every peer: somebody waits for texts with words now; index texts that have them under these, too.
+
+    ``predicates`` are qualified by words (:func:`p2prdf.rdf.quads.worded`).  ``since``: what was published from this
+    stamp on without them is to be indexed under them.
+    """
+
+    predicates: Column = _terms()
     since: int = 0
 
 
@@ -940,12 +957,12 @@ class PeerHello:
 
     sender: Contact
     receiver_key: int
-    version: int = 5
+    version: int = 6
 
 
 Message = (
     IndexTriples | IndexQuery | Forward | Answers | GroupsGone | KeepGroups | GroupLeases | GetRates | Rates
-    | Advertise | AskRoles | TellRoles | AskLoad | TellLoad | HoldSubKeys | KeyDepth | OpenSubscription
+    | Advertise | AdvertiseWords | AskRoles | TellRoles | AskLoad | TellLoad | HoldSubKeys | KeyDepth | OpenSubscription
     | SubscriptionOpened | SubscriptionRefused | AttachSubscription | CloseSubscription | SubscriptionClosed
     | RenewSubscriptions | Deliver | Delivered | SettledAnswers | KeepSubscription | EndSubscription | KeepAnswers
     | KeepAcknowledged | KeepWithdrawn | KeepReported | KeepEnds | AskKnown | TellKnown | Acknowledge | NotOwner

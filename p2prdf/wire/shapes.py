@@ -22,7 +22,7 @@ __all__ = [
     "ROWS", "ROWS_MAX", "SHAPES", "TERMS_MAX", "TERM_BYTES_MAX", "VERSION", "WIDTHS", "Memo", "Shape",
 ]  # fmt: skip
 
-VERSION: Final = 5
+VERSION: Final = 6
 FRAME_BYTES_MAX: Final = 8 << 20
 TERM_BYTES_MAX: Final = 4 << 20
 """One term may fill half a frame."""
@@ -64,7 +64,7 @@ NUMBERS: Final[dict[type, int]] = {
     m.PublicationsComplete: 36, m.Summary: 37, m.Offer: 38, m.Want: 39, m.Given: 40, m.MembersKnown: 42,
     m.Totals: 43, m.Differing: 44, m.Leaving: 45,
     m.KeepWithdrawn: 52, m.WatchLowMarks: 46, m.LowMark: 47, m.ElementMark: 53, m.SourceMark: 54, m.KeepReported: 55,
-    m.KeepEnds: 60, m.KeptMark: 61, m.ElementsForgotten: 62,
+    m.KeepEnds: 60, m.KeptMark: 61, m.ElementsForgotten: 62, m.AdvertiseWords: 63,
     m.AskBookmarks: 50, m.TellBookmarks: 51,
     m.PeerHello: 48, m.Parcel: 49, m.ExplainSubscription: 56, m.Explanation: 57, m.AskCounts: 58, m.TellCounts: 59,
     m.ClientHello: 64, m.ClientWelcome: 65, m.ClientPublish: 66, m.ClientPublished: 67,

@@ -19,7 +19,7 @@ from p2prdf.columns import Column, as_list
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.rdf.algebra import WINDOW_MS_MAX
 from p2prdf.rdf.dictionary import UNBOUND_TEXT, TermDictionary, TermNames
-from p2prdf.rdf.quads import is_reserved
+from p2prdf.rdf.quads import is_reserved, word_parts_of
 from p2prdf.rdf.query import Algorithm, Concludes, ConjunctiveQuery, Filter, Pattern, Plan
 from p2prdf.wire import messages as m
 
@@ -371,6 +371,12 @@ def _check_roles(message: m.Advertise | m.TellRoles, dictionary: TermDictionary 
     integer(message.roles, _ROLES_MAX)
 
 
+def _check_words(message: m.AdvertiseWords, dictionary: TermDictionary | TermNames) -> None:
+    for each in dictionary.texts(as_list(message.predicates)):
+        if word_parts_of(each) is None:
+            raise RemoteProtocolError(f"{each!r:.60} is no predicate of texts with words")
+
+
 def _check_not_owner(message: m.NotOwner, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     if message.before and len(message.before) != len(message.contacts):
         raise RemoteProtocolError(f"{len(message.before)} peers before {len(message.contacts)} others")
@@ -434,6 +440,7 @@ _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = 
     m.WatchLowMarks: _check_watch, m.KeepEnds: _check_ends,
     m.Forward: _check_forward, m.Answers: _check_answers, m.GetRates: _check_get_rates,
     m.Rates: _check_rates, m.NotOwner: _check_not_owner, m.Advertise: _check_roles, m.TellRoles: _check_roles,
+    m.AdvertiseWords: _check_words,
     m.HoldSubKeys: _check_depth, m.KeyDepth: _check_depth,
     m.Summary: _check_kind, m.Offer: _check_kind, m.Want: _check_kind, m.Given: _check_kind,
     m.Totals: _check_kinds, m.Differing: _check_kinds,

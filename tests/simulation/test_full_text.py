@@ -75,10 +75,11 @@ def queries(seed: int) -> list[tuple[str | None, str]]:
     return [*((None, each) for each in (*CONDITIONS, *drawn)), *pairs]
 
 
+@pytest.mark.parametrize("by_words", [False, True], ids=["by predicate", "by words"])
 @pytest.mark.parametrize(("overlay", "tables"), [("kademlia", "lists"), ("chord", "arrays")])
-def test_subscribers_hold_and_are_told_what_a_look_at_every_triple_gives(overlay, tables):
+def test_subscribers_hold_and_are_told_what_a_look_at_every_triple_gives(overlay, tables, by_words):
     """While triples come, go and come again; and so do those who ask once, at any peer."""
-    peers = Peers(overlay, tables=tables)
+    peers = Peers(overlay, tables=tables, by_words=by_words)
     asking = queries(6)
     texts = [alone(body) if title is None else asked(title, body) for title, body in asking]
     clients = [peers.subscribe(text) for text in texts]
@@ -96,11 +97,13 @@ def test_subscribers_hold_and_are_told_what_a_look_at_every_triple_gives(overlay
         assert not client.record.complaints
         assert Counter(dict(client.record.bag)) == answers, text
     assert peers.read(*texts) == expected
+    assert all((node.peer.status()["words"] > 5) == by_words for node in peers.world.nodes)
 
 
-def test_peers_that_take_over_find_the_rows_that_wait_for_a_text():
+@pytest.mark.parametrize("by_words", [False, True], ids=["by predicate", "by words"])
+def test_peers_that_take_over_find_the_rows_that_wait_for_a_text(by_words):
     """Copies of what waits are filed as the originals are: whoever comes to join them finds them."""
-    peers = Peers("kademlia", tables="arrays")
+    peers = Peers("kademlia", tables="arrays", by_words=by_words)
     asking = queries(5)
     texts = [alone(body) if title is None else asked(title, body) for title, body in asking]
     clients = [peers.subscribe(text) for text in texts]

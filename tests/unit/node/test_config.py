@@ -40,6 +40,7 @@ def test_lists_are_written_as_lists_in_files_and_with_commas_elsewhere(tmp_path)
         ({"zone": "two words"}, "setting zone: 'two words' is not a name of at most 63 visible characters"),
         ({"zone": "z" * 64}, "setting zone: "),
         ({"hot_keys": "maybe"}, "setting hot_keys: 'maybe' is none of on, off"),
+        ({"hot_text": "maybe"}, "setting hot_text: 'maybe' is none of on, off"),
         ({"hot_share": 0.0}, "setting hot_share: 0.0 is not a positive number"),
         ({"log_format": "xml"}, "setting log_format"),
         ({"connections_max": "many"}, "setting connections_max (option): 'many'"),

@@ -31,6 +31,7 @@ from p2prdf.wire.shapes import IN_PARCELS
 MATERIALS = {"arrays": ARRAYS, "lists": LISTS}
 IRIS = [f"<urn:x:{i}>" for i in range(30)] + ["<urn:x:\u00e9\U0001f600>"]
 QUALIFIED = quads.qualified("<urn:x:1>", "<urn:x:2>")
+WORDED = [quads.worded(each, ("tea", "pot")) for each in IRIS[:5]]
 LITERALS = ['""', '"a"', '"a\\"b"@en', '"1"^^<http://www.w3.org/2001/XMLSchema#integer>', '"\U0001f600"']
 TOP = (1 << 64) - 1
 INTEGERS = {"roles": 65_535, "published": 65_535, "kind": 31, "began": (1 << 45) - 1, "upto": (1 << 45) - 1}
@@ -147,6 +148,9 @@ class Maker:
             self.rows = self.draw(st.integers(0, 40))
             groups = self.numbers(TOP, np.uint64)
             return m.Answers(groups, self.rows_of(len(groups), self.draw(st.integers(0, 3))), 1)
+        if kind is m.AdvertiseWords:
+            self.rows = self.draw(st.integers(0, 40))
+            return m.AdvertiseWords(self.terms(WORDED), self.draw(st.integers(0, TOP)))
         if kind is m.NotOwner:
             contacts = tuple(self.contact() for _ in range(self.draw(st.integers(0, 3))))
             before = tuple(self.contact() for _ in contacts)
@@ -527,7 +531,7 @@ GROUPS = [ONE, ONE, ONE, ONE, [ONE]]
 
 def triples(**changes: Any) -> list[Any]:
     fields = {"s": ONE, "p": ONE, "o": [1, 1], "time": ONE, "event": ONE, "roles": ONE, "hops": 0, "view": 0}
-    fields |= {"origin": 0, "published": 0, "began": 0, "complete": 0, "stamp": 0} | changes
+    fields |= {"origin": 0, "published": 0, "began": 0, "complete": 0, "stamp": 0, "words": 0} | changes
     return [1, *fields.values()]
 
 
@@ -563,7 +567,7 @@ def query(**changes: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (frame_of(version=1), "frame version 1; this peer speaks version 5"),
+        (frame_of(version=1), "frame version 1; this peer speaks version 6"),
         (frame_of(version=True), "frame version True"),
         (msgpack.packb([VERSION, []]), "a frame has 3 parts, not 2"),
         (msgpack.packb({}), "not a sequence"),
@@ -587,6 +591,7 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(triples(o=struct.pack("<QQB", 0, TOP, 8))), "IndexTriples.o: a term beyond"),
         (frame_of(triples(o=[2, 0])), "columns of 1 and of 2 rows"),
         (frame_of(triples(s=[1, 1])), "a literal as subject"),
+        (frame_of([63, ONE, 5]), "is no predicate of texts with words"),
         (frame_of(triples(p=[1, 1])), "a literal as predicate"),
         (frame_of(publish(s=[1, 1])), "ClientPublish: a literal as subject"),
         (frame_of(publish(p=[1, 1]), terms=("<a>", QUALIFIED)), "ClientPublish: a literal as predicate"),

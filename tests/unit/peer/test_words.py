@@ -1,0 +1,188 @@
+"""Words that are waited for, peer by peer: what is indexed under them, who hears of them late, and what is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from p2prdf import hlc, keys
+from p2prdf.columns import ARRAYS, LISTS, as_list
+from p2prdf.peer import Peer, PeerConfig
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.quads import worded
+from p2prdf.wire.contract import ContactSeen, OwnersFound, Persist, Publish, Send
+from p2prdf.wire.messages import AdvertiseWords, Contact, IndexTriples, Parcel
+
+OWN, OTHER, THIRD = (Contact(at << 62, f"peer-{at}", 1) for at in range(3))
+P, Q = "<urn:p>", "<urn:q>"
+TEA, RIO, BOTH = worded(P, ["tea"]), worded(P, ["rio"]), worded(P, ["tea", "rio"])
+NOW = 1000.0
+SINCE = hlc.from_seconds(NOW)
+PLAIN = (1 << keys.EVENT_SHIFT) - 1
+
+
+class Bench:
+    """One peer of three, and all that it sends."""
+
+    def __init__(self, columns, **config: Any):
+        self.columns, self.now = columns, NOW + 10.0
+        self.dictionary = TermDictionary()
+        self.peer = Peer(OWN, PeerConfig(roles="all", durable=True, **config), self.dictionary, columns)
+        self.sent: list[tuple[Contact, Any]] = []
+        self.kept: list[Any] = []
+        for contact in (OTHER, THIRD):
+            self.submit(ContactSeen(contact))
+        self.submit(OwnersFound(OWN.key, (OWN, OTHER, THIRD), complete=True))
+
+    def _carry_out(self, effects) -> None:
+        for effect in effects:
+            if isinstance(effect, Send):
+                self.sent.append((effect.to, effect.parcel.message))
+            elif isinstance(effect, Persist):
+                self.kept.append(effect.message)
+
+    def submit(self, request) -> None:
+        self._carry_out(self.peer.submit(request, now=self.now))
+        self.wake()
+
+    def take(self, message, sender: Contact = OTHER) -> None:
+        self._carry_out(self.peer.receive(Parcel(0, 0, message), sender=sender, now=self.now))
+        self.wake()
+
+    def wake(self) -> None:
+        while self.peer.deadline is not None and self.peer.deadline <= self.now:
+            self._carry_out(self.peer.wake(now=self.now))
+
+    def advertise(self, *predicates: str, since: int = SINCE) -> None:
+        """Tell the peer that somebody waits for words."""
+        self.take(AdvertiseWords(self.terms(predicates), since))
+
+    def terms(self, texts) -> Any:
+        return self.columns.column(self.dictionary.intern_all(texts), "uint32")
+
+    def publish(self, *triples: tuple[str, str, str], removed: bool = False) -> None:
+        s, p, o = (self.terms(column) for column in zip(*triples, strict=True))
+        self.submit(Publish(1, 7, 0, s, p, o, removed=removed))
+
+    def arrive(self, triple: tuple[str, str, str], *, words: int = 0, time: int = SINCE + 1, sender=OTHER) -> None:
+        """Let a triple arrive to be stored under its predicate."""
+        s, p, o = (self.terms([each]) for each in triple)
+        full = self.columns.full
+        roles = full(1, 1 << keys.P, "uint32")
+        message = IndexTriples(
+            s, p, o, full(1, time), full(1, 9), roles, hops=8, origin=sender.key, published=PLAIN, words=words
+        )
+        self.take(message, sender)
+
+    @property
+    def worded(self) -> set[tuple[str, str, int]]:
+        """Predicate, object and time of all triples with words that were stored here or sent to others."""
+        found = set()
+        messages = [message for _, message in self.sent if isinstance(message, IndexTriples)]
+        for each in (*messages, IndexTriples(*self.peer.triples())):
+            texts = (self.dictionary.texts(as_list(column)) for column in (each.p, each.o))
+            for predicate, text, time, roles in zip(*texts, as_list(each.time), as_list(each.roles), strict=True):
+                if predicate in (TEA, RIO, BOTH):
+                    assert not roles & ~(1 << keys.P | 1 << (keys.S | keys.P)) & PLAIN
+                    found.add((predicate, text, time))
+        return found
+
+    @property
+    def indexed(self) -> set[tuple[str, str]]:
+        return {each[:2] for each in self.worded}
+
+
+@pytest.fixture(params=[LISTS, ARRAYS], ids=["light", "columnar"])
+def bench(request) -> Bench:
+    return Bench(request.param)
+
+
+def test_a_text_is_indexed_once_more_under_each_set_of_words_that_it_has_one_of(bench):
+    bench.advertise(TEA, RIO, BOTH)
+    bench.publish(
+        ("<urn:s>", P, '"Tea, tea!"@en'), ("<urn:s>", P, '"in Rio tea"'), ("<urn:s>", P, '"teapot"'),
+        ("<urn:s>", Q, '"tea"'), ("<urn:s>", P, "<urn:tea>"), ("<urn:s>", P, '"1"^^<http://www.w3.org/2001/XMLSchema#integer>'),
+    )  # fmt: skip
+    both = '"in Rio tea"'
+    assert bench.indexed == {(TEA, '"Tea, tea!"@en'), (BOTH, '"Tea, tea!"@en'), (TEA, both), (RIO, both), (BOTH, both)}
+
+
+def test_a_removal_goes_the_way_of_the_publication(bench):
+    bench.advertise(TEA)
+    bench.publish(("<urn:s>", P, '"tea"'))
+    bench.publish(("<urn:s>", P, '"tea"'), removed=True)
+    assert sorted(time >= hlc.GONE for *_, time in bench.worded) == [False, True]
+
+
+def test_what_arrives_from_who_knows_the_same_words_is_left_as_it_is(bench):
+    bench.advertise(TEA)
+    bench.arrive(("<urn:s>", P, '"tea"'), words=bench.peer._engine.words.digest)
+    assert not bench.indexed
+    assert not any(isinstance(message, AdvertiseWords) for _, message in bench.sent)
+
+
+def test_what_arrives_from_who_knows_other_words_is_added_and_who_it_is_is_told(bench):
+    bench.advertise(TEA, RIO)
+    bench.arrive(("<urn:s>", P, '"tea"'), words=5)
+    assert bench.indexed == {(TEA, '"tea"')}
+    told = [message for to, message in bench.sent if to == OTHER and isinstance(message, AdvertiseWords)]
+    assert [bench.dictionary.texts(as_list(message.predicates)) for message in told] == [[TEA, RIO]]
+    bench.arrive(("<urn:r>", P, '"tea"'), words=5)
+    assert len([message for _, message in bench.sent if isinstance(message, AdvertiseWords)]) == 1, "once in a while"
+
+
+def test_what_says_nothing_of_words_is_added(bench):
+    """As repair, and whoever rolls a publication forward, says nothing."""
+    bench.advertise(TEA)
+    bench.arrive(("<urn:s>", P, '"tea"'))
+    assert bench.indexed == {(TEA, '"tea"')}
+
+
+def test_what_is_older_than_a_word_is_not_added(bench):
+    bench.advertise(TEA)
+    bench.arrive(("<urn:s>", P, '"tea"'), time=SINCE - 1)
+    assert not bench.indexed
+
+
+def test_a_word_heard_of_late_counts_for_what_is_stored(bench):
+    bench.arrive(("<urn:s>", P, '"tea"'), time=SINCE + 5)
+    bench.arrive(("<urn:s>", P, '"more tea"'), time=SINCE - 5)
+    assert not bench.indexed
+    bench.advertise(TEA)
+    assert bench.worded == {(TEA, '"tea"', SINCE + 5)}
+    bench.advertise(TEA, since=SINCE - 10)  # another part of the network came to need it earlier
+    assert bench.worded == {(TEA, '"tea"', SINCE + 5), (TEA, '"more tea"', SINCE - 5)}
+
+
+def test_what_is_known_survives_a_restart_and_is_added_again(bench):
+    bench.arrive(("<urn:s>", P, '"tea"'))
+    bench.advertise(TEA)
+    told = [message for message in bench.peer.snapshot() if isinstance(message, AdvertiseWords)]
+    assert told == [message for message in bench.kept if isinstance(message, AdvertiseWords)] != []
+    again = Bench(bench.columns)
+    again.peer, again.dictionary = Peer(OWN, bench.peer.config, bench.dictionary, bench.columns), bench.dictionary
+    again.peer.restore([each for each in bench.kept if not _is_worded(each, bench.dictionary)], now=again.now)
+    assert again.peer._engine.words.digest == bench.peer._engine.words.digest
+    assert not again.indexed
+    for contact in (OTHER, THIRD):
+        again.submit(ContactSeen(contact))
+    again.submit(OwnersFound(OWN.key, (OWN, OTHER, THIRD), complete=True))
+    assert again.indexed == {(TEA, '"tea"')}, "a former life may have had it on its way"
+
+
+def _is_worded(message, dictionary) -> bool:
+    return isinstance(message, IndexTriples) and TEA in dictionary.texts(as_list(message.p))
+
+
+def test_who_comes_and_who_asks_for_roles_is_told_the_words(bench):
+    bench.advertise(TEA)
+    bench.sent.clear()
+    late = Contact(3 << 62, "late", 1)
+    bench.submit(ContactSeen(late))
+    assert [to for to, message in bench.sent if isinstance(message, AdvertiseWords)] == [late]
+
+
+def test_what_is_no_predicate_with_words_is_left_out(bench):
+    bench.advertise(P, '"tea"')
+    assert bench.peer.status()["words"] == 0
