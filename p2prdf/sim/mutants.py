@@ -41,6 +41,7 @@ from p2prdf.peer.roll_forward import RollForward
 from p2prdf.peer.settled import RecentlySettled
 from p2prdf.peer.tokens import Tokens
 from p2prdf.peer.unknown import Unknown
+from p2prdf.peer.words import Words
 from p2prdf.sim.failures.scenario import Verdict, draw_bad_day, run_bad_day
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.store.columnar import ColumnarTables
@@ -205,6 +206,21 @@ def _forget_on_restart() -> list[Change]:
 def _late_roles() -> list[Change]:
     """What was published before a role was heard of is not indexed under it."""
     return [(Roles, "_route", lambda *_: None), (Roles, "missing", lambda *_: 0)]
+
+
+def _lost_words() -> list[Change]:
+    """Who publishes says that texts are indexed under the words waited for, and does not do it."""
+    return [(Words, "indexed", lambda *_: None)]
+
+
+def _late_words() -> list[Change]:
+    """What was published before a word was heard of is not indexed under it."""
+    return [(Words, "_add_to", lambda *_, **__: None)]
+
+
+def _words_unknown() -> list[Change]:
+    """Nobody is told which words a query waits by."""
+    return [(Opening, "_words_of", lambda *_: [])]
 
 
 def _give_up_lost() -> list[Change]:
@@ -509,6 +525,9 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("count-others-copies", "only those who keep a key count as its copies", _count_others_copies),
         Mutant("forget-on-restart", "what a disk holds is restored", _forget_on_restart),
         Mutant("late-roles", "a role counts for what came before it was heard of", _late_roles),
+        Mutant("lost-words", "a text is indexed under words that are waited for", _lost_words),
+        Mutant("late-words", "a word counts for what came before it was heard of", _late_words),
+        Mutant("words-unknown", "a query is live when all know the words it waits by", _words_unknown),
         Mutant("give-up-lost", "what was on its way to a lost peer goes to others", _give_up_lost),
         Mutant("spare-the-returned", "peers that come back make up for no copy under way", _spare_the_returned),
         Mutant("begun-before-live", "a subscription is told from the beginning once it is live", _begun_before_live),

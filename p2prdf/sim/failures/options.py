@@ -50,7 +50,8 @@ class Failures:
     not counted at that moment then, and no disk should be lost).  ``handle_seconds_max``: how long a subscriber takes
     to store answers together with its token.  ``absent_*``: how long a crashed subscriber stays away.
     ``bookmarks``: whether subscribers want bookmarks.  ``removals``: whether triples are removed, too.  ``standing``:
-    whether some leave queries that are more than conjunctive.
+    whether some leave queries that are more than conjunctive.  ``texts``: whether some leave queries with conditions on
+    texts, and texts are published, too.
     """
 
     span_seconds: float = 12.0
@@ -91,6 +92,7 @@ class Failures:
     bookmarks: bool = False
     removals: bool = False
     standing: bool = False
+    texts: bool = False
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

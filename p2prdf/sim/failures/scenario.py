@@ -34,6 +34,7 @@ from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.faults import CALM, Faults
 from p2prdf.sim.standing import draw_standing
+from p2prdf.sim.texts import draw_text_query, draw_texts
 from p2prdf.sim.workload import draw_query, draw_triples, draw_vocabulary
 from p2prdf.sim.world import WorldOptions
 
@@ -41,12 +42,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from p2prdf.rdf.algebra import StandingQuery
+    from p2prdf.sim.oracle import Triple
     from p2prdf.sim.workload import Vocabulary
     from p2prdf.sim.world import Node
 
 __all__ = [
     "COPIES", "HEAL_SECONDS", "BadDay", "Verdict", "draw_bad_day", "run_bad_day", "run_seed", "with_bookmarks",
-    "with_removals", "with_standing",
+    "with_removals", "with_standing", "with_texts",
 ]
 
 HEAL_SECONDS: Final = 60.0
@@ -77,6 +79,10 @@ _HISTORY: Final = 0.4
 """Of so many queries that could, triples count from the beginning on."""
 STANDING_SHARE: Final = 0.4
 """Of so many days some leave queries that are more than conjunctive."""
+TEXTS_SHARE: Final = 0.3
+"""Of so many days there are texts, and queries with conditions on them."""
+BY_WORDS_SHARE: Final = 0.8
+"""Of so many of these days such queries wait by words."""
 BOOKMARKS_SHARE: Final = 0.3
 """Of so many days subscribers want bookmarks."""
 
@@ -162,6 +168,9 @@ def draw_bad_day(seed: int) -> BadDay:
         day = with_removals(day)
     if Random(f"p2prdf bad day {seed} standing").random() < STANDING_SHARE:
         day = with_standing(day)
+    texts = Random(f"p2prdf bad day {seed} texts")
+    if texts.random() < TEXTS_SHARE:
+        day = with_texts(day, by_words=texts.random() < BY_WORDS_SHARE)
     more = Random(f"p2prdf bad day {seed} bookmarks")
     return with_bookmarks(day, slow=more.random() < 0.5) if more.random() < BOOKMARKS_SHARE else day
 
@@ -174,6 +183,12 @@ def with_removals(day: BadDay) -> BadDay:
 def with_standing(day: BadDay) -> BadDay:
     """Return a day on which some leave queries that are more than conjunctive."""
     return replace(day, failures=replace(day.failures, standing=True))
+
+
+def with_texts(day: BadDay, *, by_words: bool) -> BadDay:
+    """Return a day with texts and conditions on them; ``by_words``: and queries wait by words where they can."""
+    options = replace(day.options, config=replace(day.options.config, hot_text=by_words))
+    return replace(day, options=options, failures=replace(day.failures, texts=True))
 
 
 def with_bookmarks(day: BadDay, *, slow: bool) -> BadDay:
@@ -250,7 +265,9 @@ class _Story:
         for _ in range(rng.randint(2, 4)):
             self._subscribe(rng.choice((0.0, rng.uniform(0.0, span / 2))), draw_query(rng, data, vocabulary))
         if self.day.failures.standing:
-            self._leave_standing(data, vocabulary)
+            self._leave_standing(self._generator("standing"), lambda drawn: draw_standing(drawn, data, vocabulary))
+        if self.day.failures.texts:
+            data = self._with_texts(data, vocabulary)
         for number in range(rng.randint(1, 3)):
             name = f"publisher {number} of seed {self.day.seed}"
             self._publishers.append(Publisher(self.world, name, self._generator(name)))
@@ -295,11 +312,23 @@ class _Story:
         if rng.random() < 0.2:
             self.world.schedule(at + rng.uniform(1.0, day.failures.span_seconds), client.unsubscribe)
 
-    def _leave_standing(self, data: Sequence[tuple[str, str, str]], vocabulary: Vocabulary) -> None:
-        """Leave queries that are more than conjunctive; some of them twice, at different times."""
-        rng, span = self._generator("standing"), self.day.failures.span_seconds
+    def _with_texts(self, data: Sequence[Triple], vocabulary: Vocabulary) -> list[Triple]:
+        """Leave queries with conditions on texts, and return what is to be published with texts in between."""
+        rng, span = self._generator("texts"), self.day.failures.span_seconds
         for _ in range(rng.randint(1, 3)):
-            text = draw_standing(rng, data, vocabulary)
+            query = parse_query(draw_text_query(rng, vocabulary)).conjunctive
+            for _ in range(rng.choice((1, 1, 2))):
+                self._subscribe(rng.choice((0.0, rng.uniform(0.0, span / 2))), query)
+        self._leave_standing(rng, lambda drawn: draw_text_query(drawn, vocabulary, standing=drawn.random() < 0.5))
+        mixed = [*data, *draw_texts(rng, vocabulary, rng.randint(10, 30))]
+        rng.shuffle(mixed)
+        return mixed
+
+    def _leave_standing(self, rng: Random, draw: Callable[[Random], str]) -> None:
+        """Leave queries that may be more than conjunctive; some of them twice, at different times."""
+        span = self.day.failures.span_seconds
+        for _ in range(rng.randint(1, 3)):
+            text = draw(rng)
             standing = parse_query(text)
             simple = standing.conjunctive
             query = standing if simple is None or simple.distinct else simple
