@@ -24,6 +24,7 @@ import skew
 import small
 import storage
 import windows
+import words
 from rich.console import Console
 
 SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
@@ -40,6 +41,7 @@ SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "durability": durability.run,
     "small": small.run,
     "windows": windows.run,
+    "words": words.run,
 }
 
 

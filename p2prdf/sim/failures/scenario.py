@@ -320,7 +320,8 @@ class _Story:
             for _ in range(rng.choice((1, 1, 2))):
                 self._subscribe(rng.choice((0.0, rng.uniform(0.0, span / 2))), query)
         self._leave_standing(rng, lambda drawn: draw_text_query(drawn, vocabulary, standing=drawn.random() < 0.5))
-        mixed = [*data, *draw_texts(rng, vocabulary, rng.randint(10, 30))]
+        slow = self.day.failures.handle_seconds_max >= _SLOW_SECONDS  # what is owed has to be told while all heals
+        mixed = [*data, *draw_texts(rng, vocabulary, rng.randint(8, 12) if slow else rng.randint(10, 30))]
         rng.shuffle(mixed)
         return mixed
 
