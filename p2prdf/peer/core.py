@@ -318,7 +318,7 @@ class Peer:
                 case messages.Advertise():
                     self._roles.add(message.roles, message.since)
                 case messages.AdvertiseWords():
-                    self._engine.words.add(message.predicates, message.since)
+                    self._engine.words.add(message)
                 case messages.KeepEnds():
                     self._stream_ends.take(message)
                 case _ if not self._host.restore(message):
@@ -475,7 +475,7 @@ class Peer:
             messages.AskCounts: explanations.count,
             messages.TellCounts: explanations.counted,
             messages.Advertise: lambda _, message: self._roles.add(message.roles, message.since),
-            messages.AdvertiseWords: lambda _, message: engine.words.add(message.predicates, message.since),
+            messages.AdvertiseWords: lambda _, message: engine.words.add(message),
             messages.AskRoles: self._ask_roles,
             messages.TellRoles: lambda _, message: self._roles.told(message),
             messages.GroupsGone: lambda _, message: engine.end_groups(as_list(message.groups)),

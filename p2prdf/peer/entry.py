@@ -359,7 +359,7 @@ class Entry:
             return
         try:
             query = self._waiting(request)
-        except QueryRefused as error:
+        except (QueryRefused, Busy) as error:
             self._complete(request.request, Failed(error.code, str(error)))
             return
         key = home_key(query, request.algorithm, per_event=request.per_event, salt=request.salt)

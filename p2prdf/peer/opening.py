@@ -50,6 +50,8 @@ _NO_HISTORY: Final = (
     " patterns with a constant, nodes with `roles = all+any` for all"
 )
 
+_WORDS_SECONDS: Final = 60.0
+
 __all__ = ["Opening", "opened_message", "rates_wanted", "steps_that_wait"]
 
 
@@ -179,6 +181,9 @@ class Opening:
         if not missing and not words:
             self._install(group, exact=False)
             return
+        if not self._words.room_for(words):
+            self._refuse(group, Busy("queries wait by too many words", retry_after=_WORDS_SECONDS))
+            return
         gap = self._exchange.cache.gap()
         if gap is not None:  # not all peers are known yet
             self._exchange.park([gap], partial(self._advertise, group))
@@ -189,9 +194,9 @@ class Opening:
             self._add_roles(missing, since)
             told.append(Advertise(missing, since))
         if words:
-            predicates = self._columns.column(words, "uint32")
-            self._words.add(predicates, since)
-            told.append(AdvertiseWords(predicates, since))
+            advertised = AdvertiseWords(self._columns.column(words, "uint32"), self._columns.full(len(words), since))
+            self._words.add(advertised)
+            told.append(advertised)
 
         def done() -> None:
             self._confirmed |= missing

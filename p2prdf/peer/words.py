@@ -40,7 +40,7 @@ in a fixed number of buckets (a text of fifty words is in most of them).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -99,27 +99,36 @@ class Words:
     def __len__(self) -> int:
         return len(self._since)
 
+    def room_for(self, predicates: Iterable[int]) -> bool:
+        """Return whether queries may be let wait by all these predicates.
+
+        Where they are left it is seen to that there are no more than ``WORDS_MAX``.  As several may be left at the same
+        time in different places there may be some more; where twice as many are known there is an end to it.
+        """
+        new = sum(each not in self._since for each in predicates)
+        return not new or len(self._since) + new <= 2 * WORDS_MAX
+
     def allowed(self, predicate: str) -> bool:
         """Return whether a query may wait by this predicate: others do, or there are not too many yet."""
         return len(self._since) < WORDS_MAX or self._dictionary.intern(predicate) in self._since
 
     # --- hearing of words ------------------------------------------------------------------------
 
-    def add(self, predicates: Column, since: int) -> None:
+    def add(self, message: AdvertiseWords) -> None:
         """Index under these predicates from now on, and what was published from ``since`` on as well."""
-        earlier: dict[int, None] = {}
-        for term in as_list(predicates):
+        earlier: dict[int, int] = {}
+        for term, since in zip(as_list(message.predicates), as_list(message.since), strict=True):
             known = self._since.get(term)
             if known is None or since < known:
                 if known is None and not self._take(term):
                     continue
-                self._since[term] = since
-                earlier[term] = None
+                self._since[term] = earlier[term] = since
         if not earlier:
             return
-        self._exchange.persist(AdvertiseWords(self._exchange.columns.column(earlier, "uint32"), since))
-        if not self._exchange.restoring and since <= self._youngest:
-            self._add_to(*self._tables.triples_since(since)[:4], only=earlier)
+        self._exchange.persist(self._message(earlier))
+        first = min(earlier.values())
+        if not self._exchange.restoring and first <= self._youngest:
+            self._add_to(*self._tables.triples_since(first)[:4], only=earlier)
 
     def _take(self, term: int) -> bool:
         parts = word_parts_of(self._dictionary.text(term))
@@ -133,13 +142,13 @@ class Words:
         self.digest ^= keys.fmix(self._dictionary.hashes[term])
         return True
 
-    def messages(self) -> Iterable[AdvertiseWords]:
-        """Return all that is known, those with the same stamp together."""
-        by_stamp: dict[int, list[int]] = {}
-        for term, since in self._since.items():
-            by_stamp.setdefault(since, []).append(term)
+    def _message(self, since: Mapping[int, int]) -> AdvertiseWords:
         make = self._exchange.columns.column
-        return [AdvertiseWords(make(terms, "uint32"), since) for since, terms in by_stamp.items()]
+        return AdvertiseWords(make(since, "uint32"), make(since.values()))
+
+    def messages(self) -> list[AdvertiseWords]:
+        """Return all that is known, as a message if it is anything."""
+        return [self._message(self._since)] if self._since else []
 
     def tell(self, contact: Contact) -> None:
         """Tell a peer what is known here."""
@@ -193,7 +202,7 @@ class Words:
             self._add_to(*self._tables.triples_since(recent)[:4])
 
     def _add_to(
-        self, s: Column, p: Column, o: Column, time: Column, *, only: dict[int, None] | None = None
+        self, s: Column, p: Column, o: Column, time: Column, *, only: Mapping[int, int] | None = None
     ) -> None:
         made = self._made((s, p, o, time), self.roles(), only, all_ages=False)
         if made is not None:
@@ -201,7 +210,7 @@ class Words:
             self._route(made)
 
     def _made(
-        self, columns: tuple[Column, ...], roles: int, only: dict[int, None] | None, *, all_ages: bool
+        self, columns: tuple[Column, ...], roles: int, only: Mapping[int, int] | None, *, all_ages: bool
     ) -> TripleBatch | None:
         """Return triples with words; ``only`` these predicates, and unless of all ages not those before their time."""
         if not self._since or not roles & _ROLES:
@@ -221,7 +230,7 @@ class Words:
         return batch
 
     def _fitting(
-        self, predicates: Column, objects: Column, times: Column | None, only: dict[int, None] | None
+        self, predicates: Column, objects: Column, times: Column | None, only: Mapping[int, int] | None
     ) -> tuple[list[int], list[int]]:
         """Return places of triples and, for each, a predicate with words that the text there fits."""
         column = as_array(predicates, np.uint32)

@@ -359,12 +359,12 @@ class Advertise:
 class AdvertiseWords:
     """Home to every peer: somebody waits for texts with words now; index texts that have them under these, too.
 
-    ``predicates`` are qualified by words (:func:`p2prdf.rdf.quads.worded`).  ``since``: what was published from this
-    stamp on without them is to be indexed under them.
+    ``predicates`` are qualified by words (:func:`p2prdf.rdf.quads.worded`).  ``since``, for each: what was published
+    from this stamp on without it is to be indexed under it.
     """
 
     predicates: Column = _terms()
-    since: int = 0
+    since: Column = _u64()
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,6 +146,28 @@ def test_where_too_many_words_are_waited_for_further_queries_wait_by_the_predica
     check(world)
 
 
+def test_a_home_that_knows_of_twice_the_bound_lets_no_further_query_wait_by_words(monkeypatch):
+    monkeypatch.setattr(words_module, "WORDS_MAX", 2)
+    monkeypatch.setattr(Words, "allowed", lambda *_: True)
+    world = world_of("lists", [])
+    for at, word in enumerate(WORDS):
+        world.subscribe(0.0, at, asked(f'"{word}"'))
+        world.run_until_quiet()
+    failed = [each.failed for each in world.subscribers if each.failed is not None]
+    assert [(each.code, "too many words" in each.text) for each in failed] == [("busy", True)]
+    assert {node.peer.status()["words"] for node in world.nodes} == {4}
+
+
+@pytest.mark.parametrize("name", ["lost-words", "words-unknown"])
+def test_rules_of_words_are_missed_when_broken(name):
+    """What no text is added to where it is stored has to be indexed by who publishes."""
+    with _changed([*MUTANTS[name].changes(), *MUTANTS["late-words"].changes()]):
+        world = world_of("lists", ['"tea"'])
+        publish(world)
+        with pytest.raises(AssertionError):
+            check(world)
+
+
 def test_bad_days_with_texts_break_no_promise():
     for day in (*map(draw_bad_day, SEEDS[:2]), with_texts(draw_bad_day(3), by_words=True)):
         verdict = run_bad_day(day)
