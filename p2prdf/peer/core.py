@@ -356,6 +356,11 @@ class Peer:
         """Role and key of each hot key that is split here, and its depth."""
         return self._engine.hot.splits
 
+    @property
+    def words(self) -> list[str]:
+        """The predicates qualified by words that somebody waits for, as far as this peer has heard."""
+        return self._engine.words.predicates
+
     def waiting(self, role: int, key: int) -> list[tuple[int, int, int]]:
         """Return group, step and identity of each row that waits here under a ring key, ascending."""
         found: list[tuple[int, int, int]] = []

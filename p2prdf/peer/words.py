@@ -99,6 +99,11 @@ class Words:
     def __len__(self) -> int:
         return len(self._since)
 
+    @property
+    def predicates(self) -> list[str]:
+        """All that are waited for, in the order in which they were heard of."""
+        return self._dictionary.texts(self._since)
+
     def room_for(self, predicates: Iterable[int]) -> bool:
         """Return whether queries may be let wait by all these predicates.
 

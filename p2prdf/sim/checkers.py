@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from p2prdf import keys
+from p2prdf.rdf.fulltext import text_of
+from p2prdf.rdf.quads import word_parts_of
 from p2prdf.sim.workload import sparql_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from p2prdf.sim.oracle import Oracle, Row, Triple
     from p2prdf.sim.subscriber import Subscriber
@@ -122,7 +124,7 @@ def check_placement(world: World) -> list[Problem]:
 
     Counts are all that shows from outside: under each role that every peer indexes from the
     start, a triple must be held by the owner of its key and by nobody else.  Roles that were
-    advertised later, per-event rows and wildcard buckets may be held by their owners too.  Under a
+    advertised later, per-event rows, wildcard buckets and words may be held by their owners too.  Under a
     hot key a triple may rest at the sub-key of any depth; that it rests somewhere shows in the sum.
     """
     log = world.log()
@@ -135,6 +137,8 @@ def check_placement(world: World) -> list[Problem]:
         count += _count_owners(world, triple, must, may, fixed, depths)
     for publication in log:
         count += _count_owners(world, publication.triple, must, may, fixed >> keys.EVENT_SHIFT, depths)
+    for triple in _with_words(world, {publication.triple for publication in log}):
+        _count_owners(world, triple, must, may, 0, depths)
     bucket_owners = {world.ring.owner(keys.bucket_key(bucket)).key for bucket in range(keys.BUCKETS)}
     problems = _check_copies(world)
     total = 0
@@ -149,6 +153,18 @@ def check_placement(world: World) -> list[Problem]:
     if total < count:
         problems.append(Problem("placement", "all peers", f"hold {total} triples by role of {count}"))
     return problems
+
+
+def _with_words(world: World, triples: Iterable[Triple]) -> Iterator[Triple]:
+    """Yield what triples are indexed as once more, under words that somebody waits for."""
+    known = {predicate: None for node in world.nodes for predicate in node.peer.words}
+    waiting = {predicate: parts for predicate in known if (parts := word_parts_of(predicate)) is not None}
+    for s, p, o in sorted(triples) if waiting else ():
+        text = text_of(o)
+        words = set() if text is None else set(text.words)
+        for predicate, (own, some) in waiting.items():
+            if own == p and not words.isdisjoint(some):
+                yield s, predicate, o
 
 
 def _depths(world: World) -> dict[tuple[int, int], int]:

@@ -16,6 +16,7 @@ from p2prdf.errors import P2PRDFError
 from p2prdf.overlay.address_cache import OVERLAYS
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.checkers import (
     Problem,
     check_answers,
@@ -26,6 +27,7 @@ from p2prdf.sim.checkers import (
 )
 from p2prdf.sim.faults import CALM, HARSH, Faults
 from p2prdf.sim.oracle import Oracle, Publication, Triple
+from p2prdf.sim.texts import draw_text_query, draw_texts
 from p2prdf.sim.workload import Vocabulary, draw_query, draw_triples, draw_vocabulary
 from p2prdf.sim.world import World, WorldOptions
 
@@ -53,6 +55,9 @@ NETWORKS: Final[dict[str, Faults]] = {
 }
 
 
+_TEXTS_SHARE: Final = 0.25
+"""Of so many stories there are texts."""
+
 HOT: Final[dict[str, Any]] = {"hot_rate_min": 0, "hot_copies_max": 1e9, "hot_sample": 1, "hot_depth_max": 3}
 """Settings under which almost any key is split, and again, while everything is under way."""
 
@@ -72,6 +77,8 @@ class Scenario:
     """Keys are split at the least occasion."""
     warm: bool = False
     """Some are split, and senders know of it, before the first subscription."""
+    texts: bool = False
+    """There are texts, and queries with conditions on them, which wait by words where they can."""
 
 
 @dataclass(slots=True)
@@ -135,8 +142,10 @@ def draw_scenario(seed: int) -> Scenario:
     if hot:
         share, seconds = rng.choice((0.01, 0.05)), rng.choice((0.01, 0.1))
         config = replace(config, **HOT, hot_share=share, hot_interval_seconds=seconds)
-    options = replace(options, overlay=overlay, config=config)
-    return Scenario(seed, network, options, algorithm, per_event, phases, span, hot, hot and rng.random() < 0.6)
+    warm = hot and rng.random() < 0.6
+    texts = rng.random() < _TEXTS_SHARE
+    options = replace(options, overlay=overlay, config=replace(config, hot_text=texts))
+    return Scenario(seed, network, options, algorithm, per_event, phases, span, hot, warm, texts)
 
 
 def run_seed(seed: int, *, trace: Callable[[str], None] | None = None) -> Outcome:
@@ -186,6 +195,8 @@ class _Story:
             if phase:
                 self._end_some()
             self._subscribe(data, vocabulary, queries)
+            if self.scenario.texts:
+                data = self._with_texts(data, vocabulary)
             self._publish(data)
             self.world.run_until_quiet()
             self._rested = self.world.log()
@@ -224,6 +235,20 @@ class _Story:
             self._live.append(
                 self.world.subscribe(self._moment(), peer, query, algorithm, per_event=scenario.per_event)
             )
+
+    def _with_texts(self, data: list[Triple], vocabulary: Vocabulary) -> list[Triple]:
+        """Leave queries with conditions on texts, and return what is to be published with texts in between."""
+        rng = self._random
+        for _ in range(rng.randint(1, 4)):
+            query = parse_query(draw_text_query(rng, vocabulary)).conjunctive
+            assert query is not None, "so it was drawn"
+            mixed = self.scenario.algorithm == "mixed"
+            algorithm = rng.choice(list(Algorithm)) if mixed else Algorithm(self.scenario.algorithm)
+            peer = rng.randrange(self.scenario.options.peers)
+            self._live.append(self.world.subscribe(self._moment(), peer, query, algorithm))
+        data = [*data, *draw_texts(rng, vocabulary, rng.randint(5, 25))]
+        rng.shuffle(data)
+        return data
 
     def _publish(self, data: list[Triple]) -> None:
         rng = self._random

@@ -142,8 +142,8 @@ def run(console: Console, quick: bool) -> bool:
     texts = _texts(passages, count)
     table = Table(title=f"{peers} peers, {queries} queries, {count} texts of {_PASSAGE} words; most: at any peer")
     for column in (
-        "words", "wait by", "keys", "words known", "queries, most", "texts, most", "all", "conditions, most", "all",
-        "messages a text", "answers",
+        "words", "wait by", "keys", "known", "queries, most", "texts, most", "all", "met, most", "all",
+        "messages each", "answers",
     ):  # fmt: skip
         table.add_column(column, justify="right")
     met: dict[tuple[str, bool, bool], int] = {}
