@@ -158,10 +158,13 @@ def overlays(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def keeping_all(tmp_path_factory):
-    """Five nodes that keep all, so that what was published before can be asked for by any pattern; not to be hurt."""
+    """Five nodes that keep all, so that what was published before can be asked for by any pattern; not to be hurt.
+
+    Queries with conditions on texts wait by words there.
+    """
     launcher = Launcher(tmp_path_factory.mktemp("all"))
     try:
-        nodes = launcher.overlay(5, hello_seconds=1, roles="all+any")
+        nodes = launcher.overlay(5, hello_seconds=1, roles="all+any", hot_text="on")
         asyncio.run(until(lambda: all_know_each_other(nodes), seconds=15))
         yield nodes
     finally:
