@@ -10,7 +10,9 @@ a triple that is inserted once more, or deleted once more, changes nothing.  If 
 back within its lease, the query is left anew, and the target is compared with all that it answers.
 
 The target is changed at bookmarks: with each of them it holds what follows from all that was published up to a time,
-and perhaps of what is newer.  A changeset is a removal and a publication, and it may be seen between the two.
+and perhaps of what is newer.  A changeset is a removal and a publication, and it may be seen between the two.  Changes
+of many thousands of triples are taken before their bookmark, for nodes tell only so much that is not acknowledged; the
+first answers of a query are kept until all are there, and acknowledged before: nobody asks for them again.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ __all__ = ["Followed", "follow", "standing_text"]
 
 _PENDING_MAX: Final = 10_000_000
 """Most triples that change between two bookmarks."""
+_UNACKNOWLEDGED_MAX: Final = 8192
+"""So many solutions are acknowledged without a bookmark: nodes tell no more than ``answers_window`` (16,384) that are
+not, and no bookmark before they have told all."""
 
 
 class Followed(NamedTuple):
@@ -99,6 +104,7 @@ async def follow(
         )
         follower.begin(left.id)
     change: Counter[Triple] = Counter()
+    told = 0
     async for batch in left.batches():
         if batch.lost:
             with contextlib.suppress(Unavailable):
@@ -106,13 +112,21 @@ async def follow(
             raise Unavailable(f"{batch.lost} answers were dropped at the query's home; begin again")
         for solution in batch:
             change[solution.terms] += -1 if solution.removed else 1
+        told += len(batch)
         if len(change) > _PENDING_MAX:
             raise DataRefused(f"more than {_PENDING_MAX:,} triples change at once")
         if batch.bookmark is not None and batch.bookmark > left.opened:
             step = await follower.take(change, batch.bookmark)
             change.clear()
             left.acknowledge()
+            told = 0
             yield step
+        elif told >= _UNACKNOWLEDGED_MAX:
+            if not follower.whole:
+                await follower.take(change, 0.0)
+                change.clear()
+            left.acknowledge()
+            told = 0
     raise Unavailable("the query of the replica has ended")
 
 
@@ -125,6 +139,11 @@ class _Follower:
         self._subscription = 0
         self._number = 0
         self._whole = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether the target is to be compared as a whole; until then its cursor does not name the query."""
+        return self._whole
 
     async def taken_up(self, overlay: Overlay) -> Left | None:
         """Return the query that the cursor names, None if there is none."""

@@ -15,6 +15,7 @@ from sparql_endpoint import EndpointProcess
 
 import p2prdf
 from p2prdf.interest import parse_interest
+from p2prdf.replica import following
 from p2prdf.replica.embedded import EmbeddedStore
 from p2prdf.replica.following import follow
 from p2prdf.replica.publishing import DATASETS, DatasetPublisher
@@ -72,6 +73,24 @@ async def test_a_target_follows_random_changesets_and_is_taken_up_where_it_was_l
         assert again.position == "000006"
     await target.close()
     assert max(sizes) > 10
+
+
+async def test_slices_and_changes_of_more_than_nodes_tell_unacknowledged_are_followed(launcher, dataset, monkeypatch):
+    nodes = launcher.overlay(3, roles="all", answers_window=100)
+    monkeypatch.setattr(following, "_UNACKNOWLEDGED_MAX", 50)
+    interest = parse_interest("SELECT * WHERE { ?s <urn:label> ?label }")
+    labels = [(f"<urn:thing{number}>", "<urn:label>", f'"{number}"') for number in range(2000)]
+    target = EmbeddedStore(None, dataset=dataset)
+    async with p2prdf.connect(nodes[0].address) as client:
+        await client.publish(labels[:1000], graph=dataset)
+        async with contextlib.aclosing(follow(client, interest, dataset, target)) as steps:
+            async with asyncio.timeout(SECONDS):
+                assert (await anext(steps)).whole
+            await reaches(target, set(labels[:1000]), steps)
+            await client.retract(labels[:500], graph=dataset)
+            await client.publish(labels[1000:], graph=dataset)
+            await reaches(target, set(labels[500:]), steps)
+    await target.close()
 
 
 async def graph_of(client, dataset):
