@@ -92,7 +92,10 @@ def _diff(old: Path, new: Path, folder: Path, run_triples: int, blank_scope: str
 
 
 def publish(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Changesets, by year, month, day, hour or flat.")],
+    changes: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER|PATCH", help="Changesets, by year, month, day, hour or flat; or an RDF Patch."),
+    ],
     dataset: Annotated[str, typer.Option("--dataset", metavar="IRI", help="The graph that it is published as.")],
     peer: Peer = PEER_DEFAULT,
     start: Annotated[
@@ -113,23 +116,24 @@ def publish(
     Examples:
       p2prdf changesets publish changes --dataset http://dbpedia.org --start monday.nt.gz
       p2prdf changesets publish changes --dataset http://dbpedia.org --follow
+      p2prdf changesets publish log.rdfp --dataset urn:x:places --start places.ttl
     """
-    wanted = (folder, dataset, start, interval if follow else None, blank_scope)
+    wanted = (changes, dataset, start, interval if follow else None, blank_scope)
     run(_publish(peer, *wanted, as_json=as_json))
 
 
 async def _publish(
-    peer: str, folder: Path, dataset: str, start: Path | None, interval: float | None, blank_scope: str | None,
+    peer: str, changes: Path, dataset: str, start: Path | None, interval: float | None, blank_scope: str | None,
     *, as_json: bool,
 ) -> ExitCode:  # fmt: skip
     import p2prdf
     from p2prdf.errors import LocalProtocolError
     from p2prdf.rdf import terms
-    from p2prdf.replica.changeset_files import ChangesetFolder, read_changeset, read_file
+    from p2prdf.replica.changeset_files import read_file
     from p2prdf.replica.publishing import DatasetPublisher
     from p2prdf.replica.replica import START
+    from p2prdf.replica.sources import changesets_of
 
-    changes = ChangesetFolder(folder)
     async with p2prdf.connect(peer) as client:
         publisher = DatasetPublisher(client, terms.iri(dataset))
         await publisher.begin()
@@ -140,15 +144,19 @@ async def _publish(
             print(f"p2prdf: the dataset begins with {count:,} triples", file=sys.stderr)
         while True:
             after = None if publisher.position == START else publisher.position
-            scanned = changes.scan(after, growing=interval is not None)
-            for files in scanned.ready:
-                changeset = await asyncio.to_thread(read_changeset, files, blank_scope=blank_scope)
-                await publisher.publish(files.position, changeset)
-                told = {"position": files.position, "removed": len(changeset.removed), "added": len(changeset.added)}
-                text = f"{files.position}: {len(changeset.removed):,} removed, {len(changeset.added):,} added"
+            given = changesets_of(changes, after, blank_scope=blank_scope, growing=interval is not None)
+            gap = None
+            while (following := await asyncio.to_thread(next, given, None)) is not None:
+                position, changeset = following
+                if changeset is None:
+                    gap = position
+                    break
+                await publisher.publish(position, changeset)
+                told = {"position": position, "removed": len(changeset.removed), "added": len(changeset.added)}
+                text = f"{position}: {len(changeset.removed):,} removed, {len(changeset.added):,} added"
                 print(json.dumps(told) if as_json else text, flush=True)
             if interval is None:
-                if scanned.gap is not None:
-                    print(f"p2prdf: {scanned.gap} is missing: what lies behind it was not published", file=sys.stderr)
-                return ExitCode.OK if scanned.gap is None else ExitCode.FAILURE
+                if gap is not None:
+                    print(f"p2prdf: {gap} is missing: what lies behind it was not published", file=sys.stderr)
+                return ExitCode.OK if gap is None else ExitCode.FAILURE
             await asyncio.sleep(interval)

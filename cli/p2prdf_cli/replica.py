@@ -7,7 +7,6 @@ import contextlib
 import enum
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -21,7 +20,6 @@ from p2prdf_cli.replica_serve import serve
 from p2prdf_cli.replica_target import HOSTS_VARIABLE, Reach, matching, open_target, source_of
 
 if TYPE_CHECKING:
-    from p2prdf.interest import Changeset
     from p2prdf.replica.replica import Replica
     from p2prdf.replica.target import Target
 
@@ -328,10 +326,14 @@ async def _apply_all(
     replica: Replica, changes: Path, save_every: int, blank_scope: str | None, interval: float | None, as_json: bool
 ) -> ExitCode:
     """Apply what there is; with an interval, go on looking for more."""
+    from p2prdf.replica.sources import changesets_of
+
     since_saved = 0
     while True:
         gap = None
-        given = _changesets(changes, replica.last_changeset, blank_scope, growing=interval is not None)
+        given = changesets_of(
+            changes, replica.last_changeset, blank_scope=blank_scope, growing=interval is not None
+        )
         for position, changeset in given:
             if changeset is None:
                 gap = position
@@ -352,27 +354,6 @@ async def _apply_all(
         if not replica.is_saved:
             await asyncio.to_thread(replica.save)
         await asyncio.sleep(interval)
-
-
-def _changesets(
-    changes: Path, after: str | None, blank_scope: str | None, *, growing: bool
-) -> Iterator[tuple[str, Changeset | None]]:
-    """Yield positions and changesets; None for one that others wait behind."""
-    from p2prdf.replica.changeset_files import ChangesetFolder, read_changeset
-    from p2prdf.replica.rdf_patch import read_patch
-
-    if changes.is_file():
-        with changes.open(encoding="utf-8", newline="\n") as lines:
-            for changeset in read_patch(lines, source=str(changes), sequence=1):
-                position = f"{changeset.sequence:09}"
-                if after is None or position > after:
-                    yield position, changeset
-        return
-    scanned = ChangesetFolder(changes).scan(after, growing=growing)
-    for files in scanned.ready:
-        yield files.position, read_changeset(files, blank_scope=blank_scope)
-    if scanned.gap is not None:
-        yield scanned.gap, None
 
 
 def _tell(told: dict[str, object], text: str, *, as_json: bool) -> None:

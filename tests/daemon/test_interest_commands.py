@@ -99,6 +99,25 @@ def test_an_interests_life_by_commands(keeping_all, endpoint, tmp_path):
     assert "abc" not in said
 
 
+def test_the_transactions_of_an_rdf_patch_are_published_each_once(keeping_all, tmp_path):
+    peer = ("--peer", keeping_all[0].address)
+    start, patch = tmp_path / "start.nt", tmp_path / "log.rdfp"
+    start.write_text('<urn:x> <urn:goals> "1" .\n')
+    patch.write_text('TX .\nD <urn:x> <urn:goals> "1" .\nA <urn:x> <urn:goals> "2" .\nTC .\n')
+    words = ("changesets", "publish", patch, "--dataset", "urn:patched", "--start", start, *peer, "--json")
+    assert (run(*words))[:2] == (0, [{"position": "000000001", "removed": 1, "added": 1}])
+    with patch.open("a") as more:
+        more.write('TX .\nA <urn:x> <urn:goals> "3" .\nTC .\n')
+    assert (run(*words))[:2] == (0, [{"position": "000000002", "removed": 0, "added": 1}])
+    assert (run(*words))[:2] == (0, [])
+    code, found, _ = run("query", "SELECT ?g { GRAPH <urn:patched> { ?x <urn:goals> ?g } } ORDER BY ?g", *peer)
+    assert (code, [line for line in found.splitlines() if '"' in line]) == (0, ['"2"', '"3"'])
+    with patch.open("a") as more:
+        more.write("A <urn:x> nonsense .\n")
+    code, _, err = run(*words)
+    assert (code, f"{patch}" in err) == (4, True)
+
+
 def test_what_is_wrong_is_said(keeping_all, tmp_path):
     peer = ("--peer", keeping_all[0].address)
     (tmp_path / "interest.rq").write_text("SELECT * { ?a <urn:p> ?b } LIMIT 3")
