@@ -166,13 +166,16 @@ class Program:
     """Rules over facts of numbers, compiled.  ``facts`` keeps the orders that they need."""
 
     def __init__(
-        self, rules: Iterable[Rule], intern: Callable[[str], int], is_literal: Callable[[int], bool] | None = None
-    ):
-        """``intern``: the number of a term; ``is_literal``: whether a number is that of a literal; None: none is."""
+        self, rules: Iterable[Rule], intern: Callable[[str], int], is_literal: Callable[[int], bool] | None = None,
+        orders: Iterable[str] = (),
+    ):  # fmt: skip
+        """``intern``: the number of a term; ``is_literal``: whether a number is that of a literal; None: none is.
+
+        ``orders``: those to keep beside what the rules need, for others who look facts up.
+        """
         self.rules = tuple(dict.fromkeys(rules))
         self._coded = [_coded(rule, intern) for rule in self.rules]
-        orders = {order_of(known) for known in self._lookups()}
-        self.facts = Facts(orders)
+        self.facts = Facts({*orders, *(order_of(known) for known in self._lookups())})
         self._space: dict[str, Any] = {
             "EMPTY": {}, "ABSENT": ABSENT, "is_literal": is_literal, **self.facts.orders,
         }  # fmt: skip

@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from p2prdf.reasoning.closing import Closing, count_relabelled, only_in
 from p2prdf.reasoning.effort import Effort
-from p2prdf.reasoning.facts import ABSENT, Fact
+from p2prdf.reasoning.facts import ABSENT, Fact, Facts
 from p2prdf.reasoning.given import Given, Turn
 from p2prdf.reasoning.joins import Program
 from p2prdf.reasoning.levels import Levels
@@ -57,13 +57,16 @@ class Materialiser:
         *,
         is_literal: Callable[[int], bool] | None = None,
         effort: Effort | None = None,
+        orders: Iterable[str] = (),
     ):
         """``intern``: the number of a term, as facts name it.  ``effort``: when to begin anew.
+
+        ``orders``: those in which ``facts`` are kept whatever the rules need (:data:`p2prdf.reasoning.facts.ORDERS`).
 
         ``is_literal``: whether a number is that of a literal.  A rule whose head would have one as its subject or
         predicate then says nothing there, for that is no triple: ``?y a :Name :- ?x :name ?y`` of plain names, say.
         """
-        self._program = Program(rules, intern, is_literal)
+        self._program = Program(rules, intern, is_literal, orders)
         self._facts = self._program.facts
         self._closing = Closing(self._program)
         self._withdrawal = Withdrawal(self._program)
@@ -93,6 +96,15 @@ class Materialiser:
     def __iter__(self) -> Iterator[tuple[Fact, int]]:
         """Yield what holds, with labels; not while stepping."""
         return iter(self._facts)
+
+    @property
+    def facts(self) -> Facts:
+        """What holds, by its parts: to be read, not while stepping.  The dictionaries of a predicate stay the same."""
+        return self._facts
+
+    def is_given(self, fact: Fact) -> bool:
+        """Tell whether a fact was given and neither taken back nor expired since: it does not rest on rules alone."""
+        return fact in self._given.labels
 
     def label(self, fact: Fact) -> int | None:
         """Return the label of a fact, None if it does not hold."""

@@ -1,0 +1,136 @@
+"""Categories: which graphs, and which bindings, are taken for the same kind of thing.
+
+What is learned from one graph is tried on others of its category only, and a position means the same in all of these:
+the n-th element of the graph's text.  Three ways to tell categories apart compete (:mod:`p2prdf.channels.learner`):
+
+- *count*, the paper's: by the number of elements.  Statements are taken as they were published.  Different things may
+  have the same count, and one course more makes another category.
+- *shape*: by the gaps between the elements of each term, statement by statement.  Nothing different is mixed, but one
+  course more still makes another category.
+- *signature*: by the predicates, and the classes, whichever order they come in and however often; of each only the
+  first statement is read.  So all students with an advisor are of one category.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Hashable, Sequence
+from typing import Final
+
+from p2prdf.channels.elements import ELEMENTS_MAX, Cut, Cuts
+from p2prdf.errors import LocalProtocolError
+from p2prdf.reasoning import Triple
+from p2prdf.reasoning.vocabulary import TYPE
+
+__all__ = ["Categories", "History", "Publication"]
+
+_CATEGORIES_MAX: Final = 4096
+"""Categories of which a history is kept; what came first goes first."""
+
+
+class Categories(enum.Enum):
+    """A way to tell categories apart."""
+
+    COUNT = "count"
+    SHAPE = "shape"
+    SIGNATURE = "signature"
+
+    def of_graph(self, statements: Sequence[Triple], cuts: Cuts) -> tuple[Hashable, tuple[str, ...]]:
+        """Return the category of a graph, and its elements in the order that positions count in."""
+        if self is Categories.SIGNATURE:
+            return _signature(statements, cuts)
+        elements = cuts.elements(term for statement in statements for term in statement)
+        if self is Categories.COUNT:
+            return len(elements), elements
+        return tuple(cuts.of(term).gaps for statement in statements for term in statement), elements
+
+    def of_binding(self, binding: Cut) -> Hashable:
+        """Return the category of a binding's text."""
+        return len(binding.elements) if self is Categories.COUNT else binding.gaps
+
+
+def _signature(statements: Sequence[Triple], cuts: Cuts) -> tuple[Hashable, tuple[str, ...]]:
+    first: dict[str, Triple] = {}
+    numbers: dict[str, int] = {}
+    for s, p, o in statements:  # what is said about which is part of the category
+        number = numbers.setdefault(s, len(numbers))
+        first.setdefault(f"{number} {p} {o}" if p == TYPE else f"{number} {p}", (s, p, o))
+    names = sorted(first)
+    found = [cuts.of(term) for name in names for term in first[name]]
+    elements = tuple(element for each in found for element in each.elements)
+    return (*names, *(len(each.elements) for each in found)), elements
+
+
+class Publication:
+    """A published graph as learners see it: its category and elements by each way, worked out when first asked for."""
+
+    __slots__ = ("_cuts", "_places", "_seen", "number", "statements")
+
+    def __init__(self, number: int, statements: Sequence[Triple], cuts: Cuts):
+        self.number = number
+        self.statements = statements
+        self._cuts = cuts
+        self._seen: dict[Categories, tuple[Hashable, tuple[str, ...]]] = {}
+        self._places: dict[Categories, dict[str, list[int]]] = {}
+
+    def seen(self, categories: Categories) -> tuple[Hashable, tuple[str, ...]]:
+        """Return category and elements; category None and no elements for what has too many."""
+        found = self._seen.get(categories)
+        if found is None:
+            found = categories.of_graph(self.statements, self._cuts)
+            if len(found[1]) > ELEMENTS_MAX:
+                found = (None, ())
+            self._seen[categories] = found
+        return found
+
+    def places(self, categories: Categories) -> dict[str, list[int]]:
+        """Return the positions of each element."""
+        found = self._places.get(categories)
+        if found is None:
+            found = self._places[categories] = {}
+            for place, element in enumerate(self.seen(categories)[1]):
+                found.setdefault(element, []).append(place)
+        return found
+
+
+class History:
+    """What stood at each position of the texts of a category.
+
+    The diversity index of a position is the number of different elements there.  From a threshold on the position is
+    *key*: it tells one text from another; below, it is *structure*, which texts have in common.  No more elements are
+    kept than the threshold needs.
+    """
+
+    def __init__(self, threshold: int):
+        """Raises LocalProtocolError for a threshold below 2: with 1 all would be keys."""
+        if threshold < 2:
+            raise LocalProtocolError(f"a position is key from 2 different elements on or more, not {threshold}")
+        self._threshold = threshold
+        self._seen: dict[Hashable, list[dict[str, None]]] = {}
+        self._keys: dict[Hashable, tuple[int, ...]] = {}
+
+    def note(self, category: Hashable, elements: Sequence[str]) -> bool:
+        """Take in a text of a category; tell whether a position became key."""
+        seen = self._seen.get(category)
+        if seen is None:
+            if len(self._seen) >= _CATEGORIES_MAX:
+                oldest = next(iter(self._seen))
+                del self._seen[oldest]
+                self._keys.pop(oldest, None)
+            seen = self._seen[category] = [{} for _ in elements]
+        threshold, became = self._threshold, False
+        for known, element in zip(seen, elements, strict=True):
+            if len(known) < threshold and element not in known:
+                known[element] = None
+                became = became or len(known) == threshold
+        if became:
+            self._keys[category] = tuple(at for at, known in enumerate(seen) if len(known) >= threshold)
+        return became
+
+    def diversity(self, category: Hashable) -> tuple[int, ...]:
+        """Return the diversity index of each position, counted up to the threshold."""
+        return tuple(map(len, self._seen.get(category, ())))
+
+    def keys(self, category: Hashable) -> tuple[int, ...]:
+        """Return the key positions of a category."""
+        return self._keys.get(category, ())

@@ -1,0 +1,211 @@
+"""What a channel asks: a graph pattern, compiled to one expression over the facts.
+
+A query is compiled twice, as Python comprehensions with one clause for each pattern over just the dictionary that holds
+what matches: to list all its rows, and to tell of one row whether it is true, which takes a look-up for each
+pattern if all variables are projected.  Patterns come in the order in which fewest facts are met, by the sizes of
+the dictionaries when the text is written; it is written again when there are twice or half as many facts.  Names in
+the text are made here, and all else are numbers: nothing that a user wrote gets into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+from p2prdf.channels.knowledge import KnowledgeBase
+from p2prdf.errors import QueryRefused
+from p2prdf.rdf.query import ConjunctiveQuery, Filter
+from p2prdf.rdf.sparql import compile_filter, parse_select
+
+__all__ = ["CompiledQuery", "Row", "join_order", "parse_channel"]
+
+Row: TypeAlias = tuple[int, ...]
+"""A binding: the numbers of the terms of the projected variables, in order."""
+Pattern: TypeAlias = tuple[int, int, int]
+"""Slots: a variable's number, or ``~`` the number of a term."""
+
+_SAMPLE: Final = 64
+"""Rows of a dictionary that its mean size is taken from."""
+
+
+def parse_channel(text: str) -> ConjunctiveQuery:
+    """Return the query of a channel: a SELECT over one graph pattern, with filters perhaps.
+
+    Raises QueryRefused for all else, and for patterns that no variable connects: they would combine everything with
+    everything.
+    """
+    query = parse_select(text)
+    if not query.answer:
+        raise QueryRefused("a channel tells of bindings, and the query projects no variable", construct="projection")
+    groups = [{slot for slot in pattern if slot >= 0} for pattern in query.patterns]
+    reached = groups.pop(0)
+    while near := next((group for group in groups if group & reached), None):
+        groups.remove(near)
+        reached = reached | near
+    if any(groups) and reached:
+        reason = "some triple patterns have no variable in common with the others"
+        raise QueryRefused(reason, construct="cross product")
+    return query
+
+
+class CompiledQuery:
+    """A conjunctive query over a knowledge base."""
+
+    def __init__(self, query: ConjunctiveQuery, knowledge: KnowledgeBase):
+        self._knowledge = knowledge
+        intern = knowledge.numbers.intern
+        constants = [~intern(constant) for constant in query.constants]
+        self.patterns: tuple[Pattern, ...] = tuple(
+            _pattern(slot if slot >= 0 else constants[~slot] for slot in pattern) for pattern in query.patterns
+        )
+        """With numbers of terms in place of the query's constants."""
+        self.answer = query.answer
+        self._filters = query.filters
+        self._written_at = -1
+        self._rows: Callable[[], dict[Row, None]]
+        self._holds: Callable[[Row], bool]
+
+    def rows(self) -> dict[Row, None]:
+        """Return all bindings, each once, in the order in which they are found."""
+        self._keep_written()
+        return self._rows()
+
+    def holds(self, row: Row) -> bool:
+        """Tell whether a binding is true now."""
+        self._keep_written()
+        return self._holds(row)
+
+    def _keep_written(self) -> None:
+        count = len(self._knowledge)
+        if not self._written_at // 2 <= count <= self._written_at * 2 or self._written_at < 0:
+            self._written_at = max(count, 16)
+            writer = _Writer(self._knowledge, self.patterns, self._filters, self.answer)
+            self._rows, self._holds = writer.rows(), writer.holds()
+
+
+class _Writer:
+    def __init__(
+        self, knowledge: KnowledgeBase, patterns: Sequence[Pattern], filters: Sequence[Filter], answer: Sequence[int]
+    ):
+        orders = knowledge.facts.orders
+        self._pso, self._pos = orders["pso"], orders["pos"]
+        self._patterns, self._answer = patterns, answer
+        self._filters = [each.variables for each in filters]
+        self._size = len(knowledge)
+        self._space: dict[str, Any] = {"E": {}, "pso": self._pso, "pos": self._pos, "ONE": (None,)}
+        text = knowledge.numbers.text
+        for number, each in enumerate(filters):
+            self._space[f"f{number}"] = _filter(each, text)
+
+    def rows(self) -> Callable[[], dict[Row, None]]:
+        """Write what lists all bindings."""
+        row = "".join(f"v{slot}," for slot in self._answer)
+        made: Callable[[], dict[Row, None]] = self._made(f"lambda: {{({row}): None{self._clauses(set())}}}")
+        return made
+
+    def holds(self) -> Callable[[Row], bool]:
+        """Write what tests one."""
+        names = "".join(f"v{slot}," for slot in self._answer)
+        clauses = self._clauses(set(self._answer))
+        made: Callable[[Row], bool] = self._made(f"lambda row: any(True for {names} in (row,) {clauses})")
+        return made
+
+    def _made(self, text: str) -> Any:
+        return eval(compile(text, "<channel>", "eval"), self._space)  # noqa: S307 - made of the texts of this module
+
+    def _clauses(self, bound: set[int]) -> str:
+        bound, written = set(bound), list[str]()
+        tested: set[int] = set()
+
+        def test() -> None:
+            for number, variables in enumerate(self._filters):
+                if number not in tested and bound.issuperset(variables):
+                    tested.add(number)
+                    written.append(f"if f{number}({', '.join(f'v{slot}' for slot in variables)})")
+
+        if not bound:
+            written.append("for _ in ONE")
+        test()
+        for pattern in join_order(self._patterns, bound, self._estimate):
+            written += self._clause(pattern, bound)
+            bound.update(slot for slot in pattern if slot >= 0)
+            test()
+        return " ".join(["", *written])
+
+    def _clause(self, pattern: Pattern, bound: set[int]) -> list[str]:
+        """Return the clauses that find what matches a pattern."""
+        s, p, o = (str(~slot) if slot < 0 else f"v{slot}" for slot in pattern)
+        known_s, known_p, known_o = (slot < 0 or slot in bound for slot in pattern)
+        written = []
+        if pattern[1] < 0:
+            subjects, objects = self._constant("pso", ~pattern[1]), self._constant("pos", ~pattern[1])
+        elif known_p:
+            subjects, objects = f"pso.get({p}, E)", f"pos.get({p}, E)"
+        else:
+            subjects = objects = "rows"
+            known_s, known_o = known_s or pattern[0] == pattern[1], known_o or pattern[2] == pattern[1]
+            written.append(f"for {p}, rows in {'pso' if known_s or not known_o else 'pos'}.items()")
+        if known_s and known_o:
+            written.append(f"if {o} in {subjects}.get({s}, E)")
+        elif known_s:
+            written.append(f"for {o} in {subjects}.get({s}, E)")
+        elif known_o:
+            written.append(f"for {s} in {objects}.get({o}, E)")
+        elif s == o:
+            written.append(f"for {s}, row_ in {subjects}.items() if {s} in row_")
+        else:
+            written.append(f"for {s}, row_ in {subjects}.items() for {o} in row_")
+        return written
+
+    def _constant(self, order: str, predicate: int) -> str:
+        """Return the name of a predicate's dictionary, which stays the same object."""
+        name = f"{order}_{predicate}"
+        self._space[name] = (self._pso if order == "pso" else self._pos).setdefault(predicate, {})
+        return name
+
+    # --- what is met ---------------------------------------------------------------------------
+
+    def _estimate(self, pattern: Pattern, bound: set[int]) -> float:
+        """Return how many facts match a pattern, about, for one choice of what is bound."""
+        s, p, o = pattern
+        known = [slot < 0 or slot in bound for slot in pattern]
+        if p >= 0:
+            return self._size / (1.0 + 20.0 * (known[0] + known[1] + known[2]))
+        subjects, objects = self._pso.get(~p, {}), self._pos.get(~p, {})
+        if known[0] and known[2]:
+            return 0.5  # a test: as early as it can be
+        if known[0]:
+            return float(len(subjects.get(~s, ()))) if s < 0 else _mean(subjects)
+        if known[2]:
+            return float(len(objects.get(~o, ()))) if o < 0 else _mean(objects)
+        return len(subjects) * _mean(subjects)
+
+
+def join_order(
+    patterns: Sequence[Pattern], bound: set[int], estimate: Callable[[Pattern, set[int]], float]
+) -> list[Pattern]:
+    """Return patterns in an order of joining: the one that is met least next, those with bound variables first."""
+    rest, bound, found = list(patterns), set(bound), list[Pattern]()
+    while rest:
+        near = [each for each in rest if any(slot in bound for slot in each) or all(slot < 0 for slot in each)]
+        best = min(near or rest, key=lambda each: estimate(each, bound))
+        rest.remove(best)
+        found.append(best)
+        bound.update(slot for slot in best if slot >= 0)
+    return found
+
+
+def _mean(rows: dict[int, dict[int, int]]) -> float:
+    sample = [len(row) for row in islice(rows.values(), _SAMPLE)]
+    return sum(sample) / len(sample) if sample else 0.0
+
+
+def _filter(each: Filter, text: Callable[[int], str]) -> Callable[..., bool]:
+    holds = compile_filter(each)
+    return lambda *numbers: bool(holds([text(number) for number in numbers]))
+
+
+def _pattern(slots: Any) -> Pattern:
+    s, p, o = slots
+    return s, p, o
