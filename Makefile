@@ -95,6 +95,10 @@ closures: $(STAMP) ## random rules and histories: what is kept up to date agains
 interests: $(STAMP) ## random interests over random histories, 20 changesets each, against pyoxigraph; HISTORIES=2000
 	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q tests/unit/interest $(ARGS)
 
+.PHONY: channels
+channels: $(STAMP) ## random histories of channels, with heuristics and without, each against pyoxigraph; HISTORIES=2000
+	@HISTORIES=$(HISTORIES) $(BIN)/pytest -q tests/unit/channels $(ARGS)
+
 .PHONY: reads
 reads: $(STAMP) ## W3C cases and ten universities asked once, and left standing, through seven simulated peers; ARGS=--nodes
 	@PYTHONPATH=tests/support $(BIN)/python -m reads $(ARGS)

@@ -219,3 +219,17 @@ def test_no_literal_becomes_a_subject_or_predicate_where_literals_are_told(effor
     every = Materialiser([inverse, as_predicate], numbers, effort=effort)
     every.step(0, given)
     assert len(every) == len(given) + 4
+
+
+def test_facts_are_there_in_the_orders_that_somebody_asks_for() -> None:
+    numbers = Numbers()
+    everything = Materialiser([TRANSITIVE], numbers, orders=("ops", "spo"))
+    given = numbers.fact("<urn:a>", IS_IN, "<urn:b>")
+    everything.step(0, {given: FOREVER, numbers.fact("<urn:b>", IS_IN, "<urn:c>"): FOREVER})
+    derived = s, p, o = numbers.fact("<urn:a>", IS_IN, "<urn:c>")
+    assert everything.facts.orders["ops"][o][p][s] == everything.facts.orders["spo"][s][p][o] == FOREVER
+    assert everything.is_given(given)
+    assert not everything.is_given(derived)
+    everything.step(0, taken_back=[given])
+    assert not everything.is_given(given)
+    assert everything.facts.orders["ops"][o][p].keys() == {numbers("<urn:b>")}
