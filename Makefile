@@ -120,6 +120,7 @@ experiments: $(STAMP) ## the papers' experiments at full size, figures into docs
 	@$(BIN)/p2prdf experiment incremental-reasoning --scale 1 --plot docs/figures/incremental-reasoning.svg || test $$? -eq 5
 	@$(BIN)/p2prdf experiment interest-replica --scale 1 --changesets 40 --plot docs/figures/interest-replica.svg || test $$? -eq 5
 	@$(BIN)/p2prdf experiment full-text --scale 1 --publications 120 --seconds 1.5 --lucene --plot docs/figures/full-text.svg || test $$? -eq 5
+	@$(BIN)/p2prdf experiment semantic-channels --plot docs/figures/semantic-channels.svg || test $$? -eq 5
 
 wheel: $(STAMP)
 	@rm -rf dist; report=$$($(BIN)/python -m build --wheel --outdir dist . 2>&1) && ls dist/*.whl || \

@@ -78,7 +78,6 @@ class KnowledgeBase:
         )
         self._refuse_schema = refuse_schema
         self._lasting = {self._fact(triple): FOREVER for triple in facts}
-        self._given: dict[Fact, None] = {}
         self._closure.step(0, self._lasting)
 
     @classmethod
@@ -101,6 +100,12 @@ class KnowledgeBase:
         text = self.numbers.text
         for (s, p, o), _ in self._closure:
             yield text(s), text(p), text(o)
+
+    def is_explicit(self, triple: Triple) -> bool:
+        """Tell whether a triple was published and not deleted since, whatever follows."""
+        numbers = [self.numbers.find(term) for term in triple]
+        s, p, o = (-1 if number is None else number for number in numbers)
+        return self._closure.is_given((s, p, o))
 
     # --- changes ---------------------------------------------------------------------------------
 

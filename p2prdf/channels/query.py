@@ -18,7 +18,7 @@ from p2prdf.errors import QueryRefused
 from p2prdf.rdf.query import ConjunctiveQuery, Filter
 from p2prdf.rdf.sparql import compile_filter, parse_select
 
-__all__ = ["CompiledQuery", "Row", "join_order", "parse_channel"]
+__all__ = ["CompiledQuery", "Pattern", "Row", "join_order", "parse_channel"]
 
 Row: TypeAlias = tuple[int, ...]
 """A binding: the numbers of the terms of the projected variables, in order."""

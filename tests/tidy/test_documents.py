@@ -76,7 +76,7 @@ def test_every_command_has_a_help_with_an_example() -> None:
     assert {group.name for group in app.registered_groups} == GROUPS
     for command in commands | GROUPS:
         assert "Example" in _help(command)
-    for name in (*EXPERIMENTS, "incremental-reasoning", "full-text", "interest-replica", "plan"):
+    for name in (*EXPERIMENTS, "incremental-reasoning", "full-text", "interest-replica", "semantic-channels", "plan"):
         assert "Example" in _help("experiment", name)
 
 

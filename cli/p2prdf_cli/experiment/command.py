@@ -108,6 +108,8 @@ class _Experiments(TyperGroup):
             from p2prdf_cli.experiment.interest_replica import interest_replica
             from p2prdf_cli.experiment.plan import plan
             from p2prdf_cli.experiment.reasoning import NAME, incremental_reasoning
+            from p2prdf_cli.experiment.semantic_channels import NAME as SEMANTIC_CHANNELS
+            from p2prdf_cli.experiment.semantic_channels import semantic_channels
 
             made = typer.Typer(rich_markup_mode="rich", context_settings=_CONTEXT)
             for name, each in EXPERIMENTS.items():
@@ -115,6 +117,7 @@ class _Experiments(TyperGroup):
             made.command(NAME, epilog=EXIT_CODES_HELP)(incremental_reasoning)
             made.command(FULL_TEXT, epilog=EXIT_CODES_HELP)(full_text)
             made.command(INTEREST_REPLICA, epilog=EXIT_CODES_HELP)(interest_replica)
+            made.command(SEMANTIC_CHANNELS, epilog=EXIT_CODES_HELP)(semantic_channels)
             made.command("plan", epilog=PLAN_EXIT_CODES_HELP)(plan)
             self.commands.update(typer.main.get_group(made).commands)
         return self.commands

@@ -103,6 +103,7 @@ def test_2_a_category_by_count_mixes_shapes_and_one_by_shape_does_not() -> None:
     for categories, same in ((Categories.COUNT, True), (Categories.SHAPE, False)):
         found = {publication(each).seen(categories)[0] for each in (one, other)}
         assert (len(found) == 1) == same
+        assert (categories.of_binding(cut("<urn:a-b>")) == categories.of_binding(cut("<urn:a/b>"))) == same
     # a candidate made of mixed shapes is no true binding, so it is not told
     channels = made()
     shaped = ("<http://www.dept.uni1.org/staff/Professor7>", "<http://www.uni.org/onto#likes>", course(3))
@@ -171,6 +172,18 @@ def test_7_without_keys_there_is_no_entry_and_what_was_told_is_no_candidate() ->
     assert told(channels, [teaches(2, 2)], [teaches(2, 2)])[1] == ([], [])
     assert channels.statistics()[0].entries > 0
     assert channels.statistics()[0].candidates == 0
+
+
+def test_7_what_was_taken_for_structure_is_learned_anew_when_it_turns_out_to_be_key() -> None:
+    it = learner(threshold=3)
+    for number in range(4):  # staff of one school, and then of others
+        it.learn(cut(f"{professor(number)}\n{course(number + 10)}"), [publication(teaches(number, number + 10))])
+    (entry,) = it.table
+    assert entry.keys == (8, 16)
+    for number in range(3):
+        strange = f"<http://www.dept.uni{number + 5}.org/staff/Professor{number}>"
+        it.learn(cut(f"{strange}\n{course(number)}"), [publication((strange, TEACHES, course(number)))])
+    assert {entry.keys for entry in it.table} == {(4, 8, 16)}, "entries with the old keys are given up"
 
 
 def test_8_a_query_is_left_out_as_long_as_eight_of_the_last_ten_were_foreseen() -> None:

@@ -1,0 +1,88 @@
+"""``p2prdf experiment semantic-channels``: what is new on channels over a knowledge base, told early."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from p2prdf.errors import DataRefused, LocalProtocolError
+from p2prdf_cli.exits import ExitCode, run_plain
+from p2prdf_cli.experiment.output import (
+    JsonFile,
+    PlotFile,
+    document_foot,
+    peak_bytes,
+    refuse_early,
+    write_document,
+    write_figure,
+)
+
+if TYPE_CHECKING:
+    from p2prdf.sim.experiments.semantic_channels import ChannelsSetting
+
+__all__ = ["NAME", "semantic_channels"]
+
+NAME: Final = "semantic-channels"
+
+
+def semantic_channels(
+    universities: Annotated[int, typer.Option(metavar="1|10", help="How many universities are described.")] = 1,
+    graphs: Annotated[int, typer.Option(metavar="N", help="Graphs that are published one by one and measured.")] = 1000,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="The benchmark's data: lubm1-seed0.nt.xz, univ-bench.owl, queries/."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Equal seeds give graphs in an equal order.")] = 1,
+    plot: PlotFile = None,
+    document: JsonFile = None,
+) -> None:
+    """Semantic channels (SENS): what is new, told before the query is run.
+
+    Descriptions of universities (LUBM) are published in random order to a
+    knowledge base with inference, the benchmark's 14 queries being channels.
+    Prints by channel how early bindings are told without and with heuristics,
+    how many are foreseen, and how many graphs can be published a second; by
+    three heuristics and their competition, and with both evaluators.
+
+    \b
+    Examples:
+      p2prdf experiment semantic-channels --plot channels.svg
+      p2prdf experiment semantic-channels --universities 10 --graphs 200
+      p2prdf experiment semantic-channels --data lubm --json - | jq .claims
+    """
+    from p2prdf.sim.experiments.semantic_channels import ChannelsSetting
+    from p2prdf.sim.universities import find_universities
+
+    try:
+        ChannelsSetting(Path(), universities, graphs, seed).validate()
+        setting = ChannelsSetting(find_universities(universities, data), universities, graphs, seed)
+    except (LocalProtocolError, DataRefused) as error:
+        raise typer.BadParameter(str(error)) from None
+
+    def action() -> ExitCode:
+        refuse_early(plot, document)
+        return _run(setting, plot, document)
+
+    run_plain(action)
+
+
+def _run(setting: ChannelsSetting, plot: Path | None, document: str | None) -> ExitCode:
+    from p2prdf.sim.experiments import semantic_channels as experiment
+    from p2prdf_cli.experiment.report import setting_text, write_result
+    from p2prdf_cli.progress import RunBar
+
+    started = time.monotonic()
+    with RunBar(f"{NAME}: {setting.last:,} graphs, 14 channels") as bar:
+        result = experiment.semantic_channels(setting, bar.show)
+    seconds = time.monotonic() - started
+    result.notes.append(f"Data: {setting.folder}.")
+    if plot is not None:
+        write_figure(plot, result.title, result.panels, setting_text(result.setting))
+    if document is not None:
+        write_document({**result.as_dict(), **document_foot(seconds)}, document)
+    if document != "-":
+        write_result(result, seconds, peak_bytes(), plot)
+    return ExitCode.OK if all(claim.holds for claim in result.claims) else ExitCode.CLAIM
