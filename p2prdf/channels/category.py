@@ -22,10 +22,10 @@ from p2prdf.errors import LocalProtocolError
 from p2prdf.reasoning import Triple
 from p2prdf.reasoning.vocabulary import TYPE
 
-__all__ = ["Categories", "History", "Publication"]
+__all__ = ["POSITIONS_MAX", "Categories", "History", "Publication"]
 
-_CATEGORIES_MAX: Final = 4096
-"""Categories of which a history is kept; what came first goes first."""
+POSITIONS_MAX: Final = 65_536
+"""Positions, of all categories, of which a history is kept; the category that came first goes first."""
 
 
 class Categories(enum.Enum):
@@ -101,11 +101,13 @@ class History:
     kept than the threshold needs.
     """
 
-    def __init__(self, threshold: int):
+    def __init__(self, threshold: int, positions_max: int = POSITIONS_MAX):
         """Raises LocalProtocolError for a threshold below 2: with 1 all would be keys."""
         if threshold < 2:
             raise LocalProtocolError(f"a position is key from 2 different elements on or more, not {threshold}")
         self._threshold = threshold
+        self._positions_max = positions_max
+        self._positions = 0
         self._seen: dict[Hashable, list[dict[str, None]]] = {}
         self._keys: dict[Hashable, tuple[int, ...]] = {}
 
@@ -113,10 +115,7 @@ class History:
         """Take in a text of a category; tell whether a position became key."""
         seen = self._seen.get(category)
         if seen is None:
-            if len(self._seen) >= _CATEGORIES_MAX:
-                oldest = next(iter(self._seen))
-                del self._seen[oldest]
-                self._keys.pop(oldest, None)
+            self._make_room(len(elements))
             seen = self._seen[category] = [{} for _ in elements]
         threshold, became = self._threshold, False
         for known, element in zip(seen, elements, strict=True):
@@ -126,6 +125,13 @@ class History:
         if became:
             self._keys[category] = tuple(at for at, known in enumerate(seen) if len(known) >= threshold)
         return became
+
+    def _make_room(self, positions: int) -> None:
+        self._positions += positions
+        while self._positions > self._positions_max and self._seen:
+            oldest = next(iter(self._seen))
+            self._positions -= len(self._seen.pop(oldest))
+            self._keys.pop(oldest, None)
 
     def diversity(self, category: Hashable) -> tuple[int, ...]:
         """Return the diversity index of each position, counted up to the threshold."""

@@ -18,7 +18,7 @@ ELEMENTS_MAX: Final = 4096
 """Most elements of a graph that anything is foreseen from."""
 TERM_CHARACTERS_MAX: Final = 2048
 """A longer text is one element: long literals are not what bindings are made of, and would cost the most."""
-_CUTS_MAX: Final = 65_536
+_CUTS_MAX: Final = 16_384
 """Terms whose elements are remembered: predicates and classes come again and again."""
 
 _ELEMENT: Final = re.compile(r"\d+[^\W\d]*|[^\W\d]+")

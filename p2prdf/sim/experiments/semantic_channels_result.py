@@ -216,13 +216,15 @@ def _evaluators(runs: dict[str, Run]) -> Table:
 def _panels(runs: dict[str, Run]) -> Iterable[Panel]:
     names = runs["reference"].channels
     x = tuple(map(float, range(len(names))))
+    told = [name for name in names if runs["reference"].told[name]]
     times = {
-        label: tuple(max(1e-4, runs[run].milliseconds(name)) for name in names)
+        label: tuple(runs[run].milliseconds(name) for name in told)
         for label, run in (("without heuristic", "reference"), ("with heuristic", "heuristic"))
     }
     yield Panel(
         "Notification time (the paper's Figure 3)", "channel", "time to a notification, ms",
-        tuple(Curve(label, x, y) for label, y in times.items()), kind="bars", ticks=names, y_log=True,
+        tuple(Curve(label, x[: len(told)], y) for label, y in times.items()),
+        kind="bars", ticks=tuple(told), y_log=True,
     )  # fmt: skip
     for number, name in zip((4, 5), _SHOWN, strict=True):
         recent = tuple(map(float, runs["heuristic"].recent[name]))

@@ -95,6 +95,15 @@ def test_with_a_threshold_of_2_what_is_different_is_key_and_the_rest_structure()
     assert history.keys(17) == (8, 16)
 
 
+def test_histories_are_bounded_and_what_came_first_is_forgotten_first() -> None:
+    history = History(2, positions_max=7)
+    for category, count in (("a", 3), ("b", 3), ("c", 2)):
+        history.note(category, ["x"] * count)
+        history.note(category, ["y"] * count)
+    assert [history.keys(category) for category in "abc"] == [(), (0, 1, 2), (0, 1)]
+    assert history.diversity("a") == ()
+
+
 # --- what the paper leaves open -----------------------------------------------------------------------
 
 
