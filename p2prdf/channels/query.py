@@ -16,7 +16,6 @@ from typing import Any, Final, TypeAlias
 from p2prdf.channels.knowledge import KnowledgeBase
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf.query import ConjunctiveQuery, Filter
-from p2prdf.rdf.sparql import compile_filter, parse_select
 
 __all__ = ["CompiledQuery", "Pattern", "Row", "join_order", "parse_channel"]
 
@@ -35,6 +34,8 @@ def parse_channel(text: str) -> ConjunctiveQuery:
     Raises QueryRefused for all else, and for patterns that no variable connects: they would combine everything with
     everything.
     """
+    from p2prdf.rdf.sparql import parse_select  # brings rdflib, so not before a channel is made
+
     query = parse_select(text)
     if not query.answer:
         raise QueryRefused("a channel tells of bindings, and the query projects no variable", construct="projection")
@@ -202,6 +203,8 @@ def _mean(rows: dict[int, dict[int, int]]) -> float:
 
 
 def _filter(each: Filter, text: Callable[[int], str]) -> Callable[..., bool]:
+    from p2prdf.rdf.sparql import compile_filter
+
     holds = compile_filter(each)
     return lambda *numbers: bool(holds([text(number) for number in numbers]))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 
 import pytest
 from channel_histories import Ticks
@@ -365,3 +367,8 @@ def test_what_was_there_enters_the_histories_without_being_news(evaluation) -> N
         early.append(len(channels.publish([(f"<urn:x{number}>", "<urn:p>", f"<urn:y{number + 50}>")])))
         channels.evaluate()
     assert early == [0, 1, 1, 1], "one graph is enough: what is key in the bindings was known"
+
+
+def test_rdflib_is_not_imported_before_a_channel_is_made() -> None:
+    code = "import sys, p2prdf.channels; sys.exit('rdflib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
