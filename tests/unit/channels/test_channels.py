@@ -12,6 +12,8 @@ from channel_histories import Ticks
 import p2prdf.channels
 from p2prdf.channels import BEYOND_PAPER, Categories, Channels, Evaluation, KnowledgeBase, Settings
 from p2prdf.channels.account import Account
+from p2prdf.channels.category import Publication
+from p2prdf.channels.elements import Cuts
 from p2prdf.channels.evaluator import Incremental, Reexecuted
 from p2prdf.channels.mapping import MappingTable
 from p2prdf.channels.query import parse_channel
@@ -53,6 +55,8 @@ def test_what_follows_holds_until_what_it_follows_from_is_gone() -> None:
     assert (count, len(change.removed)) == (2, 3)
     assert knowledge.remove(("<urn:a>", "?p", "?o"))[0] == 0
     assert set(knowledge.triples()) == {within("c", "d")}
+    with pytest.raises(LocalProtocolError, match="neither a canonical term nor a variable: 'a'"):
+        knowledge.remove(("a", "?p", "?o"))
 
 
 def test_what_is_inferred_is_not_deleted_and_neither_is_the_ontology() -> None:
@@ -337,6 +341,15 @@ def test_a_mapping_table_gives_up_the_lowest_hit_rates_for_what_is_new() -> None
 
 
 # --- competing heuristics --------------------------------------------------------------------------
+
+
+def test_a_signature_is_the_same_in_any_order_and_any_number() -> None:
+    one = [("<urn:x>", "<urn:p>", "<urn:y>"), ("<urn:x>", "<urn:q>", "<urn:z1>"), ("<urn:x>", TYPE, "<urn:C>")]
+    other = [one[2], one[0], one[1], ("<urn:x>", "<urn:q>", "<urn:z2>")]
+    seen = [Publication(1, each, Cuts()).seen(Categories.SIGNATURE) for each in (one, other)]
+    assert seen[0] == seen[1]
+    elsewhere = [*one[:2], ("<urn:y>", TYPE, "<urn:C>")]
+    assert Publication(1, elsewhere, Cuts()).seen(Categories.SIGNATURE)[0] != seen[0][0]
 
 
 def test_the_heuristic_that_foresees_most_is_the_one_that_is_asked() -> None:
