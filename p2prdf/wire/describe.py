@@ -145,7 +145,7 @@ def _query(query: ConjunctiveQuery) -> str:
 _SILENT: Final = frozenset({"born", "event", "oldest"})
 _ZERO_IS_THE_RULE: Final = frozenset(
     {"began", "complete", "epoch", "hops", "lost", "opened", "origin", "published", "refresh", "salt", "since",
-     "stamp", "view"}
+     "stamp", "view", "words"}
 )
 _IDENTIFIERS: Final = (
     "epoch", "group", "groups", "have", "identities", "identity", "key", "keys", "leaf", "leaves", "opener", "origin",

@@ -195,11 +195,9 @@ class Reports:
     """A dataflow whose leaves on windows answer by choices of elements, report by report."""
 
     def __init__(
-        self, query: StandingQuery, static: Iterable[tuple[str, str, str, str]], elements: Sequence[Element],
-        rng: random.Random,
+        self, query: StandingQuery, static: Iterable[tuple[str, str, str, str]], elements: Sequence[Element]
     ):  # fmt: skip
         self._query = query
-        self._rng = rng
         self._dictionary = TermDictionary()
         self._flow = Dataflow(query, self._dictionary)
         triples, directory = as_triples(static)
@@ -257,7 +255,9 @@ class CountedReports(Reports):
         self, query: StandingQuery, static: Iterable[tuple[str, str, str, str]], elements: Sequence[Element],
         rng: random.Random,
     ):  # fmt: skip
-        super().__init__(query, static, elements, rng)
+        """``rng`` draws the order."""
+        super().__init__(query, static, elements)
+        self._rng = rng
         (self._number,) = (number for number, leaf in enumerate(self._leaves) if isinstance(leaf, Counted))
         leaf = self._leaves[self._number]
         assert isinstance(leaf, Counted)
@@ -345,8 +345,9 @@ def play(seed: int, tally: Tally, query: str | None = None) -> None:
     background = [(s, p, o, g or DEFAULT) for s, p, o, g in static]
     counts = [extent for extent in extents.values() if isinstance(extent, CountExtent)]
     try:
-        made = CountedReports if counts else Reports
-        flow = made(standing, background, elements, rng)
+        flow = (
+            CountedReports(standing, background, elements, rng) if counts else Reports(standing, background, elements)
+        )
     except OverflowError:
         tally.too_many += 1
         return
