@@ -48,6 +48,7 @@ async def until_whole(nodes, status, until):
     await until(whole, seconds=60)
 
 
+@pytest.mark.long
 async def test_nodes_restarted_one_after_the_other_lose_and_repeat_nothing_while_clients_go_on(until):
     """Everybody is told to stop once, with a disk; publishers and subscribers use whoever is there."""
     cluster = Cluster(5, {})

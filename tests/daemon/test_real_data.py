@@ -45,7 +45,10 @@ HOT = {
 """Keys are split early and deep, while everything is under way; only where there is one copy of everything."""
 
 
-@pytest.mark.parametrize("options", [{}, HOT, {"overlay": "chord"}], ids=["", "hot", "chord"])
+@pytest.mark.parametrize("options", [
+    pytest.param({}, id=""), pytest.param(HOT, id="hot"),
+    pytest.param({"overlay": "chord"}, id="chord", marks=pytest.mark.long),
+])  # fmt: skip
 async def test_every_answer_arrives_and_none_twice(launcher, options):
     """Queries and publications at all nodes; some triples are published twice, at different nodes."""
     triples = real_data.load()

@@ -157,6 +157,7 @@ def test_what_cannot_be_planned_is_refused_by_name(spark, keeping_all, options, 
     assert told in str(refusal.value)
 
 
+@pytest.mark.long
 def test_a_stream_goes_on_from_its_checkpoint_and_a_batch_that_is_sent_again_counts_once(
     spark, keeping_all, ns, tmp_path
 ):

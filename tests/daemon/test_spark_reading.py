@@ -77,6 +77,7 @@ def test_a_frame_is_what_a_query_answers_once(spark, overlay, ns):
     assert {row.x for row in rows} == {None}
 
 
+@pytest.mark.long
 def test_a_stream_goes_on_where_its_checkpoint_is_and_nothing_comes_twice(spark, overlay, ns, tmp_path):
     publish(overlay, ns, range(1, 11))
     options = {"since": "beginning", "maxRowsPerBatch": "4", "partitions": "2"}

@@ -320,6 +320,7 @@ async def test_a_node_is_killed_while_reports_go_on(launcher, until, status):
             assert await rows_of(whole, later.total()) == later
 
 
+@pytest.mark.long
 async def test_elements_are_counted_on_when_who_counted_them_is_killed(launcher, until, status):
     """Event time goes so fast that the home has told its replicas how far it was, and all forgot what is over."""
     readings, end = CountedReadings(), 400
@@ -369,6 +370,7 @@ async def test_elements_are_counted_on_when_who_counted_them_is_killed(launcher,
             await all_told(end + 20)
 
 
+@pytest.mark.long
 async def test_publishers_close_at_different_times_and_one_subscribes_when_all_have(launcher, until, status):
     """Nobody has it open any more, and the node that they were connected to is killed: all is reported."""
     readings, end = Readings(), 20
