@@ -6,8 +6,9 @@ become interesting with a partner is kept where all triples are, so nothing is k
 whose cursor names the subscription.
 
 Solutions are acknowledged when the target has them.  So after a crash those come again that it may not have, in order;
-a triple that is inserted once more, or deleted once more, changes nothing.  If the subscription is gone, as nobody came
-back within its lease, the query is left anew, and the target is compared with all that it answers.
+a triple that is inserted once more, or deleted once more, changes nothing, and what is told of it last decides.  If the
+subscription is gone, as nobody came back within its lease, the query is left anew, and the target is compared with all
+that it answers.
 
 The target is changed at bookmarks: with each of them it holds what follows from all that was published up to a time,
 and perhaps of what is newer.  A changeset is a removal and a publication, and it may be seen between the two.  Changes
@@ -18,7 +19,6 @@ first answers of a query are kept until all are there, and acknowledged before: 
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -103,7 +103,8 @@ async def follow(
             lease_seconds=lease_seconds,
         )
         follower.begin(left.id)
-    change: Counter[Triple] = Counter()
+    change: dict[Triple, bool] = {}
+    """Whether a triple is in the slice, as told last: what was told before may come again, so it is not counted up."""
     told = 0
     async for batch in left.batches():
         if batch.lost:
@@ -111,7 +112,7 @@ async def follow(
                 await left.unsubscribe()
             raise Unavailable(f"{batch.lost} answers were dropped at the query's home; begin again")
         for solution in batch:
-            change[solution.terms] += -1 if solution.removed else 1
+            change[solution.terms] = not solution.removed
         told += len(batch)
         if len(change) > _PENDING_MAX:
             raise DataRefused(f"more than {_PENDING_MAX:,} triples change at once")
@@ -162,14 +163,14 @@ class _Follower:
         """Compare the target as a whole with the first answers of a query."""
         self._subscription, self._number, self._whole = subscription, 0, True
 
-    async def take(self, change: Counter[Triple], as_of: float) -> Followed:
+    async def take(self, change: dict[Triple, bool], as_of: float) -> Followed:
         """Bring the target up to a change."""
         whole = self._whole
-        added = [triple for triple, count in change.items() if count > 0]
-        removed = [triple for triple, count in change.items() if count < 0]
+        added = [triple for triple, held in change.items() if held]
+        removed = [triple for triple, held in change.items() if not held]
         if whole:
             found = {triple async for triple in self._target.triples()}
-            removed = [triple for triple in found if change[triple] <= 0]
+            removed = [triple for triple in found if not change.get(triple)]
             added = [triple for triple in added if triple not in found]
         await self._send(removed, added)
         self._whole = False
