@@ -166,7 +166,7 @@ class Keeper:
             await asyncio.sleep(self.config.lease_seconds / 4)
             try:
                 async with asyncio.timeout(self.config.lease_seconds), self._connect(reconnect_seconds=0) as passing:
-                    await passing.attach(self._number, bookmarks=False, auto_acknowledge=True, again=False)
+                    await passing.attach(self._number, bookmarks=False, auto_acknowledge=True)
             except SubscriptionGone:
                 former = self._sign()
                 await self._introduce(overlay)

@@ -52,6 +52,10 @@ class Left(Protocol):
         """Note that what was given out is dealt with."""
         ...
 
+    def token(self) -> bytes:
+        """Return what to go on from behind what was given out."""
+        ...
+
     async def unsubscribe(self) -> None:
         """End it."""
         ...
@@ -67,8 +71,12 @@ class Overlay(Protocol):
         """Leave a standing query."""
         ...
 
-    async def attach(self, token: int, *, bookmarks: bool, auto_acknowledge: bool, again: bool) -> Left:
+    async def attach(self, token: bytes | int, *, bookmarks: bool, auto_acknowledge: bool) -> Left:
         """Take one up again."""
+        ...
+
+    async def unsubscribe(self, subscription: int) -> None:
+        """End a subscription; to end one that has ended is no error."""
         ...
 
 
@@ -81,10 +89,6 @@ class Writing(Overlay, Protocol):
 
     async def retract(self, triples: Any, *, graph: str | None = None) -> int:
         """Remove triples from a graph; return when all is acknowledged."""
-        ...
-
-    async def unsubscribe(self, subscription: int) -> None:
-        """End a subscription; to end one that has ended is no error."""
         ...
 
     async def explain(self, query_or_subscription: int) -> Any:

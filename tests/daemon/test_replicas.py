@@ -42,7 +42,6 @@ async def reaches(target, expected, steps):
             await anext(steps)
 
 
-@pytest.mark.long  # on a busy machine one run in nine ends with a wrong target (docs/interest-replicas.md)
 async def test_a_target_follows_random_changesets_and_is_taken_up_where_it_was_left(keeping_all, dataset, tmp_path):
     rng, sizes = Random(23), []
     target = EmbeddedStore(tmp_path / "store", dataset=dataset)
@@ -92,6 +91,74 @@ async def test_slices_and_changes_of_more_than_nodes_tell_unacknowledged_are_fol
             await client.publish(labels[1000:], graph=dataset)
             await reaches(target, set(labels[500:]), steps)
     await target.close()
+
+
+class Interrupted(EmbeddedStore):
+    """A target that cannot be reached any more after so many updates."""
+
+    def __init__(self, path, *, dataset, updates):
+        super().__init__(path, dataset=dataset, triples_max=20)
+        self.updates = updates
+
+    async def update(self, removed, added, *, before, after):
+        if not self.updates:
+            raise p2prdf.Unavailable("the target is gone")
+        self.updates -= 1
+        await super().update(removed, added, before=before, after=after)
+
+
+async def test_a_change_of_several_updates_that_was_left_in_the_middle_is_compared_as_a_whole(keeping_all, dataset):
+    interest = parse_interest("SELECT * WHERE { ?s <urn:label> ?label }")
+    labels = [(f"<urn:thing{number}>", "<urn:label>", f'"{number}"') for number in range(150)]
+    async with p2prdf.connect(keeping_all[2].address) as client:
+        await client.publish(labels[:50], graph=dataset)
+        target = Interrupted(None, dataset=dataset, updates=3)
+        steps = follow(client, interest, dataset, target)
+        async with contextlib.aclosing(steps), asyncio.timeout(SECONDS):
+            assert (await anext(steps)).whole
+            await client.publish(labels[50:], graph=dataset)
+            target.updates = 2
+            with pytest.raises(p2prdf.Unavailable, match="target is gone"):
+                while await anext(steps):
+                    pass
+        found = await triples_of(target)
+        assert set(labels[:50]) < found < set(labels), "it has a part"
+        former = int((await target.cursor()).split()[0])
+        await client.retract(sorted(found)[::2], graph=dataset)  # of what it has beyond its last token, and of others
+        target.updates = -1
+        async with contextlib.aclosing(follow(client, interest, dataset, target)) as steps:
+            async with asyncio.timeout(SECONDS):
+                assert (await anext(steps)).whole
+            assert await triples_of(target) == set(labels) - set(sorted(found)[::2])
+        with pytest.raises(p2prdf.SubscriptionGone):
+            await client.attach(former)
+    await target.close()
+
+
+async def test_a_damaged_cursor_is_refused(keeping_all, dataset):
+    target = EmbeddedStore(None, dataset=dataset)
+    await target.update([], [], before=None, after="12 1 bm90IGEgdG9rZW4=")
+    async with p2prdf.connect(keeping_all[0].address) as client:
+        with pytest.raises(p2prdf.DataRefused, match="damaged: 11 bytes"):
+            await anext(follow(client, parse_interest(INTEREST), dataset, target))
+    await target.close()
+
+
+def test_a_triple_is_there_if_one_of_the_solutions_told_still_holds_whatever_their_order():
+    triple = ("<urn:s>", "<urn:p>", "<urn:o>")
+    for told in itertools.permutations([(1, False), (1, True), (2, False)]):
+        if told.index((1, False)) < told.index((1, True)):  # the client tells no removal before
+            change = following._Change()
+            for identity, removed in told:
+                change.tell(triple, identity, removed=removed)
+            assert change.news() == ([], [triple])
+    change = following._Change()
+    change.tell(triple, 2, removed=False)
+    assert change.news() == ([], [triple])
+    change.tell(triple, 1, removed=True)  # of a solution told before the bookmark before
+    assert change.news() == ([], [triple])
+    change.tell(triple, 2, removed=True)
+    assert (change.news(), change.news()) == (([triple], []), ([], []))
 
 
 async def graph_of(client, dataset):
