@@ -46,7 +46,7 @@ HOT = {
 
 
 @pytest.mark.parametrize("options", [
-    pytest.param({}, id=""), pytest.param(HOT, id="hot"),
+    pytest.param({}, id=""), pytest.param(HOT, id="hot", marks=pytest.mark.long),
     pytest.param({"overlay": "chord"}, id="chord", marks=pytest.mark.long),
 ])  # fmt: skip
 async def test_every_answer_arrives_and_none_twice(launcher, options):
