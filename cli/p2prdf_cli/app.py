@@ -15,6 +15,7 @@ from p2prdf_cli import (
     corpus,
     derive,
     explain,
+    gateway,
     interest,
     node,
     publish,
@@ -86,6 +87,7 @@ derive.register(app)
 changesets.register(app)
 replica.register(app)
 interest.register(app)
+gateway.register(app)
 explain.register(app)
 corpus.register(app)
 simulate.register(app)

@@ -149,6 +149,15 @@ class Batch:
     def __iter__(self) -> Iterator[Solution]:
         return (self.solution(row) for row in range(len(self)))
 
+    def head(self, count: int) -> Batch:
+        """Return the first rows, and the bookmark only if these are all."""
+        if count >= len(self):
+            return self
+        return Batch(
+            self.names, self.first, self.lost, self.identities[:count], self.born_stamps[:count],
+            tuple(column[:count] for column in self.columns),
+        )  # fmt: skip
+
     def since(self, after: int) -> Batch | None:
         """Return the rows after sequence number ``after``, or None if there are none."""
         skip = after + 1 - self.first

@@ -88,6 +88,11 @@ class Subscription:
         """Whether solutions are here that were not given out: the next one is there at once."""
         return any(map(len, self._batches)) or (self._current is not None and self._row < len(self._current))
 
+    @property
+    def unsettled(self) -> int:
+        """Solutions given out that are not known by all replicas to be acknowledged: what a token names."""
+        return len(self.ledger.unsettled)
+
     def acknowledge(self, sequence: int | None = None) -> None:
         """Acknowledge every solution up to ``sequence``, by default up to the last one given out.
 
@@ -131,9 +136,10 @@ class Subscription:
         self.ledger.give(solution.sequence, solution.lost)
         return solution
 
-    async def batches(self) -> AsyncIterator[Batch]:
+    async def batches(self, *, solutions_max: int = 1 << 30) -> AsyncIterator[Batch]:
         """Yield solutions as they came in, many at a time; acknowledged when the next batch is asked for.
 
+        ``solutions_max``: larger batches are given out in parts, each with a token of its own.
         A batch without solutions tells of a loss after which nothing has come yet, or of a bookmark.
         """
         while True:
@@ -145,6 +151,8 @@ class Subscription:
                     batch = await self._next_batch()
                 except StopAsyncIteration:
                     return
+            if len(batch) > solutions_max:
+                self._current, batch = batch, batch.head(solutions_max)
             self.ledger.give(batch.last, batch.lost)
             yield batch
             if self._auto and len(batch):

@@ -24,7 +24,7 @@ from p2prdf.rdf import terms
 from p2prdf.rdf.result_table import TableWriter
 from p2prdf.rdf.results import Row
 
-__all__ = ["Format", "Write", "Writer", "blank_label", "boolean", "writer"]
+__all__ = ["Format", "Write", "Writer", "blank_label", "boolean", "writer", "xml_text_of"]
 
 Write = Callable[[str], object]
 """What takes the text, in pieces of at most one row: a stream's ``write``."""
@@ -258,17 +258,18 @@ def _xml_term(canonical: str) -> str:
     if tag is not None:
         attribute = f' xml:lang="{tag}"'
     elif datatype is not None:
-        attribute = f" datatype={quoteattr(_holdable(datatype))}"
+        attribute = f" datatype={quoteattr(xml_text_of(datatype))}"
     return f"<literal{attribute}>{_xml_text(lexical_form)}</literal>"
 
 
 def _xml_text(text: str) -> str:
     # A carriage return would be read as a line feed; blanks at the ends are taken off by some readers.
-    text = escape(_holdable(text)).replace("\r", "&#xD;")
+    text = escape(xml_text_of(text)).replace("\r", "&#xD;")
     return _AT_THE_ENDS.sub(lambda found: "".join(f"&#x{ord(c):X};" for c in found[0]), text)
 
 
-def _holdable(text: str) -> str:
+def xml_text_of(text: str) -> str:
+    """Return a text as it is, or raise DataRefused if XML 1.0 cannot hold it."""
     found = _NO_XML.search(text)
     if found is not None:
         reason = f"XML 1.0 cannot hold the character U+{ord(found[0]):04X}; JSON, TSV and CSV can"

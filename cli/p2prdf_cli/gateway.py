@@ -1,0 +1,85 @@
+"""``p2prdf gateway``: HTTP in front of nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from p2prdf_cli.exits import EXIT_CODES_HELP, run
+from p2prdf_cli.options import PEER_DEFAULT, Peer
+
+if TYPE_CHECKING:
+    from p2prdf.client import Client
+
+__all__ = ["register"]
+
+_LISTEN: Final = "127.0.0.1:7480"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EXIT_CODES_HELP)(gateway)
+
+
+def gateway(
+    peer: Peer = PEER_DEFAULT,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to listen; other than on loopback with tokens only.")
+    ] = _LISTEN,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Lines of TOKEN read|write|read,write, readable by you alone."),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="A web site whose scripts may use the gateway; repeatable. *: all."),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="The longest that a query may take.")
+    ] = 60.0,
+    lease: Annotated[
+        float, typer.Option(min=1.0, metavar="SECONDS", help="The longest that a subscription may wait for its client.")
+    ] = 3600.0,
+    subscribers: Annotated[int, typer.Option(min=1, metavar="N", help="Most event streams and WebSockets.")] = 512,
+    announce: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="When told to stop, go on so long, not ready any more.")
+    ] = 0.0,
+) -> None:
+    """Serve SPARQL, publications and subscriptions over HTTP, until stopped.
+
+    It holds no state, so any number may run. /sparql is a SPARQL 1.1 endpoint;
+    RDF is sent to /publish and /retract; /events tells answers as server-sent
+    events, /subscribe over WebSocket. docs/gateway.md has all of it.
+
+    \b
+    Examples:
+      p2prdf gateway --peer 127.0.0.1:7400
+      p2prdf gateway --peer node1:7400,node2:7400 --listen 0.0.0.0:7480 --tokens tokens.txt
+    """
+
+    async def action() -> None:
+        import p2prdf
+        from p2prdf.errors import LocalProtocolError
+        from p2prdf.gateway import GatewayConfig, application, serve
+        from p2prdf.gateway.access import Access, is_loopback, read_tokens
+        from p2prdf_node.config import split_address
+
+        try:
+            host, port = split_address(listen)
+        except ValueError as error:
+            raise LocalProtocolError(f"--listen: {error}") from None
+        known = None if tokens is None else read_tokens(tokens)
+        if known is None and not is_loopback(host):
+            raise LocalProtocolError(f"--listen {listen}: everybody could publish there: give --tokens")
+        access = Access(known, allow_origin or (), loopback=is_loopback(host))
+        config = GatewayConfig(query_seconds_max=timeout, lease_seconds_max=lease, subscribers_max=subscribers)
+
+        async def connected() -> Client:
+            return await p2prdf.connect(peer)
+
+        app = application(connected, access, config)
+        await serve(app, host, port, ready=lambda url: print(f"ready {url}", flush=True), announce_seconds=announce)
+
+    run(action())

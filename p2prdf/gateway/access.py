@@ -1,0 +1,154 @@
+"""Who may do what: bearer tokens with rights, and what keeps other web sites' scripts out.
+
+Without tokens everybody may do everything, and the gateway listens on loopback alone.  A browser on this machine may
+run scripts of any web site, though.  These are kept out in two ways.  What an ``Origin`` is sent with must be of the
+gateway's own host or of an origin that the operator allows; and on loopback the ``Host`` must be a name of loopback,
+or a name that its owner lets lead here would do as an own host (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import hmac
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf.gateway.problems import Handler, Refused
+
+__all__ = ["Access", "Right", "is_loopback", "read_tokens"]
+
+_TOKEN_BYTES_MIN: Final = 16
+_CROSS_ORIGIN: Final = {
+    "Vary": "Origin", "Access-Control-Expose-Headers": "Retry-After", "Access-Control-Allow-Methods": "GET, POST",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, Last-Event-ID",
+    "Access-Control-Max-Age": "600",
+}  # fmt: skip
+
+
+class Right(enum.StrEnum):
+    """What a token allows."""
+
+    READ = "read"
+    """Queries, subscriptions, the state of a node."""
+    WRITE = "write"
+    """Publications, removals and updates."""
+
+
+def read_tokens(path: Path) -> dict[bytes, frozenset[Right]]:
+    """Read a file of lines ``TOKEN RIGHT[,RIGHT]``; ``#`` begins a remark.  Return rights by the tokens' digests.
+
+    Raises LocalProtocolError for a file that others may read, and for a bad line by its number, never by its content.
+    """
+    if path.stat().st_mode & 0o077:
+        raise LocalProtocolError(f"{path}: others may read it; chmod 600 {path}")
+    found: dict[bytes, frozenset[Right]] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        words = line.split("#", 1)[0].split()
+        if not words:
+            continue
+        try:
+            token, rights = words
+            held = frozenset(Right(each) for each in rights.split(","))
+        except ValueError:
+            raise LocalProtocolError(f"{path}:{number}: not TOKEN read, TOKEN write or TOKEN read,write") from None
+        if len(token.encode()) < _TOKEN_BYTES_MIN or not token.isprintable():
+            raise LocalProtocolError(f"{path}:{number}: a token has at least {_TOKEN_BYTES_MIN} visible characters")
+        found[_digest(token)] = held
+    if not found:
+        raise LocalProtocolError(f"{path}: there is no token in it")
+    return found
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host, as it is named, is this machine and nothing else."""
+    name = host.strip("[]").lower()
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"
+
+
+class Access:
+    """Lets requests in, or not."""
+
+    def __init__(self, tokens: Mapping[bytes, frozenset[Right]] | None, origins: Iterable[str], *, loopback: bool):
+        """``origins``: web sites whose scripts may use the gateway, as ``https://example.org``; ``*``: all may.
+
+        ``loopback``: the gateway listens there alone.
+        """
+        self._tokens = tokens
+        self._origins = frozenset(origins)
+        self._loopback = loopback
+        if "*" in self._origins and tokens is None:
+            raise LocalProtocolError("all web sites are to be let in, and there are no tokens: say which ones")
+        for origin in self._origins - {"*"}:
+            if re.fullmatch(r"https?://[^/\s]+", origin) is None:
+                raise LocalProtocolError(f"{origin!r} is not an origin, as https://example.org is")
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let a request in if it may; answer what browsers ask before one."""
+        self._check_site(request)
+        if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
+            return web.Response(status=HTTPStatus.NO_CONTENT)
+        return await handler(request)
+
+    async def add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Let the scripts of allowed web sites see an answer that is about to begin."""
+        origin = request.headers.get("Origin")
+        if origin is not None and (origin in self._origins or "*" in self._origins):
+            response.headers.update(_CROSS_ORIGIN)
+            response.headers["Access-Control-Allow-Origin"] = origin
+
+    def check(self, request: web.Request, right: Right) -> None:
+        """Raise Refused if whoever asks has not got a right."""
+        self.check_token(request.headers.get("Authorization", ""), right)
+
+    def check_token(self, authorization: str, right: Right) -> None:
+        """Raise Refused if what is said in an ``Authorization`` header does not give a right."""
+        if self._tokens is None:
+            return
+        kind, _, token = authorization.partition(" ")
+        if kind.lower() != "bearer" or not token:
+            raise Refused(
+                HTTPStatus.UNAUTHORIZED, "a bearer token is needed: Authorization: Bearer TOKEN",
+                headers={"WWW-Authenticate": 'Bearer realm="p2prdf"'},
+            )  # fmt: skip
+        given = _digest(token.strip())
+        held = [rights for digest, rights in self._tokens.items() if hmac.compare_digest(digest, given)]
+        if not held:
+            raise Refused(
+                HTTPStatus.UNAUTHORIZED, "the bearer token is not known",
+                headers={"WWW-Authenticate": 'Bearer realm="p2prdf", error="invalid_token"'},
+            )  # fmt: skip
+        if right not in held[0]:
+            raise Refused(HTTPStatus.FORBIDDEN, f"the bearer token does not allow to {right}")
+
+    def _check_site(self, request: web.Request) -> None:
+        """Raise Refused for the scripts of web sites that are not let in."""
+        host = _host_of(request.headers.get("Host", ""))
+        if self._loopback and self._tokens is None and not is_loopback(host):
+            raise Refused(HTTPStatus.FORBIDDEN, f"Host: {host!r} is no name of this machine's loopback")
+        origin = request.headers.get("Origin")
+        if origin is None or origin in self._origins or "*" in self._origins:
+            return
+        if urlsplit(origin).netloc != request.headers.get("Host"):
+            raise Refused(HTTPStatus.FORBIDDEN, f"Origin: {origin}: scripts of this web site are not let in")
+
+
+def _host_of(header: str) -> str:
+    """Return the host of a ``Host`` header, without its port."""
+    return re.sub(r":[0-9]*$", "", header)
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

@@ -1,0 +1,113 @@
+"""The paths of a gateway, and what stands before all of them.
+
+The table below is all there is: what is served, and what ``/openapi.json`` says of it (:mod:`p2prdf.gateway.openapi`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+
+from p2prdf.client import Client
+from p2prdf.errors import Unavailable
+from p2prdf.gateway import events, publication, sockets, sparql
+from p2prdf.gateway.access import Access, Right
+from p2prdf.gateway.connections import Connections
+from p2prdf.gateway.metrics import exposition
+from p2prdf.gateway.openapi import description
+from p2prdf.gateway.problems import Handler, problems
+from p2prdf.gateway.state import GATEWAY, Gateway, GatewayConfig
+
+__all__ = ["GatewayConfig", "application"]
+
+_READY_SECONDS: Final = 3.0
+
+
+async def _health(_request: web.Request) -> web.StreamResponse:
+    return web.Response(text="ok\n")
+
+
+async def _readiness(request: web.Request) -> web.StreamResponse:
+    """Tell whether requests are taken, and a node answers."""
+    gateway = request.app[GATEWAY]
+    if gateway.leaving:
+        raise Unavailable("the gateway was told to stop: go on at another one")
+    try:
+        async with asyncio.timeout(_READY_SECONDS):
+            await gateway.connections.client.status()
+    except TimeoutError:
+        raise Unavailable(f"no node has answered within {_READY_SECONDS:g} s") from None
+    return web.Response(text="ready\n")
+
+
+async def _status(request: web.Request) -> web.StreamResponse:
+    """Return the state of the node that is used, as ``p2prdf status --json`` writes it."""
+    gateway = request.app[GATEWAY]
+    gateway.access.check(request, Right.READ)
+    return web.json_response(await gateway.connections.client.status())
+
+
+async def _metrics(request: web.Request) -> web.StreamResponse:
+    gateway = request.app[GATEWAY]
+    gateway.access.check(request, Right.READ)
+    text = exposition(await gateway.connections.client.status(), gateway)
+    return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+
+async def _openapi(_request: web.Request) -> web.StreamResponse:
+    return web.json_response(description())
+
+
+@web.middleware
+async def _counted(request: web.Request, handler: Handler) -> web.StreamResponse:
+    response = await handler(request)
+    resource = request.match_info.route.resource
+    request.app[GATEWAY].answered["" if resource is None else resource.canonical, response.status] += 1
+    return response
+
+
+def application(
+    connect: Callable[[], Awaitable[Client]], access: Access, config: GatewayConfig | None = None
+) -> web.Application:
+    """Return the gateway to the overlay that ``connect`` leads to.
+
+    Raises LocalProtocolError for a bound that is none.
+    """
+    config = config or GatewayConfig()
+    config.validate()
+    app = web.Application(
+        middlewares=[_counted, problems, access.middleware], client_max_size=4 * config.query_characters_max
+    )
+    gateway = Gateway(config, Connections(connect, publications_max=config.publications_max), access)
+    app[GATEWAY] = gateway
+    app.add_routes([
+        web.get("/sparql", sparql.handle, allow_head=False), web.post("/sparql", sparql.handle),
+        web.post("/publish", publication.publish), web.post("/retract", publication.retract),
+        web.get("/events", events.handle, allow_head=False), web.post("/events", events.handle),
+        web.get("/subscribe", sockets.handle, allow_head=False),
+        web.get("/status", _status), web.get("/metrics", _metrics), web.get("/openapi.json", _openapi),
+        web.get("/healthz", _health), web.get("/readyz", _readiness),
+    ])  # fmt: skip
+    for path in ("/sparql", "/publish", "/retract", "/events", "/status"):
+        app.router.add_route("OPTIONS", path, _options)
+    app.on_response_prepare.append(access.add_headers)
+    app.on_startup.append(_open)
+    app.on_cleanup.append(_close)
+    return app
+
+
+async def _options(_request: web.Request) -> web.StreamResponse:
+    """Answer a question about methods that is no browser's; those are answered before."""
+    return web.Response(status=HTTPStatus.NO_CONTENT, headers={"Allow": "GET, POST, OPTIONS"})
+
+
+async def _open(app: web.Application) -> None:
+    await app[GATEWAY].connections.open()
+
+
+async def _close(app: web.Application) -> None:
+    await app[GATEWAY].connections.close()

@@ -1,0 +1,198 @@
+"""Subscriptions as server-sent events: what a browser, or ``curl``, reads without any library.
+
+Each event is one notification (:mod:`p2prdf.gateway.notification`), and its ``id`` the resume token after it.  A client
+that reconnects sends the last one (``Last-Event-ID``; browsers do so by themselves), to this gateway or another, and is
+told what followed.
+
+The problem
+-----------
+Nobody says what has arrived.  An answer that is acknowledged to its home comes no more, so it must not be
+acknowledged while it may still be in a buffer on its way; but the home gives out only so many that are not, and the
+token names each of them, and has to fit into a header.
+
+The idea
+--------
+Answers are acknowledged when ``BEHIND`` others were sent after them, or after ``QUIET_SECONDS`` if the other side's
+system has confirmed all that was sent.  So who reads on, breaks off and comes back is told everything once.  Who falls
+behind by more than ``BEHIND`` answers that its own system had taken in, and then loses them, has lost them: who must
+not acknowledges for itself (:mod:`p2prdf.gateway.sockets`).
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import contextlib
+import fcntl
+import json
+import sys
+import termios
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Any, Final
+
+from aiohttp import web
+
+from p2prdf.client import Batch, Client, Subscription
+from p2prdf.errors import P2PRDFError, Unavailable
+from p2prdf.gateway.access import Right
+from p2prdf.gateway.notification import changes, read_token, token_text
+from p2prdf.gateway.problems import Refused, described
+from p2prdf.gateway.state import GATEWAY, Gateway, seconds_of
+
+__all__ = ["handle"]
+
+BEHIND: Final = 256
+"""So many answers sent later, one is taken to have arrived."""
+QUIET_SECONDS: Final = 30.0
+_EVENT_SOLUTIONS: Final = 128
+"""Most of one event; with those behind, and acknowledgements under way, a token of some 5,000 characters."""
+_UNSETTLED_MAX: Final = 512
+_SETTLED_SECONDS: Final = 30.0
+_KEEP_ALIVE_SECONDS: Final = 15.0
+_ANSWER: Final = "text/event-stream"
+
+
+async def handle(request: web.Request) -> web.StreamResponse:
+    """Tell a subscription's answers as they come, until either side goes away."""
+    gateway = request.app[GATEWAY]
+    gateway.access.check(request, Right.READ)
+    with gateway.delivering():
+        async with await gateway.connections.own() as client:
+            subscription = await _opened(request, gateway, client)
+            response = web.StreamResponse(
+                headers={
+                    "Content-Type": f"{_ANSWER}; charset=utf-8", "Cache-Control": "no-cache", "X-Accel-Buffering": "no",
+                }
+            )  # fmt: skip
+            await response.prepare(request)
+            with contextlib.suppress(ConnectionError):  # whoever read is gone; its query stands for its lease
+                await _Teller(gateway, subscription, response, request).tell()
+    return response
+
+
+async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Subscription:
+    """Leave the query that is asked about, or take up the subscription that was told of before."""
+    token = request.headers.get("Last-Event-ID") or request.query.get("last-event-id")
+    if token:
+        return await client.attach(read_token(token), auto_acknowledge=False)
+    if request.method == "POST":
+        if request.content_type != "application/sparql-query":
+            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type: a query is application/sparql-query")
+        query: str | None = await request.text()
+    else:
+        query = request.query.get("query")
+    if not query:
+        raise Refused(HTTPStatus.BAD_REQUEST, "query: there is none, and no Last-Event-ID")
+    if len(query) > gateway.config.query_characters_max:
+        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a query of {len(query):,} characters is too long")
+    since = request.query.get("since", "now")
+    if since not in ("now", "beginning"):
+        raise Refused(HTTPStatus.BAD_REQUEST, f"since: {since[:80]!r} is neither now nor beginning")
+    lease = seconds_of(request.query.get("lease"), "lease", most=gateway.config.lease_seconds_max)
+    return await client.subscribe(query, since=since, lease_seconds=lease, auto_acknowledge=False)
+
+
+class _Teller:
+    """Writes the events of one subscription."""
+
+    def __init__(
+        self, gateway: Gateway, subscription: Subscription, response: web.StreamResponse, request: web.Request
+    ):
+        self._gateway = gateway
+        self._subscription = subscription
+        self._response = response
+        self._transport = request.transport
+        self._sent: deque[tuple[float, int]] = deque()
+        """When events were sent, and up to which solution, as far as they are not acknowledged."""
+
+    async def tell(self) -> None:
+        """Write until the subscription or the connection ends."""
+        opened = {"subscription": f"{self._subscription.id:016x}", "vars": list(self._subscription.names)}
+        await self._write("opened", opened)
+        batches = self._subscription.batches(solutions_max=_EVENT_SOLUTIONS)
+        try:
+            async for batch in _timed(batches, self._gateway.stopping, _KEEP_ALIVE_SECONDS):
+                if batch is None:
+                    await self._response.write(b": \n\n")
+                else:
+                    await self._tell(batch)
+                self._acknowledge()
+            if self._gateway.stopping.is_set():
+                await self._write("leaving", {"detail": "the gateway stops: go on at another one"})
+        except P2PRDFError as error:
+            await self._write("error", described(error)[1])
+
+    async def _tell(self, batch: Batch) -> None:
+        await self._until_settled()
+        if batch.lost:
+            await self._write("gap", {"lost": batch.lost})
+        if len(batch):
+            await self._write("notification", changes(self._subscription.names, batch), token_text(self._subscription))
+            self._sent.append((time.monotonic(), batch.last))
+
+    async def _until_settled(self) -> None:
+        """Wait until a token is small enough, as acknowledgements are on their way."""
+        deadline = time.monotonic() + _SETTLED_SECONDS
+        while self._subscription.unsettled > _UNSETTLED_MAX:
+            if time.monotonic() > deadline:
+                raise Unavailable("acknowledgements of answers are not confirmed")
+            await asyncio.sleep(0.01)
+
+    async def _write(self, event: str, data: dict[str, Any], token: str = "") -> None:
+        mark = f"id: {token}\n" if token else ""
+        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))  # without line feeds
+        await self._response.write(f"event: {event}\n{mark}data: {text}\n\n".encode())
+
+    def _acknowledge(self) -> None:
+        """Acknowledge what has arrived, as far as that can be known."""
+        done, now = 0, time.monotonic()
+        last = self._sent[-1][1] if self._sent else 0
+        arrived = bool(self._sent) and now - self._sent[0][0] >= QUIET_SECONDS and _all_taken(self._transport)
+        while self._sent and (
+            last - self._sent[0][1] >= BEHIND or (arrived and now - self._sent[0][0] >= QUIET_SECONDS)
+        ):
+            done = self._sent.popleft()[1]
+        if done:
+            self._subscription.acknowledge(done)
+
+
+async def _timed(batches: AsyncIterator[Batch], stopping: asyncio.Event, seconds: float) -> AsyncIterator[Batch | None]:
+    """Yield batches in parts that make an event each, and None when none has come for so long."""
+    waiting = asyncio.ensure_future(anext(batches, None))
+    stop = asyncio.ensure_future(stopping.wait())
+    try:
+        while True:
+            await asyncio.wait((waiting, stop), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if stop.done():
+                return
+            if not waiting.done():
+                yield None
+                continue
+            batch = await waiting
+            if batch is None:
+                raise Unavailable("the subscription has ended")
+            yield batch
+            waiting = asyncio.ensure_future(anext(batches, None))
+    finally:
+        for task in (waiting, stop):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, P2PRDFError):
+                await task
+
+
+def _all_taken(transport: asyncio.Transport | None) -> bool:
+    """Return whether the other side's system has confirmed all that was sent."""
+    if transport is None or transport.is_closing() or transport.get_write_buffer_size():
+        return False
+    sock = transport.get_extra_info("socket")
+    if sock is None or not sys.platform.startswith("linux"):
+        return True  # nothing more is known
+    under_way = array.array("i", [0])
+    try:
+        fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, under_way)
+    except OSError:
+        return False
+    return under_way[0] == 0

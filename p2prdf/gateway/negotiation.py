@@ -1,0 +1,55 @@
+"""Which of several media types an ``Accept`` header asks for (RFC 9110, 12.5.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final, TypeVar
+
+from p2prdf.gateway.problems import Refused
+
+__all__ = ["chosen"]
+
+_T = TypeVar("_T")
+_RANGE: Final = re.compile(r"\s*([\w!#$&^.+*-]+)/([\w!#$&^.+*-]+)\s*((?:;[^,]*)?)")
+_QUALITY: Final = re.compile(r";\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*(?:;|$)", re.IGNORECASE)
+_RANGES_MAX: Final = 64
+
+
+def chosen(accept: str | None, offered: Mapping[str, _T]) -> tuple[str, _T]:
+    """Return the media type to answer with, and what it stands for; the first offered one if all are equal.
+
+    Raises Refused (406) if none of them is asked for.
+    """
+    ranges = _ranges(accept) if accept and accept.strip() else [("*", "*", 1.0)]
+    best: tuple[float, int, str] | None = None
+    for place, media_type in enumerate(offered):
+        quality = _quality(media_type, ranges)
+        if quality > 0 and (best is None or (quality, -place) > best[:2]):
+            best = quality, -place, media_type
+    if best is None:
+        raise Refused(HTTPStatus.NOT_ACCEPTABLE, f"Accept: {accept}: what can be had is {', '.join(offered)}")
+    return best[2], offered[best[2]]
+
+
+def _ranges(accept: str) -> list[tuple[str, str, float]]:
+    found = []
+    for part in accept.split(",")[:_RANGES_MAX]:
+        match = _RANGE.fullmatch(part)
+        if match is None or (match[1] == "*" and match[2] != "*"):
+            continue  # what cannot be read asks for nothing
+        quality = _QUALITY.search(match[3])
+        found.append((match[1].lower(), match[2].lower(), min(1.0, float(quality[1])) if quality else 1.0))
+    return found
+
+
+def _quality(media_type: str, ranges: list[tuple[str, str, float]]) -> float:
+    """Return the quality that the most specific range gives a type; 0: it is not asked for."""
+    kind, _, name = media_type.partition("/")
+    found = [
+        ((first == kind) + (second == name), quality)
+        for first, second, quality in ranges
+        if first in (kind, "*") and second in (name, "*")
+    ]
+    return max(found)[1] if found else 0.0

@@ -1,0 +1,172 @@
+"""What a gateway serves, as OpenAPI 3.1 describes it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from p2prdf.gateway.publication import RDF_TYPES
+from p2prdf.gateway.sparql import GRAPH_TYPES, RESULT_TYPES
+
+__all__ = ["description"]
+
+_PROBLEM: Final = {
+    "description": "A problem (RFC 9457): what was given, and why it was refused or could not be done.",
+    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+
+
+def _problems(*statuses: int) -> dict[str, Any]:
+    return {str(status): _PROBLEM for status in (400, 401, 403, *statuses)}
+
+
+def _parameter(name: str, text: str, *, place: str = "query", required: bool = False, **schema: Any) -> dict[str, Any]:
+    return {
+        "name": name, "in": place, "required": required, "description": text, "schema": {"type": "string", **schema}
+    }
+
+
+def _content(types: Any) -> dict[str, Any]:
+    return {each: {"schema": {"type": "string"}} for each in types}
+
+
+_TIMEOUT: Final = _parameter("timeout", "Seconds that the query may take.", type="number", exclusiveMinimum=0)
+_SINCE: Final = _parameter("since", "From when on publications count.", enum=["now", "beginning"], default="now")
+_LEASE: Final = _parameter(
+    "lease", "Seconds that the subscription outlives the connection.", type="number", exclusiveMinimum=0
+)
+_RESUME: Final = _parameter("Last-Event-ID", "The id of the last event: what followed is told.", place="header")
+_GRAPH: Final = _parameter("graph", "The IRI of the graph of what names none.", format="iri")
+_LEVEL: Final = _parameter(
+    "level", "When to answer: when queries find all of it, or as soon as enough nodes keep it.",
+    enum=["indexed", "accepted"], default="indexed",
+)  # fmt: skip
+_KEY: Final = _parameter(
+    "Idempotency-Key", "What the same publication is known by when it is sent again.", place="header",
+    pattern="^[!-~]{1,255}$",
+)  # fmt: skip
+_ANSWERS: Final = {
+    "description": "Solutions, a truth value, or the triples of CONSTRUCT.",
+    "content": _content((*RESULT_TYPES, *GRAPH_TYPES)),
+}
+_EVENTS: Final = {
+    "200": {
+        "description": "Events: opened, notification, gap, leaving, error. The data of each is a JSON object.",
+        "content": _content(("text/event-stream",)),
+    },
+    **_problems(410, 413, 503),
+}
+_STATEMENTS: Final = {
+    "200": {
+        "description": "All of it is acknowledged as asked for (202 if that is accepted).",
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Acknowledged"}}},
+    },
+    "202": {
+        "description": "Enough nodes keep it, and see to it that queries find it.",
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Acknowledged"}}},
+    },
+    **_problems(408, 413, 415, 503),
+}
+
+
+def description() -> dict[str, Any]:
+    """Return the description."""
+    body = {"required": True, "content": _content(RDF_TYPES)}
+    plain = {"200": {"description": "Yes.", "content": _content(("text/plain",))}}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "p2prdf gateway", "version": "1",
+            "description": "SPARQL 1.1 Protocol, publication, subscriptions. Messages of WebSockets: docs/gateway.md",
+        },
+        "paths": {
+            "/sparql": {
+                "get": {
+                    "summary": "Answer a query once", "operationId": "query",
+                    "parameters": [_parameter("query", "SELECT, ASK or CONSTRUCT.", required=True), _TIMEOUT],
+                    "responses": {"200": _ANSWERS, **_problems(406, 413, 503)},
+                },
+                "post": {
+                    "summary": "Answer a query once, or carry an update out", "operationId": "queryOrUpdate",
+                    "parameters": [_TIMEOUT],
+                    "requestBody": {
+                        "required": True,
+                        "content": {
+                            **_content(("application/sparql-query", "application/sparql-update")),
+                            "application/x-www-form-urlencoded": {"schema": {"type": "object", "properties": {
+                                "query": {"type": "string"}, "update": {"type": "string"},
+                                "timeout": {"type": "number"},
+                            }}},
+                        },
+                    },
+                    "responses": {"200": _ANSWERS, "204": {"description": "The update is carried out."},
+                                  **_problems(406, 413, 415, 503)},
+                },
+            },
+            "/publish": {"post": {
+                "summary": "Publish statements", "operationId": "publish", "parameters": [_GRAPH, _LEVEL, _KEY],
+                "requestBody": body, "responses": _STATEMENTS,
+            }},
+            "/retract": {"post": {
+                "summary": "Remove statements", "operationId": "retract", "parameters": [_GRAPH, _LEVEL],
+                "requestBody": body, "responses": _STATEMENTS,
+            }},
+            "/events": {
+                "get": {
+                    "summary": "Subscribe: server-sent events", "operationId": "events",
+                    "parameters": [_parameter("query", "The standing query, unless one goes on."), _SINCE, _LEASE,
+                                   _RESUME, _parameter("last-event-id", "As the header Last-Event-ID.")],
+                    "responses": _EVENTS,
+                },
+                "post": {
+                    "summary": "Subscribe with a long query: server-sent events", "operationId": "eventsOfLongQuery",
+                    "parameters": [_SINCE, _LEASE],
+                    "requestBody": {"required": True, "content": _content(("application/sparql-query",))},
+                    "responses": {**_EVENTS, "415": _PROBLEM},
+                },
+            },
+            "/subscribe": {"get": {
+                "summary": "Open a WebSocket for subscriptions", "operationId": "subscribe",
+                "responses": {"101": {"description": "The socket is open."}, **_problems(426, 503)},
+            }},
+            "/status": {"get": {
+                "summary": "The state of the node that is used", "operationId": "status",
+                "responses": {"200": {"description": "As p2prdf status --json writes it.",
+                                      "content": {"application/json": {"schema": {"type": "object"}}}},
+                              **_problems(503)},
+            }},
+            "/metrics": {"get": {
+                "summary": "The state of the node and the gateway, for Prometheus", "operationId": "metrics",
+                "responses": {"200": {"description": "Text format 0.0.4.", "content": _content(("text/plain",))},
+                              **_problems(503)},
+            }},
+            "/healthz": {"get": {"summary": "Whether the process lives", "operationId": "health", "security": [],
+                                 "responses": plain}},
+            "/readyz": {"get": {"summary": "Whether requests are taken and a node answers", "operationId": "readiness",
+                                "security": [], "responses": {**plain, "503": _PROBLEM}}},
+            "/openapi.json": {"get": {
+                "summary": "This description", "operationId": "openapi", "security": [],
+                "responses": {"200": {"description": "OpenAPI 3.1.",
+                                      "content": {"application/json": {"schema": {"type": "object"}}}}},
+            }},
+        },
+        "security": [{"token": []}, {}],
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": {
+                "Problem": {
+                    "type": "object", "required": ["title", "status", "code", "detail"],
+                    "properties": {
+                        "title": {"type": "string"}, "status": {"type": "integer"}, "code": {"type": "string"},
+                        "detail": {"type": "string"}, "line": {"type": "integer"}, "column": {"type": "integer"},
+                    },
+                },
+                "Acknowledged": {
+                    "type": "object", "required": ["statements", "acknowledged"],
+                    "properties": {
+                        "statements": {"type": "integer", "minimum": 0},
+                        "acknowledged": {"enum": ["indexed", "accepted"]},
+                    },
+                },
+            },
+        },
+    }  # fmt: skip

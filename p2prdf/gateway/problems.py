@@ -1,0 +1,88 @@
+"""Errors as HTTP tells them: a status, and a problem (RFC 9457) that names the input and the reason."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+from aiohttp import web
+
+from p2prdf.errors import (
+    Busy,
+    DataRefused,
+    LocalProtocolError,
+    P2PRDFError,
+    QueryRefused,
+    SubscriptionGone,
+    Unavailable,
+)
+
+__all__ = ["Handler", "Refused", "described", "problems"]
+
+_LOGGER: Final = logging.getLogger("p2prdf.gateway")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Refused(P2PRDFError):
+    """A request that is refused before anybody else is asked; ``status`` says how."""
+
+    code = "request-refused"
+
+    def __init__(self, status: HTTPStatus, reason: str, *, headers: dict[str, str] | None = None):
+        self.status = status
+        self.headers = headers or {}
+        super().__init__(reason)
+
+
+def described(error: P2PRDFError) -> tuple[HTTPStatus, dict[str, Any], dict[str, str]]:
+    """Return the status, the problem and further headers of an error."""
+    headers: dict[str, str] = {}
+    if isinstance(error, Refused):
+        status, headers = error.status, error.headers
+    elif isinstance(error, SubscriptionGone):
+        status = HTTPStatus.GONE
+    elif isinstance(error, LocalProtocolError):
+        status = HTTPStatus.BAD_REQUEST
+    elif isinstance(error, Busy | Unavailable):
+        status = HTTPStatus.SERVICE_UNAVAILABLE
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)) if isinstance(error, Busy) else 1)
+    else:
+        status = HTTPStatus.BAD_GATEWAY
+    problem: dict[str, Any] = {"title": status.phrase, "status": int(status), "code": error.code, "detail": str(error)}
+    if isinstance(error, QueryRefused | DataRefused) and error.line is not None:
+        problem["line"] = error.line
+        if isinstance(error, QueryRefused) and error.column is not None:
+            problem["column"] = error.column
+    return status, problem, headers
+
+
+@web.middleware
+async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer with a problem whatever goes wrong before an answer has begun."""
+    try:
+        return await handler(request)
+    except P2PRDFError as error:
+        status, problem, headers = described(error)
+    except web.HTTPException as error:  # no such path, no such method, a body that is too large
+        if error.status < 400:
+            raise
+        status, headers = HTTPStatus(error.status), {}
+        if "Allow" in error.headers:
+            headers["Allow"] = error.headers["Allow"]
+        detail = f"{request.method} {request.path}: {error.reason}"
+        problem = {"title": status.phrase, "status": error.status, "code": "request-refused", "detail": detail}
+    except ConnectionError:
+        raise  # whoever asked is gone
+    except Exception:  # a bug here must not show its insides to whoever asked
+        _LOGGER.exception("%s %s failed", request.method, request.path)
+        status, headers = HTTPStatus.INTERNAL_SERVER_ERROR, {}
+        detail = "the gateway failed; its log says how"
+        problem = {"title": status.phrase, "status": 500, "code": "error", "detail": detail}
+    return web.Response(
+        status=status, text=json.dumps(problem, ensure_ascii=False) + "\n", headers=headers,
+        content_type="application/problem+json",
+    )  # fmt: skip

@@ -1,0 +1,164 @@
+"""RDF published, or removed, over HTTP: the body goes to the overlay as it comes in, of any length.
+
+What has no ``Idempotency-Key`` is a publication of its own each time.  With one, statements are known by the key and by
+what they say, so the same request again, after an answer that was lost, changes nothing; nor do the blank nodes of the
+body become others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import re
+import secrets
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+
+from p2prdf.errors import DataRefused, Unavailable
+from p2prdf.gateway.access import Right
+from p2prdf.gateway.connections import Line
+from p2prdf.gateway.problems import Refused
+from p2prdf.gateway.state import GATEWAY, GatewayConfig
+from p2prdf.rdf import terms
+from p2prdf.rdf.ntriples import Syntax, TripleBatch, read_triples
+
+__all__ = ["RDF_TYPES", "publish", "retract"]
+
+RDF_TYPES: Final = {
+    "application/n-triples": Syntax.N_TRIPLES, "application/n-quads": Syntax.N_QUADS, "text/turtle": Syntax.TURTLE,
+    "application/trig": Syntax.TRIG,
+}  # fmt: skip
+"""What is read.  RDF/XML is not: its entities may make much of little."""
+_LEVELS: Final = {"indexed": HTTPStatus.OK, "accepted": HTTPStatus.ACCEPTED}
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+async def publish(request: web.Request) -> web.StreamResponse:
+    """Publish the body; answer when all of it is acknowledged."""
+    return await _send(request, removed=False)
+
+
+async def retract(request: web.Request) -> web.StreamResponse:
+    """Remove the body's statements; answer when that is acknowledged."""
+    return await _send(request, removed=True)
+
+
+async def _send(request: web.Request, *, removed: bool) -> web.StreamResponse:
+    gateway = request.app[GATEWAY]
+    gateway.access.check(request, Right.WRITE)
+    syntax = RDF_TYPES.get(request.content_type)
+    if syntax is None:
+        known = ", ".join(RDF_TYPES)
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {request.content_type}: not one of {known}")
+    encoding = request.headers.get("Content-Encoding", "identity")
+    if encoding.lower() != "identity":
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Encoding: {encoding}: bodies are sent as they are")
+    if (request.charset or "utf-8").lower() not in ("utf-8", "us-ascii"):
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"charset={request.charset}: RDF is in UTF-8")
+    graph = request.query.get("graph")
+    named = None if graph is None else terms.iri(graph)
+    level = request.query.get("level", "indexed")
+    if level not in _LEVELS:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"level: {level[:80]!r} is neither {' nor '.join(_LEVELS)}")
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and (removed or _KEY.fullmatch(key) is None):
+        raise Refused(
+            HTTPStatus.BAD_REQUEST,
+            "Idempotency-Key: a removal may be repeated without one" if removed
+            else "Idempotency-Key: 1 to 255 visible ASCII characters",
+        )  # fmt: skip
+    mark = secrets.token_bytes(16) if key is None else hashlib.blake2b(key.encode(), digest_size=16).digest()
+    batches = _Batches(request, syntax, mark.hex(), gateway.config)
+    async with gateway.connections.line() as line:
+        if removed:
+            count = await line.client.retract(batches.read(line), graph=named, acknowledge=level)
+        else:
+            count = await line.client.publish(
+                batches.read(line), publisher=int.from_bytes(mark[:8], "big"), by_content=key is not None,
+                graph=named, acknowledge=level,
+            )  # fmt: skip
+    return web.json_response({"statements": count, "acknowledged": level}, status=_LEVELS[level])
+
+
+class _Batches:
+    """A body as batches of statements, parsed in a thread, no further ahead than a few."""
+
+    def __init__(self, request: web.Request, syntax: Syntax, publication_id: str, config: GatewayConfig):
+        self._request = request
+        self._syntax = syntax
+        self._publication_id = publication_id
+        self._config = config
+
+    async def read(self, line: Line) -> AsyncIterator[TripleBatch]:
+        """Yield the batches.  Raises DataRefused by line, Refused for a body that is too large, Unavailable."""
+        loop = asyncio.get_running_loop()
+        body = _Body(self._request, loop, self._config)
+        batches = read_triples(
+            io.BufferedReader(body, 1 << 18), publication_id=self._publication_id, syntax=self._syntax,
+            strict=True, source="body",
+        )  # fmt: skip
+        try:
+            while (batch := await loop.run_in_executor(line.reader, next, batches, None)) is not None:
+                yield batch
+        except (DataRefused, OSError) as error:
+            if body.error is not None:
+                raise body.error from None
+            if isinstance(error, OSError):
+                raise DataRefused(str(error), source="body") from None
+            raise
+        finally:
+            body.give_up()
+
+
+class _Body(io.RawIOBase):
+    """A request's body for a thread that reads it."""
+
+    def __init__(self, request: web.Request, loop: asyncio.AbstractEventLoop, config: GatewayConfig):
+        super().__init__()
+        self._content = request.content
+        self._loop = loop
+        self._config = config
+        self._left = b""
+        self._total = 0
+        self._given_up = False
+        self.error: Exception | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Wait for bytes; called in a thread."""
+        if not self._left:
+            if self._given_up:
+                raise OSError("nobody waits for it")
+            try:
+                self._left = asyncio.run_coroutine_threadsafe(self._more(), self._loop).result()
+            except Exception as error:
+                self.error = error if isinstance(error, Refused | Unavailable) else None
+                raise OSError(f"the body breaks off: {error}") from error
+        count = min(len(buffer), len(self._left))
+        buffer[:count], self._left = self._left[:count], self._left[count:]
+        return count
+
+    def give_up(self) -> None:
+        """Let a thread that reads on end."""
+        self._given_up = True
+
+    async def _more(self) -> bytes:
+        try:
+            async with asyncio.timeout(self._config.body_silence_seconds):
+                found = await self._content.readany()
+        except TimeoutError:
+            raise Refused(
+                HTTPStatus.REQUEST_TIMEOUT, f"nothing of the body came for {self._config.body_silence_seconds:g} s"
+            ) from None
+        self._total += len(found)
+        if self._total > self._config.body_bytes_max:
+            raise Refused(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {self._config.body_bytes_max:,} bytes"
+            )
+        return found

@@ -1,0 +1,325 @@
+"""Subscriptions over WebSockets, in the messages of SEPA, and what they lack: going on where one was.
+
+A client says, as JSON::
+
+    {"subscribe": {"sparql": "SELECT ...", "alias": "mine", "authorization": "Bearer ..."}}
+    {"unsubscribe": {"spuid": "..."}}
+
+and is told notifications (:mod:`p2prdf.gateway.notification`), of which the first holds all that is true, errors
+(``{"error": CODE, "status_code": 400, "error_description": TEXT, "alias": ...}``) and ``{"unsubscribed": {"spuid":
+...}}``.  A subscription ends with its socket.
+
+Unless its ``subscribe`` says ``"acknowledge": true``.  Then each notification has a ``token``, and the client says
+``{"acknowledge": {"spuid": ..., "sequence": n}}`` when it has dealt with all up to that one; until then it may go on
+from the token of any of them, with ``{"subscribe": {"resume": TOKEN}}`` here or at another gateway, for as long as
+``lease`` says.  ``"since": "now"`` leaves out what is true already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import deque
+from http import HTTPStatus
+from typing import Any, Final
+
+from aiohttp import WSMsgType, web
+
+from p2prdf.client import Batch, Client, Subscription
+from p2prdf.errors import Busy, P2PRDFError, QueryRefused, Unavailable
+from p2prdf.gateway.access import Right
+from p2prdf.gateway.notification import Row, changes, read_token, results, token_text
+from p2prdf.gateway.problems import Refused, described
+from p2prdf.gateway.state import GATEWAY, Gateway, seconds_of
+
+__all__ = ["handle"]
+
+_MESSAGE_BYTES_MAX: Final = 1 << 20
+_HEARTBEAT_SECONDS: Final = 30.0
+_SOLUTIONS_MAX: Final = 1000
+"""Most of one notification but the first."""
+_GOODBYE_SECONDS: Final = 5.0
+_SPUID: Final = "p2prdf://subscription/"
+_UNDER_WAY_MAX: Final = 64
+"""Notifications that a client has not acknowledged, before it is waited for."""
+_SUBSCRIBE: Final = frozenset({
+    "sparql", "alias", "authorization", "since", "acknowledge", "resume", "lease", "default-graph-uri",
+    "named-graph-uri",
+})  # fmt: skip
+
+
+async def handle(request: web.Request) -> web.StreamResponse:
+    """Serve one socket until either side closes it."""
+    gateway = request.app[GATEWAY]
+    socket = web.WebSocketResponse(heartbeat=_HEARTBEAT_SECONDS, max_msg_size=_MESSAGE_BYTES_MAX)
+    if not socket.can_prepare(request):
+        raise Refused(
+            HTTPStatus.UPGRADE_REQUIRED, "a WebSocket is opened here; server-sent events are at /events",
+            headers={"Upgrade": "websocket"},
+        )  # fmt: skip
+    with gateway.delivering():
+        async with await gateway.connections.own() as client:
+            await socket.prepare(request)
+            await _Socket(gateway, client, socket, request.headers.get("Authorization", "")).serve()
+    return socket
+
+
+class _Held:
+    """A subscription of a socket."""
+
+    def __init__(self, subscription: Subscription, alias: str | None, *, acknowledges: bool):
+        self.subscription = subscription
+        self.alias = alias
+        self.acknowledges = acknowledges
+        self.spuid = f"{_SPUID}{subscription.id:016x}"
+        self.sequence = 0
+        self.sent: deque[tuple[int, int]] = deque()
+        """Notifications not acknowledged: their number, and up to which solution."""
+        self.room = asyncio.Event()
+        self.room.set()
+        self.task: asyncio.Task[None] | None = None
+
+    def acknowledge(self, sequence: int) -> None:
+        """Note that the client has dealt with all notifications up to one."""
+        upto = 0
+        while self.sent and self.sent[0][0] <= sequence:
+            upto = self.sent.popleft()[1]
+        if upto:
+            self.subscription.acknowledge(upto)
+        self.room.set()
+
+
+class _Socket:
+    """One WebSocket and its subscriptions."""
+
+    def __init__(self, gateway: Gateway, client: Client, socket: web.WebSocketResponse, authorization: str):
+        self._gateway = gateway
+        self._client = client
+        self._socket = socket
+        self._authorization = authorization
+        self._held: dict[str, _Held] = {}
+        self._opening = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(self) -> None:
+        stop = asyncio.ensure_future(self._gateway.stopping.wait())
+        stop.add_done_callback(lambda _: self._spawn(self._leave()) if not stop.cancelled() else None)
+        try:
+            async for message in self._socket:
+                if message.type is WSMsgType.TEXT:
+                    await self._take(message.data)
+                else:
+                    await self._complain(Refused(HTTPStatus.BAD_REQUEST, "messages are text: JSON objects"), None)
+        finally:
+            stop.cancel()
+            await self._end()
+
+    async def _leave(self) -> None:
+        await self._socket.close(code=1001, message=b"the gateway stops")
+
+    async def _end(self) -> None:
+        tasks = [*self._tasks, *(held.task for held in self._held.values() if held.task is not None)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with contextlib.suppress(P2PRDFError, TimeoutError):
+            async with asyncio.timeout(_GOODBYE_SECONDS):
+                for held in self._held.values():
+                    if not held.acknowledges:
+                        await held.subscription.unsubscribe()
+
+    # --- what the client says ------------------------------------------------------------------------------------
+
+    async def _take(self, text: str) -> None:
+        alias: str | None = None
+        try:
+            kind, body = _read(text)
+            alias = body.get("alias") if isinstance(body.get("alias"), str) else None
+            if kind == "subscribe":
+                self._subscribe(body, alias)
+            elif kind == "unsubscribe":
+                await self._unsubscribe(body)
+            else:
+                self._acknowledge(body)
+        except P2PRDFError as error:
+            await self._complain(error, alias)
+
+    def _subscribe(self, body: dict[str, Any], alias: str | None) -> None:
+        authorization = body.get("authorization", self._authorization)
+        self._gateway.access.check_token(authorization if isinstance(authorization, str) else "", Right.READ)
+        if len(self._held) + self._opening >= self._gateway.config.socket_subscriptions_max:
+            most = self._gateway.config.socket_subscriptions_max
+            raise Busy(f"{most} subscriptions are on this socket, which is the most", retry_after=5.0)
+        wanted = _Wanted(body, self._gateway)
+        self._opening += 1
+        self._spawn(self._open(wanted, alias))
+
+    async def _open(self, wanted: _Wanted, alias: str | None) -> None:
+        try:
+            subscription = await wanted.open(self._client)
+        except P2PRDFError as error:
+            await self._complain(error, alias)
+            return
+        finally:
+            self._opening -= 1
+        held = _Held(subscription, alias, acknowledges=wanted.acknowledges)
+        former = self._held.get(held.spuid)
+        if former is not None and former.task is not None:
+            former.task.cancel()
+        self._held[held.spuid] = held
+        held.task = asyncio.create_task(self._tell(held, first=wanted.token is None))
+
+    async def _unsubscribe(self, body: dict[str, Any]) -> None:
+        held = self._known(body)
+        if held.task is not None:
+            held.task.cancel()
+            await asyncio.gather(held.task, return_exceptions=True)
+        await held.subscription.unsubscribe()
+        self._held.pop(held.spuid, None)
+        await self._send({"unsubscribed": _named(held)})
+
+    def _acknowledge(self, body: dict[str, Any]) -> None:
+        held, sequence = self._known(body), body.get("sequence")
+        if not isinstance(sequence, int) or not 0 <= sequence < max(1, held.sequence):
+            raise Refused(HTTPStatus.BAD_REQUEST, f"acknowledge: {sequence!r} is the number of no notification")
+        held.acknowledge(sequence)
+
+    def _known(self, body: dict[str, Any]) -> _Held:
+        held = self._held.get(str(body.get("spuid")))
+        if held is None:
+            named = str(body.get("spuid"))[:80]
+            raise Refused(HTTPStatus.NOT_FOUND, f"spuid: {named!r} is no subscription of this socket")
+        return held
+
+    # --- what it is told -----------------------------------------------------------------------------------------
+
+    async def _tell(self, held: _Held, *, first: bool) -> None:
+        try:
+            batches = held.subscription.batches(solutions_max=_SOLUTIONS_MAX)
+            if first:
+                true: dict[int, Row] = {}
+                async for batch in batches:
+                    if batch.lost:
+                        raise Unavailable("answers were dropped at the query's home: there are too many")
+                    for solution in batch:
+                        if solution.removed:
+                            true.pop(solution.identity, None)
+                        else:
+                            true[solution.identity] = solution.terms
+                    if batch.bookmark is not None and batch.bookmark > held.subscription.opened:
+                        break
+                names = held.subscription.names
+                await self._notify(
+                    held, {"addedResults": results(names, true.values()), "removedResults": results(names, ())}
+                )
+            async for batch in batches:
+                await self._tell_batch(held, batch)
+            raise Unavailable("the subscription has ended")
+        except P2PRDFError as error:
+            self._held.pop(held.spuid, None)
+            await self._complain(error, held.alias, held.spuid)
+
+    async def _tell_batch(self, held: _Held, batch: Batch) -> None:
+        if batch.lost:
+            await self._send({"gap": {**_named(held), "lost": batch.lost}})
+        if len(batch):
+            await self._notify(held, changes(held.subscription.names, batch))
+
+    async def _notify(self, held: _Held, what: dict[str, Any]) -> None:
+        subscription = held.subscription
+        given = subscription.ledger.given
+        notification = {**_named(held), "sequence": held.sequence, **what}
+        if held.acknowledges:
+            notification["token"] = token_text(subscription)
+            held.sent.append((held.sequence, given))
+            if len(held.sent) >= _UNDER_WAY_MAX:
+                held.room.clear()
+        held.sequence += 1
+        await self._send({"notification": notification})
+        if held.acknowledges:
+            await held.room.wait()
+        else:
+            subscription.acknowledge()
+
+    async def _complain(self, error: P2PRDFError, alias: str | None, spuid: str | None = None) -> None:
+        status, problem, _ = described(error)
+        said: dict[str, Any] = {
+            "error": error.code, "status_code": int(status), "error_description": problem["detail"]
+        }
+        if alias is not None:
+            said["alias"] = alias
+        if spuid is not None:
+            said["spuid"] = spuid
+        await self._send(said)
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(ConnectionError):  # the socket's end is told to who reads from it
+            await self._socket.send_str(json.dumps(message, ensure_ascii=False, separators=(",", ":")))
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class _Wanted:
+    """What a client wants to subscribe to."""
+
+    def __init__(self, body: dict[str, Any], gateway: Gateway):
+        """Raises Refused, TokenRefused, QueryRefused for what cannot be."""
+        unknown = sorted(set(body) - _SUBSCRIBE)
+        if unknown:
+            raise Refused(HTTPStatus.BAD_REQUEST, f"subscribe: {unknown[0][:80]!r} is not known")
+        for name in ("default-graph-uri", "named-graph-uri"):
+            if body.get(name):
+                raise QueryRefused("a query chooses its graphs by GRAPH, pattern by pattern", construct=name)
+        self.token = read_token(_text(body, "resume")) if "resume" in body else None
+        self.query = "" if self.token is not None else _text(body, "sparql")
+        if len(self.query) > gateway.config.query_characters_max:
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a query of {len(self.query):,} characters is too long")
+        self.since = body.get("since", "beginning")
+        if self.since not in ("now", "beginning"):
+            raise Refused(HTTPStatus.BAD_REQUEST, f"since: {str(self.since)[:80]!r} is neither now nor beginning")
+        self.acknowledges = self.token is not None or body.get("acknowledge") is True
+        lease = body.get("lease")
+        most = gateway.config.lease_seconds_max if self.acknowledges else 60.0
+        self.lease = seconds_of(None if lease is None else str(lease), "lease", most=most)
+
+    async def open(self, client: Client) -> Subscription:
+        """Leave the query, or take it up again."""
+        if self.token is not None:
+            return await client.attach(self.token, auto_acknowledge=False)
+        return await client.subscribe(
+            self.query, since=self.since, lease_seconds=self.lease, auto_acknowledge=False, bookmarks=True, hurry=True
+        )
+
+
+def _read(text: str) -> tuple[str, dict[str, Any]]:
+    """Return what a message wants, and its members.  Raises Refused for what is no message."""
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Refused(HTTPStatus.BAD_REQUEST, f"not JSON: {text[:80]!r}") from None
+    members = message if isinstance(message, dict) else {}
+    known = [each for each in ("subscribe", "unsubscribe", "acknowledge") if each in members]
+    if len(known) != 1:
+        raise Refused(HTTPStatus.BAD_REQUEST, "a message has one of subscribe, unsubscribe and acknowledge")
+    body = message[known[0]]
+    if isinstance(body, str):  # as SEPA had it at first, with the other members beside
+        others = {name: value for name, value in message.items() if name != known[0]}
+        body = {"sparql" if known[0] == "subscribe" else "spuid": body, **others}
+    if not isinstance(body, dict):
+        raise Refused(HTTPStatus.BAD_REQUEST, f"{known[0]}: not an object")
+    return known[0], body
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"{name}: there is none")
+    return value
+
+
+def _named(held: _Held) -> dict[str, str]:
+    return {"spuid": held.spuid, **({} if held.alias is None else {"alias": held.alias})}

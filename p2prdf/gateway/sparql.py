@@ -1,0 +1,172 @@
+"""SPARQL 1.1 Protocol: queries and updates over HTTP.
+
+Queries come in the address (``GET``), as a form, or as they are (``application/sparql-query``); updates as a form or as
+they are (``application/sparql-update``).  A query is answered once, over all that is published
+(:meth:`p2prdf.client.Client.query`).  Which graphs count is said in the query, pattern by pattern: the protocol's
+``default-graph-uri`` and ``named-graph-uri``, with which FROM and FROM NAMED are said outside of it, are refused as
+these are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Final, NamedTuple
+from urllib.parse import parse_qs
+
+from aiohttp import web
+
+from p2prdf.client import Result
+from p2prdf.errors import DataRefused, QueryRefused
+from p2prdf.gateway.access import Right
+from p2prdf.gateway.negotiation import chosen
+from p2prdf.gateway.problems import Refused
+from p2prdf.gateway.state import GATEWAY, Gateway, seconds_of
+from p2prdf.rdf.algebra import Form
+from p2prdf.rdf.graph_formats import GraphFormat, respelled
+from p2prdf.rdf.result_formats import Format, boolean, writer
+from p2prdf.reasoning.ruled_query import parse_ruled
+
+__all__ = ["GRAPH_TYPES", "RESULT_TYPES", "handle"]
+
+RESULT_TYPES: Final = {
+    "application/sparql-results+json": Format.JSON, "application/sparql-results+xml": Format.XML,
+    "text/csv": Format.CSV, "text/tab-separated-values": Format.TSV, "application/json": Format.JSON,
+    "application/xml": Format.XML, "text/xml": Format.XML,
+}  # fmt: skip
+"""Of SELECT and ASK."""
+GRAPH_TYPES: Final = {
+    "application/n-triples": GraphFormat.N_TRIPLES, "text/turtle": GraphFormat.TURTLE,
+    "application/rdf+xml": GraphFormat.RDF_XML, "application/ld+json": GraphFormat.JSON_LD,
+    "text/plain": GraphFormat.N_TRIPLES,
+}  # fmt: skip
+"""Of CONSTRUCT."""
+_QUERY: Final = "application/sparql-query"
+_UPDATE: Final = "application/sparql-update"
+_FORM: Final = "application/x-www-form-urlencoded"
+_ELSEWHERE: Final = ("default-graph-uri", "named-graph-uri", "using-graph-uri", "using-named-graph-uri")
+_FIELDS_MAX: Final = 64
+_ROWS: Final = 1000
+"""Rows written between two looks whether they are taken."""
+
+
+class _Asked(NamedTuple):
+    """A query, or an update."""
+
+    text: str
+    is_update: bool
+    timeout_seconds: float
+
+
+async def handle(request: web.Request) -> web.StreamResponse:
+    """Answer a request to the SPARQL endpoint."""
+    gateway = request.app[GATEWAY]
+    asked = await _asked(request, gateway)
+    gateway.access.check(request, Right.WRITE if asked.is_update else Right.READ)
+    if asked.is_update:
+        async with gateway.turn():
+            await gateway.connections.client.update(asked.text, timeout_seconds=asked.timeout_seconds)
+        return web.Response(status=HTTPStatus.NO_CONTENT)
+    # In a thread, for a text of some length takes its grammar a while.
+    form = await asyncio.to_thread(lambda: parse_ruled(asked.text).form)
+    accept = ",".join(request.headers.getall("Accept", [])) or None
+    if form is Form.CONSTRUCT:
+        media_type, graph_format = chosen(accept, GRAPH_TYPES)
+        async with gateway.turn():
+            result = await gateway.connections.client.query(asked.text, timeout_seconds=asked.timeout_seconds)
+        if graph_format.by_lines:
+            return await _written(request, media_type, Format.N_TRIPLES, result)
+        body = await asyncio.to_thread(lambda: respelled("".join(_texts(Format.N_TRIPLES, result)), graph_format))
+        return web.Response(body=body, content_type=media_type)
+    media_type, wanted = chosen(accept, RESULT_TYPES)
+    async with gateway.turn():
+        result = await gateway.connections.client.query(asked.text, timeout_seconds=asked.timeout_seconds)
+    if form is Form.ASK:
+        return web.Response(text=boolean(wanted, bool(result)), content_type=media_type)
+    return await _written(request, media_type, wanted, result)
+
+
+async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
+    """Return what a request asks.  Raises Refused for what the protocol does not have."""
+    parameters = {name: request.query.getall(name) for name in request.query}
+    text: str | None = None
+    is_update = False
+    if request.method == "POST":
+        kind = request.content_type
+        if kind in (_QUERY, _UPDATE):
+            text, is_update = await _body(request), kind == _UPDATE
+        elif kind == _FORM:
+            if request.query_string:
+                raise Refused(HTTPStatus.BAD_REQUEST, "parameters are in the address or in the form, not in both")
+            parameters = _fields(await _body(request))
+        else:
+            raise Refused(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {kind}: not one of {_QUERY}, {_UPDATE}, {_FORM}"
+            )
+    for name in _ELSEWHERE:
+        if name in parameters:
+            raise QueryRefused("a query chooses its graphs by GRAPH, pattern by pattern", construct=name)
+    if text is None:
+        given = [(name == "update", each) for name in ("query", "update") for each in parameters.get(name, ())]
+        if len(given) != 1:
+            raise Refused(HTTPStatus.BAD_REQUEST, f"one query or update is asked for, not {len(given)}")
+        is_update, text = given[0]
+        if is_update and request.method != "POST":
+            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "an update is sent by POST", headers={"Allow": "POST"})
+    if len(text) > gateway.config.query_characters_max:
+        raise Refused(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            f"a query of {len(text):,} characters; at most {gateway.config.query_characters_max:,} are taken",
+        )
+    timeout = seconds_of(parameters.get("timeout", [None])[0], "timeout", most=gateway.config.query_seconds_max)
+    return _Asked(text, is_update, timeout)
+
+
+async def _body(request: web.Request) -> str:
+    try:
+        return await request.text()
+    except (UnicodeDecodeError, LookupError) as error:
+        reason = f"the body is not in the character set that it is said to be: {error}"
+        raise Refused(HTTPStatus.BAD_REQUEST, reason) from None
+
+
+def _fields(form: str) -> dict[str, list[str]]:
+    try:
+        return parse_qs(form, keep_blank_values=True, errors="strict", max_num_fields=_FIELDS_MAX)
+    except ValueError as error:  # UnicodeDecodeError is one
+        raise Refused(HTTPStatus.BAD_REQUEST, f"the form cannot be read: {error}") from None
+
+
+async def _written(request: web.Request, media_type: str, wanted: Format, result: Result) -> web.StreamResponse:
+    """Write rows as fast as they are taken."""
+    pieces = _texts(wanted, result)
+    # What the format cannot hold is to be an error and no answer that breaks off, if it is seen soon enough.
+    first = next(pieces)
+    response = web.StreamResponse(headers={"Content-Type": f"{media_type}; charset=utf-8"})
+    await response.prepare(request)
+    await response.write(first.encode())
+    try:
+        for piece in pieces:
+            await response.write(piece.encode())
+    except DataRefused as error:
+        request.app[GATEWAY].logger.warning("an answer breaks off: %s", error)
+        if request.transport is not None:
+            request.transport.abort()  # the only way to say that what was sent is not all
+        return response
+    await response.write_eof()
+    return response
+
+
+def _texts(wanted: Format, result: Result) -> Iterator[str]:
+    """Yield a result in pieces of a thousand rows."""
+    buffer = io.StringIO(newline="")
+    out = writer(wanted, result.names, buffer.write)
+    for start in range(0, max(1, len(result.rows)), _ROWS):
+        out.rows(result.rows[start : start + _ROWS])
+        if start + _ROWS >= len(result.rows):
+            out.end()
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()

@@ -1,0 +1,688 @@
+"""The gateway on real sockets, in front of real nodes: what any HTTP client can do, and what none may."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import itertools
+import json
+import shutil
+import signal
+import socket
+import sys
+from random import Random
+
+import aiohttp
+import pyoxigraph as ox
+import pytest
+from gateways import Events, GatewayProcess, gateway
+from rdflib.plugins.stores.sparqlstore import SPARQLStore, SPARQLUpdateStore
+
+import p2prdf
+from p2prdf.gateway.access import Right, _digest
+from p2prdf.gateway.metrics import METRICS
+from p2prdf.gateway.openapi import description
+from p2prdf.gateway.sparql import GRAPH_TYPES, RESULT_TYPES
+from p2prdf.gateway.state import GATEWAY
+
+SECONDS = 60.0
+ASKED = {"Content-Type": "application/sparql-query"}
+_names = itertools.count()
+
+
+@pytest.fixture
+def ns():
+    """A namespace of this test's own, as the overlay is shared."""
+    return f"urn:gateway{next(_names)}:"
+
+
+def turtle(ns):
+    return f'<{ns}a> <{ns}p> "1", "x\\r\\n\\"y"@en-GB, [] . <{ns}b> <{ns}p> 2.50, <{ns}c> .'
+
+
+async def publish(session, body, *, kind="text/turtle", status=200, headers=None, **parameters):
+    async with session.post(
+        "/publish", data=body, params=parameters, headers={"Content-Type": kind, **(headers or {})}
+    ) as answer:
+        said = await answer.json(content_type=None)
+        assert answer.status == status, said
+        return said
+
+
+async def problem(answer, status, code=None):
+    """Check that an answer is a problem, and return its text."""
+    said = await answer.json(content_type="application/problem+json")
+    assert (answer.status, said["status"]) == (status, status), said
+    assert code in (None, said["code"])
+    return said["detail"]
+
+
+def rows_of(text):
+    """Return the bindings of JSON results as texts, in order."""
+    return sorted(json.dumps(each, sort_keys=True) for each in text["results"]["bindings"])
+
+
+# --- SPARQL 1.1 Protocol -----------------------------------------------------------------------------------------
+
+
+async def test_every_format_is_what_a_parser_of_it_reads(keeping_all, ns):
+    query = f"SELECT ?s ?o {{ ?s <{ns}p> ?o }}"
+    formats = {
+        "json": ox.QueryResultsFormat.JSON, "xml": ox.QueryResultsFormat.XML, "csv": ox.QueryResultsFormat.CSV,
+        "tab-separated-values": ox.QueryResultsFormat.TSV,
+    }  # fmt: skip
+    async with gateway(keeping_all[0].address) as (session, _), p2prdf.connect(keeping_all[3].address) as client:
+        assert await publish(session, turtle(ns)) == {"statements": 5, "acknowledged": "indexed"}
+        told = await client.query(query)
+        assert len(told.rows) == 5
+        for media_type in RESULT_TYPES:
+            async with session.get("/sparql", params={"query": query}, headers={"Accept": media_type}) as answer:
+                assert (answer.status, answer.content_type) == (200, media_type)
+                body = await answer.read()
+            wanted = next(each for name, each in formats.items() if media_type.endswith(name))
+            if wanted is ox.QueryResultsFormat.CSV:
+                assert len(body.decode().splitlines()) == 7, "the one with a line end takes two"
+                continue
+            read = list(ox.parse_query_results(body, format=wanted))
+            assert sorted(str(row["o"]) for row in read if not isinstance(row["o"], ox.BlankNode)) == sorted(
+                o for _, o in told.rows if not o.startswith("<urn:bnode:")
+            )
+            assert sum(isinstance(row["o"], ox.BlankNode) for row in read) == 1
+        construct = f"CONSTRUCT {{ ?s <{ns}q> ?o }} {{ ?s <{ns}p> ?o }}"
+        syntaxes = {
+            "application/n-triples": ox.RdfFormat.N_TRIPLES, "text/plain": ox.RdfFormat.N_TRIPLES,
+            "text/turtle": ox.RdfFormat.TURTLE, "application/rdf+xml": ox.RdfFormat.RDF_XML,
+            "application/ld+json": ox.RdfFormat.JSON_LD,
+        }  # fmt: skip
+        assert set(syntaxes) == set(GRAPH_TYPES)
+        graphs = []
+        for media_type, syntax in syntaxes.items():
+            async with session.post("/sparql", data={"query": construct}, headers={"Accept": media_type}) as answer:
+                assert (answer.status, answer.content_type) == (200, media_type)
+                graph = ox.Dataset(ox.parse(await answer.read(), format=syntax))
+            graph.canonicalize(ox.CanonicalizationAlgorithm.UNSTABLE)
+            graphs.append(graph)
+        assert len(graphs[0]) == 5
+        assert all(graph == graphs[0] for graph in graphs)
+
+
+async def test_all_ways_to_ask(keeping_all, ns):
+    async with gateway(keeping_all[1].address) as (session, _):
+        await publish(session, f'<{ns}a> <{ns}p> "1" .', kind="application/n-triples")
+        ask = f"ASK {{ <{ns}a> <{ns}p> ?o }}"
+        asked = [
+            session.get("/sparql", params={"query": ask}),
+            session.post("/sparql", data={"query": ask}),
+            session.post("/sparql", data=ask, headers={"Content-Type": "application/sparql-query"}),
+            session.post("/sparql?timeout=30", data=ask, headers={"Content-Type": "application/sparql-query"}),
+        ]
+        for each in asked:
+            async with each as answer:
+                assert answer.status == 200
+                said = await answer.json(content_type="application/sparql-results+json")
+                assert said == {"head": {}, "boolean": True}
+        updates = [
+            session.post("/sparql", data={"update": f"DELETE WHERE {{ <{ns}a> <{ns}p> ?o }}"}),
+            session.post(
+                "/sparql", data=f"INSERT DATA {{ <{ns}b> <{ns}p> 7 }}",
+                headers={"Content-Type": "application/sparql-update"},
+            ),
+        ]  # fmt: skip
+        for each in updates:
+            async with each as answer:
+                assert answer.status == 204
+        everything = {"query": f"SELECT * {{ ?s <{ns}p> ?o }}"}
+        async with session.get("/sparql", params=everything, headers={"Accept": "text/csv"}) as answer:
+            assert await answer.text() == f"s,o\r\n{ns}b,7\r\n"
+
+
+@pytest.mark.parametrize(("request_", "status", "told"), [
+    (("GET", {}), 400, "one query or update is asked for, not 0"),
+    (("GET", {"params": {"query": "SELECT * {"}}), 400, "syntax error"),
+    (("GET", {"params": {"query": "ASK { ?s <urn:p> ?o }", "default-graph-uri": "urn:g"}}), 400, "by GRAPH"),
+    (("GET", {"params": {"update": "INSERT DATA { <urn:a> <urn:p> 1 }"}}), 405, "by POST"),
+    (("GET", {"params": {"query": "ASK { ?s <urn:p> ?o }"}, "headers": {"Accept": "image/png"}}), 406, "image/png"),
+    (("GET", {"params": {"query": "ASK { ?s <urn:p> ?o }", "timeout": "inf"}}), 400, "timeout"),
+    (("GET", {"params": [("query", "ASK {}"), ("query", "ASK {}")]}), 400, "not 2"),
+    (("POST", {"data": "ASK {}", "headers": {"Content-Type": "text/plain"}}), 415, "text/plain"),
+    (("POST", {"data": b"\xff", "headers": {"Content-Type": "application/sparql-query"}}), 400, "character set"),
+    (("POST", {"data": "query=%ff", "headers": {"Content-Type": "application/x-www-form-urlencoded"}}), 400, "form"),
+    (("POST", {"data": {"query": "#" * 300_000}}), 413, "300,000 characters"),
+    (("POST", {"data": io.BytesIO(b"#" * 5_000_000), "headers": ASKED}), 413, "/sparql"),
+    (("PUT", {}), 405, "PUT /sparql"),
+])  # fmt: skip
+async def test_what_the_protocol_does_not_have_is_a_problem(keeping_all, request_, status, told):
+    method, arguments = request_
+    async with (
+        gateway(keeping_all[0].address) as (session, _),
+        session.request(method, "/sparql", **arguments) as answer,
+    ):
+        assert told in await problem(answer, status)
+
+
+async def test_another_library_asks_and_updates(keeping_all, ns):
+    """rdflib's stores speak the protocol as they found it elsewhere."""
+    async with gateway(keeping_all[2].address) as (session, _):
+        url = f"{session._base_url}/sparql"
+
+        def work():
+            store = SPARQLUpdateStore(query_endpoint=url, update_endpoint=url, context_aware=False)
+            store.update(f'INSERT DATA {{ <{ns}a> <{ns}p> "1"@de . <{ns}b> <{ns}p> 5 }}')
+            found = {}
+            for wanted in ("json", "xml", "csv", "tsv"):
+                reader = SPARQLStore(query_endpoint=url, returnFormat=wanted)
+                found[wanted] = sorted(str(row.s) for row in reader.query(f"SELECT ?s {{ ?s <{ns}p> ?o }}"))
+            graph = SPARQLStore(query_endpoint=url).query(f"CONSTRUCT {{ ?s <{ns}q> ?o }} {{ ?s <{ns}p> ?o }}").graph
+            return found, sorted(o.n3() for o in graph.objects())
+
+        found, objects = await asyncio.to_thread(work)
+    assert all(rows == [f"{ns}a", f"{ns}b"] for rows in found.values()), found
+    assert objects == ['"1"@de', '"5"^^<http://www.w3.org/2001/XMLSchema#integer>']
+
+
+async def test_a_result_of_many_rows_is_written_as_it_is_read(keeping_all, ns):
+    count = 20_000
+    lines = "".join(f'<{ns}{number}> <{ns}p> "{number}" .\n' for number in range(count))
+
+    async def in_pieces():
+        for start in range(0, len(lines), 50_000):
+            yield lines[start : start + 50_000].encode()
+
+    async with gateway(keeping_all[0].address) as (session, _):
+        said = await publish(session, in_pieces(), kind="application/n-triples")
+        assert said["statements"] == count
+        query = {"query": f"SELECT ?o {{ ?s <{ns}p> ?o }}"}
+        async with session.get("/sparql", params=query, headers={"Accept": "text/csv"}) as answer:
+            assert sorted(map(int, (await answer.text()).split()[1:])) == list(range(count))
+
+
+# --- publication -------------------------------------------------------------------------------------------------
+
+
+async def test_a_publication_that_is_sent_again_under_its_key_counts_once(keeping_all, ns):
+    query = f"SELECT ?s ?o {{ ?s <{ns}p> ?o }}"
+    async with (
+        gateway(keeping_all[0].address) as (session, _),
+        gateway(keeping_all[3].address) as (other, _),
+        p2prdf.connect(keeping_all[1].address) as client,
+    ):
+        subscription = await client.subscribe(query, bookmarks=True)
+        for sender in (session, other, session):
+            await publish(sender, turtle(ns), headers={"Idempotency-Key": f"{ns}1"})
+        await publish(session, f"<{ns}end> <{ns}p> 1 .", status=202, level="accepted")
+        seen = []
+        async with asyncio.timeout(SECONDS):
+            async for solution in subscription:
+                seen.append(solution.terms)
+                if solution["s"] == f"<{ns}end>":
+                    break
+        assert len(seen) == 6, "its blank node is the same, too"
+        await publish(session, turtle(ns))
+        async with asyncio.timeout(SECONDS):
+            fresh = [(await anext(subscription)).terms for _ in range(1)]
+        assert "<urn:bnode:" in fresh[0][1], "without a key it is another, and so is the blank node"
+
+
+async def test_graphs_and_removals(keeping_all, ns):
+    async with gateway(keeping_all[0].address) as (session, _):
+        await publish(session, f"<{ns}a> <{ns}p> 1, 2 .", graph=f"{ns}g")
+        await publish(
+            session, f"<{ns}g2> {{ <{ns}a> <{ns}p> 3 }} <{ns}a> <{ns}p> 4 .", kind="application/trig", graph=f"{ns}g"
+        )
+        async with session.post(
+            "/retract", params={"graph": f"{ns}g"}, headers={"Content-Type": "text/turtle"},
+            data=f"<{ns}a> <{ns}p> 2 .",
+        ) as answer:  # fmt: skip
+            assert await answer.json() == {"statements": 1, "acknowledged": "indexed"}
+        query = {"query": f"SELECT ?g ?o {{ GRAPH ?g {{ <{ns}a> <{ns}p> ?o }} }}"}
+        async with session.get("/sparql", params=query, headers={"Accept": "text/csv"}) as answer:
+            assert sorted((await answer.text()).split()[1:]) == [f"{ns}g,1", f"{ns}g,4", f"{ns}g2,3"]
+
+
+@pytest.mark.parametrize(("arguments", "status", "told"), [
+    ({"data": "<urn:a> <urn:p> .\n", "kind": "application/n-triples"}, 400, "body:1"),
+    ({"data": "<urn:a> <urn:p> 1 ; .x", "kind": "text/turtle"}, 400, "body"),
+    ({"data": "x", "kind": "application/rdf+xml"}, 415, "application/rdf+xml"),
+    ({"data": gzip.compress(b"x"), "kind": "text/turtle", "headers": {"Content-Encoding": "gzip"}}, 415, "gzip"),
+    ({"data": b"x", "kind": "text/turtle; charset=latin-1"}, 415, "UTF-8"),
+    ({"data": "", "kind": "text/turtle", "params": {"graph": "no iri"}}, 400, "not an IRI"),
+    ({"data": "", "kind": "text/turtle", "params": {"level": "safe"}}, 400, "level"),
+    ({"data": "", "kind": "text/turtle", "headers": {"Idempotency-Key": "a b"}}, 400, "Idempotency-Key"),
+    ({"data": "<urn:a> <urn:p> 1 .\n" * 2000, "kind": "text/turtle"}, 413, "30,000 bytes"),
+])  # fmt: skip
+async def test_what_cannot_be_published_is_a_problem(keeping_all, arguments, status, told):
+    kind, headers = arguments["kind"], arguments.get("headers", {})
+    async with (
+        gateway(keeping_all[0].address, body_bytes_max=30_000) as (session, _),
+        session.post(
+            "/publish", data=arguments["data"], params=arguments.get("params"),
+            headers={"Content-Type": kind, **headers}, skip_auto_headers=["Content-Encoding"],
+        ) as answer,
+    ):  # fmt: skip
+        assert told in await problem(answer, status)
+
+
+async def test_a_body_that_stops_is_given_up_and_others_wait_for_their_turn(keeping_all, ns):
+    """A slow client takes a line and a thread, no more, and not for ever."""
+    async with gateway(keeping_all[0].address, publications_max=1, body_silence_seconds=1.0) as (session, app):
+        going_on = asyncio.Event()
+
+        async def slow():
+            yield f"<{ns}a> <{ns}p> <{ns}o> .".encode()
+            await going_on.wait()
+
+        first = asyncio.create_task(
+            session.post("/publish", data=slow(), headers={"Content-Type": "application/n-triples"})
+        )
+        while not app[GATEWAY].connections._publications.locked():
+            await asyncio.sleep(0.01)
+        second = asyncio.create_task(publish(session, f"<{ns}b> <{ns}p> 1 ."))
+        answer = await first
+        assert "nothing of the body came for 1 s" in await problem(answer, 408)
+        assert (await second)["statements"] == 1
+        going_on.set()
+
+
+async def test_more_than_the_gateway_takes_is_told_to_come_again(keeping_all, monkeypatch):
+    monkeypatch.setattr("p2prdf.gateway.connections._WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("p2prdf.gateway.state._WAIT_SECONDS", 0.1)
+    bounds = {"publications_max": 1, "queries_max": 1, "subscribers_max": 1}
+    async with gateway(keeping_all[0].address, **bounds) as (session, app):
+        held = app[GATEWAY]
+        async with held.connections.line(), held.turn():
+            with held.delivering():
+                asked = [
+                    session.post("/publish", data="", headers={"Content-Type": "text/turtle"}),
+                    session.get("/sparql", params={"query": "ASK { <urn:a> <urn:p> <urn:o> }"}),
+                    session.get("/events", params={"query": "SELECT * { ?s <urn:p> ?o }"}),
+                ]
+                for each in asked:
+                    async with each as answer:
+                        assert "try again" in await problem(answer, 503, "busy")
+                        assert int(answer.headers["Retry-After"]) >= 1
+
+
+# --- subscriptions -----------------------------------------------------------------------------------------------
+
+
+def objects_of(event, which):
+    return [each["o"]["value"] for each in event[which]["results"]["bindings"]]
+
+
+async def test_server_sent_events_tell_what_comes_and_goes(keeping_all, ns):
+    query = f"SELECT ?o {{ ?s <{ns}p> ?o }}"
+    async with gateway(keeping_all[0].address) as (session, _):
+        await publish(session, f'<{ns}a> <{ns}p> "old" .')
+        async with session.get("/events", params={"query": query, "since": "beginning"}) as answer:
+            assert answer.content_type == "text/event-stream"
+            events = Events(answer)
+            name, opened = await events.next()
+            assert (name, opened["vars"]) == ("opened", ["o"])
+            name, told = await events.next()
+            assert (name, objects_of(told, "addedResults")) == ("notification", ["old"])
+            async with session.post(
+                "/retract", data=f'<{ns}a> <{ns}p> "old" .', headers={"Content-Type": "text/turtle"}
+            ):
+                pass
+            _, told = await events.next()
+            assert (objects_of(told, "addedResults"), objects_of(told, "removedResults")) == ([], ["old"])
+        async with session.post(
+            "/events", data=query, headers={"Content-Type": "application/sparql-query"}
+        ) as answer:
+            events = Events(answer)
+            assert (await events.next())[0] == "opened"
+            await publish(session, f'<{ns}a> <{ns}p> "new" .')
+            assert objects_of((await events.next())[1], "addedResults") == ["new"]
+
+
+async def test_events_go_on_at_another_gateway_where_they_broke_off_however_it_was_killed(keeping_all, ns):
+    """Whoever reads is cut off in the middle of bursts, and its gateway killed; each answer is told once."""
+    query, count, rng = f"SELECT ?o {{ ?s <{ns}p> ?o }}", 600, Random(5)
+    gateways = [await GatewayProcess.start(keeping_all[at].address) for at in (0, 3)]
+    told, last_id = [], ""
+
+    async def published():
+        async with p2prdf.connect(keeping_all[1].address) as client:
+            for number in range(count):
+                await client.publish([(f"<{ns}{number}>", f"<{ns}p>", f'"{number}"')])
+
+    try:
+        async with aiohttp.ClientSession() as session, asyncio.timeout(SECONDS):
+            publication = None
+            while len(told) < count:
+                headers = {"Last-Event-ID": last_id} if last_id else {}
+                url = f"{gateways[0].url}/events"
+                async with session.get(url, params={"query": query, "lease": "60"}, headers=headers) as answer:
+                    assert answer.status == 200, await answer.text()
+                    assert len(last_id) < 8000, "it has to fit into a header"
+                    events = Events(answer)
+                    assert (await events.next())[0] == "opened"
+                    publication = publication or asyncio.create_task(published())
+                    upto = min(count, len(told) + rng.randint(1, 150))
+                    while len(told) < upto:
+                        name, event = await events.next()
+                        assert name == "notification", event
+                        told += objects_of(event, "addedResults")
+                    last_id = events.last_id
+                gateways.reverse()
+                if len(told) > count // 2 and len(gateways) == 2:
+                    await gateways.pop().kill()  # the one that it was told by
+            await publication
+    finally:
+        for each in gateways:
+            await each.kill()
+    assert sorted(map(int, told)) == list(range(count))
+
+
+async def test_a_token_that_is_none_and_a_subscription_that_is_gone(keeping_all, ns):
+    async with gateway(keeping_all[0].address) as (session, _):
+        async with session.get("/events", headers={"Last-Event-ID": "nonsense!"}) as answer:
+            assert "base64url" in await problem(answer, 400, "token-refused")
+        async with session.get("/events", params={"last-event-id": "bm9uc2Vuc2U"}) as answer:
+            await problem(answer, 400, "token-refused")
+        async with session.get("/events") as answer:
+            assert "query" in await problem(answer, 400)
+        async with session.get("/events", params={"query": f"SELECT * {{ ?s <{ns}p> ?o }}"}) as answer:
+            events = Events(answer)
+            _, opened = await events.next()
+            await publish(session, f"<{ns}a> <{ns}p> 1 .")
+            await events.next()
+        async with p2prdf.connect(keeping_all[1].address) as client:
+            await client.unsubscribe(int(opened["subscription"], 16))
+        async with session.get("/events", headers={"Last-Event-ID": events.last_id}) as answer:
+            await problem(answer, 410, "subscription-gone")
+
+
+async def receive(socket, kind):
+    """Return the next message of a socket, which has to be of a kind."""
+    message = await socket.receive_json(timeout=SECONDS)
+    assert kind in message, message
+    return message[kind] if kind != "error" else message
+
+
+async def test_sockets_tell_in_the_messages_of_sepa(keeping_all, ns, until):
+    query = f"SELECT ?o {{ ?s <{ns}p> ?o }}"
+    async with gateway(keeping_all[0].address) as (session, _), session.ws_connect("/subscribe") as socket:
+        await publish(session, f'<{ns}a> <{ns}p> "1", "2" .')
+        await socket.send_json({"subscribe": {"sparql": query, "alias": "all"}})
+        first = await receive(socket, "notification")
+        assert (first["alias"], first["sequence"]) == ("all", 0)
+        assert sorted(objects_of(first, "addedResults")) == ["1", "2"]
+        assert first["removedResults"] == {"head": {"vars": ["o"]}, "results": {"bindings": []}}
+        await socket.send_json({"subscribe": query.replace("?s", "?who"), "alias": "plain"})
+        assert (await receive(socket, "notification"))["alias"] == "plain"
+        async with session.post(
+            "/sparql", data={"update": f'DELETE DATA {{ <{ns}a> <{ns}p> "1" }}'}
+        ) as answer:
+            assert answer.status == 204
+        both = [await receive(socket, "notification") for _ in range(2)]
+        assert {each["alias"] for each in both} == {"all", "plain"}
+        assert all((objects_of(each, "removedResults"), each["sequence"]) == (["1"], 1) for each in both)
+        await socket.send_json({"unsubscribe": {"spuid": first["spuid"]}})
+        assert (await receive(socket, "unsubscribed"))["spuid"] == first["spuid"]
+        await publish(session, f'<{ns}a> <{ns}p> "3" .')
+        told = await receive(socket, "notification")
+        assert (told["alias"], objects_of(told, "addedResults")) == ("plain", ["3"])
+    number = int(told["spuid"].rpartition("/")[2], 16)
+    async with p2prdf.connect(keeping_all[1].address) as client:
+
+        async def is_gone():
+            try:
+                await client.explain(number)
+            except p2prdf.SubscriptionGone:
+                return True
+
+        assert await until(is_gone, seconds=SECONDS), "it ends with its socket"
+
+
+async def test_a_socket_goes_on_from_a_token_with_what_was_not_acknowledged_before_it(keeping_all, ns):
+    query = f"SELECT ?o {{ ?s <{ns}p> ?o }}"
+    async with gateway(keeping_all[0].address) as (session, _), gateway(keeping_all[4].address) as (other, _):
+        async with session.ws_connect("/subscribe") as socket:
+            await socket.send_json(
+                {"subscribe": {"sparql": query, "since": "now", "acknowledge": True, "lease": 60}}
+            )
+            assert (await receive(socket, "notification"))["sequence"] == 0
+            tokens, told = [], []
+            for number in range(6):
+                await publish(session, f'<{ns}a> <{ns}p> "{number}" .')
+                notification = await receive(socket, "notification")
+                told += objects_of(notification, "addedResults")
+                tokens.append(notification["token"])
+                if number == 2:
+                    await socket.send_json({"acknowledge": {"spuid": notification["spuid"], "sequence": 3}})
+            assert told == [str(number) for number in range(6)]
+        rest = [str(number) for number in range(6)]
+        for at in (3, 5):
+            async with other.ws_connect("/subscribe") as socket:
+                await socket.send_json({"subscribe": {"resume": tokens[at]}})
+                await publish(session, f'<{ns}a> <{ns}p> "after {at}" .')
+                rest.append(f"after {at}")
+                told = []
+                while f"after {at}" not in told:
+                    told += objects_of(await receive(socket, "notification"), "addedResults")
+                assert sorted(told) == sorted(rest[at + 1 :])
+
+
+@pytest.mark.parametrize(("said", "told"), [
+    ("{", "not JSON"), ("[]", "one of subscribe"), ("{}", "one of subscribe"), ("1", "one of subscribe"),
+    ("[" * 100_000, "not JSON"),
+    ('{"subscribe": 5}', "not an object"), ('{"subscribe": {}}', "sparql: there is none"),
+    ('{"subscribe": {"sparql": "SELECT x", "alias": "mine"}}', "syntax error"),
+    ('{"subscribe": {"sparql": "ASK {}", "since": []}}', "since"),
+    ('{"subscribe": {"sparql": "ASK {}", "lease": "nan"}}', "lease"),
+    ('{"subscribe": {"sparql": "ASK {}", "colour": 1}}', "colour"),
+    ('{"subscribe": {"sparql": "ASK {}", "default-graph-uri": "urn:g"}}', "by GRAPH"),
+    ('{"subscribe": {"resume": "AAAA"}}', "resume token"),
+    ('{"unsubscribe": {"spuid": "x"}}', "no subscription of this socket"),
+    ('{"unsubscribe": "x"}', "no subscription of this socket"),
+    ('{"acknowledge": {"spuid": 3, "sequence": 1}}', "no subscription of this socket"),
+])  # fmt: skip
+async def test_what_a_socket_is_told_wrongly_is_an_error_and_it_goes_on(keeping_all, ns, said, told):
+    async with gateway(keeping_all[0].address) as (session, _), session.ws_connect("/subscribe") as socket:
+        await socket.send_str(said)
+        error = await receive(socket, "error")
+        assert told in error["error_description"], error
+        assert 400 <= error["status_code"] < 500
+        await socket.send_json({"subscribe": {"sparql": f"SELECT ?o {{ ?s <{ns}p> ?o }}"}})
+        assert (await receive(socket, "notification"))["sequence"] == 0
+
+
+SCRIPT = """
+const socket = new WebSocket(process.argv[2]);
+socket.onopen = () => socket.send(JSON.stringify({subscribe: {sparql: process.argv[3], alias: "node"}}));
+socket.onmessage = (event) => {
+  const told = JSON.parse(event.data).notification;
+  for (const row of told.addedResults.results.bindings) console.log(row.o.value);
+  if (told.sequence === 0) console.log("ready");
+  if (told.addedResults.results.bindings.some((row) => row.o.value === "end")) socket.close();
+};
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not on this machine")
+async def test_a_client_in_another_language(keeping_all, ns, tmp_path):
+    (tmp_path / "client.js").write_text(SCRIPT)
+    async with gateway(keeping_all[0].address) as (session, _):
+        url = f"{session._base_url}/subscribe".replace("http", "ws")
+        process = await asyncio.create_subprocess_exec(
+            "node", "--experimental-websocket", str(tmp_path / "client.js"), url, f"SELECT ?o {{ ?s <{ns}p> ?o }}",
+            stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        async with asyncio.timeout(SECONDS):
+            assert await process.stdout.readline() == b"ready\n"
+            for text in ("one", "two", "end"):
+                await publish(session, f'<{ns}a> <{ns}p> "{text}" .')
+            rest, _ = await process.communicate()
+    assert (rest.decode().split(), process.returncode) == (["one", "two", "end"], 0)
+
+
+# --- who may -----------------------------------------------------------------------------------------------------
+
+
+async def test_tokens_allow_what_they_say_and_no_more(keeping_all, ns):
+    rights = {
+        "reader-reader-reader": {Right.READ}, "writer-writer-writer": {Right.WRITE},
+        "both-both-both-both": {Right.READ, Right.WRITE}, "unknown-unknown-unk": set(),
+    }  # fmt: skip
+    known = {_digest(token): frozenset(held) for token, held in rights.items() if held}
+    asked = {
+        Right.READ: [("GET", "/sparql", {"params": {"query": "ASK { <urn:a> <urn:b> <urn:c> }"}}),
+                     ("GET", "/status", {}), ("GET", "/events", {"params": {"query": "SELECT * { ?s <urn:p> ?o }"}})],
+        Right.WRITE: [("POST", "/publish", {"data": "", "headers": {"Content-Type": "text/turtle"}}),
+                      ("POST", "/retract", {"data": "", "headers": {"Content-Type": "text/turtle"}}),
+                      ("POST", "/sparql", {"data": {"update": "DELETE DATA { <urn:a> <urn:b> <urn:c> }"}})],
+    }  # fmt: skip
+    async with gateway(keeping_all[0].address, tokens=known) as (session, _):
+        for right, requests in asked.items():
+            for method, path, arguments in requests:
+                for token, held in [*rights.items(), (None, set())]:
+                    headers = {**arguments.get("headers", {})}
+                    if token is not None:
+                        headers["Authorization"] = f"Bearer {token}"
+                    async with session.request(method, path, **{**arguments, "headers": headers}) as answer:
+                        if right in held:
+                            assert answer.status in (200, 204), await answer.text()
+                        elif held:
+                            assert right in await problem(answer, 403)
+                        else:
+                            await problem(answer, 401)
+                            assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+        async with session.ws_connect("/subscribe") as socket:
+            wanted = {"sparql": f"SELECT ?o {{ ?s <{ns}p> ?o }}"}
+            for token, status in ((None, 401), ("writer-writer-writer", 403)):
+                await socket.send_json({"subscribe": {**wanted, "authorization": f"Bearer {token}"}})
+                assert (await receive(socket, "error"))["status_code"] == status
+            await socket.send_json({"subscribe": {**wanted, "authorization": "Bearer reader-reader-reader"}})
+            assert (await receive(socket, "notification"))["sequence"] == 0
+        for path in ("/healthz", "/readyz", "/openapi.json"):
+            async with session.get(path) as answer:
+                assert answer.status == 200
+
+
+async def test_scripts_of_other_web_sites_are_kept_out(keeping_all):
+    ask = {"params": {"query": "ASK { <urn:a> <urn:b> <urn:c> }"}}
+    async with gateway(keeping_all[0].address, origins=["https://app.example"]) as (session, _):
+        own = f"http://127.0.0.1:{session._base_url.port}"
+        for headers, status in (
+            ({}, 200), ({"Origin": own}, 200), ({"Origin": "https://evil.example"}, 403), ({"Origin": "null"}, 403),
+            ({"Host": "evil.example"}, 403), ({"Host": "localhost:7480"}, 200), ({"Host": ""}, 403),
+        ):  # fmt: skip
+            async with session.get("/sparql", **ask, headers=headers) as answer:
+                assert answer.status == status, headers
+        async with session.get("/sparql", **ask, headers={"Origin": "https://app.example"}) as answer:
+            assert answer.headers["Access-Control-Allow-Origin"] == "https://app.example"
+        async with session.options(
+            "/publish", headers={"Origin": "https://app.example", "Access-Control-Request-Method": "POST"}
+        ) as answer:
+            assert answer.status == 204
+            assert "Content-Type" in answer.headers["Access-Control-Allow-Headers"]
+        async with session.options(
+            "/publish", headers={"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
+        ) as answer:
+            assert "evil.example" in await problem(answer, 403)
+            assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+# --- the whole ---------------------------------------------------------------------------------------------------
+
+
+async def test_the_description_names_all_that_is_served(keeping_all):
+    async with gateway(keeping_all[0].address) as (session, app):
+        async with session.get("/openapi.json") as answer:
+            told = await answer.json()
+        served = {(route.resource.canonical, route.method.lower()) for route in app.router.routes()}
+        served = {(path, method) for path, method in served if method not in ("head", "options")}
+    assert told == description()
+    assert {(path, method) for path, methods in told["paths"].items() for method in methods} == served
+
+
+async def test_whatever_is_sent_the_gateway_says_what_is_wrong_with_it(keeping_all):
+    """Requests drawn from the description, and bytes that are none: never a failure of the gateway's own."""
+    rng, paths, seen = Random(11), description()["paths"], set()
+    texts = ["", "x", "SELECT * { ?s ?p ?o } LIMIT 1", "ASK { <urn:a> <urn:b> <urn:c> }", "urn:g", "\x00\ud7ff", "-1",
+             "<urn:a> <urn:b> <urn:c> .", "{" * 3000, "indexed", "now", "é" * 500, "%%%", "1e999", "nan"]  # fmt: skip
+    kinds = ["text/turtle", "application/sparql-query", "application/sparql-update", "application/n-quads", "nonsense",
+             "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
+             "text/turtle; charset=utf-7"]  # fmt: skip
+    async with gateway(keeping_all[0].address, query_seconds_max=2.0) as (session, _):
+        for _ in range(400):
+            path = rng.choice(sorted(paths))
+            method = rng.choice([*paths[path], "delete", "patch", "head"])
+            parameters = paths[path].get(method, {}).get("parameters", ())
+            query = [(each["name"], rng.choice(texts)) for each in parameters if rng.random() < 0.6]
+            headers = {"Content-Type": rng.choice(kinds)} if rng.random() < 0.8 else {}
+            if rng.random() < 0.3:
+                headers[rng.choice(["Accept", "Last-Event-ID", "Idempotency-Key", "Authorization", "Range"])] = "x;q=,/"
+            data = rng.choice(texts).encode(errors="replace") if rng.random() < 0.7 else None
+            async with session.request(method, path, params=query, headers=headers, data=data) as answer:
+                seen.add(answer.status)
+                assert answer.status < 500, (method, path, query, headers, data, await answer.text())
+        for _ in range(50):
+            with socket.create_connection(("127.0.0.1", session._base_url.port)) as raw:
+                raw.settimeout(SECONDS)
+                raw.sendall(rng.randbytes(rng.randint(1, 2000)) + b"\r\n\r\n")
+                raw.shutdown(socket.SHUT_WR)
+                said = await asyncio.to_thread(raw.recv, 100)
+                assert said.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4")) or not said
+        async with session.get("/readyz") as answer:
+            assert answer.status == 200
+    assert {200, 400, 405, 415} <= seen
+
+
+async def test_the_command_ends_what_it_has_begun(keeping_all, ns):
+    process = await GatewayProcess.start(keeping_all[0].address, "--announce", "0.5")
+    try:
+        async with aiohttp.ClientSession() as session, asyncio.timeout(SECONDS):
+            asked = session.get(f"{process.url}/events", params={"query": f"SELECT * {{ ?s <{ns}p> ?o }}"})
+            async with asked as answer, session.ws_connect(f"{process.url}/subscribe") as told:
+                events = Events(answer)
+                assert (await events.next())[0] == "opened"
+                process.process.send_signal(signal.SIGTERM)
+                while True:
+                    async with session.get(f"{process.url}/readyz") as ready:
+                        if ready.status == 503:
+                            assert "told to stop" in await problem(ready, 503)
+                            break
+                async with session.get(f"{process.url}/healthz") as healthy:
+                    assert healthy.status == 200
+                assert (await events.next())[0] == "leaving"
+                assert (await told.receive()).type is aiohttp.WSMsgType.CLOSE
+            assert await process.process.wait() == 143
+    finally:
+        await process.kill()
+
+
+@pytest.mark.parametrize(("words", "code", "told"), [
+    (("--listen", "0.0.0.0:0"), 4, "give --tokens"), (("--listen", "nowhere"), 4, "not host:port"),
+    (("--peer", "127.0.0.1:1"), 3, "unavailable"),
+])  # fmt: skip
+async def test_the_command_says_why_it_does_not_begin(keeping_all, words, code, told):
+    peer = () if "--peer" in words else ("--peer", keeping_all[0].address)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "p2prdf_cli", "gateway", *peer, *words, stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await process.communicate()
+    assert (process.returncode, told in said.decode()) == (code, True), said
+
+
+async def test_metrics_are_what_the_node_and_the_gateway_tell(keeping_all, ns):
+    async with gateway(keeping_all[0].address) as (session, _):
+        await publish(session, f"<{ns}a> <{ns}p> 1, 2, 3 .")
+        async with session.get("/events", params={"query": f"SELECT * {{ ?s <{ns}p> ?o }}"}) as answer:
+            assert (await Events(answer).next())[0] == "opened"
+            async with session.get("/status") as answer:
+                state = await answer.json()
+            async with session.get("/metrics") as answer:
+                assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+                text = await answer.text()
+    lines = text.splitlines()
+    told = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    for metric in METRICS:
+        assert f"# TYPE {metric.name} {metric.kind}" in lines, "the node tells no such thing"
+    assert told["p2prdf_published_total"] == str(state["peer"]["published"])
+    assert told["p2prdf_in_step"] == "1"
+    assert told["p2prdf_peers"] == "4"
+    assert told["p2prdf_gateway_subscribers"] == "1"
+    assert told['p2prdf_gateway_requests_total{path="/publish",status="200"}'] == "1"

@@ -1,0 +1,96 @@
+"""Gateways in the process of a test, or in one of their own, on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+
+import aiohttp
+from aiohttp import web
+
+import p2prdf
+from p2prdf.gateway import GatewayConfig, application
+from p2prdf.gateway.access import Access
+from p2prdf.gateway.serving import serve
+
+__all__ = ["Events", "GatewayProcess", "gateway"]
+
+SECONDS = 60.0
+
+
+@contextlib.asynccontextmanager
+async def gateway(addresses, *, tokens=None, origins=(), **bounds):
+    """Run a gateway; yield a session whose paths are the gateway's, and the application."""
+    app = application(
+        lambda: _connected(addresses), Access(tokens, origins, loopback=True), GatewayConfig(**bounds)
+    )
+    url = asyncio.get_running_loop().create_future()
+    served = asyncio.create_task(serve(app, "127.0.0.1", 0, ready=url.set_result))
+    await asyncio.wait((served, url), return_when=asyncio.FIRST_COMPLETED)
+    if served.done():
+        await served
+    try:
+        async with aiohttp.ClientSession(await url) as session:
+            yield session, app
+    finally:
+        served.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await served
+
+
+async def _connected(addresses):
+    return await p2prdf.connect(addresses)
+
+
+class GatewayProcess:
+    """The command in a process of its own."""
+
+    def __init__(self, process, url):
+        self.process = process
+        self.url = url
+
+    @classmethod
+    async def start(cls, address, *words):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "p2prdf_cli", "gateway", "--peer", address, "--listen", "127.0.0.1:0", *words,
+            stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        async with asyncio.timeout(SECONDS):
+            line = (await process.stdout.readline()).decode()
+        assert line.startswith("ready http://127.0.0.1:"), line
+        return cls(process, line.split()[1])
+
+    async def kill(self):
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        await self.process.wait()
+
+
+class Events:
+    """Reads server-sent events as the standard says: names, identifiers, data."""
+
+    def __init__(self, response: aiohttp.ClientResponse | web.StreamResponse):
+        self._lines = response.content
+        self.last_id = ""
+
+    async def next(self):
+        """Return the next event's name and data."""
+        name, data = "message", []
+        async with asyncio.timeout(SECONDS):
+            while True:
+                line = await self._lines.readline()
+                if not line:
+                    raise EOFError("the stream of events has ended")
+                line = line.decode().rstrip("\n")
+                field, _, value = line.partition(":")
+                value = value.removeprefix(" ")
+                if not line and data:
+                    return name, json.loads("\n".join(data))
+                if field == "event":
+                    name = value
+                elif field == "data":
+                    data.append(value)
+                elif field == "id":
+                    self.last_id = value

@@ -1,0 +1,54 @@
+"""Tokens are read from files that nobody else may read, and their text is never told."""
+
+from __future__ import annotations
+
+import pytest
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf.gateway.access import Access, Right, is_loopback, read_tokens
+
+
+def test_tokens_are_known_by_their_digests(tmp_path):
+    path = tmp_path / "tokens"
+    path.write_text("# who\n\nreader-reader-reader read  # the dashboard\nboth-both-both-both read,write\n")
+    path.chmod(0o600)
+    assert sorted(map(sorted, read_tokens(path).values())) == [[Right.READ], [Right.READ, Right.WRITE]]
+    assert b"reader" not in b"".join(read_tokens(path))
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("secret-secret-secret\n", "tokens:1: not TOKEN read"), ("secret-secret-secret all\n", "tokens:1: not TOKEN read"),
+    ("#\nsecret read\n", "tokens:2: a token has at least 16"), ("# none\n", "no token"),
+    ("secret-secret-secret read write\n", "tokens:1: not TOKEN read"),
+])  # fmt: skip
+def test_a_bad_file_is_told_of_by_line(tmp_path, text, told):
+    path = tmp_path / "tokens"
+    path.write_text(text)
+    path.chmod(0o600)
+    with pytest.raises(LocalProtocolError, match=told) as refusal:
+        read_tokens(path)
+    assert "secret" not in str(refusal.value)
+
+
+def test_a_file_that_others_may_read_is_refused(tmp_path):
+    path = tmp_path / "tokens"
+    path.write_text("reader-reader-reader read\n")
+    path.chmod(0o640)
+    with pytest.raises(LocalProtocolError, match="others may read it"):
+        read_tokens(path)
+
+
+@pytest.mark.parametrize(("origin", "told"), [
+    ("*", "say which ones"), ("app.example", "is not an origin"), ("https://a/b", "is not"),
+])  # fmt: skip
+def test_origins_are_origins(origin, told):
+    with pytest.raises(LocalProtocolError, match=told):
+        Access(None, [origin], loopback=True)
+
+
+@pytest.mark.parametrize(("host", "expected"), [
+    ("127.0.0.1", True), ("127.8.9.1", True), ("[::1]", True), ("::1", True), ("LocalHost", True),
+    ("0.0.0.0", False), ("localhost.example", False), ("", False), ("10.0.0.1", False),
+])  # fmt: skip
+def test_loopback(host, expected):
+    assert is_loopback(host) is expected

@@ -1,0 +1,27 @@
+"""Media types are chosen as RFC 9110 says: the quality of the most specific range counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from p2prdf.gateway.negotiation import chosen
+from p2prdf.gateway.problems import Refused
+
+OFFERED = {"application/json": 1, "text/csv": 2, "text/plain": 3}
+
+
+@pytest.mark.parametrize(("accept", "expected"), [
+    (None, 1), ("", 1), ("*/*", 1), ("text/*", 2), ("text/csv", 2), ("TEXT/CSV", 2),
+    ("text/*;q=0.3, text/plain;q=0.7", 3), ("text/plain;q=0.1, */*", 1), ("application/json;q=0, */*", 2),
+    ("application/json;q=0.5,text/csv;q=0.5", 1), ("image/png, text/csv;q=0.001", 2),
+    ("text/csv;charset=utf-8;q=0.9, text/plain;q=0.8", 2), ("nonsense, text/plain", 3),
+    ("text/plain;q=1.7, text/csv", 2),
+])  # fmt: skip
+def test_the_best_of_what_is_asked_for(accept, expected):
+    assert chosen(accept, OFFERED)[1] == expected
+
+
+@pytest.mark.parametrize("accept", ["image/png", "*/*;q=0", "text/csv;q=0", "nonsense", ",", "*/csv"])
+def test_what_cannot_be_had(accept):
+    with pytest.raises(Refused, match="application/json"):
+        chosen(accept, OFFERED)

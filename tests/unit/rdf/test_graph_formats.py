@@ -1,0 +1,42 @@
+"""Graphs in RDF/XML and JSON-LD: what a parser reads back is what was written."""
+
+from __future__ import annotations
+
+import pyoxigraph as ox
+import pytest
+
+from p2prdf.errors import DataRefused
+from p2prdf.rdf import graph_formats
+from p2prdf.rdf.graph_formats import GraphFormat, respelled
+
+LINES = """\
+<urn:a> <urn:p#x> "1\\r\\n<&>\\"]]>"@de-AT .
+<urn:a> <urn:p#x> "2"^^<http://www.w3.org/2001/XMLSchema#integer> .
+<urn:a> <urn:p#y> _:7-x .
+_:7-x <urn:p#y> _:b7-x .
+"""
+
+
+@pytest.mark.parametrize(("wanted", "syntax"), [
+    (GraphFormat.RDF_XML, ox.RdfFormat.RDF_XML), (GraphFormat.JSON_LD, ox.RdfFormat.JSON_LD),
+])  # fmt: skip
+def test_what_is_written_is_read_back(wanted, syntax):
+    expected, found = (ox.Dataset(ox.parse(each, format=kind)) for each, kind in (
+        (LINES, ox.RdfFormat.N_TRIPLES), (respelled(LINES, wanted), syntax),
+    ))  # fmt: skip
+    for each in (expected, found):
+        each.canonicalize(ox.CanonicalizationAlgorithm.UNSTABLE)
+    assert found == expected
+    assert len(found) == 4
+
+
+def test_what_cannot_be_held_is_refused(monkeypatch):
+    for predicate in ("urn:p#1", "urn:p?", "http://x/"):
+        with pytest.raises(DataRefused, match="predicate that ends so"):
+            respelled(f'<urn:a> <{predicate}> "x" .\n', GraphFormat.RDF_XML)
+        assert predicate.encode() in respelled(f'<urn:a> <{predicate}> "x" .\n', GraphFormat.JSON_LD)
+    with pytest.raises(DataRefused, match=r"U\+0001"):
+        respelled('<urn:a> <urn:p> "x\\u0001" .\n', GraphFormat.RDF_XML)
+    monkeypatch.setattr(graph_formats, "WHOLE_CHARACTERS_MAX", 10)
+    with pytest.raises(DataRefused, match="ask for N-Triples"):
+        respelled(LINES, GraphFormat.JSON_LD)
