@@ -48,8 +48,8 @@ def read_tokens(path: Path) -> dict[bytes, frozenset[Right]]:
 
     Raises LocalProtocolError for a file that others may read, and for a bad line by its number, never by its content.
     """
-    if path.stat().st_mode & 0o077:
-        raise LocalProtocolError(f"{path}: others may read it; chmod 600 {path}")
+    if path.stat().st_mode & 0o027:  # its group may read it: that is how Kubernetes gives a secret to who is not root
+        raise LocalProtocolError(f"{path}: others may read it, or its group write it; chmod 600 {path}")
     found: dict[bytes, frozenset[Right]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         words = line.split("#", 1)[0].split()

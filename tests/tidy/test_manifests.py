@@ -19,6 +19,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from p2prdf.gateway import GatewayConfig
+from p2prdf.gateway.openapi import description
 from p2prdf_cli.app import app
 from p2prdf_node.config import NodeConfig, load_config, split_address
 
@@ -26,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 BASE = ROOT / "k8s/base"
 DEV = ROOT / "k8s/overlays/dev"
 FLEET = ROOT / "k8s/fleet"
+GATEWAY = ROOT / "k8s/gateway"
 PORT = 7400
 SETTINGS = {f"P2PRDF_{field.name.upper()}" for field in dataclasses.fields(NodeConfig)}
 Manifest = dict[str, Any]
@@ -35,9 +38,13 @@ def _documents(path: Path) -> list[Manifest]:
     return [document for document in yaml.safe_load_all(path.read_text()) if document]
 
 
+def _all_of(folder: Path) -> list[Manifest]:
+    kustomization = _documents(folder / "kustomization.yaml")[0]
+    return [document for name in kustomization["resources"] for document in _documents(folder / name)]
+
+
 def _base() -> list[Manifest]:
-    kustomization = _documents(BASE / "kustomization.yaml")[0]
-    return [document for name in kustomization["resources"] for document in _documents(BASE / name)]
+    return _all_of(BASE)
 
 
 def _one(kind: str, name: str | None = None) -> Manifest:
@@ -159,17 +166,22 @@ def test_names_that_manifests_refer_to_exist() -> None:
 
 def test_pods_satisfy_the_restricted_security_standard() -> None:
     pod, container = _pod()["spec"], _container()
+    _check_restricted(pod)
+    assert pod["automountServiceAccountToken"] is False
+    assert {"cpu", "memory"} <= container["resources"]["limits"].keys()
+
+
+def _check_restricted(pod: Manifest) -> None:
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["runAsUser"] > 0
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["enableServiceLinks"] is False
+    (container,) = pod["containers"]
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert pod["automountServiceAccountToken"] is False
-    assert pod["enableServiceLinks"] is False
-    assert {"cpu", "memory"} <= container["resources"]["limits"].keys()
 
 
 def test_network_policy_is_closed_both_ways() -> None:
@@ -189,8 +201,7 @@ def test_no_secret_is_in_the_base_and_the_user_of_the_image_is_the_pods() -> Non
 
 
 def _fleet() -> list[Manifest]:
-    kustomization = _documents(FLEET / "kustomization.yaml")[0]
-    return [document for name in kustomization["resources"] for document in _documents(FLEET / name)]
+    return _all_of(FLEET)
 
 
 def _driver() -> Manifest:
@@ -244,19 +255,50 @@ def test_nodes_let_drivers_and_executors_in_and_they_read_the_same_files() -> No
 
 def test_pods_of_the_fleet_satisfy_the_restricted_security_standard() -> None:
     for pod in (_driver()["spec"], _executor()["spec"]):
-        assert pod["securityContext"]["runAsNonRoot"] is True
-        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert pod["enableServiceLinks"] is False
-        (container,) = pod["containers"]
-        assert container["securityContext"] == {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        }
+        _check_restricted(pod)
     assert _executor()["spec"]["automountServiceAccountToken"] is False
     user = _driver()["spec"]["securityContext"]["runAsUser"]
     assert user == _executor()["spec"]["securityContext"]["runAsUser"]
     assert f"USER {user}:{user}" in (ROOT / "deploy/fleet.Dockerfile").read_text()
+
+
+# --- the gateway ---------------------------------------------------------------------------------
+
+
+def test_gateways_are_called_with_what_they_know_and_are_looked_at_where_they_answer() -> None:
+    made = {document["kind"]: document for document in _all_of(GATEWAY)}
+    pod = made["Deployment"]["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    command, *rest = container["args"]
+    options = dict(part.removeprefix("--").split("=", 1) for part in rest)
+    assert {f"--{name}" for name in options} <= _options(command)
+    assert options["peer"] == f"{_one('Service', 'p2prdf')['metadata']['name']}:{PORT}"
+    (port,) = container["ports"]
+    assert split_address(options["listen"]) == ("0.0.0.0", port["containerPort"])
+    paths = {container[probe]["httpGet"]["path"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert paths <= description()["paths"].keys()
+    drain = GatewayConfig().drain_seconds + float(options["announce"])
+    assert drain < pod["spec"]["terminationGracePeriodSeconds"]
+    (mount,) = container["volumeMounts"]
+    (volume,) = pod["spec"]["volumes"]
+    assert options["tokens"] == f"{mount['mountPath']}/{volume['secret']['items'][0]['path']}"
+    assert volume["secret"]["defaultMode"] & 0o027 == 0, "such a file is not read"
+    labels = pod["metadata"]["labels"]
+    let_in = _one("NetworkPolicy")["spec"]["ingress"][1]["from"][0]["podSelector"]["matchLabels"]
+    assert let_in.items() <= labels.items()
+    for selector in (
+        made["Deployment"]["spec"]["selector"]["matchLabels"], made["Service"]["spec"]["selector"],
+        made["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
+        made["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"],
+    ):  # fmt: skip
+        assert selector.items() <= labels.items()
+    assert made["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]["name"] == made["Deployment"]["metadata"]["name"]
+    policy = made["NetworkPolicy"]["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert all(rule.get("from") for rule in policy["ingress"])
+    assert policy["egress"][0]["to"][0]["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "p2prdf"}
+    _check_restricted(pod["spec"])
+    assert pod["spec"]["automountServiceAccountToken"] is False
 
 
 # --- image and compose ---------------------------------------------------------------------------
@@ -298,7 +340,7 @@ def test_compose_starts_five_nodes_that_know_each_other() -> None:
 # --- tools, where they are -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("folder", [BASE, DEV, FLEET], ids=["base", "dev", "fleet"])
+@pytest.mark.parametrize("folder", [BASE, DEV, FLEET, GATEWAY], ids=["base", "dev", "fleet", "gateway"])
 def test_manifests_render_and_fit_the_schemas(folder: Path, tmp_path: Path) -> None:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
@@ -306,7 +348,7 @@ def test_manifests_render_and_fit_the_schemas(folder: Path, tmp_path: Path) -> N
     rendered = subprocess.run([kubectl, "kustomize", folder], check=False, capture_output=True, text=True)
     assert rendered.returncode == 0, rendered.stderr
     documents = [document for document in yaml.safe_load_all(rendered.stdout) if document]
-    assert len(documents) >= (len(_base()) if folder != FLEET else len(_fleet()))
+    assert len(documents) >= len(_base() if folder == DEV else _all_of(folder))
     file = tmp_path / "rendered.yaml"
     file.write_text(rendered.stdout)
     validate = shutil.which("kubernetes-validate", path=str(Path(sys.executable).parent)) or shutil.which(

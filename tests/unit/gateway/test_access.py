@@ -30,10 +30,13 @@ def test_a_bad_file_is_told_of_by_line(tmp_path, text, told):
     assert "secret" not in str(refusal.value)
 
 
-def test_a_file_that_others_may_read_is_refused(tmp_path):
+@pytest.mark.parametrize("mode", [0o644, 0o660, 0o604])
+def test_a_file_that_others_may_read_is_refused(tmp_path, mode):
     path = tmp_path / "tokens"
     path.write_text("reader-reader-reader read\n")
-    path.chmod(0o640)
+    path.chmod(0o440)
+    assert read_tokens(path)
+    path.chmod(mode)
     with pytest.raises(LocalProtocolError, match="others may read it"):
         read_tokens(path)
 
