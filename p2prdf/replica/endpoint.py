@@ -14,14 +14,11 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.resolver import ThreadedResolver
 
 from p2prdf.errors import DataRefused, LocalProtocolError, TargetMoved, TargetRefused, Unavailable
 from p2prdf.interest import Triple
@@ -29,6 +26,7 @@ from p2prdf.interest.expression import Interest
 from p2prdf.rdf.ntriples import read_triples
 from p2prdf.replica.credentials import Credentials
 from p2prdf.replica.hosts import Hosts
+from p2prdf.replica.pinned_resolver import PinnedResolver
 from p2prdf.replica.target import UPDATE_TRIPLES_MAX
 from p2prdf.replica.update_text import cursor_name, cursor_text, page_text, pattern_page_text, update_text
 
@@ -65,27 +63,6 @@ class EndpointConfig:
                 raise LocalProtocolError(f"{name} has to be at least 1, not {getattr(self, name)}")
         if self.timeout_seconds <= 0 or self.pause_seconds < 0:
             raise LocalProtocolError("an endpoint's timeout is positive and its pause not negative")
-
-
-class _PinnedResolver(AbstractResolver):
-    """Resolves a name for one connection, and refuses addresses where it must not lead."""
-
-    def __init__(self, hosts: Hosts):
-        self._hosts = hosts
-        self._resolver = ThreadedResolver()
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """Return the addresses of a host; the connection is made to one of these."""
-        found = await self._resolver.resolve(host, port, family)
-        for each in found:
-            self._hosts.check_address(host, each["host"])
-        return found
-
-    async def close(self) -> None:
-        """Nothing is held."""
-        await self._resolver.close()
 
 
 class Endpoint:
@@ -239,7 +216,7 @@ class Endpoint:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(resolver=_PinnedResolver(self._hosts), use_dns_cache=False, limit=2)
+            connector = aiohttp.TCPConnector(resolver=PinnedResolver(self._hosts), use_dns_cache=False, limit=2)
             timeout = aiohttp.ClientTimeout(total=self.config.timeout_seconds)
             options: dict[str, Any] = {"trust_env": False, "cookie_jar": aiohttp.DummyCookieJar()}
             self._session = aiohttp.ClientSession(
