@@ -26,19 +26,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from p2prdf.errors import DataRefused
+from p2prdf.errors import DataRefused, LocalProtocolError
 from p2prdf.interest import Changeset, Triple
 from p2prdf.rdf.ntriples import detect, read_triples
 
 __all__ = [
-    "CHANGESET_TRIPLES_MAX", "ChangesetFiles", "ChangesetFolder", "Scanned", "position_order", "read_changeset",
-    "read_file",
+    "CHANGESET_TRIPLES_MAX", "FILE_NAME", "ChangesetFiles", "ChangesetFolder", "Scanned", "checked_position",
+    "position_order", "read_changeset", "read_file",
 ]  # fmt: skip
 
 CHANGESET_TRIPLES_MAX: Final = 10_000_000
 """Most triples of one file of a changeset (about 500 bytes of memory each while it is applied)."""
 
-_NAME: Final = re.compile(r"([0-9]{1,18})\.(added|removed)\.nt(?:\.gz)?")
+FILE_NAME: Final = re.compile(r"([0-9]{1,18})\.(added|removed)\.nt(?:\.gz)?")
+"""Number and word of a file of a changeset."""
+_POSITION: Final = re.compile(r"[0-9]{1,18}(?:/[0-9]{1,18}){0,7}")
 _REFUSED_SCOPE: Final = "refused"
 
 
@@ -74,7 +76,7 @@ class ChangesetFolder:
         self.folder = folder
 
     def scan(self, after: str | None = None, *, growing: bool = False) -> Scanned:
-        """Return the changesets behind a position, up to the first that is missing.
+        """Return the changesets behind a position, up to the first that is missing, be it the next one.
 
         ``growing``: the last one is left for later if it has one file only, for the other may be on its way.
 
@@ -83,7 +85,7 @@ class ChangesetFolder:
         """
         found: dict[tuple[str, ...], dict[str, Path]] = {}
         for path in self.folder.rglob("*.nt*"):
-            match = _NAME.fullmatch(path.name)
+            match = FILE_NAME.fullmatch(path.name)
             if match is None or not path.is_file():
                 continue
             parts = (*path.relative_to(self.folder).parent.parts, match[1])
@@ -92,18 +94,29 @@ class ChangesetFolder:
                 raise DataRefused(f"there is {words[match[2]].name}, too: which one counts?", source=str(path))
             words[match[2]] = path
         ready: list[ChangesetFiles] = []
-        before: tuple[tuple[str, ...], int] | None = None
+        last = () if after is None else position_order(after)
+        before = None if after is None else _place(tuple(after.split("/")))
         for parts in sorted(found, key=_order):
-            here = (parts[:-1], int(parts[-1]))
+            if _order(parts) <= last:
+                continue
+            here = _place(parts)
+            assert here is not None, "its name has a number"
             if before is not None and before[0] == here[0] and here[1] != before[1] + 1:
                 missing = str(before[1] + 1).zfill(len(parts[-1]))
-                return Scanned(_behind(ready, after), "/".join((*parts[:-1], missing)))
+                return Scanned(tuple(ready), "/".join((*parts[:-1], missing)))
             before = here
             words = found[parts]
             ready.append(ChangesetFiles("/".join(parts), here[1], words.get("removed"), words.get("added")))
         if growing and ready and (ready[-1].removed is None or ready[-1].added is None):
             ready.pop()
-        return Scanned(_behind(ready, after), None)
+        return Scanned(tuple(ready), None)
+
+
+def checked_position(position: str) -> str:
+    """Return a position that was typed.  Raises LocalProtocolError for one that is not of numbers."""
+    if _POSITION.fullmatch(position) is None:
+        raise LocalProtocolError(f"not a position, as 2014/10/02/21/000004 or 000004: {position[:100]!r}")
+    return position
 
 
 def position_order(position: str) -> tuple[tuple[int, int, str], ...]:
@@ -115,11 +128,9 @@ def _order(parts: tuple[str, ...]) -> tuple[tuple[int, int, str], ...]:
     return tuple((0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts)
 
 
-def _behind(ready: list[ChangesetFiles], after: str | None) -> tuple[ChangesetFiles, ...]:
-    if after is None:
-        return tuple(ready)
-    last = position_order(after)
-    return tuple(each for each in ready if position_order(each.position) > last)
+def _place(parts: tuple[str, ...]) -> tuple[tuple[str, ...], int] | None:
+    """Return a changeset's folder and number, None for a position that is of no changeset."""
+    return (parts[:-1], int(parts[-1])) if parts[-1].isdecimal() else None
 
 
 def read_changeset(files: ChangesetFiles, *, sequence: int = 0, blank_scope: str | None = None) -> Changeset:

@@ -109,3 +109,14 @@ def test_too_many_triples_are_refused(tmp_path: Path) -> None:
     _put(tmp_path / "many.nt", LINE * 12)
     with pytest.raises(DataRefused, match="more than 10 triples"):
         list(read_file(tmp_path / "many.nt", triples_max=10))
+
+
+def test_a_folder_that_begins_behind_the_next_changeset_has_a_gap(tmp_path: Path) -> None:
+    for number in (1, 3, 7, 8):
+        _put(tmp_path / f"{number:06}.added.nt")
+    assert _positions(tmp_path, "000005") == ([], "000006")
+    assert _positions(tmp_path, "000006") == (["000007", "000008"], None), "what is missing before it counts no more"
+    _put(tmp_path / "2014/10/02/21/000004.added.nt")
+    assert _positions(tmp_path / "2014", "10/02/21/000002") == ([], "10/02/21/000003")
+    assert _positions(tmp_path / "2014", "10/02/20/000002") == (["10/02/21/000004"], None)
+    assert _positions(tmp_path / "2014", "10/02") == (["10/02/21/000004"], None), "a day"
