@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 import sys
@@ -16,7 +17,7 @@ import typer
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run, run_plain
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
 
-__all__ = ["BlankScope", "register"]
+__all__ = ["BlankScope", "Changes", "StartAt", "register"]
 
 _HELP: Final = """Changesets of an evolving dataset: what was removed and added, as files.
 
@@ -31,6 +32,21 @@ BlankScope = Annotated[
     typer.Option(
         "--blank-scope", metavar="NAME",
         help="Blank nodes become IRIs of this scope, where labels mean the same in all files; else they are refused.",
+    ),
+]  # fmt: skip
+
+Changes = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FOLDER|PATCH|URL...",
+        help="Changesets, by year, month, day, hour or flat, or an RDF Patch; several are read one after the other.",
+    ),
+]
+StartAt = Annotated[
+    str | None,
+    typer.Option(
+        "--start-at", metavar="POSITION",
+        help="The last changeset in --start, as 2014/10/02/21/000004, or a day or an hour that it lies before.",
     ),
 ]  # fmt: skip
 
@@ -92,16 +108,14 @@ def _diff(old: Path, new: Path, folder: Path, run_triples: int, blank_scope: str
 
 
 def publish(
-    changes: Annotated[
-        Path,
-        typer.Argument(metavar="FOLDER|PATCH", help="Changesets, by year, month, day, hour or flat; or an RDF Patch."),
-    ],
+    changes: Changes,
     dataset: Annotated[str, typer.Option("--dataset", metavar="IRI", help="The graph that it is published as.")],
     peer: Peer = PEER_DEFAULT,
     start: Annotated[
         Path | None,
         typer.Option("--start", metavar="FILE", help="The dataset before the first changeset, if none was published."),
     ] = None,
+    start_at: StartAt = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on as changesets come, until stopped.")] = False,
     interval: Annotated[float, typer.Option(min=0.05, metavar="SECONDS", help="How often to look for them.")] = 5.0,
     blank_scope: BlankScope = None,
@@ -117,44 +131,49 @@ def publish(
       p2prdf changesets publish changes --dataset http://dbpedia.org --start monday.nt.gz
       p2prdf changesets publish changes --dataset http://dbpedia.org --follow
       p2prdf changesets publish log.rdfp --dataset urn:x:places --start places.ttl
+      p2prdf changesets publish http://live.example.org/changesets/ --follow \\
+          --dataset http://dbpedia.org --start dump.nt.gz --start-at 2014/10/02
     """
-    wanted = (changes, dataset, start, interval if follow else None, blank_scope)
+    wanted = (changes, dataset, start, start_at, interval if follow else None, blank_scope)
     run(_publish(peer, *wanted, as_json=as_json))
 
 
 async def _publish(
-    peer: str, changes: Path, dataset: str, start: Path | None, interval: float | None, blank_scope: str | None,
-    *, as_json: bool,
+    peer: str, changes: list[str], dataset: str, start: Path | None, start_at: str | None, interval: float | None,
+    blank_scope: str | None, *, as_json: bool,
 ) -> ExitCode:  # fmt: skip
     import p2prdf
     from p2prdf.errors import LocalProtocolError
     from p2prdf.rdf import terms
-    from p2prdf.replica.changeset_files import read_file
+    from p2prdf.replica.changeset_files import checked_position, read_file
     from p2prdf.replica.publishing import DatasetPublisher
     from p2prdf.replica.replica import START
-    from p2prdf.replica.sources import changesets_of
+    from p2prdf.replica.sources import open_sources
 
-    async with p2prdf.connect(peer) as client:
+    async with (
+        contextlib.aclosing(open_sources(changes, blank_scope=blank_scope)) as sources,
+        p2prdf.connect(peer) as client,
+    ):
         publisher = DatasetPublisher(client, terms.iri(dataset))
         await publisher.begin()
         if publisher.position is None:
             if start is None:
                 raise LocalProtocolError(f"{dataset} is not published yet: begin with --start")
-            count = await publisher.start(list(read_file(start, blank_scope=blank_scope, triples_max=None)))
+            dump = list(read_file(start, blank_scope=blank_scope, triples_max=None))
+            count = await publisher.start(dump, START if start_at is None else checked_position(start_at))
             print(f"p2prdf: the dataset begins with {count:,} triples", file=sys.stderr)
         while True:
             after = None if publisher.position == START else publisher.position
-            given = changesets_of(changes, after, blank_scope=blank_scope, growing=interval is not None)
             gap = None
-            while (following := await asyncio.to_thread(next, given, None)) is not None:
-                position, changeset = following
-                if changeset is None:
-                    gap = position
-                    break
-                await publisher.publish(position, changeset)
-                told = {"position": position, "removed": len(changeset.removed), "added": len(changeset.added)}
-                text = f"{position}: {len(changeset.removed):,} removed, {len(changeset.added):,} added"
-                print(json.dumps(told) if as_json else text, flush=True)
+            async with contextlib.aclosing(sources.changesets(after, growing=interval is not None)) as given:
+                async for position, changeset in given:
+                    if changeset is None:
+                        gap = position
+                        break
+                    await publisher.publish(position, changeset)
+                    told = {"position": position, "removed": len(changeset.removed), "added": len(changeset.added)}
+                    text = f"{position}: {len(changeset.removed):,} removed, {len(changeset.added):,} added"
+                    print(json.dumps(told) if as_json else text, flush=True)
             if interval is None:
                 if gap is not None:
                     print(f"p2prdf: {gap} is missing: what lies behind it was not published", file=sys.stderr)

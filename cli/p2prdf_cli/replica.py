@@ -1,4 +1,4 @@
-"""``p2prdf replica``: a part of a dataset kept true at a target, from changesets that lie in files."""
+"""``p2prdf replica``: a part of a dataset kept true at a target, from changesets in files or on a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from p2prdf_cli.changesets import BlankScope
+from p2prdf_cli.changesets import BlankScope, Changes, StartAt
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
 from p2prdf_cli.replica_serve import serve
@@ -21,6 +21,7 @@ from p2prdf_cli.replica_target import HOSTS_VARIABLE, Reach, matching, open_targ
 
 if TYPE_CHECKING:
     from p2prdf.replica.replica import Replica
+    from p2prdf.replica.sources import Source
     from p2prdf.replica.target import Target
 
 __all__ = ["register"]
@@ -94,7 +95,7 @@ def register(app: typer.Typer) -> None:
 
 
 def apply(
-    changes: Annotated[Path, typer.Argument(metavar="FOLDER|FILE", help="Changesets, or one file of RDF Patch.")],
+    changes: Changes,
     target: TargetName,
     state: StateFile,
     interest: Annotated[
@@ -107,6 +108,7 @@ def apply(
             "--start", metavar="FILE|URL", help="The dataset before the first changeset: a dump, or its query endpoint."
         ),
     ] = None,
+    start_at: StartAt = None,
     source_graph: Annotated[
         str | None, typer.Option(metavar="IRI", help="The graph of the dataset, if --start is an endpoint.")
     ] = None,
@@ -139,18 +141,22 @@ def apply(
       p2prdf replica apply changes --interest football.rq --start dump.nt.gz \\
           --target http://localhost:3030/ds/update --state football.state
       p2prdf replica apply changes --target store:football.db --state football.state --follow
+      p2prdf replica apply http://live.example.org/changesets/ --target files:slice --state a.state --follow
       p2prdf replica apply changes --interest a.rq --target files:slice --state a.state --start empty.nt
     """
 
     reach = Reach(dataset, graph, query_url, auth_file, allow_host, allow_private, update_triples)
-    beginning = _Beginning(interest or [], start, source_graph, blank_scope, potential is Potential.source)
+    beginning = _Beginning(interest or [], start, start_at, source_graph, blank_scope, potential is Potential.source)
 
     async def action() -> ExitCode:
-        replica = await _ready(open_target(target, reach), state, beginning, reach)
-        try:
-            return await _apply_all(replica, changes, save_every, blank_scope, interval if follow else None, as_json)
-        finally:
-            await replica.close()
+        from p2prdf.replica.sources import open_sources
+
+        async with contextlib.aclosing(open_sources(changes, blank_scope=blank_scope)) as sources:
+            replica = await _ready(open_target(target, reach), state, beginning, reach)
+            try:
+                return await _apply_all(replica, sources, save_every, interval if follow else None, as_json)
+            finally:
+                await replica.close()
 
     run(action())
 
@@ -283,6 +289,7 @@ class _Beginning:
 
     files: list[Path]
     start: str | None
+    start_at: str | None
     source_graph: str | None
     blank_scope: str | None
     potential: bool
@@ -292,8 +299,8 @@ async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reac
     """Return the replica that was left, or one that begins."""
     from p2prdf.errors import LocalProtocolError
     from p2prdf.interest import Interests, parse_interest
-    from p2prdf.replica.changeset_files import read_file
-    from p2prdf.replica.replica import Replica
+    from p2prdf.replica.changeset_files import checked_position, read_file
+    from p2prdf.replica.replica import START, Replica
 
     texts = [path.read_text("utf-8") for path in beginning.files]
     replica = Replica.load(state, target)
@@ -308,45 +315,44 @@ async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reac
     for number, text in enumerate(texts):
         interests.add(str(number), parse_interest(text))
     replica = Replica(interests, target, state=state)
+    position = START if beginning.start_at is None else checked_position(beginning.start_at)
     if beginning.start.startswith(("http://", "https://")):
         source = source_of(beginning.start, beginning.source_graph, reach)
         try:
             triples = matching(source, interests, matched=not beginning.potential)
-            count = await replica.begin(triples, potential=beginning.potential)
+            count = await replica.begin(triples, potential=beginning.potential, position=position)
         finally:
             await source.close()
     else:
         dump = read_file(Path(beginning.start), blank_scope=beginning.blank_scope, triples_max=None)
-        count = await replica.begin(dump, potential=beginning.potential)
+        count = await replica.begin(dump, potential=beginning.potential, position=position)
     print(f"p2prdf: the target begins with {count:,} triples", file=sys.stderr)
     return replica
 
 
 async def _apply_all(
-    replica: Replica, changes: Path, save_every: int, blank_scope: str | None, interval: float | None, as_json: bool
+    replica: Replica, sources: Source, save_every: int, interval: float | None, as_json: bool
 ) -> ExitCode:
     """Apply what there is; with an interval, go on looking for more."""
-    from p2prdf.replica.sources import changesets_of
-
     since_saved = 0
     while True:
         gap = None
-        given = changesets_of(
-            changes, replica.last_changeset, blank_scope=blank_scope, growing=interval is not None
-        )
-        for position, changeset in given:
-            if changeset is None:
-                gap = position
-                break
-            applied = await replica.apply(position, changeset)
-            told: dict[str, object] = {
-                "position": position, "changeset": len(changeset), "removed": applied.removed, "added": applied.added,
-            }  # fmt: skip
-            _tell(told, f"{position}: {applied.removed:,} removed, {applied.added:,} added", as_json=as_json)
-            since_saved += 1
-            if since_saved >= save_every:
-                await asyncio.to_thread(replica.save)
-                since_saved = 0
+        growing = interval is not None
+        async with contextlib.aclosing(sources.changesets(replica.last_changeset, growing=growing)) as given:
+            async for position, changeset in given:
+                if changeset is None:
+                    gap = position
+                    break
+                applied = await replica.apply(position, changeset)
+                told: dict[str, object] = {
+                    "position": position, "changeset": len(changeset),
+                    "removed": applied.removed, "added": applied.added,
+                }  # fmt: skip
+                _tell(told, f"{position}: {applied.removed:,} removed, {applied.added:,} added", as_json=as_json)
+                since_saved += 1
+                if since_saved >= save_every:
+                    await asyncio.to_thread(replica.save)
+                    since_saved = 0
         if interval is None:
             if gap is not None:
                 print(f"p2prdf: {gap} is missing: what lies behind it was not applied", file=sys.stderr)

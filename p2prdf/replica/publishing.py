@@ -56,10 +56,13 @@ class DatasetPublisher:
         positions = [terms.lexical(str(at)) for (at,) in found.rows]
         self.position = max(positions, key=lambda each: (each != START, position_order(each)), default=None)
 
-    async def start(self, triples: Iterable[Triple]) -> int:
-        """Publish what the dataset holds to begin with; return how many triples that were.  The position is START."""
+    async def start(self, triples: Iterable[Triple], position: str = START) -> int:
+        """Publish what the dataset holds to begin with, and note its position; return how many triples that were.
+
+        ``position``: of the last changeset in it, or a day or an hour that all in it lies before.
+        """
         count = await self._overlay.publish(triples, graph=self.dataset)
-        await self._note(START)
+        await self._note(position)
         return count
 
     async def publish(self, position: str, changeset: Changeset) -> None:

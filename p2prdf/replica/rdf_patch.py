@@ -23,6 +23,7 @@ from typing import Final
 from p2prdf.errors import DataRefused
 from p2prdf.interest import Changeset, Triple
 from p2prdf.rdf import terms
+from p2prdf.replica.changeset_files import CHANGESET_TRIPLES_MAX
 
 __all__ = ["PATCH_LINE_MAX", "read_patch", "write_patch"]
 
@@ -36,11 +37,14 @@ _END: Final = re.compile(r"\s*\.\s*(?:#.*)?")
 _OTHER: Final = ("H", "PA", "PD")
 
 
-def read_patch(lines: Iterable[str], *, source: str = "", sequence: int = 0) -> Iterator[Changeset]:
+def read_patch(
+    lines: Iterable[str], *, source: str = "", sequence: int = 0, growing: bool = False
+) -> Iterator[Changeset]:
     """Yield the changesets of a patch, numbered from ``sequence`` on.
 
     Raises DataRefused, which names the line, for what is no RDF Patch of triples.  A transaction without an end is
-    refused as well: the file is not whole.
+    refused as well: the file is not whole.  With ``growing`` it is left for later, and so is a line without an end;
+    then lines outside of transactions are refused at the end, since more of them may come.
     """
     changes: dict[Triple, bool] = {}
     inside = False
@@ -49,12 +53,15 @@ def read_patch(lines: Iterable[str], *, source: str = "", sequence: int = 0) -> 
         if len(line) > PATCH_LINE_MAX:
             reason = f"a line of {len(line)} characters, more than {PATCH_LINE_MAX}"
             raise DataRefused(reason, source=source, line=number)
+        if growing and _is_begun(line):
+            break
         code, _, rest = line.strip().partition(" ")
         match code:
             case "" | "#":
                 continue
             case "A" | "D":
                 changes[_triple(rest, source, number)] = code == "A"
+                _bounded(changes, source, number)
             case "TX" | "TC" | "TA":
                 begins = code == "TX"
                 if begins == inside:
@@ -67,6 +74,11 @@ def read_patch(lines: Iterable[str], *, source: str = "", sequence: int = 0) -> 
             case _:
                 if code not in _OTHER and not code.startswith("#"):
                     raise DataRefused(f"no line of RDF Patch begins with {code[:20]!r}", source=source, line=number)
+    if growing:
+        if changes and not inside:
+            reason = "lines outside of transactions: while the file grows it cannot be known where they end"
+            raise DataRefused(reason, source=source, line=number)
+        return
     if inside:
         raise DataRefused("the transaction has no end: the file is not whole", source=source, line=number)
     if changes:
@@ -89,6 +101,16 @@ def _changeset(changes: dict[Triple, bool], sequence: int) -> Changeset:
         tuple(triple for triple, added in changes.items() if added),
         sequence,
     )
+
+
+def _is_begun(line: str) -> bool:
+    return not line.endswith("\n") and line.strip() != "TC ." and len(line) <= PATCH_LINE_MAX
+
+
+def _bounded(changes: dict[Triple, bool], source: str, line: int) -> None:
+    if len(changes) > CHANGESET_TRIPLES_MAX:
+        reason = f"more than {CHANGESET_TRIPLES_MAX:,} triples in one transaction"
+        raise DataRefused(reason, source=source, line=line)
 
 
 def _triple(text: str, source: str, line: int) -> Triple:

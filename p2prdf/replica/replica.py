@@ -94,11 +94,15 @@ class Replica:
         interests, position, note = restore(data, source=str(state))
         return cls(interests, target, state=state, position=position, note=note)
 
-    async def begin(self, slice_of_source: AsyncIterable[Triple] | Iterable[Triple], *, potential: bool = True) -> int:
+    async def begin(
+        self, slice_of_source: AsyncIterable[Triple] | Iterable[Triple], *, potential: bool = True,
+        position: str = START,
+    ) -> int:  # fmt: skip
         """Fill interests that are empty from the source's start, and an empty target; return the target's size.
 
         ``slice_of_source``: all of the source's triples, or those that match a pattern.  ``potential``: keep those that
         are in no full match yet; without, what their partners would make of them is missed, as in the paper's tables.
+        ``position``: of the last changeset in the source, or a day or an hour that all in it lies before.
 
         If the target has a cursor already, the state was lost and not the target: it is left as it is, and
         :meth:`apply` sends nothing before the changeset of its cursor is reached.
@@ -119,7 +123,7 @@ class Replica:
         found = list(self.interests.union())
         if self._is_beyond(START):
             await self._send([], found, START)
-        self.position = START
+        self.position = position
         self.save()
         return len(found)
 

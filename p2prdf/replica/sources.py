@@ -1,36 +1,219 @@
-"""Where changesets are read from: a folder of numbered files, or one RDF Patch."""
+"""Where changesets are read from: folders of numbered files, RDF Patches, and either of them at a URL.
+
+Several sources are one after the other: each is read from the position where the one before it ends, an archive and
+then the server that goes on from it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import gzip
+import re
+import tempfile
+import zlib
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final, Protocol
+from urllib.parse import urlsplit
 
+from p2prdf.errors import DataRefused, LocalProtocolError
 from p2prdf.interest import Changeset
 from p2prdf.replica.changeset_files import ChangesetFolder, read_changeset
-from p2prdf.replica.rdf_patch import read_patch
+from p2prdf.replica.rdf_patch import PATCH_LINE_MAX, read_patch
 
-__all__ = ["changesets_of"]
+if TYPE_CHECKING:
+    from p2prdf.replica.downloads import Saved
+
+__all__ = ["Source", "open_source", "open_sources"]
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_PATCHES: Final = (".rdfp", ".rdfpatch", ".patch")
+"""What the name of an RDF Patch at a URL ends with, perhaps with .gz behind."""
 
 
-def changesets_of(
-    source: Path, after: str | None, *, blank_scope: str | None = None, growing: bool = False
-) -> Iterator[tuple[str, Changeset | None]]:
-    """Yield positions and changesets behind a position, in order; None for one that others wait behind.
+class Source(Protocol):
+    """Changesets in order, from a position on."""
 
-    ``source``: a folder as :class:`~p2prdf.replica.changeset_files.ChangesetFolder` reads it, or a file, whose
-    transactions are numbered from 000000001 on.  ``growing``: files that are still written are left for later.
+    is_patch: bool
+    """Whether it numbers its changesets itself, from 000000001 on."""
 
-    Raises DataRefused for damaged files by name and line.
+    def changesets(self, after: str | None, *, growing: bool) -> AsyncGenerator[tuple[str, Changeset | None]]:
+        """Yield positions and changesets behind a position; None for one that others wait behind, and then no more.
+
+        ``growing``: it is asked again, so what is still written is left for later.  Raises DataRefused for what is
+        damaged by name and line, and Unavailable for a server that does not answer.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of what is held."""
+        ...
+
+
+def open_source(name: str, *, blank_scope: str | None = None) -> Source:
+    """Return the source of a name: a URL, a folder, or a file of RDF Patch.
+
+    ``http://`` and ``https://`` only; what ends in .rdfp, .rdfpatch or .patch, or one of these with .gz, is an RDF
+    Patch, and anything else a folder.  Raises DataRefused for a URL that must not be asked.
     """
-    if source.is_file():
-        with source.open(encoding="utf-8", newline="\n") as lines:
-            for changeset in read_patch(lines, source=str(source), sequence=1):
-                position = f"{changeset.sequence:09}"
-                if after is None or position > after:
-                    yield position, changeset
-        return
-    scanned = ChangesetFolder(source).scan(after, growing=growing)
-    for files in scanned.ready:
-        yield files.position, read_changeset(files, blank_scope=blank_scope)
-    if scanned.gap is not None:
-        yield scanned.gap, None
+    if _SCHEME.match(name) is not None:
+        from p2prdf.replica.downloads import checked_source  # HTTP is loaded for who asks for it
+
+        url = checked_source(name)
+        if urlsplit(url).path.removesuffix(".gz").endswith(_PATCHES):
+            return _PatchAtUrl(url)
+        return _FolderAtUrl(url, blank_scope)
+    path = Path(name)
+    return _PatchFile(path) if path.is_file() else _Folder(path, blank_scope)
+
+
+def open_sources(names: Sequence[str], *, blank_scope: str | None = None) -> Source:
+    """Return what several names stand for, one after the other.
+
+    Raises LocalProtocolError if an RDF Patch is one of several: its numbers are its own.
+    """
+    sources = [open_source(name, blank_scope=blank_scope) for name in names]
+    if len(sources) == 1:
+        return sources[0]
+    for name, source in zip(names, sources, strict=True):
+        if source.is_patch:
+            raise LocalProtocolError(f"{name}: an RDF Patch numbers its transactions itself, so it is the only source")
+    return _InOrder(sources)
+
+
+class _InOrder:
+    is_patch = False
+
+    def __init__(self, sources: list[Source]):
+        self._sources = sources
+
+    async def changesets(self, after: str | None, *, growing: bool) -> AsyncGenerator[tuple[str, Changeset | None]]:
+        while True:
+            source = self._sources[0]
+            async for position, changeset in source.changesets(after, growing=growing and len(self._sources) == 1):
+                yield position, changeset
+                if changeset is None:
+                    return
+                after = position
+            if len(self._sources) == 1:
+                return
+            del self._sources[0]  # what is followed is the last one
+            await source.aclose()
+
+    async def aclose(self) -> None:
+        for source in self._sources:
+            await source.aclose()
+
+
+class _Folder:
+    is_patch = False
+
+    def __init__(self, folder: Path, blank_scope: str | None):
+        self._folder = folder
+        self._blank_scope = blank_scope
+
+    async def changesets(self, after: str | None, *, growing: bool) -> AsyncGenerator[tuple[str, Changeset | None]]:
+        scanned = await asyncio.to_thread(ChangesetFolder(self._folder).scan, after, growing=growing)
+        for files in scanned.ready:
+            yield files.position, await asyncio.to_thread(read_changeset, files, blank_scope=self._blank_scope)
+        if scanned.gap is not None:
+            yield scanned.gap, None
+
+    async def aclose(self) -> None:
+        pass
+
+
+class _PatchFile:
+    is_patch = True
+
+    def __init__(self, path: Path):
+        self._path = path
+
+    async def changesets(self, after: str | None, *, growing: bool) -> AsyncGenerator[tuple[str, Changeset | None]]:
+        opened = gzip.open if self._path.name.endswith(".gz") else open
+        with opened(self._path, "rt", encoding="utf-8", newline="\n") as lines:
+            async for each in _transactions(lines, str(self._path), after, growing=growing):
+                yield each
+
+    async def aclose(self) -> None:
+        pass
+
+
+class _FolderAtUrl:
+    is_patch = False
+
+    def __init__(self, url: str, blank_scope: str | None):
+        from p2prdf.replica.changeset_server import ChangesetServer
+        from p2prdf.replica.downloads import Downloads
+
+        self._scratch = tempfile.TemporaryDirectory(prefix="p2prdf-changesets-")
+        self._downloads = Downloads(url)
+        self._server = ChangesetServer(url, self._downloads, Path(self._scratch.name), blank_scope=blank_scope)
+        self.changesets = self._server.changesets
+
+    async def aclose(self) -> None:
+        await self._downloads.close()
+        self._scratch.cleanup()
+
+
+class _PatchAtUrl:
+    is_patch = True
+
+    def __init__(self, url: str):
+        from p2prdf.replica.downloads import Downloads
+
+        self._url = url
+        self._scratch = tempfile.TemporaryDirectory(prefix="p2prdf-changesets-")
+        self._downloads = Downloads(url)
+        self._known: Saved | None = None
+        """As it was when all of it was read."""
+
+    async def changesets(self, after: str | None, *, growing: bool) -> AsyncGenerator[tuple[str, Changeset | None]]:
+        saved = await self._downloads.file(
+            self._url, Path(self._scratch.name, "patch"), compressed=self._url.endswith(".gz"), known=self._known
+        )
+        if saved is None:
+            raise DataRefused("there is no such file", source=self._url)
+        if saved is self._known:
+            return
+        self._known = None
+        opened = gzip.open if saved.compressed else open
+        with opened(saved.path, "rt", encoding="utf-8", newline="\n") as lines:
+            async for each in _transactions(lines, self._url, after, growing=growing):
+                yield each
+        self._known = saved
+
+    async def aclose(self) -> None:
+        await self._downloads.close()
+        self._scratch.cleanup()
+
+
+async def _transactions(
+    stream: IO[str], source: str, after: str | None, *, growing: bool
+) -> AsyncGenerator[tuple[str, Changeset | None]]:
+    """Yield an RDF Patch's transactions behind a position.
+
+    Raises DataRefused if there are fewer than that: it is another patch, or was begun anew.
+    """
+    if after is not None and not after.isdecimal():
+        raise DataRefused(f"{after[:100]} is no number of a transaction", source=source)
+    last = 0 if after is None else int(after)
+    given = read_patch(_lines(stream, source), source=source, sequence=1, growing=growing)
+    count = 0
+    while (changeset := await asyncio.to_thread(next, given, None)) is not None:
+        count += 1
+        if count > last:
+            yield f"{count:09}", changeset
+    if count < last:
+        raise DataRefused(f"{count:,} transactions, and {last:,} of it are known: was it begun anew?", source=source)
+
+
+def _lines(stream: IO[str], source: str) -> Iterator[str]:
+    """Yield lines, each in bounded memory."""
+    try:
+        while line := stream.readline(PATCH_LINE_MAX + 1):
+            yield line
+    except UnicodeDecodeError as error:
+        raise DataRefused(f"not UTF-8: {error.reason}", source=source) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataRefused(f"damaged compression: {error}", source=source) from None

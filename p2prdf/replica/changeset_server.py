@@ -1,0 +1,361 @@
+"""Changesets of a web server: in the layouts of folders, found without seeing the folder.
+
+What there is has to be told apart from what is not there *yet*, and numbers of DBpedia Live begin anew each hour.
+A server says so in three ways, by what it has at the URL:
+
+1. ``lastPublishedFile.txt``: ``YYYY-MM-DD-HH-NNNNNN``, DBpedia Live's.  It is written before the changeset that it
+   names, so all before that one is final, and an hour before its own is over.  (That it names one that is not there
+   yet is no error but the rule.)
+2. Index pages.  Those of a folder and of the folders in it are read in this order, so that what is in the earlier ones
+   is all that there will be when a later one is seen.
+3. Neither.  Then numbers are tried, in one folder only: whether an hour of DBpedia Live is over could not be known, so
+   its positions are refused.  Where numbers begin is tried as well (0 or 1, of six digits), else it has to be said.
+
+Without an index a number that is not there ends an hour, or what there is so far, unless one of the LOOK_AHEAD behind
+it is there: then it is missing, and nothing behind it is read.  What lies further behind a gap than that is not found
+by trying.  With an index every gap is seen.
+
+Of the last changeset one file may be there before the other.  If another changeset is behind it, or
+``lastPublishedFile.txt`` names a later one, it is whole; else it is left for later, as in folders.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from p2prdf.errors import DataRefused
+from p2prdf.interest import Changeset
+from p2prdf.replica.changeset_files import ChangesetFiles, read_changeset
+from p2prdf.replica.downloads import Damaged, Downloads, Page, Saved
+from p2prdf.replica.server_index import INDEX_BYTES_MAX, Listing, read_index
+
+__all__ = ["EMPTY_HOURS_MAX", "LOOK_AHEAD", "ChangesetServer"]
+
+LOOK_AHEAD: Final = 3
+"""Numbers that are tried behind one that is not there."""
+EMPTY_HOURS_MAX: Final = 366 * 24
+"""Hours in a row that are tried without finding a changeset."""
+
+_POINTER: Final = re.compile(rb"\s*([0-9]{4})-([0-9]{2})-([0-9]{2})-([0-9]{2})-([0-9]{6,18})\s*")
+_POINTER_NAME: Final = "lastPublishedFile.txt"
+_POINTER_BYTES_MAX: Final = 1 << 16
+_DEPTH_MAX: Final = 8
+_NUMBER_DIGITS_MAX: Final = 18
+_DIGITS: Final = 6
+_SUFFIXES: Final = (".nt.gz", ".nt")
+_WORDS: Final = ("added", "removed")
+_HOUR: Final = 4
+"""Numbers of a folder of DBpedia Live: year, month, day, hour."""
+
+_Place = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A changeset that is there, or that is missing.
+
+    ``whole``: both its files are there if they ever will be; ``newest``: the server is about to write it.
+    """
+
+    position: str
+    missing: bool = False
+    whole: bool = False
+    newest: bool = False
+
+
+class ChangesetServer:
+    """The changesets below a URL."""
+
+    def __init__(self, url: str, downloads: Downloads, scratch: Path, *, blank_scope: str | None = None):
+        """``url``: as :func:`~p2prdf.replica.downloads.checked_source` has it; ``scratch``: an empty folder."""
+        self.url = url.rstrip("/") + "/"
+        self._downloads = downloads
+        self._scratch = scratch
+        self._blank_scope = blank_scope
+        self._pointer: Page | None = None
+        self._listings: dict[tuple[str, ...], tuple[Page, Listing | None]] = {}
+        self._suffix = _SUFFIXES[0]
+        self._seen = False
+
+    async def changesets(self, after: str | None, *, growing: bool) -> AsyncGenerator[tuple[str, Changeset | None]]:
+        """Yield positions and changesets behind a position, in order; None for one that is missing, and then no more.
+
+        ``growing``: half a changeset at the end is left for later, and so is one whose last file is damaged, since it
+        may still be written.  Raises Unavailable, and DataRefused, which name URL and reason.
+        """
+        held: str | None = None
+        async for step in self._steps(after):
+            if held is not None:  # another one is behind it, so both its files are there if they ever will be
+                yield held, await self._changeset(held)
+                held = None
+            if step.missing:
+                yield step.position, None
+                return
+            if not step.whole:
+                try:
+                    found = await self._fetch(step.position)
+                except Damaged:
+                    if not (growing or step.newest):
+                        raise
+                    found = {}
+                if len(found) < len(_WORDS):
+                    if step.newest:
+                        return
+                    held = step.position
+                    continue
+                yield step.position, await self._read(step.position, found)
+                continue
+            yield step.position, await self._changeset(step.position)
+        if held is not None and not growing:
+            yield held, await self._changeset(held)
+
+    # --- what there is -------------------------------------------------------------------------------------
+
+    async def _steps(self, after: str | None) -> AsyncIterator[_Step]:
+        last = None if after is None else self._place(after)
+        pointer = await self._last_published()  # before all else: what is before it is final
+        root = await self._index(())
+        folders = pointer is not None or (root is not None and bool(root.folders))
+        files = pointer is None and (root is None or bool(root.changesets))
+        if last is not None and not (files if len(last) == 1 else folders):
+            reason = f"{after} is no position here: {self._layout(pointer, root)}"
+            raise DataRefused(reason, source=self.url)
+        if root is not None:
+            latest: _Place = last or ()
+            async for step in self._tree((), root, last, pointer):
+                latest = self._place(step.position)
+                yield step
+            if pointer is not None and latest < pointer[:_HOUR] and pointer[_HOUR] > 1:
+                yield _Step(f"{_hour_name(_hour_at(pointer))}/{0:0{_DIGITS}}", missing=True)
+        elif pointer is not None:
+            if last is None:
+                reason = "without index pages it cannot be known where changesets begin: name the position to begin at"
+                raise DataRefused(reason, source=self.url)
+            async for step in self._hours(last, pointer):
+                yield step
+        else:
+            async for step in self._flat(after):
+                yield step
+
+    def _layout(self, pointer: _Place | None, root: Listing | None) -> str:
+        if pointer is not None:
+            return f"{_POINTER_NAME} speaks of years, months, days and hours"
+        if root is None:
+            return f"without {_POINTER_NAME} and index pages it cannot be known when an hour is over"
+        return "its folders have another depth"
+
+    async def _tree(
+        self, names: tuple[str, ...], listing: Listing, after: _Place | None, pointer: _Place | None
+    ) -> AsyncIterator[_Step]:
+        """Go through a folder by its index, which was read before those of the folders in it."""
+        place = tuple(map(int, names))
+        expected = after[-1] + 1 if after is not None and after[:-1] == place else None
+        entries = [(number, digits, False) for number, digits in listing.changesets.items()]
+        entries += [(number, digits, True) for number, digits in listing.folders.items()]
+        for number, digits, is_folder in sorted(entries):
+            here = (*place, number)
+            if pointer is not None and here > pointer[: len(here)]:
+                continue
+            if is_folder:
+                if after is None or here >= after[: len(here)]:
+                    below = (*names, digits)
+                    async for step in self._tree(below, await self._below(below), after, pointer):
+                        yield step
+                continue
+            if after is not None and here <= after:
+                continue
+            if expected is not None:
+                async for step in self._between(names, expected, number, len(digits), pointer):
+                    yield step
+            yield _step("/".join((*names, digits)), here, pointer)
+            expected = number + 1
+        if pointer is not None and place == pointer[:_HOUR] and expected is not None:
+            async for step in self._between(names, expected, pointer[_HOUR], _DIGITS, pointer):
+                yield step
+
+    async def _between(
+        self, names: tuple[str, ...], start: int, stop: int, width: int, pointer: _Place | None
+    ) -> AsyncIterator[_Step]:
+        """Yield numbers that the index does not name though it should: some came while it was written."""
+        for number in range(start, stop):
+            position = "/".join((*names, f"{number:0{width}}"))
+            if not await self._exists(position):
+                yield _Step(position, missing=True)
+                return
+            yield _step(position, self._place(position), pointer)
+
+    async def _below(self, names: tuple[str, ...]) -> Listing:
+        if len(names) > _DEPTH_MAX:
+            raise DataRefused(f"folders within folders, deeper than {_DEPTH_MAX}", source=self.url + "/".join(names))
+        found = await self._index(names)
+        if found is None:
+            reason = "it has no index page, and the folder above has: what is in it cannot be known"
+            raise DataRefused(reason, source=f"{self.url}{'/'.join(names)}/")
+        return found
+
+    async def _hours(self, after: _Place, pointer: _Place) -> AsyncIterator[_Step]:
+        """Try numbers, hour by hour, up to that of the last published file."""
+        if len(after) > len(pointer):
+            raise DataRefused(f"{'/'.join(map(str, after))} is deeper than an hour's changesets", source=self.url)
+        try:
+            hour, last = _hour_at(after), _hour_at(pointer)
+        except ValueError as error:
+            raise DataRefused(f"{'/'.join(map(str, after))} is no hour: {error}", source=self.url) from None
+        number = after[_HOUR] + 1 if len(after) > _HOUR else None
+        empty = 0
+        while hour <= last:
+            empty += 1
+            folder = f"{_hour_name(hour)}/"
+            async for step in self._tried(folder, number, _DIGITS, pointer[_HOUR] if hour == last else None):
+                empty = 0
+                yield step if step.missing else _step(step.position, self._place(step.position), pointer)
+            if empty > EMPTY_HOURS_MAX:
+                raise DataRefused(f"there is nothing in {empty:,} hours up to {folder}", source=self.url)
+            if hour == last:
+                return
+            hour += timedelta(hours=1)
+            number = None
+
+    async def _flat(self, after: str | None) -> AsyncIterator[_Step]:
+        """Try numbers in one folder."""
+        found = False
+        number = None if after is None else int(after) + 1
+        async for step in self._tried("", number, _DIGITS if after is None else len(after), None):
+            found = True
+            yield step
+        if not (found or self._seen or number == 1) and (after is None or not await self._exists(after)):
+            what = "000000 or 000001" if after is None else f"{after} or one of the {LOOK_AHEAD + 1} behind it"
+            reason = f"neither {_POINTER_NAME} nor an index page nor {what} is there: name the position to begin at"
+            raise DataRefused(reason, source=self.url)
+        self._seen = True
+
+    async def _tried(self, folder: str, number: int | None, width: int, ceiling: int | None) -> AsyncIterator[_Step]:
+        """Try numbers of a folder from one on, else from 0 or 1, up to the one that may be written just now."""
+        if number is None:
+            for first in (0, 1):
+                if await self._exists(f"{folder}{first:0{width}}"):
+                    number = first
+                    break
+            else:
+                if ceiling is not None and ceiling > 1:
+                    yield _Step(f"{folder}{0:0{width}}", missing=True)
+                return
+        while ceiling is None or number <= ceiling:
+            position = f"{folder}{number:0{width}}"
+            if not await self._exists(position):
+                if number == ceiling:
+                    return
+                if ceiling is None and not await self._is_any_behind(folder, number, width):
+                    return
+                if not await self._exists(position):  # nor did it come in between
+                    yield _Step(position, missing=True)
+                    return
+            yield _Step(position)
+            number += 1
+
+    async def _is_any_behind(self, folder: str, number: int, width: int) -> bool:
+        for each in range(number + 1, number + 1 + LOOK_AHEAD):
+            if await self._exists(f"{folder}{each:0{width}}"):
+                return True
+        return False
+
+    # --- requests ------------------------------------------------------------------------------------------
+
+    async def _last_published(self) -> _Place | None:
+        """Return what ``lastPublishedFile.txt`` names, None without it."""
+        url = self.url + _POINTER_NAME
+        attempt = 1
+        while True:
+            page = self._pointer = await self._downloads.page(url, _POINTER_BYTES_MAX, self._pointer)
+            if page is None:
+                return None
+            match = _POINTER.fullmatch(page.body)
+            if match is not None:
+                break
+            if attempt == self._downloads.config.damaged_attempts:
+                shown = page.body[:60].decode(errors="replace")
+                raise DataRefused(f"not YYYY-MM-DD-HH-NNNNNN but {shown!r}", source=url)
+            await self._downloads.rest(attempt)  # it may be written just now
+            attempt += 1
+        found = tuple(map(int, match.groups()))
+        try:
+            _hour_at(found)
+        except ValueError as error:
+            raise DataRefused(f"{match[0].decode().strip()}: {error}", source=url) from None
+        return found
+
+    async def _index(self, names: tuple[str, ...]) -> Listing | None:
+        url = self.url + "".join(f"{name}/" for name in names)
+        known, listing = self._listings.pop(names, (None, None))
+        page = await self._downloads.page(url, INDEX_BYTES_MAX, known)
+        if page is None or not page.is_html:
+            return None
+        if page is not known:
+            listing = await asyncio.to_thread(read_index, page.body, url)
+        self._listings[names] = page, listing
+        while len(self._listings) > _DEPTH_MAX:
+            del self._listings[next(iter(self._listings))]
+        return listing
+
+    async def _exists(self, position: str) -> bool:
+        for suffix in sorted(_SUFFIXES, key=lambda each: each != self._suffix):
+            for word in _WORDS:
+                if await self._downloads.exists(f"{self.url}{position}.{word}{suffix}"):
+                    self._suffix = suffix
+                    return True
+        return False
+
+    async def _changeset(self, position: str) -> Changeset | None:
+        found = await self._fetch(position)
+        return await self._read(position, found) if found else None
+
+    async def _fetch(self, position: str) -> dict[str, Saved]:
+        """Download a changeset's files, those that are there, by their words."""
+        found = {}
+        for word in _WORDS:
+            for suffix in _SUFFIXES:
+                url = f"{self.url}{position}.{word}{suffix}"
+                saved = await self._downloads.file(url, self._scratch / word, compressed=suffix.endswith(".gz"))
+                if saved is not None:
+                    found[word] = saved
+                    break
+        return found
+
+    async def _read(self, position: str, found: dict[str, Saved]) -> Changeset:
+        paths = {}
+        for word, saved in found.items():
+            paths[word] = saved.path.rename(self._scratch / f"{word}.nt{'.gz' if saved.compressed else ''}")
+        files = ChangesetFiles(position, self._place(position)[-1], paths.get("removed"), paths.get("added"))
+        try:
+            return await asyncio.to_thread(read_changeset, files, blank_scope=self._blank_scope)
+        except DataRefused as refused:
+            urls = {str(paths[word]): saved.url for word, saved in found.items()}
+            raise DataRefused(refused.reason, source=urls[refused.source], line=refused.line) from None
+
+    def _place(self, position: str) -> _Place:
+        parts = position.split("/")
+        if not all(part.isdecimal() and len(part) <= _NUMBER_DIGITS_MAX for part in parts):
+            raise DataRefused(f"{position[:100]} is no position of numbers", source=self.url)
+        return tuple(map(int, parts))
+
+
+def _step(position: str, place: _Place, pointer: _Place | None) -> _Step:
+    if pointer is None:
+        return _Step(position)
+    return _Step(position, whole=place < pointer, newest=place == pointer)
+
+
+def _hour_at(place: _Place) -> datetime:
+    """Return the hour of a position, the first one of a day, month or year.  Raises ValueError if there is none."""
+    year, month, day, hour = (*place[:_HOUR], *(0, 1, 1, 0)[len(place[:_HOUR]) :])
+    return datetime(year, month, day, hour)
+
+
+def _hour_name(hour: datetime) -> str:
+    return f"{hour.year:04}/{hour.month:02}/{hour.day:02}/{hour.hour:02}"
