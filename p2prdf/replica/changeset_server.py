@@ -201,12 +201,13 @@ class ChangesetServer:
 
     async def _hours(self, after: _Place, pointer: _Place) -> AsyncIterator[_Step]:
         """Try numbers, hour by hour, up to that of the last published file."""
+        shown = "/".join(f"{each:02}" for each in after)
         if len(after) > len(pointer):
-            raise DataRefused(f"{'/'.join(map(str, after))} is deeper than an hour's changesets", source=self.url)
+            raise DataRefused(f"{shown} is deeper than an hour's changesets", source=self.url)
         try:
             hour, last = _hour_at(after), _hour_at(pointer)
         except ValueError as error:
-            raise DataRefused(f"{'/'.join(map(str, after))} is no hour: {error}", source=self.url) from None
+            raise DataRefused(f"{shown} is no hour: {error}", source=self.url) from None
         number = after[_HOUR] + 1 if len(after) > _HOUR else None
         empty = 0
         while hour <= last:

@@ -236,7 +236,7 @@ class Downloads:
             except aiohttp.InvalidURL as invalid:
                 raise DataRefused(f"cannot be asked for: {invalid}", source=url) from None
             except (aiohttp.ClientError, TimeoutError, ConnectionError) as failure:
-                error = Unavailable(f"{url}: {failure or type(failure).__name__}")
+                error = Unavailable(f"{url}: {str(failure) or 'no answer in time'}")
             damaged += isinstance(error, Damaged)
             if attempt == self.config.attempts or damaged == self.config.damaged_attempts:
                 raise error

@@ -7,6 +7,7 @@ then the server that goes on from it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import re
 import tempfile
@@ -22,6 +23,7 @@ from p2prdf.replica.changeset_files import ChangesetFolder, read_changeset
 from p2prdf.replica.rdf_patch import PATCH_LINE_MAX, read_patch
 
 if TYPE_CHECKING:
+    from p2prdf.replica.changeset_server import ChangesetServer
     from p2prdf.replica.downloads import Saved
 
 __all__ = ["Source", "open_source", "open_sources"]
@@ -139,53 +141,69 @@ class _PatchFile:
         pass
 
 
-class _FolderAtUrl:
-    is_patch = False
-
-    def __init__(self, url: str, blank_scope: str | None):
-        from p2prdf.replica.changeset_server import ChangesetServer
-        from p2prdf.replica.downloads import Downloads
-
-        self._scratch = tempfile.TemporaryDirectory(prefix="p2prdf-changesets-")
-        self._downloads = Downloads(url)
-        self._server = ChangesetServer(url, self._downloads, Path(self._scratch.name), blank_scope=blank_scope)
-        self.changesets = self._server.changesets
-
-    async def aclose(self) -> None:
-        await self._downloads.close()
-        self._scratch.cleanup()
-
-
-class _PatchAtUrl:
-    is_patch = True
+class _AtUrl:
+    """Downloads, and a folder for them that is made when it is needed."""
 
     def __init__(self, url: str):
         from p2prdf.replica.downloads import Downloads
 
-        self._url = url
-        self._scratch = tempfile.TemporaryDirectory(prefix="p2prdf-changesets-")
-        self._downloads = Downloads(url)
-        self._known: Saved | None = None
-        """As it was when all of it was read."""
+        self.url = url
+        self.downloads = Downloads(url)
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+
+    def scratch(self) -> Path:
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="p2prdf-changesets-")
+        return Path(self._scratch.name)
+
+    async def aclose(self) -> None:
+        await self.downloads.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+            self._scratch = None
+
+
+class _FolderAtUrl(_AtUrl):
+    is_patch = False
+
+    def __init__(self, url: str, blank_scope: str | None):
+        super().__init__(url)
+        self._blank_scope = blank_scope
+        self._server: ChangesetServer | None = None
 
     async def changesets(self, after: str | None, *, growing: bool) -> AsyncGenerator[tuple[str, Changeset | None]]:
-        saved = await self._downloads.file(
-            self._url, Path(self._scratch.name, "patch"), compressed=self._url.endswith(".gz"), known=self._known
-        )
+        from p2prdf.replica.changeset_server import ChangesetServer
+
+        if self._server is None:
+            self._server = ChangesetServer(self.url, self.downloads, self.scratch(), blank_scope=self._blank_scope)
+        async with contextlib.aclosing(self._server.changesets(after, growing=growing)) as given:
+            async for each in given:
+                yield each
+
+
+class _PatchAtUrl(_AtUrl):
+    is_patch = True
+
+    def __init__(self, url: str):
+        super().__init__(url)
+        self._known: tuple[Saved, str | None] | None = None
+        """As it was when all of it was read, and the position that is behind."""
+
+    async def changesets(self, after: str | None, *, growing: bool) -> AsyncGenerator[tuple[str, Changeset | None]]:
+        path, compressed = self.scratch() / "patch", self.url.endswith(".gz")
+        known = self._known[0] if self._known is not None and self._known[1] == after else None
+        saved = await self.downloads.file(self.url, path, compressed=compressed, known=known)
         if saved is None:
-            raise DataRefused("there is no such file", source=self._url)
-        if saved is self._known:
+            raise DataRefused("there is no such file", source=self.url)
+        if saved is known:
             return
         self._known = None
         opened = gzip.open if saved.compressed else open
-        with opened(saved.path, "rt", encoding="utf-8", newline="\n") as lines:
-            async for each in _transactions(lines, self._url, after, growing=growing):
+        with opened(path, "rt", encoding="utf-8", newline="\n") as lines:
+            async for each in _transactions(lines, self.url, after, growing=growing):
                 yield each
-        self._known = saved
-
-    async def aclose(self) -> None:
-        await self._downloads.close()
-        self._scratch.cleanup()
+                after = each[0]
+        self._known = saved, after
 
 
 async def _transactions(

@@ -36,8 +36,10 @@ class ChangesetWeb:
         answer = await faults.pop(0)(request) if faults and request.method == "GET" else None
         if answer is None:
             answer = self._answer(request)
-        self.answered[answer.status] += 1
         return answer
+
+    async def count(self, request: web.Request, answer: web.StreamResponse) -> None:
+        self.answered[answer.status] += 1
 
     def _answer(self, request: web.Request) -> web.StreamResponse:
         path = self.folder / request.path.lstrip("/")
@@ -59,6 +61,7 @@ async def served(folder: Path, *, index: bool = True) -> AsyncIterator[Changeset
     told = ChangesetWeb(folder, index=index)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", told.handle)
+    app.on_response_prepare.append(told.count)
     runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     try:
