@@ -150,6 +150,7 @@ async def _publish(
     from p2prdf.replica.replica import START
     from p2prdf.replica.sources import open_sources
 
+    first = START if start_at is None else checked_position(start_at)
     async with (
         contextlib.aclosing(open_sources(changes, blank_scope=blank_scope)) as sources,
         p2prdf.connect(peer) as client,
@@ -160,10 +161,11 @@ async def _publish(
             if start is None:
                 raise LocalProtocolError(f"{dataset} is not published yet: begin with --start")
             dump = list(read_file(start, blank_scope=blank_scope, triples_max=None))
-            count = await publisher.start(dump, START if start_at is None else checked_position(start_at))
+            count = await publisher.start(dump, first)
             print(f"p2prdf: the dataset begins with {count:,} triples", file=sys.stderr)
         while True:
-            after = None if publisher.position == START else publisher.position
+            at = first if publisher.position == START else publisher.position
+            after = None if at == START else at
             gap = None
             async with contextlib.aclosing(sources.changesets(after, growing=interval is not None)) as given:
                 async for position, changeset in given:

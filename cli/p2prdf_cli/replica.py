@@ -149,12 +149,14 @@ def apply(
     beginning = _Beginning(interest or [], start, start_at, source_graph, blank_scope, potential is Potential.source)
 
     async def action() -> ExitCode:
+        from p2prdf.replica.changeset_files import checked_position
         from p2prdf.replica.sources import open_sources
 
+        first = None if start_at is None else checked_position(start_at)
         async with contextlib.aclosing(open_sources(changes, blank_scope=blank_scope)) as sources:
             replica = await _ready(open_target(target, reach), state, beginning, reach)
             try:
-                return await _apply_all(replica, sources, save_every, interval if follow else None, as_json)
+                return await _apply_all(replica, sources, first, save_every, interval if follow else None, as_json)
             finally:
                 await replica.close()
 
@@ -299,7 +301,7 @@ async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reac
     """Return the replica that was left, or one that begins."""
     from p2prdf.errors import LocalProtocolError
     from p2prdf.interest import Interests, parse_interest
-    from p2prdf.replica.changeset_files import checked_position, read_file
+    from p2prdf.replica.changeset_files import read_file
     from p2prdf.replica.replica import START, Replica
 
     texts = [path.read_text("utf-8") for path in beginning.files]
@@ -315,7 +317,7 @@ async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reac
     for number, text in enumerate(texts):
         interests.add(str(number), parse_interest(text))
     replica = Replica(interests, target, state=state)
-    position = START if beginning.start_at is None else checked_position(beginning.start_at)
+    position = beginning.start_at or START
     if beginning.start.startswith(("http://", "https://")):
         source = source_of(beginning.start, beginning.source_graph, reach)
         try:
@@ -331,14 +333,15 @@ async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reac
 
 
 async def _apply_all(
-    replica: Replica, sources: Source, save_every: int, interval: float | None, as_json: bool
+    replica: Replica, sources: Source, first: str | None, save_every: int, interval: float | None, as_json: bool
 ) -> ExitCode:
     """Apply what there is; with an interval, go on looking for more."""
     since_saved = 0
     while True:
         gap = None
         growing = interval is not None
-        async with contextlib.aclosing(sources.changesets(replica.last_changeset, growing=growing)) as given:
+        after = replica.last_changeset or first
+        async with contextlib.aclosing(sources.changesets(after, growing=growing)) as given:
             async for position, changeset in given:
                 if changeset is None:
                     gap = position

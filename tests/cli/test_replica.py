@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import json
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -142,3 +146,43 @@ def test_another_interest_needs_another_state(folder: Path) -> None:
     done = _apply(folder, "--interest", folder / "other.rq")
     assert done.exit_code == 4
     assert "another interest" in done.stderr
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *words: object) -> None:  # noqa: A002 - its name there
+        pass
+
+
+@pytest.fixture
+def url(folder: Path) -> Iterator[str]:
+    """Python's own web server for the folder."""
+    handler = functools.partial(_Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+def test_changesets_of_a_web_server_are_applied_like_those_of_its_folder(folder: Path, url: str) -> None:
+    target = ("--target", f"files:{folder / 'far'}", "--state", folder / "far.state")
+    words = ("replica", "apply", url + "changes", *target)
+    far = _run(*words, *_beginning(folder), "--json")
+    near = _apply(folder, *_beginning(folder), "--json")
+    assert (far.exit_code, far.stdout) == (0, near.stdout)
+    assert far.stdout.count("position") == 2
+    assert _run(*words).stdout == ""
+    (folder / "changes/000001.added.nt.gz").unlink()
+    (folder / "changes/000001.removed.nt.gz").unlink()
+    new = ("replica", "apply", url + "changes", "--target", f"files:{folder / 'new'}", "--state", folder / "new.state")
+    missing = _run(*new, *_beginning(folder), "--start-at", "000000")
+    assert (missing.exit_code, "000001 is missing: what lies behind it was not applied" in missing.stderr) == (1, True)
+
+
+def test_a_server_without_changesets_is_refused_by_its_url(folder: Path, url: str) -> None:
+    words = ("--target", f"files:{folder / 'far'}", "--state", folder / "far.state", *_beginning(folder))
+    refused = _run("replica", "apply", url + "absent", *words)
+    assert refused.exit_code == 4
+    assert f"{url}absent/: neither lastPublishedFile.txt nor an index page nor 000000 or 000001" in refused.stderr
+    assert _run("replica", "apply", url + "absent.rdfp", *words[:4]).exit_code == 4

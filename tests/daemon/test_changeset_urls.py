@@ -1,0 +1,138 @@
+"""Changesets of a web server, published through real nodes by a command that is killed, and run again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+from random import Random
+
+from changeset_web import put, served
+from commands import command
+from dataset_histories import history
+
+import p2prdf
+
+SECONDS = 60.0
+HOURS = ("2014/10/02/21", "2014/10/02/22", "2014/10/03/00")
+
+
+def written(folder, count):
+    """Write a history as DBpedia Live lays it out; return positions, and what the dataset holds after each."""
+    held = {}
+    for number, (_, changeset, after) in enumerate(history(Random(7), count)):
+        position = f"{HOURS[number * len(HOURS) // count]}/{number % (count // len(HOURS)):06}"
+        for word in ("removed", "added"):
+            lines = "".join(" ".join(triple) + " .\n" for triple in getattr(changeset, word))
+            put(folder, f"{position}.{word}.nt.gz", lines)
+        held[position] = after
+    return held
+
+
+class Command:
+    """``p2prdf changesets publish`` as a process."""
+
+    def __init__(self, *words):
+        self._words = [sys.executable, "-m", "p2prdf_cli", "changesets", "publish", *map(str, words), "--json"]
+
+    async def __aenter__(self):
+        self.process = await asyncio.create_subprocess_exec(
+            *self._words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        return self
+
+    async def __aexit__(self, *error):
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        await self.process.communicate()
+
+    async def told(self):
+        """Return the position of the next changeset that is published, None at the end."""
+        line = await self.process.stdout.readline()
+        return json.loads(line)["position"] if line else None
+
+    async def ended(self):
+        """Return the positions up to the end, and how it ended."""
+        out, err = await self.process.communicate()
+        return [json.loads(line)["position"] for line in out.splitlines()], self.process.returncode, err.decode()
+
+
+async def dataset_of(client, dataset):
+    found = await client.query(f"SELECT ?s ?p ?o {{ GRAPH <{dataset}> {{ ?s ?p ?o }} }}")
+    return {tuple(map(str, row)) for row in found.rows}
+
+
+async def test_a_server_is_published_as_its_folder_is_whenever_the_command_is_killed(keeping_all, tmp_path):
+    folder, dataset = tmp_path / "web", "urn:from-a-server"
+    held = written(folder, 12)
+    positions = list(held)
+    put(folder, "lastPublishedFile.txt", positions[8].replace("/", "-"))
+    for position in positions[9:]:
+        for word in ("removed", "added"):
+            (folder / f"{position}.{word}.nt.gz").rename(tmp_path / f"{position.replace('/', '-')}.{word}")
+    (tmp_path / "start.nt").write_text("")
+    async with (
+        asyncio.timeout(SECONDS), served(folder, index=False) as web, p2prdf.connect(keeping_all[0].address) as client
+    ):  # fmt: skip
+        words = [web.url, "--dataset", dataset, "--peer", keeping_all[1].address]
+        words += ["--start", tmp_path / "start.nt", "--start-at", "2014/10/02/21"]
+        async with Command(*words) as first:
+            assert await first.told() == positions[0]  # and is killed somewhere in the next one
+        hangs = asyncio.Event()
+
+        async def hang(request):
+            hangs.set()
+            await asyncio.Event().wait()
+
+        web.faults[f"/{positions[4]}.added.nt.gz"] = [hang]
+        async with Command(*words) as second:
+            assert await second.told() in positions[1:3]
+            await hangs.wait()  # it is killed in the middle of a download
+        async with Command(*words) as third:
+            told, code, err = await third.ended()
+        assert (told[-1], code, err) == (positions[8], 0, "")
+        assert told == positions[positions.index(told[0]) : 9]
+        assert positions.index(told[0]) in (3, 4)
+        assert await dataset_of(client, dataset) == held[positions[8]]
+
+        async with Command(*words, "--follow", "--interval", "0.05") as following:
+            for position in positions[9:]:
+                put(folder, "lastPublishedFile.txt", position.replace("/", "-"))
+                for word in ("added", "removed"):
+                    (tmp_path / f"{position.replace('/', '-')}.{word}").rename(folder / f"{position}.{word}.nt.gz")
+                assert await following.told() == position
+                assert await dataset_of(client, dataset) == held[position]
+            put(folder, "lastPublishedFile.txt", "2014-10-03-01-000000")
+            following.process.send_signal(signal.SIGTERM)
+            assert (await following.ended())[:2] == ([], 143)
+
+        put(folder, "lastPublishedFile.txt", "2014-10-03-01-000001")
+        put(folder, "2014/10/03/01/000001.added.nt.gz", "<urn:a> <urn:b> <urn:c> .\n")
+        (folder / f"{positions[10]}.added.nt.gz").unlink()
+        put(folder, "2014/10/03/00/000006.added.nt.gz", "<urn:a> <urn:b> <urn:c> .\n")
+        async with Command(*words) as last:
+            told, code, err = await last.ended()
+        assert (told, code) == ([], 1)
+        assert "2014/10/03/00/000004 is missing: what lies behind it was not published" in err
+        assert await dataset_of(client, dataset) == held[positions[-1]]
+
+
+def test_what_is_no_source_is_refused_and_where_it_begins_can_be_said_later(keeping_all, tmp_path):
+    put(tmp_path, "start.nt", "<urn:a> <urn:b> <urn:c> .\n")
+    put(tmp_path, "000007.added.nt", "<urn:a> <urn:b> <urn:d> .\n")
+    words = ("--peer", keeping_all[0].address, "--dataset", "urn:nowhere", "--start", tmp_path / "start.nt")
+    for name, reason in (
+        ("file:///changes", "'file:///changes' is not one of http:// or https:// with a host"),
+        ("http://me:secret@h/", "credentials do not belong into a URL"),
+    ):
+        code, out, err = command("changesets", "publish", name, *words)
+        assert (code, out, reason in err, "secret" in err) == (4, "", True, False), err
+    code, out, err = command("changesets", "publish", tmp_path, *words, "--start-at", "yesterday")
+    assert (code, "not a position, as 2014/10/02/21/000004 or 000004: 'yesterday'" in err) == (4, True)
+    assert command("changesets", "publish", tmp_path / "absent", *words)[0] == 4, "the start is published"
+    code, out, err = command("changesets", "publish", tmp_path, *words, "--start-at", "000005")
+    assert (code, out, "000006 is missing" in err) == (1, "", True)
+    code, out, err = command("changesets", "publish", tmp_path, *words, "--start-at", "000006")
+    assert (code, out, err) == (0, "000007: 0 removed, 1 added\n", "")
