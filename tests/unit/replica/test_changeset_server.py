@@ -152,6 +152,9 @@ async def test_a_server_that_grows_is_followed_through_hours_and_nothing_is_read
         assert await come() == [], "it is named before it is there"
         put(folder, "2014/12/31/22/000001.added.nt.gz")
         assert await come() == [], "half of it is there"
+        assert await reader.positions(taken[-1]) == ([], None), "so it is for who does not follow"
+        put(folder, "2014/12/31/22/000001.removed.nt.gz").write_bytes(b"\x1f\x8b")
+        assert await reader.positions(taken[-1]) == ([], None), "it is being written"
         put(folder, "2014/12/31/22/000001.removed.nt.gz")
         assert await come() == ["2014/12/31/22/000001"]
         put(folder, "2014/12/31/22/000002.added.nt.gz")  # all of it: the next hour is named
