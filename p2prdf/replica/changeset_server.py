@@ -92,26 +92,32 @@ class ChangesetServer:
         held: str | None = None
         async for step in self._steps(after):
             if held is not None:  # another one is behind it, so both its files are there if they ever will be
-                yield held, await self._changeset(held)
+                changeset = await self._changeset(held)
+                yield held, changeset
+                if changeset is None:
+                    return
                 held = None
             if step.missing:
                 yield step.position, None
                 return
-            if not step.whole:
-                try:
-                    found = await self._fetch(step.position)
-                except Damaged:
-                    if not (growing or step.newest):
-                        raise
-                    found = {}
-                if len(found) < len(_WORDS):
-                    if step.newest:
-                        return
-                    held = step.position
-                    continue
-                yield step.position, await self._read(step.position, found)
+            if step.whole:
+                changeset = await self._changeset(step.position)
+                yield step.position, changeset
+                if changeset is None:
+                    return
                 continue
-            yield step.position, await self._changeset(step.position)
+            try:
+                found = await self._fetch(step.position)
+            except Damaged:
+                if not (growing or step.newest):
+                    raise
+                found = {}
+            if len(found) == len(_WORDS):
+                yield step.position, await self._read(step.position, found)
+            elif step.newest:
+                return
+            else:
+                held = step.position
         if held is not None and not growing:
             yield held, await self._changeset(held)
 

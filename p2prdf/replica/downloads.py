@@ -170,6 +170,8 @@ class Downloads:
                 body = bytearray()
                 async for piece in self._pieces(answer, url, bytes_max):
                     body += piece
+                if answer.headers.get("Content-Encoding", "identity").lower() not in ("identity", ""):
+                    body = _unpacked(bytes(body), url, bytes_max)
                 return Page(bytes(body), answer.content_type == "text/html", _validators(answer.headers))
 
         return await self._until_answered(url, once)
@@ -327,6 +329,17 @@ class Downloads:
             }  # fmt: skip
             self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, **options)
         return self._session
+
+
+def _unpacked(body: bytes, url: str, bytes_max: int) -> bytearray:
+    """Return a page that came compressed though that was not asked for."""
+    try:
+        found = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(body, bytes_max + 1)
+    except zlib.error as error:
+        raise DataRefused(f"the server compresses it in a way that was not asked for: {error}", source=url) from None
+    if len(found) > bytes_max:
+        raise DataRefused(f"more than {bytes_max:,} bytes when uncompressed", source=url)
+    return bytearray(found)
 
 
 def _plain_size(path: Path, bytes_max: int) -> int:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web as http
 from changeset_web import ChangesetWeb, put, served
 
 from p2prdf.errors import DataRefused
@@ -148,6 +149,10 @@ async def test_a_server_that_grows_is_followed_through_hours_and_nothing_is_read
             return found
 
         assert await come() == []
+        pair(folder, "2014/12/31/22/000001", ".nt")
+        assert await reader.positions(taken[-1]) == ([], None), "it is there and is not named yet"
+        for word in WORDS:
+            (folder / f"2014/12/31/22/000001.{word}.nt").unlink()
         point(folder, "2014/12/31/22/000001")
         assert await come() == [], "it is named before it is there"
         put(folder, "2014/12/31/22/000001.added.nt.gz")
@@ -237,6 +242,41 @@ async def test_a_number_that_comes_between_two_looks_is_no_gap(opened: Opened) -
 
         reader.downloads.exists = exists  # type: ignore[method-assign]
         assert await reader.positions("000001") == (["000002", "000003"], None)
+
+
+@pytest.mark.parametrize("words", [WORDS, WORDS[:1]])
+async def test_what_an_index_names_and_is_not_there_is_missing(words: tuple[str, ...], opened: Opened) -> None:
+    for number in (1, 2, 3, 5):
+        for word in words:
+            put(opened.folder, f"{number:06}.{word}.nt")
+    async with served(opened.folder) as web, opened.reading(web) as reader:
+
+        async def stale(request: object) -> http.Response:
+            for path in opened.folder.glob("000002*"):
+                path.unlink()
+            names = [f"00000{number}.{word}.nt" for number in (1, 2, 3) for word in words]
+            links = "".join(f"<A class='x' HREF='/{name}'>it</A><a href='/other/000009.added.nt'>" for name in names)
+            return http.Response(text=links, content_type="text/html")
+
+        web.faults["/"] = [stale]
+        assert await reader.positions() == (["000001"], "000002")
+        assert web.asked["GET /000003.added.nt"] <= 1
+        assert await reader.positions("000003") == ([], "000004")
+
+
+async def test_folders_without_an_index_below_one_are_refused(opened: Opened) -> None:
+    pair(opened.folder, "2014/10/02/21/000000")
+    async with served(opened.folder) as web, opened.reading(web) as reader:
+
+        async def forbidden(request: object) -> http.Response:
+            return http.Response(status=403)
+
+        web.faults["/2014/10/"] = [forbidden]
+        with pytest.raises(DataRefused, match=f"^{web.url}2014/10/: it has no index page, and the folder above has"):
+            await reader.read()
+        pair(opened.folder, "1/2/3/4/5/6/7/8/9/000001")
+        with pytest.raises(DataRefused, match="folders within folders, deeper than 8"):
+            await reader.read()
 
 
 async def test_what_cannot_be_known_is_refused(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,6 +214,30 @@ async def test_what_has_not_changed_is_not_sent_again(folder: Path, tmp_path: Pa
         await got.downloads.close()
 
 
+async def test_pages_are_read_within_bounds_also_if_they_come_compressed(folder: Path, tmp_path: Path) -> None:
+    async with served(folder) as web:
+        got = Got(web, tmp_path)
+        put(folder, "page.txt", TEXT)
+        for size, fault, reason in (
+            (len(TEXT), None, ""), (len(TEXT) - 1, None, "10,400 bytes, more than 10,399"),
+            (len(TEXT), body(PACKED, Content_Encoding="gzip"), ""),
+            (len(TEXT) - 1, body(PACKED, Content_Encoding="gzip"), "bytes when uncompressed"),
+            (len(TEXT), body(b"br", Content_Encoding="br"), "in a way that was not asked for"),
+        ):  # fmt: skip
+            web.faults["/page.txt"] = [] if fault is None else [fault]
+            if reason:
+                with pytest.raises(DataRefused, match=reason):
+                    await got.downloads.page(web.url + "page.txt", size)
+            else:
+                page = await got.downloads.page(web.url + "page.txt", size)
+                assert page is not None
+                assert page.body.decode() == TEXT
+        assert await got.downloads.page(web.url + "absent.txt", 10) is None
+        web.faults["/page.txt"] = [status(403)]
+        assert await got.downloads.page(web.url + "page.txt", 10) is None
+        await got.downloads.close()
+
+
 async def test_a_server_that_is_down_is_unavailable(folder: Path, tmp_path: Path) -> None:
     async with served(folder) as web:
         got = Got(web, tmp_path)
