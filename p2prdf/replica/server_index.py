@@ -43,13 +43,15 @@ def read_index(body: bytes, url: str) -> Listing | None:
     changesets: dict[int, str] = {}
     words: dict[tuple[int, str], str] = {}
     for match in _HREF.finditer(body):
-        try:
-            parts = urlsplit(urljoin(url, html.unescape((match[1] or match[2]).decode("utf-8", "replace"))))
-        except ValueError:
-            continue
-        if parts.netloc.lower() != base.netloc.lower() or not parts.path.startswith(base.path) or parts.query:
-            continue
-        name = unquote(parts.path[len(base.path) :])
+        name = (match[1] or match[2]).decode("utf-8", "replace")
+        if FILE_NAME.fullmatch(name) is None:  # else it is in the folder itself: mostly so, and there may be many
+            try:
+                parts = urlsplit(urljoin(url, html.unescape(name)))
+            except ValueError:
+                continue
+            if parts.netloc.lower() != base.netloc.lower() or not parts.path.startswith(base.path) or parts.query:
+                continue
+            name = unquote(parts.path[len(base.path) :])
         if (folder := _FOLDER.fullmatch(name)) is not None:
             _one(folders, folder[1], url)
         elif (file := FILE_NAME.fullmatch(name)) is not None:
