@@ -264,6 +264,19 @@ async def test_what_an_index_names_and_is_not_there_is_missing(words: tuple[str,
         assert await reader.positions("000003") == ([], "000004")
 
 
+async def test_what_was_published_and_goes_before_it_is_read_is_missing(opened: Opened) -> None:
+    for number in (1, 2, 3):
+        publish(opened.folder, f"2014/10/02/21/{number:06}")
+    async with served(opened.folder) as web, opened.reading(web) as reader:
+
+        async def goes(request: object) -> None:
+            for path in opened.folder.rglob("000002.*"):
+                path.unlink()
+
+        web.faults["/2014/10/02/21/000001.added.nt.gz"] = [goes]
+        assert await reader.positions() == (["2014/10/02/21/000001"], "2014/10/02/21/000002")
+
+
 async def test_folders_without_an_index_below_one_are_refused(opened: Opened) -> None:
     pair(opened.folder, "2014/10/02/21/000000")
     async with served(opened.folder) as web, opened.reading(web) as reader:
