@@ -178,6 +178,7 @@ def test_changesets_of_a_web_server_are_applied_like_those_of_its_folder(folder:
     new = ("replica", "apply", url + "changes", "--target", f"files:{folder / 'new'}", "--state", folder / "new.state")
     missing = _run(*new, *_beginning(folder), "--start-at", "000000")
     assert (missing.exit_code, "000001 is missing: what lies behind it was not applied" in missing.stderr) == (1, True)
+    assert _run(*new).stderr == missing.stderr.splitlines(keepends=True)[-1], "where it begins is kept"
 
 
 def test_a_server_without_changesets_is_refused_by_its_url(folder: Path, url: str) -> None:
@@ -186,3 +187,5 @@ def test_a_server_without_changesets_is_refused_by_its_url(folder: Path, url: st
     assert refused.exit_code == 4
     assert f"{url}absent/: neither lastPublishedFile.txt nor an index page nor 000000 or 000001" in refused.stderr
     assert _run("replica", "apply", url + "absent.rdfp", *words[:4]).exit_code == 4
+    begun = _run("replica", "apply", url + "changes", *words[:4], "--start-at", "000001")
+    assert (begun.exit_code, begun.stdout[:7]) == (0, "000002:"), "where it begins can be said later"
