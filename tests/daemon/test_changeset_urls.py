@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import sys
 from random import Random
@@ -34,12 +35,16 @@ def written(folder, count):
 class Command:
     """``p2prdf changesets publish`` as a process."""
 
-    def __init__(self, *words):
+    def __init__(self, scratch, *words):
+        """``scratch``: where downloads are kept."""
+        scratch.mkdir(exist_ok=True)
+        self._environment = {**os.environ, "TMPDIR": str(scratch)}
         self._words = [sys.executable, "-m", "p2prdf_cli", "changesets", "publish", *map(str, words), "--json"]
 
     async def __aenter__(self):
         self.process = await asyncio.create_subprocess_exec(
-            *self._words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+            *self._words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            env=self._environment,
         )
         return self
 
@@ -78,7 +83,7 @@ async def test_a_server_is_published_as_its_folder_is_whenever_the_command_is_ki
     ):  # fmt: skip
         words = [web.url, "--dataset", dataset, "--peer", keeping_all[1].address]
         words += ["--start", tmp_path / "start.nt", "--start-at", "2014/10/02/21"]
-        async with Command(*words) as first:
+        async with Command(tmp_path / "first", *words) as first:
             assert await first.told() == positions[0]  # and is killed somewhere in the next one
         hangs = asyncio.Event()
 
@@ -87,10 +92,10 @@ async def test_a_server_is_published_as_its_folder_is_whenever_the_command_is_ki
             await asyncio.Event().wait()
 
         web.faults[f"/{positions[4]}.added.nt.gz"] = [hang]
-        async with Command(*words) as second:
+        async with Command(tmp_path / "second", *words) as second:
             assert await second.told() in positions[1:3]
             await hangs.wait()  # it is killed in the middle of a download
-        async with Command(*words, "--follow", "--interval", "0.05") as third:
+        async with Command(tmp_path / "third", *words, "--follow", "--interval", "0.05") as third:
             told = [await third.told()]
             assert positions.index(told[0]) in (3, 4)
             while told[-1] != positions[8]:
@@ -106,6 +111,7 @@ async def test_a_server_is_published_as_its_folder_is_whenever_the_command_is_ki
             put(folder, "lastPublishedFile.txt", "2014-10-03-01-000000")
             third.process.send_signal(signal.SIGTERM)
             assert (await third.ended())[:2] == ([], 143)
+        assert not list((tmp_path / "third").iterdir()), "who is stopped leaves nothing behind"
 
 
 def test_what_is_no_source_is_refused_and_where_it_begins_can_be_said_later(keeping_all, tmp_path):
