@@ -130,7 +130,7 @@ def publish(
     Examples:
       p2prdf changesets publish changes --dataset http://dbpedia.org --start monday.nt.gz
       p2prdf changesets publish changes --dataset http://dbpedia.org --follow
-      p2prdf changesets publish log.rdfp --dataset urn:x:places --start places.ttl
+      p2prdf changesets publish log.rdfp --dataset urn:example:places --start places.ttl
       p2prdf changesets publish http://live.example.org/changesets/ --follow \\
           --dataset http://dbpedia.org --start dump.nt.gz --start-at 2014/10/02
     """

@@ -69,7 +69,7 @@ def add(
     \b
     Examples:
       p2prdf interest add --dataset http://dbpedia.org --query football.rq \\
-          --target http://db1.example.org:3030/ds/update --graph urn:x:football
+          --target http://db1.example.org:3030/ds/update --graph urn:example:football
     """
 
     async def action(client: Client) -> None:

@@ -124,7 +124,7 @@ def publish(
       zcat dump.nt.gz | p2prdf publish -
       p2prdf publish --delete outdated.nt
       p2prdf publish --graph http://example.org/today news.ttl
-      p2prdf publish --stream urn:x:readings --timed readings.tsv --lateness 2
+      p2prdf publish --stream urn:example:readings --timed readings.tsv --lateness 2
     """
     named = syntax.value if syntax else None
     elements = StreamOptions.of(

@@ -188,7 +188,7 @@ def follow_dataset(
     Examples:
       p2prdf replica follow --dataset http://dbpedia.org --interest football.rq \\
           --target http://localhost:3030/ds/update
-      p2prdf replica follow --dataset urn:x:places --interest a.rq --target store:places.db --once
+      p2prdf replica follow --dataset urn:example:places --interest a.rq --target store:places.db --once
     """
     reach = Reach(dataset, graph, query_url, auth_file, allow_host, allow_private, update_triples)
 

@@ -206,7 +206,7 @@ class Endpoint:
                         raise TargetRefused(f"{url}: an answer of more than {bytes_max:,} bytes; ask for smaller pages")
                 status = answer.status
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unavailable(f"{url}: {error or type(error).__name__}") from None
+            raise Unavailable(f"{url}: {str(error) or type(error).__name__}") from None
         if status in _UNAVAILABLE:
             raise Unavailable(f"{url} answers {status}: {_shown(bytes(found))}")
         if not 200 <= status < 300:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
+from rich.emoji import Emoji
 from typer.testing import CliRunner
 
 from p2prdf.sim.experiments import EXPERIMENTS
@@ -78,6 +80,21 @@ def test_every_command_has_a_help_with_an_example() -> None:
         assert "Example" in _help(command)
     for name in (*EXPERIMENTS, "incremental-reasoning", "full-text", "interest-replica", "semantic-channels", "plan"):
         assert "Example" in _help("experiment", name)
+
+
+def test_no_example_of_a_help_becomes_a_picture() -> None:
+    """What prints helps takes ``:x:`` for an emoji."""
+    groups = {group.name: group.typer_instance for group in app.registered_groups}
+    commands = {("", each.name or each.callback.__name__): each for each in app.registered_commands if each.callback}
+    for name, group in groups.items():
+        commands |= {
+            (str(name), each.name or each.callback.__name__): each
+            for each in (group.registered_commands if group else ()) if each.callback
+        }  # fmt: skip
+    assert len(commands) > 30
+    for name, command in commands.items():
+        text = inspect.getdoc(command.callback) or ""
+        assert Emoji.replace(text) == text, f"{' '.join(name)}: write another word between the colons"
 
 
 def test_continuous_integration_runs_the_targets_and_nothing_else() -> None:
