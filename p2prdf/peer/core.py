@@ -424,10 +424,11 @@ class Peer:
     def _nothing_lacks(self) -> bool:
         """Return whether nothing can be missing here that leads to an answer, and is with others or not joined.
 
-        Not as long as somebody is missing, who may live in another part of the network and take publications there.
+        Not as long as so many are missing as keep something safe: they may live in another part of the network, and
+        acknowledge publications there.  Fewer cannot, as copies are needed for that.
         """
         engine = self._engine
-        return not self._exchange.somebody_missing and (
+        return not self._exchange.copies_missing and (
             self._repair.whole and not engine.rejoining and not engine.hot.unsettled and not len(self._host.unknown)
             and self._roles.settled
         )  # fmt: skip

@@ -43,16 +43,19 @@ def test_a_bookmark_told_too_early_is_found(name, first):
     pytest.fail("200 seeds and the mutant lives")
 
 
-def test_nothing_is_said_to_have_come_while_somebody_may_be_cut_off():
-    """The other may take publications of which these know nothing (seed 14222)."""
+def test_nothing_is_said_to_have_come_while_others_may_be_cut_off_with_enough_copies():
+    """Two may acknowledge publications of which these know nothing (seed 14222), one alone may not."""
     config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
     world = FailingWorld(WorldOptions(peers=4, seed=1, config=config), Failures())
     world.run_for(8.0)
-    first, *_, last = world.nodes
+    first, _, third, last = world.nodes
     assert first.peer._nothing_lacks()
     world.crash(last)
+    exchange = first.peer._exchange
+    world.run_until(lambda: len(exchange.cache.contacts()) == 3 and first.peer._nothing_lacks(), 12.0)
+    world.crash(third)
     world.run_for(15.0)
     assert not first.peer._nothing_lacks()
     world.run_for(15.0)
-    first.peer._exchange.now = world.now  # nothing has woken it
+    exchange.now = world.now  # nothing has woken it
     assert first.peer._nothing_lacks()

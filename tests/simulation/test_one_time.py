@@ -144,7 +144,7 @@ def test_answers_are_complete_once_a_peer_that_crashed_is_known_to_be_lost(overl
         reads += [peers.ask(text, 0) for text in ALL]
         world.run_until(lambda reads=reads: all(each.done for each in reads), 120.0)
         assert [each.rows for each in reads] == expected(40) * 2
-        assert 5.0 < max(each.seconds for each in reads) < 60.0
+        assert 1.0 < max(each.seconds for each in reads) < 15.0
         assert peers.read(*ALL, at=0) == expected(40)
         world.restart(world.nodes[gone], disk="lost")
         world.run_for(30.0)
