@@ -71,6 +71,7 @@ _NETWORKS: Final[dict[str, Faults]] = {
 }  # fmt: skip
 
 _STEP_SECONDS = 1.0
+_SLOWLY_MAX: Final = 10
 _SLOW_SECONDS: Final = 0.25
 REMOVALS_SHARE: Final = 0.4
 """Of so many days triples are removed, too."""
@@ -369,15 +370,21 @@ class _Story:
     # --- healing ---------------------------------------------------------------------------------
 
     def _settle(self, seconds: float = HEAL_SECONDS) -> None:
-        """Let the world come to rest; that it does not within so many seconds is a problem."""
+        """Let the world come to rest; that it does not within so many seconds is a problem.
+
+        Subscribers that are slow are waited for as long as answers come to them: there may be a thousand of a query.
+        """
         world = self.world
-        end = world.now + seconds
-        still = 0
+        end, last = world.now + seconds, world.now + _SLOWLY_MAX * seconds
+        still = taken = 0
         while world.now < end:
             world.run_for(_STEP_SECONDS)
             still = 0 if self._restless() else still + 1
             if still >= 3:
                 return
+            before, taken = taken, sum(len(client.record.identities) for client in self._clients)
+            if taken > before:
+                end = min(last, max(end, world.now + seconds / 3))
         why = self._restless()
         if why is not None:
             text = f"not at rest after {seconds:g} s: {why}"
