@@ -358,7 +358,7 @@ async def test_a_keeper_that_is_killed_or_hangs_is_replaced(keeping_all, dataset
             await keeper.end(signal.SIGTERM)  # in order: others use this overlay
 
 
-@pytest.mark.long  # bookmarks stand still for 20 s when a node is killed
+@pytest.mark.long
 async def test_targets_are_exact_though_keepers_a_node_and_the_endpoint_are_killed(launcher, dataset, endpoint):
     nodes = launcher.overlay(5, roles="all")
     addresses = ",".join(node.address for node in nodes[:2])

@@ -180,7 +180,7 @@ async def test_what_is_published_is_the_changesets_effect(keeping_all, dataset):
             assert publisher.position == "000005"
 
 
-@pytest.mark.long  # bookmarks stand still for 20 s when a node is killed
+@pytest.mark.long
 async def test_an_endpoint_is_exact_though_nodes_endpoint_and_follower_are_killed(launcher, dataset, tmp_path):
     nodes = launcher.overlay(5, roles="all")
     (tmp_path / "interest.rq").write_text(INTEREST)

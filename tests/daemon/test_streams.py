@@ -273,7 +273,7 @@ async def test_a_query_with_windows_is_left_and_not_asked_once(nodes):
             await client.query(Readings().query("RSTREAM"))
 
 
-@pytest.mark.long  # reports stand still for 20 s when a node is killed
+@pytest.mark.long
 async def test_a_node_is_killed_while_reports_go_on(launcher, until, status):
     """The home of the query, to which a publisher is connected, too: nothing is lost, and nothing comes twice.
 
