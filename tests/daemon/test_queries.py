@@ -7,6 +7,7 @@ import csv
 import io
 import itertools
 import json
+import time
 from collections import Counter
 
 import pyoxigraph as ox
@@ -188,6 +189,27 @@ def test_history_is_refused_where_it_is_not_kept(overlay):
     code, out, err = command("update", "DELETE WHERE { ?s ?p ?o }", "--peer", overlay[0].address)
     assert (code, out) == (4, "")
     assert "roles = all+any" in err
+
+
+@pytest.mark.long
+async def test_a_query_is_answered_soon_though_a_node_was_just_killed(launcher, until, all_know_each_other, tmp_path):
+    """It cannot be cut off and acknowledge something alone, so nobody waits for it."""
+    first = launcher.start(roles="all", data=tmp_path / "0")
+    others = [launcher.start(roles="all", data=tmp_path / str(at), bootstrap=first.address) for at in range(1, 5)]
+    nodes = [first, *others]
+    await until(lambda: all_know_each_other(nodes), seconds=15)
+    rows = {(f"<urn:s{number}>", f'"{number}"') for number in range(1000)}
+    took = []
+    async with p2prdf.connect(f"{nodes[0].address},{nodes[1].address}") as client:
+        await client.publish([(s, "<urn:p>", o) for s, o in rows])
+        for killed in (None, nodes[4]):
+            if killed is not None:
+                killed.kill()
+            begun = time.monotonic()
+            assert set((await client.query("SELECT ?s ?o { ?s <urn:p> ?o }")).rows) == rows
+            took.append(time.monotonic() - begun)
+    print(f"answered in {took[0]:.2f} s, after a node was killed in {took[1]:.2f} s")
+    assert took[1] < 15, "it did not wait until the lost one was given up"
 
 
 async def test_a_query_that_takes_too_long_is_told(keeping_all, ns):
