@@ -97,6 +97,7 @@ def test_a_named_job_that_is_run_again_counts_once_though_partitioned_otherwise(
     assert sorted(seen.values()) == [1] * 99 + [2]
 
 
+@pytest.mark.long
 def test_ordinary_columns_graphs_and_signs(spark, keeping_all, ns):
     options = {
         "subject": f"{ns}sensor/{{id}}", "predicate.temperature": f"{ns}temperature", "predicate.at": f"{ns}at",

@@ -121,6 +121,7 @@ def test_a_batch_whose_end_was_noted_and_that_was_not_done_is_computed_again_wit
     assert sorted(every) == sorted((f"<{ns}{at}>", f'"{at}"') for at in range(1, 16))
 
 
+@pytest.mark.long
 def test_a_stream_of_what_is_available_now_ends(spark, overlay, ns, tmp_path):
     publish(overlay, ns, range(1, 31))
     query = begin(

@@ -206,6 +206,7 @@ async def test_a_publisher_that_is_killed_is_waited_for_for_a_while_and_what_it_
             assert await rows_of(whole, later.total()) == later
 
 
+@pytest.mark.long
 async def test_a_command_that_was_killed_goes_on_and_its_elements_count_once(nodes, run_command, tmp_path, until):
     readings, end = Readings(), 40
     times = [number / 50 for number in range(50, 50 * end)]

@@ -115,6 +115,7 @@ def test_what_differs_and_what_takes_long_is_seen(monkeypatch: pytest.MonkeyPatc
     assert compared.table.rows[1][1] == pytest.approx(1000 * 91 / 10), "the first rounds do not count"
 
 
+@pytest.mark.long
 def test_the_monitor_itself_finds_what_the_index_finds(tmp_path: Path) -> None:
     """Needs a JDK, Maven, and Maven Central or what Maven has kept of it."""
     try:
