@@ -191,11 +191,11 @@ class InterestStore:
         return gathered.told
 
     async def _keepers(self, timeout_seconds: float) -> list[str]:
-        from p2prdf.interest.registration import KEEPERS_GRAPH, KEEPS, read_keeper
+        from p2prdf.interest.registration import KEEPERS, KEEPERS_GRAPH, KEEPS
 
         query = f"SELECT ?s {{ GRAPH {KEEPERS_GRAPH} {{ ?s {KEEPS} ?o }} }}"
         result = await self._client.query(query, timeout_seconds=timeout_seconds)
-        return sorted({str(s)[1:-1] for (s,) in result.rows if read_keeper(str(s)) is not None})
+        return sorted({str(s)[1:-1] for (s,) in result.rows if KEEPERS.number(str(s)) is not None})
 
     async def _triples(self, timeout_seconds: float) -> list[Triple]:
         """Return what is said of interests."""

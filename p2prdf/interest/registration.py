@@ -10,11 +10,9 @@ All of it is triples of known graphs, kept and copied as everything is, so whoev
 
 Anybody may publish into these graphs, so what is read of them is checked, and refused by name.
 
-A dataset's interests are to be with one keeper, who reads the dataset once for all of them.  Which one that is follows
-from the keepers that live alone (*rendezvous hashing*, Thaler and Ravishankar 1998): all rank the keepers by a hash
-of keeper and dataset, and an interest is with the first one that allows the target's host.  When a keeper
-goes, only what it had moves, and nobody has to be asked.  Two that rank different sets, for a while, keep the same
-interest; targets allow for that.
+A dataset's interests are to be with one keeper, who reads the dataset once for all of them: the keepers are ranked for
+the dataset (:mod:`p2prdf.presence.group`), and an interest is with the first one that allows the target's host.  Two
+that rank different sets, for a while, keep the same interest; targets allow for that.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -30,12 +28,13 @@ from urllib.parse import urlsplit
 from p2prdf.errors import DataRefused, LocalProtocolError, P2PRDFError, TargetRefused
 from p2prdf.interest.changeset import Triple
 from p2prdf.interest.expression import parse_interest
+from p2prdf.presence.group import Group, ranked
 from p2prdf.rdf import terms
 
 __all__ = [
-    "ANSWERS", "ASKS", "INTEREST", "INTERESTS_GRAPH", "KEEPERS_GRAPH", "KEEPS", "PAUSED", "REQUESTS_GRAPH",
-    "Registration", "checked_url", "default_name", "host_entry", "is_listed", "keeper_of", "keeper_subject",
-    "name_of", "ranked", "read_hosts", "read_keeper", "read_registration", "subject_of",
+    "ANSWERS", "ASKS", "INTEREST", "INTERESTS_GRAPH", "KEEPERS", "KEEPERS_GRAPH", "KEEPS", "PAUSED", "REQUESTS_GRAPH",
+    "Registration", "checked_url", "default_name", "host_entry", "is_listed", "keeper_of", "name_of",
+    "read_hosts", "read_registration", "subject_of",
 ]  # fmt: skip
 
 INTERESTS_GRAPH: Final = "<urn:p2prdf:interests>"
@@ -46,9 +45,10 @@ PAUSED: Final = "<urn:p2prdf:paused>"
 KEEPS: Final = "<urn:p2prdf:keeps>"
 ASKS: Final = "<urn:p2prdf:asks>"
 ANSWERS: Final = "<urn:p2prdf:answers>"
+KEEPERS: Final = Group("keeper", KEEPERS_GRAPH, KEEPS, "<urn:p2prdf:keeper:", ASKS)
+"""Who keeps targets."""
 
 _NAMES: Final = "<urn:p2prdf:interest:"
-_KEEPERS: Final = "<urn:p2prdf:keeper:"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _URL_MAX: Final = 2_000
 _FIELDS: Final = frozenset({"dataset", "graph", "query", "query_url", "target"})
@@ -158,18 +158,6 @@ def read_registration(subject: str, text: str) -> Registration:
 # --- keepers -----------------------------------------------------------------------------------------------
 
 
-def keeper_subject(number: int) -> str:
-    """Return the IRI of a keeper, by the number of the subscription that it keeps alive."""
-    return f"{_KEEPERS}{number:016x}>"
-
-
-def read_keeper(subject: str) -> int | None:
-    """Return the number in the IRI of a keeper, None for other terms."""
-    digits = subject.removeprefix(_KEEPERS).removesuffix(">")
-    known = subject.startswith(_KEEPERS) and re.fullmatch("[0-9a-f]{16}", digits)
-    return int(digits, 16) if known else None
-
-
 def read_hosts(text: str) -> frozenset[str]:
     """Return the hosts that a keeper says it allows; none for what says nothing of the kind."""
     try:
@@ -193,11 +181,6 @@ def is_listed(registration: Registration, hosts: Collection[str]) -> bool:
         if host_entry(host, None) not in hosts and host_entry(host, port) not in hosts:
             return False
     return True
-
-
-def ranked(what: str, keepers: Iterable[str]) -> list[str]:
-    """Return keepers in the order in which they are asked to keep something; the same for everybody."""
-    return sorted(keepers, key=lambda each: (hashlib.sha256(f"{each}\n{what}".encode()).digest(), each))
 
 
 def keeper_of(registration: Registration, keepers: Mapping[str, Collection[str]]) -> str | None:

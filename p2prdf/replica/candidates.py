@@ -13,22 +13,20 @@ published as a whole, so at a bookmark all of it has come.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 from p2prdf.interest import Pattern
+from p2prdf.presence.union import Branch, union_text
 from p2prdf.rdf.standing.syntax import is_variable
 from p2prdf.rdf.tokens import QUERY_BYTES_MAX
 from p2prdf.replica.publishing import AT, DATASETS
 
-__all__ = ["BRANCHES_MAX", "POSITION", "WHOLE", "Branch", "branches_of", "candidates_text", "covers", "union_text"]
+__all__ = ["BRANCHES_MAX", "POSITION", "WHOLE", "branches_of", "candidates_text", "covers"]
 
 BRANCHES_MAX: Final = 31
 """Beside that of the position; a standing query has at most 32 basic graph patterns."""
 POSITION: Final = "<urn:p2prdf:position-of>"
 """Stands for the predicate where the answer is the dataset's position."""
-
-Branch: TypeAlias = tuple[str | None, str | None, str | None]
-"""The constants of a pattern whose variables differ from one another."""
 
 WHOLE: Final[Branch] = (None, None, None)
 
@@ -78,18 +76,3 @@ def candidates_text(dataset: str, branches: Sequence[Branch]) -> str:
     """Return the standing query for branches of a dataset (a canonical IRI), and for its position."""
     at = f"{dataset} {POSITION} ?at", f"{{ GRAPH {DATASETS} {{ {dataset} {AT} ?at }} }}"
     return union_text(((dataset, branch) for branch in branches), at)
-
-
-def union_text(branches: Iterable[tuple[str, Branch]], *more: tuple[str, str]) -> str:
-    """Return the CONSTRUCT of all triples that branches take, each with its graph.
-
-    Each branch has variables of its own, so the template's triples of other branches are none.  ``more``: triples of
-    the template with what they come from.
-    """
-    parts = list(more)
-    for number, (graph, branch) in enumerate(branches):
-        names = (f"?s{number}", f"?p{number}", f"?o{number}")
-        body = " ".join(name if part is None else part for name, part in zip(names, branch, strict=True))
-        parts.append((body, f"{{ GRAPH {graph} {{ {body} }} }}"))
-    template, groups = " . ".join(each for each, _ in parts), " UNION ".join(each for _, each in parts)
-    return f"CONSTRUCT {{ {template} }} WHERE {{ {groups} }}"

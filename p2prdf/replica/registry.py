@@ -5,7 +5,6 @@ Pure: it is told of triples, and says what follows.  Reading an interest takes i
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
@@ -15,6 +14,7 @@ from p2prdf.interest.registration import (
     ASKS,
     INTEREST,
     INTERESTS_GRAPH,
+    KEEPERS,
     KEEPERS_GRAPH,
     KEEPS,
     PAUSED,
@@ -23,12 +23,12 @@ from p2prdf.interest.registration import (
     is_listed,
     keeper_of,
     name_of,
-    ranked,
     read_hosts,
-    read_keeper,
     read_registration,
 )
-from p2prdf.replica.candidates import union_text
+from p2prdf.presence.group import ranked
+from p2prdf.presence.roll import CurrentTriples, Roll
+from p2prdf.presence.union import union_text
 
 __all__ = ["REGISTRY", "Refusal", "Registry", "Share"]
 
@@ -57,46 +57,28 @@ class Registry:
     """The triples of the registry that are true now."""
 
     def __init__(self) -> None:
-        self._counts: Counter[Triple] = Counter()
-        self._by_predicate: dict[str, dict[Triple, None]] = {INTEREST: {}, PAUSED: {}, KEEPS: {}, ASKS: {}}
+        self._triples = CurrentTriples((INTEREST, PAUSED, KEEPS, ASKS))
+        self.roll = Roll(KEEPERS, self._triples)
         self._read: dict[Triple, Registration | str] = {}
-        self.gone: set[str] = set()
-        """Keepers that were found to be gone."""
 
     def take(self, triple: Triple, *, removed: bool) -> None:
         """Take account of a triple that came or went; a removal may come first."""
-        known = self._by_predicate.get(triple[1])
-        if known is None:
-            return
-        self._counts[triple] += -1 if removed else 1
-        if self._counts[triple] == 0:
-            del self._counts[triple]
-        if self._counts.get(triple, 0) > 0:
-            known[triple] = None
-        else:
-            known.pop(triple, None)
+        if not self._triples.take(triple, removed=removed):
             self._read.pop(triple, None)
 
     def keepers(self) -> dict[str, frozenset[str]]:
         """Return the keepers that are said to be there and were not found gone, with the hosts they allow."""
-        return {
-            s: read_hosts(o) for s, _, o in sorted(self._by_predicate[KEEPS])
-            if read_keeper(s) is not None and s not in self.gone
-        }  # fmt: skip
-
-    def signs(self, keeper: str) -> list[Triple]:
-        """Return the triples by which a keeper is said to be there."""
-        return [triple for triple in self._by_predicate[KEEPS] if triple[0] == keeper]
+        return {s: read_hosts(o) for s, _, o in self.roll.said()}
 
     def paused(self) -> frozenset[str]:
         """Return the subjects of interests that are paused."""
-        return frozenset(triple[0] for triple in self._by_predicate[PAUSED])
+        return frozenset(triple[0] for triple in self._triples.of(PAUSED))
 
     def registrations(self) -> Share:
         """Return all interests, and what is registered as one and is none."""
         found: dict[str, Registration] = {}
         wrong: dict[str, Refusal] = {}
-        for triple in sorted(self._by_predicate[INTEREST]):
+        for triple in self._triples.of(INTEREST):
             name = name_of(triple[0])
             if name is None:
                 continue  # nobody could ask for it

@@ -11,8 +11,8 @@ import pytest
 
 from p2prdf.errors import LocalProtocolError, SubscriptionGone, Unavailable
 from p2prdf.interest import Triple
-from p2prdf.interest.registration import INTEREST, KEEPS, Registration, keeper_subject
-from p2prdf.replica import keeper as keeper_module
+from p2prdf.interest.registration import INTEREST, KEEPERS, KEEPS, Registration
+from p2prdf.presence import member
 from p2prdf.replica.embedded import EmbeddedStore
 from p2prdf.replica.keeper import Keeper, KeeperConfig
 from p2prdf.replica.registry import REGISTRY
@@ -108,8 +108,8 @@ class Run:
     """A keeper of that overlay, and what it tells."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(keeper_module, "_PAUSE_SECONDS", 0)
-        monkeypatch.setattr(keeper_module, "_GATHER_SECONDS", 0)
+        monkeypatch.setattr(member, "_PAUSE_SECONDS", 0)
+        monkeypatch.setattr(member, "_GATHER_SECONDS", 0)
         self.overlay = Overlay()
         self.told: list[str] = []
         self.keeper = Keeper(
@@ -173,11 +173,11 @@ async def test_a_keeper_whose_lease_ran_out_takes_another_name(monkeypatch: pyte
 
 async def test_a_keeper_that_is_gone_is_found_and_its_triple_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(monkeypatch)
-    other = (keeper_subject(77), KEEPS, '"{\\"hosts\\": [\\"h\\"]}"')
+    other = (KEEPERS.subject(77), KEEPS, '"{\\"hosts\\": [\\"h\\"]}"')
     run.overlay.published.append(other)
     run.overlay.leases[77] = True
     async with run.running():
-        await run.until(lambda: run.keeper.registry.keepers().keys() == {keeper_subject(77), run.keeper.name})
+        await run.until(lambda: run.keeper.registry.keepers().keys() == {KEEPERS.subject(77), run.keeper.name})
         run.overlay.leases[77] = False
         await run.until(lambda: other in run.overlay.retracted)
         await run.until(lambda: "one" in run.keeper.kept)

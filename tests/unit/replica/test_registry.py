@@ -13,12 +13,12 @@ from p2prdf.errors import DataRefused, LocalProtocolError, TargetRefused
 from p2prdf.interest import Pattern
 from p2prdf.interest.registration import (
     INTEREST,
+    KEEPERS,
     KEEPS,
     PAUSED,
     Registration,
     default_name,
     keeper_of,
-    keeper_subject,
     read_registration,
     subject_of,
 )
@@ -30,7 +30,7 @@ from p2prdf.replica.registry import REGISTRY, Registry
 
 QUERY = "SELECT * { ?a <urn:p> ?b }"
 HOSTS = frozenset({"127.0.0.1"})
-KEEPERS = [keeper_subject(number) for number in (7, 8, 9)]
+NAMES = [KEEPERS.subject(number) for number in (7, 8, 9)]
 
 
 def made(name: str = "n", dataset: str = "<urn:d>", host: str = "127.0.0.1", **more: object) -> Registration:
@@ -78,29 +78,29 @@ def test_names_are_plain() -> None:
 
 
 def test_a_datasets_interests_are_with_one_keeper_and_move_only_if_it_goes() -> None:
-    keepers = dict.fromkeys(KEEPERS, HOSTS)
+    keepers = dict.fromkeys(NAMES, HOSTS)
     datasets = [f"<urn:d{number}>" for number in range(60)]
     before = {each: keeper_of(made(dataset=each), keepers) for each in datasets}
     assert {keeper_of(made(name, datasets[0]), keepers) for name in ("a", "b", "c")} == {before[datasets[0]]}
-    shares = [sum(1 for each in before.values() if each == keeper) for keeper in KEEPERS]
+    shares = [sum(1 for each in before.values() if each == keeper) for keeper in NAMES]
     assert min(shares) > 10
-    del keepers[KEEPERS[0]]
+    del keepers[NAMES[0]]
     after = {each: keeper_of(made(dataset=each), keepers) for each in datasets}
     assert {each for each in datasets if before[each] != after[each]} == {
-        each for each in datasets if before[each] == KEEPERS[0]
+        each for each in datasets if before[each] == NAMES[0]
     }
     assert keeper_of(made(), {}) is None
 
 
 def test_an_interest_is_with_a_keeper_that_allows_its_host() -> None:
-    keepers = {KEEPERS[0]: frozenset({"a"}), KEEPERS[1]: frozenset({"b:80"}), KEEPERS[2]: frozenset({"b:81"})}
+    keepers = {NAMES[0]: frozenset({"a"}), NAMES[1]: frozenset({"b:80"}), NAMES[2]: frozenset({"b:81"})}
     for number in range(20):
         dataset = f"<urn:d{number}>"
-        assert keeper_of(made(dataset=dataset, host="a"), keepers) == KEEPERS[0]
-        assert keeper_of(made(dataset=dataset, host="b"), keepers) == KEEPERS[1]
-        assert keeper_of(made(dataset=dataset, host="[::1]"), keepers) in KEEPERS, "who says that it is refused"
+        assert keeper_of(made(dataset=dataset, host="a"), keepers) == NAMES[0]
+        assert keeper_of(made(dataset=dataset, host="b"), keepers) == NAMES[1]
+        assert keeper_of(made(dataset=dataset, host="[::1]"), keepers) in NAMES, "who says that it is refused"
         elsewhere = made(dataset=dataset, host="a", query_url="http://b/query")
-        assert keeper_of(elsewhere, {**keepers, KEEPERS[2]: frozenset({"a", "b"})}) == KEEPERS[2]
+        assert keeper_of(elsewhere, {**keepers, NAMES[2]: frozenset({"a", "b"})}) == NAMES[2]
 
 
 def registry_of(*triples: tuple[str, str, str]) -> Registry:
@@ -117,14 +117,14 @@ def sign(keeper: str, hosts: object = ("127.0.0.1",)) -> tuple[str, str, str]:
 def test_keepers_share_what_is_registered_without_asking_one_another() -> None:
     registered = [made(f"n{number}", f"<urn:d{number}>") for number in range(30)]
     refused = made("far", host="far.example")
-    signs = [sign(each) for each in KEEPERS]
+    signs = [sign(each) for each in NAMES]
     registry = registry_of(*(each.triple for each in [*registered, refused]), *signs)
-    shares = [registry.share(each, HOSTS) for each in KEEPERS]
+    shares = [registry.share(each, HOSTS) for each in NAMES]
     assert sorted(name for share in shares for name in share.own) == sorted(each.name for each in registered)
     (told,) = [reason for share in shares for reason in share.refused.values()]
     assert "far.example/update: its host is on no keeper's list" in told.reason
-    registry.gone.add(KEEPERS[0])
-    shares = [registry.share(each, HOSTS) for each in KEEPERS[1:]]
+    registry.roll.gone.add(NAMES[0])
+    shares = [registry.share(each, HOSTS) for each in NAMES[1:]]
     assert len([name for share in shares for name in share.own]) == 30
     registry.take(registered[3].triple, removed=True)
     assert "n3" not in registry.registrations().own
@@ -146,17 +146,17 @@ def test_what_is_wrong_in_the_registry_is_told_once_and_stops_nobody() -> None:
     registry = registry_of(
         broken, ("<urn:x>", INTEREST, '"{}"'), made("good").triple, made("twice").triple,
         made("twice", query="SELECT * { ?a ?b ?c }").triple, made("late", graph="<urn:g:good>").triple,
-        ("<urn:x>", KEEPS, '"{}"'), ("<urn:p2prdf:keeper:zz>", KEEPS, '"{}"'), sign(KEEPERS[0], 7), sign(KEEPERS[1]),
+        ("<urn:x>", KEEPS, '"{}"'), ("<urn:p2prdf:keeper:zz>", KEEPS, '"{}"'), sign(NAMES[0], 7), sign(NAMES[1]),
         ("<urn:x>", "<urn:y>", "<urn:z>"),
     )  # fmt: skip
-    assert registry.keepers() == {KEEPERS[0]: frozenset(), KEEPERS[1]: HOSTS}
+    assert registry.keepers() == {NAMES[0]: frozenset(), NAMES[1]: HOSTS}
     own, wrong = registry.registrations()
     assert set(own) == {"good"}
     assert {name: each.reason.partition(":")[0] for name, each in wrong.items()} == {
         "broken": "broken", "twice": "it is registered twice",
         "late": "its target graph is that of the interest good, and a graph has one interest",
     }
-    told = [name for keeper in KEEPERS[:2] for name in registry.share(keeper, HOSTS).refused]
+    told = [name for keeper in NAMES[:2] for name in registry.share(keeper, HOSTS).refused]
     assert sorted(told) == ["broken", "late", "twice"]
 
 
