@@ -12,6 +12,7 @@ import typer
 
 from p2prdf_cli import (
     changesets,
+    channel,
     corpus,
     derive,
     explain,
@@ -88,6 +89,7 @@ changesets.register(app)
 replica.register(app)
 interest.register(app)
 gateway.register(app)
+channel.register(app)
 explain.register(app)
 corpus.register(app)
 simulate.register(app)

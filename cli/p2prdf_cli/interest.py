@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run
+from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode
 from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, Timeout
+from p2prdf_cli.registered import tell_result, with_client
 
 if TYPE_CHECKING:
     from p2prdf.client import Client
@@ -79,9 +79,9 @@ def add(
             terms.iri(dataset), target, query.read_text("utf-8"), name=name, query_url=query_url,
             graph=None if graph is None else terms.iri(graph), timeout_seconds=timeout,
         )  # fmt: skip
-        _tell({"name": made}, f"registered as {made}", as_json=as_json)
+        tell_result({"name": made}, f"registered as {made}", as_json=as_json)
 
-    _with_client(peer, action)
+    with_client(peer, action)
 
 
 def list_(peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
@@ -104,9 +104,9 @@ def list_(peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json
                 told["error"] = each.error
             place = f"{told.get('dataset', '')}\t{told.get('target', '')}\t{told.get('graph') or ''}"
             state = each.error or ("paused" if each.paused else "")
-            _tell(told, f"{each.name}\t{place}\t{state}".rstrip(), as_json=as_json)
+            tell_result(told, f"{each.name}\t{place}\t{state}".rstrip(), as_json=as_json)
 
-    _with_client(peer, action)
+    with_client(peer, action)
 
 
 def status(
@@ -131,11 +131,11 @@ def status(
             lag = f"{each['lag_seconds']:.1f} s behind" if "lag_seconds" in each else ""
             size = f"{each['target_triples']:,} triples" if "target_triples" in each else ""
             cells = (each["name"], each["state"], str(each.get("position", "")), lag, size, each.get("error") or "")
-            _tell(each, "\t".join(cells).rstrip(), as_json=as_json)
+            tell_result(each, "\t".join(cells).rstrip(), as_json=as_json)
         well = all(each["state"] in ("current", "behind", "reading", "paused") for each in told)
         return ExitCode.OK if well else ExitCode.FAILURE
 
-    _with_client(peer, action)
+    with_client(peer, action)
 
 
 def pause(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
@@ -148,9 +148,9 @@ def pause(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFA
 
     async def action(client: Client) -> None:
         await client.interests.pause(name, timeout_seconds=timeout)
-        _tell({"paused": name}, f"{name} is paused", as_json=as_json)
+        tell_result({"paused": name}, f"{name} is paused", as_json=as_json)
 
-    _with_client(peer, action)
+    with_client(peer, action)
 
 
 def resume(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
@@ -163,9 +163,9 @@ def resume(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
 
     async def action(client: Client) -> None:
         await client.interests.resume(name, timeout_seconds=timeout)
-        _tell({"resumed": name}, f"{name} is resumed", as_json=as_json)
+        tell_result({"resumed": name}, f"{name} is resumed", as_json=as_json)
 
-    _with_client(peer, action)
+    with_client(peer, action)
 
 
 def remove(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
@@ -178,9 +178,9 @@ def remove(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
 
     async def action(client: Client) -> None:
         count = await client.interests.remove(name, timeout_seconds=timeout)
-        _tell({"removed": count}, f"{count} removed", as_json=as_json)
+        tell_result({"removed": count}, f"{count} removed", as_json=as_json)
 
-    _with_client(peer, action)
+    with_client(peer, action)
 
 
 def verify(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
@@ -194,7 +194,7 @@ def verify(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
     async def action(client: Client) -> ExitCode:
         return _told(await client.interests.verify(name, timeout_seconds=timeout), mended=False, as_json=as_json)
 
-    _with_client(peer, action)
+    with_client(peer, action)
 
 
 def repair(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
@@ -208,38 +208,17 @@ def repair(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
     async def action(client: Client) -> ExitCode:
         return _told(await client.interests.repair(name, timeout_seconds=timeout), mended=True, as_json=as_json)
 
-    _with_client(peer, action)
+    with_client(peer, action)
 
 
 def _told(found: dict[str, Any], *, mended: bool, as_json: bool) -> ExitCode:
     if found.get("error") is not None:
-        _tell(found, f"it cannot be compared: {found['error']}", as_json=as_json)
+        tell_result(found, f"it cannot be compared: {found['error']}", as_json=as_json)
         return ExitCode.FAILURE
     if mended:
         text = f"{found['lacking']:,} triples inserted, {found['foreign']:,} deleted"
     else:
         what = "the target holds what it should" if found["equal"] else "the target is not what it should be"
         text = f"{what}: {found['found']:,} triples, {found['expected']:,} expected"
-    _tell(found, text, as_json=as_json)
+    tell_result(found, text, as_json=as_json)
     return ExitCode.OK if mended or found["equal"] else ExitCode.FAILURE
-
-
-def _with_client(peer: str, action: Callable[[Client], Awaitable[ExitCode | None]]) -> None:
-    async def connected() -> ExitCode | None:
-        import p2prdf
-        from p2prdf_cli.render import reconnections_told
-
-        with reconnections_told():
-            async with p2prdf.connect(peer) as client:
-                return await action(client)
-
-    run(connected())
-
-
-def _tell(told: dict[str, Any], text: str, *, as_json: bool) -> None:
-    from p2prdf_cli.render import write_json
-
-    if as_json:
-        write_json(told, line=True)
-    else:
-        print(text, flush=True)

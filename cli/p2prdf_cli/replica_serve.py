@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ import typer
 
 from p2prdf_cli.exits import ExitCode, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
+from p2prdf_cli.registered import event_teller
 from p2prdf_cli.replica_target import HOSTS_VARIABLE
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def serve(
             ),
             _opener(hosts, read_credentials(auth_file), update_triples),
             KeeperConfig(tuple(hosts.entries), lease_seconds=lease, check_seconds=min(2.0, lease / 4)),
-            tell=_tell(as_json=as_json),
+            tell=event_teller(as_json=as_json),
         )
         await keeper.run()
         return ExitCode.OK
@@ -103,13 +103,3 @@ def _opener(hosts: Hosts, credentials: CredentialsByHost, update_triples: int) -
         return Endpoint(config, dataset=registration.dataset, hosts=hosts, credentials=found)
 
     return opened
-
-
-def _tell(*, as_json: bool) -> Callable[[str, Mapping[str, object]], None]:
-    def tell(event: str, what: Mapping[str, object]) -> None:
-        if as_json:
-            print(json.dumps({"event": event, **what}), flush=True)
-        else:
-            print(event, *what.values(), flush=True)
-
-    return tell

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TextIO
+from typing import TYPE_CHECKING, Annotated, Final, Protocol, TextIO
 
 import typer
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from p2prdf_cli.render import SolutionWriter
     from p2prdf_cli.subscribe_state import OutputFile
 
-__all__ = ["register"]
+__all__ = ["Shown", "Wanted", "register", "subscribe_named", "subscribe_once"]
 
 LEASE_SECONDS: Final = 60.0
 """How long a subscription without a name is kept."""
@@ -137,16 +137,18 @@ def subscribe(
         raise typer.BadParameter(
             "--attach takes up a subscription with the query, --since and --rules it has: give no other"
         )
-    wanted = _Wanted(
+    wanted = Wanted(
         query, file, prefix_file, algorithm.value, per_event, count, lease, keep,
         None if attach is None else int(attach, 16), as_json, name, output, state, renew, reconnect, bookmarks,
         None if since is None else point_in_time(since), rules,
     )  # fmt: skip
-    run(_subscribe(wanted, peer) if name is None else _subscribe_named(name, wanted, peer))
+    run(subscribe_once(wanted, peer) if name is None else subscribe_named(name, wanted, peer))
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class Wanted:
+    """How the command was called."""
+
     query: str | None
     file: Path | None
     prefix_file: Path | None
@@ -165,10 +167,32 @@ class _Wanted:
     bookmarks: bool
     since: float | str | None
     """None: nothing is said."""
-    rules: str | None
+    rules: str | None = None
+    shown: Shown | None = None
+    """How answers are shown, if not as they are."""
 
 
-async def _subscribe(wanted: _Wanted, peer: str) -> None:
+class Shown(Protocol):
+    """Shows answers as something else than what they are."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The columns."""
+        ...
+
+    def writer(self, writer: SolutionWriter) -> SolutionWriter:
+        """Return what writes answers, given what writes rows of these columns."""
+        ...
+
+
+def _shown(
+    wanted: Wanted, names: Sequence[str], make: Callable[[Sequence[str]], SolutionWriter]
+) -> SolutionWriter:
+    return make(names) if wanted.shown is None else wanted.shown.writer(make(wanted.shown.names))
+
+
+async def subscribe_once(wanted: Wanted, peer: str) -> None:
+    """Leave a query and write its answers, until there are enough."""
     import p2prdf
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_told, remark, solution_writer
@@ -181,7 +205,10 @@ async def _subscribe(wanted: _Wanted, peer: str) -> None:
 
     def make_writer(names: Sequence[str]) -> SolutionWriter:
         stream, header = (None, True) if output is None else (output.stream, output.length == 0)
-        return solution_writer(names, prefixes, as_json=wanted.as_json, stream=stream, header=header)
+        return _shown(
+            wanted, names,
+            lambda shown: solution_writer(shown, prefixes, as_json=wanted.as_json, stream=stream, header=header),
+        )  # fmt: skip
 
     connecting = p2prdf.connect(peer, reconnect_seconds=wanted.reconnect_seconds)
     with reconnections_told(), contextlib.nullcontext() if output is None else contextlib.closing(output):
@@ -213,7 +240,7 @@ async def _subscribe(wanted: _Wanted, peer: str) -> None:
 
 async def _write(
     subscription: Subscription,
-    wanted: _Wanted,
+    wanted: Wanted,
     make_writer: Callable[[Sequence[str]], SolutionWriter],
     output: OutputFile | None,
 ) -> None:
@@ -240,7 +267,8 @@ async def _write(
             return
 
 
-async def _subscribe_named(name: str, wanted: _Wanted, peer: str) -> None:
+async def subscribe_named(name: str, wanted: Wanted, peer: str) -> None:
+    """Leave a query under a name, or go on with what the name stands for, and write its answers."""
     import p2prdf
     from p2prdf_cli import named
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
@@ -268,7 +296,10 @@ async def _subscribe_named(name: str, wanted: _Wanted, peer: str) -> None:
         prefixes = given | declared_prefixes(work.wish.query)
 
         def make_writer(names: Sequence[str], stream: TextIO | None, header: bool) -> SolutionWriter:
-            return solution_writer(names, prefixes, as_json=work.wish.as_json, stream=stream, header=header)
+            return _shown(
+                wanted, names,
+                lambda shown: solution_writer(shown, prefixes, as_json=work.wish.as_json, stream=stream, header=header),
+            )  # fmt: skip
 
         def began(subscription: Subscription) -> None:
             after = f", after answer {subscription.acknowledged:,}" if subscription.acknowledged else ""

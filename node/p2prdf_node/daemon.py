@@ -418,6 +418,7 @@ class Daemon:
             "key": f"{own.key:016x}",
             "address": format_address(own.host, own.port),
             "uptime_seconds": round(time.monotonic() - self._started_at, 3),
+            "stamp": self.driver.stamp(),
             "pid": os.getpid(),
             "stopping": self._stop.is_set(),
             "peers": [

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import structlog
 
+from p2prdf import hlc
 from p2prdf.wire import contract
 from p2prdf_node.logs import LineLimit, trace_level
 from p2prdf_node.transport import Links, rows_of
@@ -97,6 +98,10 @@ class Driver:
         self.journal.restore(lambda messages: self.peer.restore(messages, now=self._clock()))
 
     # --- into the peer ---------------------------------------------------------------------------
+
+    def stamp(self) -> int:
+        """Return the time by the peer's clock: before the stamp of whatever is published here next."""
+        return max(self.peer.clock, hlc.from_seconds(self._clock()))
 
     def submit(self, request: Request) -> None:
         """Give the peer a request."""

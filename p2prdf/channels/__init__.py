@@ -9,7 +9,7 @@ out.
 from p2prdf.channels.category import Categories
 from p2prdf.channels.channel import ChannelStatistics, Timer
 from p2prdf.channels.channels import Channels
-from p2prdf.channels.evaluator import Evaluation
+from p2prdf.channels.evaluation import Evaluation
 from p2prdf.channels.knowledge import KnowledgeBase
 from p2prdf.channels.notification import Kind, Notification
 from p2prdf.channels.settings import BEYOND_PAPER, PAPER, Settings

@@ -21,7 +21,8 @@ from typing import Final
 from p2prdf.channels.account import Account, Schedule
 from p2prdf.channels.category import Categories, Publication
 from p2prdf.channels.elements import cut
-from p2prdf.channels.evaluator import Evaluation, Evaluator, Incremental, Reexecuted
+from p2prdf.channels.evaluation import Evaluation
+from p2prdf.channels.evaluator import Evaluator, Incremental, Reexecuted
 from p2prdf.channels.knowledge import KnowledgeBase
 from p2prdf.channels.learner import Learner
 from p2prdf.channels.query import Row

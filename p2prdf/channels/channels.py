@@ -19,7 +19,7 @@ bindings are told does not depend on it, only when.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from p2prdf.channels.category import Categories, Publication
@@ -30,7 +30,7 @@ from p2prdf.channels.notification import Kind, Notification
 from p2prdf.channels.query import Row, parse_channel
 from p2prdf.channels.settings import Settings
 from p2prdf.errors import LocalProtocolError
-from p2prdf.reasoning import Triple
+from p2prdf.reasoning import Change, Triple
 
 __all__ = ["CHANNELS_MAX", "SUBSCRIBERS_MAX", "Channels"]
 
@@ -91,7 +91,7 @@ class Channels:
         if subscriber not in channel.subscribers and len(channel.subscribers) >= SUBSCRIBERS_MAX:
             raise LocalProtocolError(f"channel {name!r} has {SUBSCRIBERS_MAX:,} subscribers, which is the most")
         channel.subscribers[subscriber] = None
-        return tuple(map(channel.terms, channel.bindings))
+        return self.bindings(name)
 
     def unsubscribe(self, name: str, subscriber: str) -> None:
         """Let a subscriber hear of a channel no more.  Raises LocalProtocolError if it does not."""
@@ -99,6 +99,19 @@ class Channels:
         if subscriber not in channel.subscribers:
             raise LocalProtocolError(f"{subscriber!r} has not subscribed to channel {name!r}")
         del channel.subscribers[subscriber]
+
+    def bindings(self, name: str) -> tuple[tuple[str, ...], ...]:
+        """Return the bindings that hold on a channel, as far as they were told, or were there at the beginning.
+
+        Raises LocalProtocolError if there is no such channel.
+        """
+        channel = self._channel(name)
+        return tuple(map(channel.terms, channel.bindings))
+
+    @property
+    def behind(self) -> bool:
+        """Whether a query was left out since something was published, so that ``settle`` may find something."""
+        return any(channel.behind for channel in self._channels.values())
 
     def statistics(self) -> tuple[ChannelStatistics, ...]:
         """Return what happened on each channel."""
@@ -176,8 +189,15 @@ class Channels:
         pattern.
         """
         check_pattern(pattern)
+        return self._delete(lambda: self.knowledge.remove(pattern))
+
+    def delete_all(self, triples: Iterable[Triple]) -> tuple[int, list[Notification]]:
+        """Remove those of some triples that are explicit facts, all at once, as :meth:`delete` does."""
+        return self._delete(lambda: self.knowledge.remove_all(triples))
+
+    def _delete(self, remove: Callable[[], tuple[int, Change]]) -> tuple[int, list[Notification]]:
         found = self.settle()
-        count, change = self.knowledge.remove(pattern)
+        count, change = remove()
         self._after += 1
         if change.added or change.removed:
             for channel in self._channels.values():

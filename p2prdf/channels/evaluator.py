@@ -9,7 +9,6 @@ the change leads to, so there is nothing to leave out, and little to foresee.  I
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,14 +22,7 @@ from p2prdf.reasoning import Change, Fact
 if TYPE_CHECKING:
     from p2prdf.continuous.dataflow import Dataflow
 
-__all__ = ["Evaluation", "Evaluator", "Incremental", "Reexecuted"]
-
-
-class Evaluation(enum.Enum):
-    """How channels evaluate their queries."""
-
-    REEXECUTED = "re-executed"
-    INCREMENTAL = "incremental"
+__all__ = ["Evaluator", "Incremental", "Reexecuted"]
 
 
 class Evaluator(Protocol):

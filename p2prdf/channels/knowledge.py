@@ -17,7 +17,7 @@ from p2prdf.errors import Busy, DataRefused, LocalProtocolError
 from p2prdf.reasoning import FOREVER, Change, Fact, Materialiser, Rule, RuleSet, Triple, instantiate, is_schema, owl_rl
 from p2prdf.reasoning.facts import Facts
 
-__all__ = ["GRAPH_TRIPLES_MAX", "KnowledgeBase", "Numbers", "check_pattern"]
+__all__ = ["GRAPH_TRIPLES_MAX", "KnowledgeBase", "Numbers", "check_graph", "check_pattern"]
 
 GRAPH_TRIPLES_MAX: Final = 100_000
 """Most statements of one published graph."""
@@ -114,11 +114,7 @@ class KnowledgeBase:
 
         Raises DataRefused, before anything is taken in, for what is no triple, is about the ontology, or is too much.
         """
-        statements = tuple(dict.fromkeys(graph))
-        if len(statements) > GRAPH_TRIPLES_MAX:
-            raise DataRefused(f"a graph of {len(statements):,} statements: at most {GRAPH_TRIPLES_MAX:,} are published")
-        for number, statement in enumerate(statements, 1):
-            self._check(statement, number)
+        statements = check_graph(graph, refuse_schema=self._refuse_schema)
         change = self._closure.step(0, {self._fact(statement): FOREVER for statement in statements})
         return Published(statements, change)
 
@@ -130,8 +126,17 @@ class KnowledgeBase:
         no pattern.
         """
         check_pattern(pattern)
+        return self._take_back(self.matching(pattern))
+
+    def remove_all(self, triples: Iterable[Triple]) -> tuple[int, Change]:
+        """Remove those of some triples that are explicit, as :meth:`remove` does."""
+        find = self.numbers.find
+        facts = [(find(s), find(p), find(o)) for s, p, o in triples]
+        return self._take_back([(s, p, o) for s, p, o in facts if s is not None and p is not None and o is not None])
+
+    def _take_back(self, facts: Iterable[Fact]) -> tuple[int, Change]:
         closure = self._closure
-        gone = [fact for fact in self.matching(pattern) if fact not in self._lasting and closure.is_given(fact)]
+        gone = [fact for fact in facts if fact not in self._lasting and closure.is_given(fact)]
         return len(gone), closure.step(0, taken_back=gone)
 
     def matching(self, pattern: Triple) -> list[Fact]:
@@ -165,18 +170,33 @@ class KnowledgeBase:
         s, p, o = map(self.numbers.intern, triple)
         return s, p, o
 
-    def _check(self, statement: tuple[str, ...], number: int) -> None:
-        if len(statement) != 3 or not all(isinstance(term, str) for term in statement):
-            raise DataRefused(f"statement {number} of a graph is no triple of terms: {_excerpt(statement)}")
-        s, p, o = statement
-        for term, what in ((s, "subject"), (p, "predicate")):
-            if not _is_iri(term):
-                raise DataRefused(f"the {what} of statement {number} of a graph is no IRI: {_excerpt(term)}")
-        if not (_is_iri(o) or (o.startswith('"') and o.rfind('"') > 0)):
-            raise DataRefused(f"the object of statement {number} of a graph is no canonical term: {_excerpt(o)}")
-        if self._refuse_schema and is_schema((s, p, o)):
-            reason = "is about classes or properties: the ontology is given at the start and stays"
-            raise DataRefused(f"statement {number} of a graph {reason}: {_excerpt(statement)}")
+
+def check_graph(graph: Iterable[Triple], *, refuse_schema: bool) -> tuple[Triple, ...]:
+    """Return the statements of a graph, each once.
+
+    Raises DataRefused for what is no triple of canonical terms, is about an ontology (if that is refused), or is too
+    much.
+    """
+    statements = tuple(dict.fromkeys(graph))
+    if len(statements) > GRAPH_TRIPLES_MAX:
+        raise DataRefused(f"a graph of {len(statements):,} statements: at most {GRAPH_TRIPLES_MAX:,} are published")
+    for number, statement in enumerate(statements, 1):
+        _check(statement, number, refuse_schema=refuse_schema)
+    return statements
+
+
+def _check(statement: tuple[str, ...], number: int, *, refuse_schema: bool) -> None:
+    if len(statement) != 3 or not all(isinstance(term, str) for term in statement):
+        raise DataRefused(f"statement {number} of a graph is no triple of terms: {_excerpt(statement)}")
+    s, p, o = statement
+    for term, what in ((s, "subject"), (p, "predicate")):
+        if not _is_iri(term):
+            raise DataRefused(f"the {what} of statement {number} of a graph is no IRI: {_excerpt(term)}")
+    if not (_is_iri(o) or (o.startswith('"') and o.rfind('"') > 0)):
+        raise DataRefused(f"the object of statement {number} of a graph is no canonical term: {_excerpt(o)}")
+    if refuse_schema and is_schema((s, p, o)):
+        reason = "is about classes or properties: the ontology is given at the start and stays"
+        raise DataRefused(f"statement {number} of a graph {reason}: {_excerpt(statement)}")
 
 
 def check_pattern(pattern: Triple) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Final
 
 from p2prdf.channels.category import Categories
-from p2prdf.channels.evaluator import Evaluation
+from p2prdf.channels.evaluation import Evaluation
 from p2prdf.channels.mapping import ENTRIES_MAX
 from p2prdf.errors import LocalProtocolError
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from p2prdf import hlc
 from p2prdf.client.attachments import Attachments
+from p2prdf.client.channel_store import ChannelStore
 from p2prdf.client.concluding import Concluding, conclude
 from p2prdf.client.derived import Derived, derive, drop
 from p2prdf.client.interest_store import InterestStore
@@ -150,6 +151,11 @@ class Client:
     def interests(self) -> InterestStore:
         """Interests that are registered in the overlay, whose targets keepers keep."""
         return InterestStore(self)
+
+    @property
+    def channels(self) -> ChannelStore:
+        """Semantic channels that are registered in the overlay, which hosts evaluate."""
+        return ChannelStore(self)
 
     async def open(self) -> None:
         """Connect.  Called by :func:`connect`."""
@@ -513,6 +519,15 @@ class Client:
         _, answer = await self._sessions.ask(messages.ClientStatus)
         state: dict[str, Any] = json.loads(answer.json)
         return state
+
+    async def stamp(self) -> int:
+        """Return the time by the clock of the node that is used, as a stamp (:mod:`p2prdf.hlc`).
+
+        It is after the stamps of all that this client has published so far, and before those of what it will.
+        """
+        state = await self.status()
+        self._sessions.latest = max(int(state["stamp"]), self._sessions.latest + 1)
+        return self._sessions.latest
 
     async def explain(
         self, query_or_subscription: str | int | Subscription, *, algorithm: str = "csbv", per_event: bool = False

@@ -7,15 +7,10 @@ the answer is here.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import json
-import secrets
-from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from p2prdf.client.query import end
+from p2prdf.client.asking import ANSWER_SECONDS, Asking
 from p2prdf.errors import LocalProtocolError, P2PRDFError, Unavailable
 from p2prdf.rdf import terms
 
@@ -26,9 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["InterestStore", "Registered"]
 
-_ANSWER_SECONDS: Final = 5.0
-"""How long keepers are waited for that may be gone."""
-_TOLD_MAX: Final = 100_000
 _TRUE: Final = terms.literal("true")
 
 
@@ -47,6 +39,12 @@ class InterestStore:
 
     def __init__(self, client: Client):
         self._client = client
+
+    @property
+    def _asking(self) -> Asking:
+        from p2prdf.interest.registration import ANSWERS, KEEPERS, REQUESTS_GRAPH
+
+        return Asking(self._client, KEEPERS, REQUESTS_GRAPH, ANSWERS)
 
     async def add(
         self, dataset: str, target: str, query: str, *, name: str | None = None, graph: str | None = None,
@@ -134,8 +132,7 @@ class InterestStore:
             registered = [each for each in registered if each.name == name]
             if not registered:
                 raise LocalProtocolError(f"there is no interest {name}")
-        keepers = await self._keepers(timeout_seconds)
-        told = await self._ask("status", name, _ANSWER_SECONDS, keepers) if keepers else []
+        told = await self._asking.ask("status", name, ANSWER_SECONDS, timeout_seconds=timeout_seconds)
         known = {str(each.get("name")): each for each in told}
         return [known.get(each.name) or _unkept(each) for each in registered]
 
@@ -158,44 +155,11 @@ class InterestStore:
 
     async def _of_one(self, what: str, name: str, timeout_seconds: float) -> dict[str, Any]:
         await self._subject(name, timeout_seconds)
-        keepers = await self._keepers(timeout_seconds)
-        told = await self._ask(what, name, timeout_seconds, keepers) if keepers else []
+        told = await self._asking.ask(what, name, timeout_seconds, timeout_seconds=timeout_seconds)
         found = next((each for each in told if each.get("name") == name), None)
         if found is None:
             raise Unavailable(f"no keeper answers for the interest {name} within {timeout_seconds:g} s")
         return found
-
-    async def _ask(self, what: str, name: str | None, seconds: float, keepers: Collection[str]) -> list[dict[str, Any]]:
-        """Ask keepers; return what they say of interests, when all have answered, or the one there is to answer."""
-        from p2prdf.interest.registration import ANSWERS, ASKS, REQUESTS_GRAPH
-
-        request = f"<urn:p2prdf:request:{secrets.token_hex(16)}>"
-        asked = request, ASKS, terms.literal(json.dumps({"what": what, "name": name}))
-        answers: list[Triple] = []
-        gathered = _Answers(keepers, enough=(lambda told: bool(told)) if name is not None else lambda _: False)
-        subscription = await self._client.subscribe(
-            f"SELECT ?o {{ GRAPH {REQUESTS_GRAPH} {{ {request} {ANSWERS} ?o }} }}", lease_seconds=30.0
-        )
-        try:
-            await self._client.publish([asked], graph=REQUESTS_GRAPH)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    async for solution in subscription:
-                        answers.append((request, ANSWERS, solution["o"]))
-                        if gathered.take(solution["o"]):
-                            break
-        finally:
-            await end(self._client, subscription)
-            with contextlib.suppress(P2PRDFError):
-                await self._client.retract([asked, *answers], graph=REQUESTS_GRAPH)
-        return gathered.told
-
-    async def _keepers(self, timeout_seconds: float) -> list[str]:
-        from p2prdf.interest.registration import KEEPERS, KEEPERS_GRAPH, KEEPS
-
-        query = f"SELECT ?s {{ GRAPH {KEEPERS_GRAPH} {{ ?s {KEEPS} ?o }} }}"
-        result = await self._client.query(query, timeout_seconds=timeout_seconds)
-        return sorted({str(s)[1:-1] for (s,) in result.rows if KEEPERS.number(str(s)) is not None})
 
     async def _triples(self, timeout_seconds: float) -> list[Triple]:
         """Return what is said of interests."""
@@ -214,31 +178,6 @@ class InterestStore:
         if not any(s == subject and p == INTEREST for s, p, _ in await self._triples(timeout_seconds)):
             raise LocalProtocolError(f"there is no interest {name}")
         return subject
-
-
-class _Answers:
-    """What keepers said so far."""
-
-    def __init__(self, keepers: Collection[str], *, enough: Callable[[list[dict[str, Any]]], bool]):
-        self.told: list[dict[str, Any]] = []
-        self._parts: dict[str, int] = {}
-        self._waited_for = set(keepers)
-        self._enough = enough
-
-    def take(self, literal: str) -> bool:
-        """Take in an answer, if it is one; return whether nothing more is waited for."""
-        try:
-            said = json.loads(terms.lexical(literal))
-            keeper, parts, interests = str(said["keeper"]), int(said["parts"]), list(said["interests"])
-        except (ValueError, KeyError, TypeError):
-            return False
-        for each in interests[: _TOLD_MAX - len(self.told)]:
-            if isinstance(each, dict):
-                self.told.append({**each, "keeper": keeper})
-        self._parts[keeper] = self._parts.get(keeper, 0) + 1
-        if self._parts[keeper] >= parts:
-            self._waited_for.discard(keeper)
-        return not self._waited_for or self._enough(self.told)
 
 
 def _unkept(each: Registered) -> dict[str, Any]:

@@ -128,6 +128,11 @@ class Batch:
         return [hlc.seconds(_stamp(time)) for time in self.born_stamps]
 
     @property
+    def stamps(self) -> list[int]:
+        """Publication times as stamps (:mod:`p2prdf.hlc`), which tell apart what is of one millisecond."""
+        return [_stamp(time) for time in self.born_stamps]
+
+    @property
     def removed(self) -> list[bool]:
         """Of each row, whether it is a solution given out before that is not true any more."""
         return [time >= hlc.GONE for time in self.born_stamps]

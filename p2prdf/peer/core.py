@@ -621,6 +621,11 @@ class Peer:
 
     # --- state -----------------------------------------------------------------------------------
 
+    @property
+    def clock(self) -> int:
+        """The latest stamp that it has made or heard of."""
+        return self._exchange.clock
+
     def status(self) -> dict[str, object]:
         """Return counters and sizes, as plain JSON values."""
         exchange, home = self._exchange, self._host.home

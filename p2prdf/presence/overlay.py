@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -20,6 +20,21 @@ class Batch(Protocol):
     @property
     def lost(self) -> int:
         """Solutions that were dropped before these."""
+        ...
+
+    @property
+    def columns(self) -> Sequence[Sequence[str]]:
+        """The terms of solutions, by variable."""
+        ...
+
+    @property
+    def stamps(self) -> Sequence[int]:
+        """When they were published, or removed."""
+        ...
+
+    @property
+    def removed(self) -> Sequence[bool]:
+        """Which of them are not true any more."""
         ...
 
     def __len__(self) -> int:

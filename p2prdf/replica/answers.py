@@ -1,42 +1,34 @@
 """What a keeper answers when somebody asks: how its targets are, whether one is what it should be, and to make it so.
 
-A request is a triple of a known graph, and so are answers; who asked removes all of them.  Keepers reach targets and
-have credentials, those who ask need neither.  A keeper answers for what it keeps itself; of the rest it says nothing,
-which is an answer, too.
+How is told by :mod:`p2prdf.presence.answering`.  Keepers reach targets and have credentials, those who ask need
+neither.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from p2prdf.errors import P2PRDFError
 from p2prdf.interest import Triple
 from p2prdf.interest.registration import ANSWERS, REQUESTS_GRAPH, Registration
-from p2prdf.rdf import terms
-from p2prdf.replica.overlay import Writing
+from p2prdf.presence.answering import read_request, say
+from p2prdf.presence.overlay import Writing
 
 if TYPE_CHECKING:
     from p2prdf.replica.keeper import Keeper, Kept
 
 __all__ = ["answer", "report"]
 
-_INTERESTS: Final = 200
-"""Interests in one triple of an answer."""
-
 Told: TypeAlias = dict[str, object]
 
 
 async def answer(keeper: Keeper, overlay: Writing, request: Triple) -> None:
     """Answer a request, if it is one and this keeper has something to say."""
-    try:
-        asked = json.loads(terms.lexical(request[2]))
-    except ValueError:
+    asked = read_request(request)
+    if asked is None:
         return
-    if not isinstance(asked, dict):
-        return
-    what, name = asked.get("what"), asked.get("name")
+    what, name = asked
     if what == "status" and (name is None or isinstance(name, str)):
         told = await report(keeper, None if name is None else [name])
     elif what in ("verify", "repair") and isinstance(name, str) and name in keeper.kept:
@@ -45,17 +37,7 @@ async def answer(keeper: Keeper, overlay: Writing, request: Triple) -> None:
         told = [{"name": name, "error": keeper.refused[name].reason}]
     else:
         told = []
-    parts = [told[at : at + _INTERESTS] for at in range(0, len(told), _INTERESTS)] or [[]]
-    said = [
-        {"keeper": keeper.name[1:-1], "part": number, "parts": len(parts), "interests": part}
-        for number, part in enumerate(parts)
-    ]
-    try:
-        await overlay.publish(
-            [(request[0], ANSWERS, terms.literal(json.dumps(each))) for each in said], graph=REQUESTS_GRAPH
-        )
-    except P2PRDFError:
-        return  # who asked is told by nobody, and says so
+    await say(overlay, request, told, member=keeper.name, graph=REQUESTS_GRAPH, predicate=ANSWERS)
 
 
 async def _compared(name: str, kept: Kept, *, mend: bool) -> Told:

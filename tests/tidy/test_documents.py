@@ -40,7 +40,7 @@ def _help(*command: str) -> str:
     return outcome.output
 
 
-GROUPS = {"changesets", "corpus", "experiment", "interest", "replica", "rules"}
+GROUPS = {"changesets", "channel", "corpus", "experiment", "interest", "replica", "rules"}
 """Commands that are followed by another."""
 
 

@@ -1,0 +1,243 @@
+"""``p2prdf channel``: semantic channels in the overlay, evaluated by whichever hosts there are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from p2prdf.errors import LocalProtocolError
+from p2prdf_cli.channel_serve import serve
+from p2prdf_cli.channel_subscribe import subscribe
+from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode
+from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, Timeout
+from p2prdf_cli.registered import tell_result, with_client
+
+if TYPE_CHECKING:
+    from p2prdf.client import Client
+
+__all__ = ["register"]
+
+_HELP: Final = """Name queries over a knowledge base; subscribers hear of what is new, inferred things included.
+
+\b
+Examples:
+  p2prdf channel serve &
+  p2prdf channel create people --base urn:campus --query people.rq
+  p2prdf channel subscribe people
+  p2prdf channel publish --base urn:campus bob.ttl
+"""
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The channel.")]
+Base = Annotated[str, typer.Option("--base", metavar="IRI", help="The knowledge base.")]
+Publisher = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="Who says it: the same again from the same is nothing new. Else it is, always."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    commands = typer.Typer(no_args_is_help=True, help=_HELP)
+    commands.command("create", epilog=EXIT_CODES_HELP)(create)
+    commands.command("list", epilog=EXIT_CODES_HELP)(list_)
+    commands.command("drop", epilog=EXIT_CODES_HELP)(drop)
+    commands.command("subscribe", epilog=EXIT_CODES_HELP)(subscribe)
+    commands.command("publish", epilog=EXIT_CODES_HELP)(publish)
+    commands.command("delete", epilog=EXIT_CODES_HELP)(delete)
+    commands.command("stats", epilog=EXIT_CODES_HELP)(stats)
+    commands.command("serve", epilog=EXIT_CODES_HELP)(serve)
+    app.add_typer(commands, name="channel", help=_HELP)
+
+
+def create(
+    name: Name,
+    base: Base,
+    query: Annotated[Path, typer.Option("--query", metavar="FILE", help="A SELECT over one graph pattern.")],
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--setting", metavar="NAME=VALUE", help="A setting, the value in JSON or as text; repeatable."),
+    ] = None,
+    wait: Annotated[
+        float, typer.Option(min=0.0, metavar="SECONDS", help="How long to wait for a host to begin with it.")
+    ] = 10.0,
+    peer: Peer = PEER_DEFAULT,
+    timeout: Timeout = TIMEOUT_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Register a channel over a knowledge base.
+
+    It is kept in the overlay; a host (p2prdf channel serve) evaluates it. What
+    holds when a host begins with it is no news. What follows by the rules that
+    are kept under the knowledge base's IRI (p2prdf rules add) holds as well.
+    Nodes must be run with --roles all.
+
+    \b
+    Examples:
+      p2prdf channel create people --base urn:campus --query people.rq
+      p2prdf channel create late --base urn:campus --query late.rq --setting skip_max=1 --setting 'heuristics=["shape"]'
+    """
+
+    async def action(client: Client) -> None:
+        from p2prdf.rdf import terms
+
+        begun = await client.channels.create(
+            name, terms.iri(base), query.read_text("utf-8"), settings=dict(map(_setting, setting or [])),
+            begin_seconds=wait, timeout_seconds=timeout,
+        )  # fmt: skip
+        text = f"channel {name} is evaluated" if begun else f"channel {name} is registered, and no host has begun yet"
+        tell_result({"name": name, "begun": begun}, text, as_json=as_json)
+
+    with_client(peer, action)
+
+
+def list_(peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
+    """Write the channels that are registered, and who evaluates them.
+
+    \b
+    Examples:
+      p2prdf channel list
+      p2prdf channel list --json | jq -r .host
+    """
+
+    async def action(client: Client) -> None:
+        for each in await client.channels.list(timeout_seconds=timeout):
+            cells = (each["name"], each["state"], each.get("base", ""), each.get("host", ""), each.get("error", ""))
+            tell_result(each, "\t".join(cells).rstrip(), as_json=as_json)
+
+    with_client(peer, action)
+
+
+def drop(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
+    """Forget a channel and what was told on it. What was published stays.
+
+    \b
+    Examples:
+      p2prdf channel drop people
+    """
+
+    async def action(client: Client) -> None:
+        count = await client.channels.drop(name, timeout_seconds=timeout)
+        tell_result({"dropped": count}, f"{count} dropped", as_json=as_json)
+
+    with_client(peer, action)
+
+
+def publish(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Each is one graph, in any format of RDF.")],
+    base: Base,
+    publisher: Publisher = None,
+    peer: Peer = PEER_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Publish graphs into a knowledge base, each as a whole.
+
+    One that is told of here is safe, whether a host is there or not. To run it
+    again when it was interrupted, give a --publisher.
+
+    \b
+    Examples:
+      p2prdf channel publish --base urn:campus bob.ttl
+      p2prdf channel publish --base urn:campus --publisher registry graphs/1.nt graphs/2.nt
+    """
+
+    async def action(client: Client) -> None:
+        from p2prdf.rdf import terms
+
+        for path in files:
+            graph = _read_graph(path)
+            made = await client.channels.publish(terms.iri(base), graph, publisher=publisher)
+            told = {"file": str(path), "graph": made, "statements": len(graph)}
+            tell_result(told, f"{path}\t{made}\t{len(graph):,} statements", as_json=as_json)
+
+    with_client(peer, action)
+
+
+def delete(
+    subject: Annotated[str, typer.Argument(metavar="S", help="A term in N-Triples, or a variable (?x).")],
+    predicate: Annotated[str, typer.Argument(metavar="P")],
+    object_: Annotated[str, typer.Argument(metavar="O")],
+    base: Base,
+    publisher: Publisher = None,
+    peer: Peer = PEER_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Delete what matches a pattern from the graphs that were published so far.
+
+    What follows from it alone goes as well. What is published afterwards is not
+    touched.
+
+    \b
+    Examples:
+      p2prdf channel delete --base urn:campus '<urn:bob>' '?p' '?o'
+    """
+
+    async def action(client: Client) -> None:
+        from p2prdf.rdf import terms
+
+        s, p, o = (each if each.startswith("?") else terms.parse_term(each) for each in (subject, predicate, object_))
+        made = await client.channels.delete(terms.iri(base), (s, p, o), publisher=publisher)
+        tell_result({"deletion": made}, f"deletion {made}", as_json=as_json)
+
+    with_client(peer, action)
+
+
+def stats(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Of this one alone.")] = None,
+    peer: Peer = PEER_DEFAULT,
+    timeout: Timeout = TIMEOUT_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Tell how channels are, as their hosts say: what was told and foreseen, runs, facts, what was refused.
+
+    Exit code 1 if one is not evaluated: refused, failing, or without a host.
+
+    \b
+    Examples:
+      p2prdf channel stats
+      p2prdf channel stats people --json | jq .foreseen
+    """
+
+    async def action(client: Client) -> ExitCode:
+        told = await client.channels.stats(name, timeout_seconds=timeout)
+        for each in told:
+            tell_result(each, _line(each), as_json=as_json)
+        return ExitCode.OK if all(each["state"] in ("evaluated", "reading") for each in told) else ExitCode.FAILURE
+
+    with_client(peer, action)
+
+
+def _line(each: dict[str, Any]) -> str:
+    cells = [each["name"], each["state"]]
+    if "told" in each:
+        cells += [
+            f"{each['bindings']:,} bindings, {each['told']:,} told, {each['foreseen']:,} of them early",
+            f"{each['graphs']:,} graphs, {each['facts']:,} facts",
+        ]
+    if each.get("refused_publications"):
+        cells.append(f"{each['refused_publications']:,} publications refused: {each['refused'][-1]['reason']}")
+    if each.get("error"):
+        cells.append(each["error"])
+    return "\t".join(cells)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise LocalProtocolError(f"a setting is NAME=VALUE, not {text[:120]!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _read_graph(path: Path) -> list[tuple[str, str, str]]:
+    """Return a file's statements; its blank nodes are the same whenever the same file is read."""
+    import hashlib
+
+    from p2prdf.replica.changeset_files import read_file
+
+    scope = hashlib.sha256(path.read_bytes()).hexdigest()[:32] if path.is_file() else "none"
+    return list(read_file(path, blank_scope=scope))

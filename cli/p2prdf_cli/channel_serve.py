@@ -1,0 +1,53 @@
+"""``p2prdf channel serve``: a host of the channels that are registered in an overlay."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from p2prdf_cli.exits import ExitCode, run
+from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
+from p2prdf_cli.registered import event_teller
+
+__all__ = ["serve"]
+
+
+def serve(
+    peer: Peer = PEER_DEFAULT,
+    lease: Annotated[
+        float, typer.Option(min=1.0, metavar="SECONDS", help="So long after it was killed others take over, at first.")
+    ] = 8.0,
+    settle: Annotated[
+        float, typer.Option(min=0.0, metavar="SECONDS", help="How long a query that was left out may wait for others.")
+    ] = 0.5,
+    as_json: Json = False,
+) -> None:
+    """Evaluate channels that are registered in an overlay, until stopped.
+
+    Any number may run, anywhere: they share knowledge bases among themselves,
+    and take over from one that is gone. No state is kept here. Nodes must be
+    run with --roles all.
+
+    \b
+    Examples:
+      p2prdf channel serve --peer node1:7400,node2:7400
+      p2prdf channel serve --settle 0.1 --json
+    """
+
+    async def action() -> ExitCode:
+        import p2prdf
+        from p2prdf.hosting.host import Host, HostConfig
+
+        host = Host(
+            # An address where nothing answers must not take as long as a lease.
+            lambda reconnect_seconds: p2prdf.connect(
+                peer, reconnect_seconds=reconnect_seconds, connect_seconds=min(5.0, lease / 4)
+            ),
+            HostConfig(lease_seconds=lease, check_seconds=min(2.0, lease / 4), settle_seconds=settle),
+            tell=event_teller(as_json=as_json),
+        )
+        await host.run()
+        return ExitCode.OK
+
+    run(action())

@@ -1,0 +1,50 @@
+"""What commands share about what is registered in the overlay: interests and their keepers, channels and hosts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from p2prdf_cli.exits import ExitCode, run
+
+if TYPE_CHECKING:
+    from p2prdf.client import Client
+
+__all__ = ["event_teller", "tell_result", "with_client"]
+
+
+def with_client(peer: str, action: Callable[[Client], Awaitable[ExitCode | None]]) -> None:
+    """Run a command with a client, and leave the process with its exit code."""
+
+    async def connected() -> ExitCode | None:
+        import p2prdf
+        from p2prdf_cli.render import reconnections_told
+
+        with reconnections_told():
+            async with p2prdf.connect(peer) as client:
+                return await action(client)
+
+    run(connected())
+
+
+def tell_result(told: dict[str, Any], text: str, *, as_json: bool) -> None:
+    """Write one result, as a line of JSON or as text."""
+    from p2prdf_cli.render import write_json
+
+    if as_json:
+        write_json(told, line=True)
+    else:
+        print(text, flush=True)
+
+
+def event_teller(*, as_json: bool) -> Callable[[str, Mapping[str, object]], None]:
+    """Return what writes the events of a process that works for an overlay, a line each."""
+
+    def tell(event: str, what: Mapping[str, object]) -> None:
+        if as_json:
+            print(json.dumps({"event": event, **what}), flush=True)
+        else:
+            print(event, *what.values(), flush=True)
+
+    return tell

@@ -1,0 +1,142 @@
+"""What is published for channels: graphs and deletions, each as one triple of its knowledge base's graph.
+
+A graph is the unit whose category is learned, so it must not come in pieces: ``<base> <urn:p2prdf:graph> "..."``, and
+the literal has all its statements in N-Triples, in the order in which they were published, for that is what positions
+are learned in.  The first line is a comment there: ``# IDENTIFIER STAMP``.
+
+A deletion is ``<base> <urn:p2prdf:delete> "..."`` with ``{"id": ..., "stamp": ..., "pattern": [s, p, o]}``.  It is
+about graphs with earlier stamps.
+
+Stamps are those of the nodes' clocks, which order whatever led to what (:mod:`p2prdf.hlc`): who publishes asks its node
+for one.  They are written down, for an answer of a standing query is born with the latest of what came with it, which
+is not its own stamp.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from p2prdf.channels.knowledge import check_graph, check_pattern
+from p2prdf.errors import DataRefused, LocalProtocolError, P2PRDFError
+from p2prdf.rdf import terms
+from p2prdf.rdf.ntriples import read_triples
+from p2prdf.reasoning import Triple
+
+__all__ = [
+    "DELETE", "GRAPH", "GRAPH_BYTES_MAX", "Deletion", "PublishedGraph", "deletion_literal", "graph_literal",
+    "identifier_of", "matches", "read_deletion", "read_graph",
+]  # fmt: skip
+
+GRAPH: Final = "<urn:p2prdf:graph>"
+DELETE: Final = "<urn:p2prdf:delete>"
+
+GRAPH_BYTES_MAX: Final = terms.TERM_BYTES_MAX
+"""Largest literal of a graph: what nodes take as a term."""
+_HEAD: Final = re.compile(r"# ([0-9a-f]{32}) ([0-9]{1,19})")
+_IDENTIFIER: Final = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedGraph:
+    """A graph as it stands in the overlay; ``stamp``: when it was published."""
+
+    identifier: str
+    stamp: int
+    statements: tuple[Triple, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What is to be deleted of the graphs that were published before ``stamp``."""
+
+    identifier: str
+    stamp: int
+    pattern: Triple
+
+
+def identifier_of(publisher: str, what: object) -> str:
+    """Return the identifier of a publication of somebody who says the same again when in doubt."""
+    return hashlib.sha256(f"{publisher}\n{what!r}".encode()).hexdigest()[:32]
+
+
+def graph_literal(identifier: str, stamp: int, statements: Iterable[Triple]) -> str:
+    """Return the literal of a graph.
+
+    Raises DataRefused for a graph that is no graph, is about an ontology, or is larger than nodes take.
+    """
+    checked = check_graph(statements, refuse_schema=True)
+    if not checked:
+        raise DataRefused("a graph without statements")
+    text = "".join([f"# {identifier} {stamp}\n", *(f"{s} {p} {o} .\n" for s, p, o in checked)])
+    size = len(text.encode()) + text.count('"') + text.count("\\") + text.count("\n") + 2
+    if size > GRAPH_BYTES_MAX:
+        raise DataRefused(
+            f"a graph of {len(checked):,} statements takes {size:,} bytes, and is published as one literal of at most "
+            f"{GRAPH_BYTES_MAX:,}: publish it in parts"
+        )
+    return terms.literal(text)
+
+
+def read_graph(literal: str, stamp: int) -> PublishedGraph:
+    """Return the graph of a literal that was there by a time.  Raises DataRefused for what is none."""
+    if not (literal.startswith('"') and literal.endswith('"')):
+        raise DataRefused("a graph is a plain literal")
+    head, _, text = terms.lexical(literal).partition("\n")
+    found = _HEAD.fullmatch(head)
+    if found is None:
+        raise DataRefused("a graph begins with a line '# IDENTIFIER STAMP'")
+    statements: list[Triple] = []
+    for batch in read_triples(io.BytesIO(text.encode()), publication_id=found[1], strict=True):
+        statements += zip(batch.s, batch.p, batch.o, strict=True)
+    scope = terms.skolem_prefix(found[1])
+    if any(term.startswith(scope) for s, _, o in statements for term in (s, o)):
+        raise DataRefused("a graph with blank nodes: IRIs stand for them")
+    return PublishedGraph(found[1], min(int(found[2]), stamp), check_graph(statements, refuse_schema=True))
+
+
+def deletion_literal(identifier: str, stamp: int, pattern: Triple) -> str:
+    """Return the literal of a deletion.  Raises LocalProtocolError for what is no pattern."""
+    check_pattern(pattern)
+    for part in pattern:
+        if not part.startswith("?") and terms.parse_term(part) != part:
+            raise LocalProtocolError(f"{part[:120]!r} is no canonical term, in a pattern of a deletion")
+    return terms.literal(json.dumps({"id": identifier, "stamp": stamp, "pattern": list(pattern)}, ensure_ascii=False))
+
+
+def read_deletion(literal: str, stamp: int) -> Deletion:
+    """Return the deletion of a literal that was published by a time.  Raises DataRefused for what is none."""
+    try:
+        told = json.loads(terms.lexical(literal)) if literal.startswith('"') else None
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict) or set(told) != {"id", "stamp", "pattern"}:
+        raise DataRefused("not a deletion as this version writes it")
+    identifier, at, pattern = told["id"], told["stamp"], told["pattern"]
+    if not (isinstance(identifier, str) and _IDENTIFIER.fullmatch(identifier) and type(at) is int):
+        raise DataRefused("a deletion has an identifier and a stamp")
+    if not isinstance(pattern, list):
+        raise DataRefused("a deletion has a pattern")
+    try:
+        check_pattern(tuple(pattern))
+    except P2PRDFError as error:
+        raise DataRefused(str(error)) from None
+    s, p, o = pattern
+    return Deletion(identifier, min(at, stamp), (s, p, o))
+
+
+def matches(pattern: Triple, triple: Triple) -> bool:
+    """Tell whether a pattern takes a triple; a variable that stands twice takes the same term both times."""
+    bound: dict[str, str] = {}
+    for part, term in zip(pattern, triple, strict=True):
+        if part.startswith("?"):
+            if bound.setdefault(part, term) != term:
+                return False
+        elif part != term:
+            return False
+    return True

@@ -1,0 +1,175 @@
+"""Channels that are registered in an overlay, what is published for them, and what was told: names and forms.
+
+All of it is triples of known graphs, kept and copied as everything is:
+
+- ``<urn:p2prdf:channels>``: of each channel one triple, its name and a literal that says the rest.
+- the graph that a knowledge base's IRI names: of each published graph one triple, and of each deletion that is under
+  way (:mod:`p2prdf.channels.publication`).
+- a graph of each knowledge base for what was told on its channels (:func:`told_graph`): of each binding that holds a
+  triple of channel, kind and binding; and one of each channel that was begun with.
+- ``<urn:p2prdf:channel-hosts>``: of each host one triple (:mod:`p2prdf.presence.group`).
+- ``<urn:p2prdf:channel-requests>``: what somebody asks of hosts, and what they answer; removed by who asked.
+
+Anybody may publish into these graphs, so what is read of them is checked, and refused by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from p2prdf.channels.category import Categories
+from p2prdf.channels.evaluation import Evaluation
+from p2prdf.channels.query import parse_channel
+from p2prdf.channels.settings import Settings
+from p2prdf.errors import DataRefused, LocalProtocolError, P2PRDFError
+from p2prdf.presence.group import Group
+from p2prdf.rdf import terms
+from p2prdf.reasoning import Triple
+
+__all__ = [
+    "ANSWERS", "ASKS", "BEGUN", "CHANNEL", "CHANNELS_GRAPH", "CONFIRMED", "HOSTS", "INITIAL", "KINDS",
+    "REQUESTS_GRAPH", "TENTATIVE", "ChannelRegistration", "binding_literal", "check_base", "name_of", "read_binding",
+    "read_channel", "read_settings", "subject_of", "told_graph",
+]  # fmt: skip
+
+CHANNELS_GRAPH: Final = "<urn:p2prdf:channels>"
+REQUESTS_GRAPH: Final = "<urn:p2prdf:channel-requests>"
+CHANNEL: Final = "<urn:p2prdf:channel>"
+ASKS: Final = "<urn:p2prdf:asks>"
+ANSWERS: Final = "<urn:p2prdf:answers>"
+HOSTS: Final = Group(
+    "host", "<urn:p2prdf:channel-hosts>", "<urn:p2prdf:hosts>", "<urn:p2prdf:channel-host:", ASKS
+)
+"""Who evaluates channels."""
+
+INITIAL: Final = "<urn:p2prdf:initial>"
+TENTATIVE: Final = "<urn:p2prdf:tentative>"
+CONFIRMED: Final = "<urn:p2prdf:confirmed>"
+KINDS: Final = (INITIAL, TENTATIVE, CONFIRMED)
+"""How far a binding is known to hold: it did when the channel was begun with, or as notifications say."""
+BEGUN: Final = "<urn:p2prdf:begun>"
+"""Of a knowledge base and a channel: all that was initial has been told."""
+
+_NAMES: Final = "<urn:p2prdf:channel:"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_FIELDS: Final = frozenset({"base", "query", "settings"})
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRegistration:
+    """A channel as it is registered.
+
+    ``base``: the canonical IRI of its knowledge base; ``query``: its text; ``settings``: those that were given, as
+    :func:`read_settings` takes them.
+    """
+
+    name: str
+    base: str
+    query: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raise LocalProtocolError (of the kinds that name what is wrong) for what is no channel."""
+        subject_of(self.name)
+        check_base(self.base)
+        read_settings(self.settings)
+        parse_channel(self.query)
+
+    @property
+    def triple(self) -> Triple:
+        """The triple that says it."""
+        told = {"base": self.base, "query": self.query, "settings": dict(self.settings)}
+        return subject_of(self.name), CHANNEL, terms.literal(json.dumps(told, sort_keys=True))
+
+
+def subject_of(name: str) -> str:
+    """Return the IRI of a channel.  Raises LocalProtocolError for what is no name."""
+    if not _NAME.fullmatch(name):
+        raise LocalProtocolError(f"{name[:120]!r} is no name: up to 100 of letters, digits, '.', '_', '-'")
+    return f"{_NAMES}{name}>"
+
+
+def name_of(subject: str) -> str | None:
+    """Return the name in the IRI of a channel, None for other terms."""
+    name = subject.removeprefix(_NAMES).removesuffix(">")
+    return name if subject.startswith(_NAMES) and _NAME.fullmatch(name) else None
+
+
+def check_base(base: str) -> None:
+    """Raise DataRefused for what is no IRI of a knowledge base."""
+    if terms.kind(terms.parse_term(base)) is not terms.Kind.IRI:
+        raise DataRefused(f"{base[:120]} is no IRI, so no name of a knowledge base")
+
+
+def told_graph(base: str) -> str:
+    """Return the graph of what was told on the channels of a knowledge base."""
+    return f"<urn:p2prdf:told:{hashlib.sha256(base.encode()).hexdigest()[:32]}>"
+
+
+def read_settings(given: Mapping[str, Any]) -> Settings:
+    """Return settings from names and plain values; ``heuristics`` is a list of names, ``evaluation`` a name.
+
+    Raises LocalProtocolError for others, and for what no setting can be.
+    """
+    known = {each.name: each.type for each in fields(Settings)}
+    for name in given:
+        if name not in known:
+            raise LocalProtocolError(f"there is no setting {name[:120]!r} of channels")
+    made: dict[str, Any] = dict(given)
+    try:
+        if "evaluation" in made:
+            made["evaluation"] = Evaluation(made["evaluation"])
+        if "heuristics" in made:
+            made["heuristics"] = tuple(Categories(each) for each in made["heuristics"])
+    except (ValueError, TypeError) as error:
+        raise LocalProtocolError(f"a setting of channels: {error}") from None
+    for name, value in made.items():
+        wanted = {"int": (int,), "float": (int, float), "bool": (bool,)}.get(str(known[name]))
+        if wanted and (not isinstance(value, wanted) or isinstance(value, bool) != (wanted == (bool,))):
+            raise LocalProtocolError(f"the setting {name} of a channel is not {str(value)[:60]!r}")
+    settings = Settings(**made)
+    settings.validate()
+    return settings
+
+
+def read_channel(subject: str, text: str) -> ChannelRegistration:
+    """Return what a triple of the graph of channels says.  Raises DataRefused for what is none."""
+    name = name_of(subject)
+    if name is None:
+        raise DataRefused("not the name of a channel", source=subject[:120])
+    try:
+        told = json.loads(terms.lexical(text))
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict) or set(told) != _FIELDS:
+        raise DataRefused("not a channel as this version writes it", source=name)
+    base, query, settings = told["base"], told["query"], told["settings"]
+    if not (isinstance(base, str) and isinstance(query, str) and isinstance(settings, dict)):
+        raise DataRefused("a channel is made of texts and settings", source=name)
+    found = ChannelRegistration(name, base, query, settings)
+    try:
+        found.check()
+    except P2PRDFError as error:
+        raise DataRefused(str(error), source=name) from None
+    return found
+
+
+def binding_literal(binding: tuple[str, ...]) -> str:
+    """Return the literal of a binding: a JSON array of its canonical terms."""
+    return terms.literal(json.dumps(list(binding), ensure_ascii=False, separators=(",", ":")))
+
+
+def read_binding(literal: str) -> tuple[str, ...] | None:
+    """Return the binding of a literal, None for what is none."""
+    try:
+        found = json.loads(terms.lexical(literal)) if literal.startswith('"') else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, list) or not all(isinstance(term, str) for term in found):
+        return None
+    return tuple(found)

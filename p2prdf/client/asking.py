@@ -1,0 +1,105 @@
+"""Asking the members of a group that work for an overlay: a triple, which they answer by triples.
+
+All of these are removed when the answer is here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, Final
+
+from p2prdf.client.query import end
+from p2prdf.errors import P2PRDFError
+from p2prdf.rdf import terms
+
+if TYPE_CHECKING:
+    from p2prdf.client.client import Client
+    from p2prdf.client.pieces import Triple
+    from p2prdf.presence.group import Group
+
+__all__ = ["ANSWER_SECONDS", "Asking"]
+
+ANSWER_SECONDS: Final = 5.0
+"""How long members are waited for that may be gone."""
+_TOLD_MAX: Final = 100_000
+
+
+class Asking:
+    """Asks the members of one group."""
+
+    def __init__(self, client: Client, group: Group, graph: str, answers: str):
+        """``graph``: of requests and answers; ``answers``: the predicate of these."""
+        self._client = client
+        self._group = group
+        self._graph = graph
+        self._answers = answers
+
+    async def members(self, timeout_seconds: float) -> list[str]:
+        """Return who is said to be there, as IRIs without brackets."""
+        query = f"SELECT ?s {{ GRAPH {self._group.graph} {{ ?s {self._group.predicate} ?o }} }}"
+        result = await self._client.query(query, timeout_seconds=timeout_seconds)
+        return sorted({str(s)[1:-1] for (s,) in result.rows if self._group.number(str(s)) is not None})
+
+    async def ask(
+        self, what: str, name: str | None, seconds: float, *, timeout_seconds: float
+    ) -> list[dict[str, Any]]:
+        """Ask; return what they say, when all have answered, or the one there is to answer of ``name``.
+
+        At once if there are none; after so many ``seconds`` at the latest.  ``timeout_seconds``: for finding out who is
+        there.  What is told has in ``keeper`` (or what else members are called) who says it.
+        """
+        members = await self.members(timeout_seconds)
+        if not members:
+            return []
+        request = f"<urn:p2prdf:request:{secrets.token_hex(16)}>"
+        asked = request, self._group.asks, terms.literal(json.dumps({"what": what, "name": name}))
+        answers: list[Triple] = []
+        gathered = _Answers(
+            self._group.word, members, enough=(lambda told: bool(told)) if name is not None else lambda _: False
+        )
+        subscription = await self._client.subscribe(
+            f"SELECT ?o {{ GRAPH {self._graph} {{ {request} {self._answers} ?o }} }}", lease_seconds=30.0
+        )
+        try:
+            await self._client.publish([asked], graph=self._graph)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    async for solution in subscription:
+                        answers.append((request, self._answers, solution["o"]))
+                        if gathered.take(solution["o"]):
+                            break
+        finally:
+            await end(self._client, subscription)
+            with contextlib.suppress(P2PRDFError):
+                await self._client.retract([asked, *answers], graph=self._graph)
+        return gathered.told
+
+
+class _Answers:
+    """What members said so far."""
+
+    def __init__(self, word: str, members: Collection[str], *, enough: Callable[[list[dict[str, Any]]], bool]):
+        self.told: list[dict[str, Any]] = []
+        self._word = word
+        self._parts: dict[str, int] = {}
+        self._waited_for = set(members)
+        self._enough = enough
+
+    def take(self, literal: str) -> bool:
+        """Take in an answer, if it is one; return whether nothing more is waited for."""
+        try:
+            said = json.loads(terms.lexical(literal))
+            member, parts, told = str(said["member"]), int(said["parts"]), list(said["told"])
+        except (ValueError, KeyError, TypeError):
+            return False
+        for each in told[: _TOLD_MAX - len(self.told)]:
+            if isinstance(each, dict):
+                self.told.append({**each, self._word: member})
+        self._parts[member] = self._parts.get(member, 0) + 1
+        if self._parts[member] >= parts:
+            self._waited_for.discard(member)
+        return not self._waited_for or self._enough(self.told)

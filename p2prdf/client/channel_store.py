@@ -1,0 +1,336 @@
+"""Semantic channels in the overlay: registered, published for and heard of by whoever; evaluated by whichever hosts.
+
+All of it is triples (:mod:`p2prdf.channels.registration`, :mod:`p2prdf.channels.publication`), so a channel outlives
+whoever creates it, a publication is safe when it is acknowledged, whether there is a host or not, and a subscriber's
+standing query is one like others, with all that these promise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from p2prdf.client.asking import ANSWER_SECONDS, Asking
+from p2prdf.errors import LocalProtocolError, P2PRDFError
+
+if TYPE_CHECKING:
+    from p2prdf.channels.registration import ChannelRegistration
+    from p2prdf.client.client import Client
+    from p2prdf.client.pieces import Triple
+    from p2prdf.client.solutions import Solution
+    from p2prdf.client.subscription import Subscription
+
+__all__ = ["ChannelNotification", "ChannelStore", "Hearing", "Notifications", "RegisteredChannel"]
+
+_LOOK_SECONDS: Final = 0.2
+_CONFIRMED_MAX: Final = 4096
+"""Bindings of which a subscriber keeps in mind that they are confirmed."""
+
+_Channels: TypeAlias = "list[RegisteredChannel]"
+_Told: TypeAlias = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredChannel:
+    """A channel as it is registered: ``error`` says what is wrong with it, if it is none."""
+
+    name: str
+    registration: ChannelRegistration | None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelNotification:
+    """What a subscriber of a channel hears.
+
+    ``kind``: ``initial`` (it held when the channel was begun with), ``tentative`` (foreseen and tested: it holds) or
+    ``confirmed`` (a run of the query found it).  ``binding``: by variable, canonical terms.  ``removed``: it does not
+    hold any more.  ``solution``: what it came as, with its sequence number and the time at which it was told.
+    """
+
+    kind: str
+    binding: Mapping[str, str]
+    removed: bool
+    solution: Solution
+
+
+class Notifications:
+    """What solutions of a channel's query say.
+
+    Answers come by several ways, so now and then a tentative binding comes behind its confirmation.  It says nothing
+    new then, and is left out.
+    """
+
+    def __init__(self, names: tuple[str, ...], *, removed: bool):
+        """``removed``: say also what does not hold any more."""
+        self._names = names
+        self._removed = removed
+        self._confirmed: dict[str, bool] = {}
+        """The last bindings that were confirmed, and whether a late tentative one was left out since."""
+
+    def of(self, solution: Solution) -> ChannelNotification | None:
+        """Return what a solution says; None for nothing that is to be told, or what no host has written."""
+        from p2prdf.channels.registration import KINDS, read_binding
+
+        kind, literal = solution.get("kind", ""), solution.get("binding", "")
+        binding = read_binding(literal)
+        if kind not in KINDS or binding is None or len(binding) != len(self._names):
+            return None
+        word = kind.removeprefix("<urn:p2prdf:").removesuffix(">")
+        late = word == "tentative" and self._is_late(literal, removed=solution.removed)
+        if word == "confirmed":
+            self._note(literal, removed=solution.removed)
+        if late or (solution.removed and not self._removed):
+            return None
+        return ChannelNotification(word, dict(zip(self._names, binding, strict=True)), solution.removed, solution)
+
+    def _is_late(self, literal: str, *, removed: bool) -> bool:
+        known = self._confirmed.get(literal)
+        if known is None or (removed and not known):
+            return False
+        self._confirmed[literal] = not removed
+        return True
+
+    def _note(self, literal: str, *, removed: bool) -> None:
+        left_out = self._confirmed.pop(literal, False)
+        if not removed or left_out:  # the removal of what was left out is to be left out as well
+            self._confirmed[literal] = left_out
+        if len(self._confirmed) > _CONFIRMED_MAX:
+            del self._confirmed[next(iter(self._confirmed))]
+
+
+class Hearing:
+    """``async for notification in hearing``; ``subscription`` has its tokens, acknowledgements and end."""
+
+    def __init__(self, subscription: Subscription, names: tuple[str, ...], *, removed: bool):
+        self.subscription = subscription
+        self._notifications = Notifications(names, removed=removed)
+
+    async def __aiter__(self) -> AsyncIterator[ChannelNotification]:
+        async for solution in self.subscription:
+            found = self._notifications.of(solution)
+            if found is not None:
+                yield found
+
+
+class ChannelStore:
+    """``client.channels``: what is registered in the overlay of a client."""
+
+    def __init__(self, client: Client):
+        self._client = client
+
+    # --- channels ------------------------------------------------------------------------------
+
+    async def create(
+        self, name: str, base: str, query: str, *, settings: Mapping[str, Any] | None = None,
+        begin_seconds: float = 10.0, timeout_seconds: float = 60.0,
+    ) -> bool:  # fmt: skip
+        """Register a channel over a knowledge base (a canonical IRI); to register it again changes nothing.
+
+        ``settings``: those of :class:`p2prdf.channels.Settings` that are not to be as they are, by name.
+        ``begin_seconds``: how long to wait for a host to begin with it.  Returns whether one has: what is published
+        from then on is news; before, it may count as what held at the beginning.
+
+        Raises QueryRefused for the query, LocalProtocolError for what else is no channel, and for a name that is taken;
+        DataRefused, Busy, Unavailable.
+        """
+        from p2prdf.channels.registration import CHANNELS_GRAPH, ChannelRegistration
+
+        made = ChannelRegistration(name, base, query, dict(settings or {}))
+        made.check()
+        known = {each.name: each for each in await self.registered(timeout_seconds=timeout_seconds)}.get(name)
+        if known is not None and known.registration != made:
+            raise LocalProtocolError(f"there is another channel {name}: drop it first")
+        if known is None:
+            await self._client.publish([made.triple], graph=CHANNELS_GRAPH)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + begin_seconds
+        while not await self._has_begun(made, timeout_seconds):
+            if loop.time() >= until:
+                return False
+            await asyncio.sleep(_LOOK_SECONDS)
+        return True
+
+    async def _has_begun(self, made: ChannelRegistration, timeout_seconds: float) -> bool:
+        from p2prdf.channels.registration import BEGUN, subject_of, told_graph
+
+        ask = f"ASK {{ GRAPH {told_graph(made.base)} {{ {made.base} {BEGUN} {subject_of(made.name)} }} }}"
+        return bool(await self._client.query(ask, timeout_seconds=timeout_seconds))
+
+    async def registered(self, *, timeout_seconds: float = 60.0) -> _Channels:
+        """Return what is registered, by name.  Raises what :meth:`p2prdf.client.Client.query` raises."""
+        from p2prdf.channels.registration import CHANNEL, CHANNELS_GRAPH, name_of, read_channel
+
+        query = f"SELECT ?s ?o {{ GRAPH {CHANNELS_GRAPH} {{ ?s {CHANNEL} ?o }} }}"
+        result = await self._client.query(query, timeout_seconds=timeout_seconds)
+        found: dict[str, RegisteredChannel] = {}
+        for s, o in sorted((str(s), str(o)) for s, o in result.rows):
+            name = name_of(s)
+            if name is None:
+                continue
+            try:
+                known = RegisteredChannel(name, read_channel(s, o))
+            except P2PRDFError as error:
+                known = RegisteredChannel(name, None, str(error))
+            if name in found:
+                known = RegisteredChannel(name, None, "it is registered twice: drop it, and create it again")
+            found[name] = known
+        return [found[name] for name in sorted(found)]
+
+    async def list(self, *, timeout_seconds: float = 60.0) -> _Told:
+        """Return each channel with its query, knowledge base, state, and the host that evaluates it, if one does."""
+        shown = ("name", "base", "query", "settings", "state", "host", "error")
+        return [
+            {key: each[key] for key in shown if key in each}
+            for each in await self.stats(timeout_seconds=timeout_seconds)
+        ]
+
+    async def stats(self, name: str | None = None, *, timeout_seconds: float = 60.0) -> _Told:
+        """Return how channels are, by name, as their hosts say (docs/channels.md lists the keys).
+
+        One that no host answers for, within five seconds, has the state ``unkept``.  Raises LocalProtocolError if there
+        is none of the name, and what :meth:`p2prdf.client.Client.query` raises.
+        """
+        from p2prdf.channels.registration import ANSWERS, HOSTS, REQUESTS_GRAPH
+
+        registered = await self.registered(timeout_seconds=timeout_seconds)
+        if name is not None:
+            registered = [each for each in registered if each.name == name]
+            if not registered:
+                raise LocalProtocolError(f"there is no channel {name}")
+        asking = Asking(self._client, HOSTS, REQUESTS_GRAPH, ANSWERS)
+        told = await asking.ask("stats", name, ANSWER_SECONDS, timeout_seconds=timeout_seconds) if registered else []
+        known = {str(each.get("name")): each for each in told}
+        return [{**_about(each), **known.get(each.name, {})} for each in registered]
+
+    async def drop(self, name: str, *, timeout_seconds: float = 60.0) -> int:
+        """Forget a channel, and what was told on it; return 1 if there was one, else 0.
+
+        The graphs of its knowledge base stay, and so do subscriptions, which hear nothing any more.
+        """
+        from p2prdf.channels.registration import (
+            BEGUN,
+            CHANNEL,
+            CHANNELS_GRAPH,
+            KINDS,
+            name_of,
+            read_channel,
+            subject_of,
+            told_graph,
+        )
+
+        subject = subject_of(name)
+        query = f"SELECT ?o {{ GRAPH {CHANNELS_GRAPH} {{ {subject} {CHANNEL} ?o }} }}"
+        found = [str(o) for (o,) in (await self._client.query(query, timeout_seconds=timeout_seconds)).rows]
+        if not found or name_of(subject) is None:
+            return 0
+        await self._client.retract([(subject, CHANNEL, each) for each in found], graph=CHANNELS_GRAPH)
+        for each in found:
+            try:
+                base = read_channel(subject, each).base
+            except P2PRDFError:
+                continue  # no host has told anything on it
+            graph = told_graph(base)
+            told = [(base, BEGUN, subject)]
+            for kind in KINDS:
+                result = await self._client.query(
+                    f"SELECT ?o {{ GRAPH {graph} {{ {subject} {kind} ?o }} }}", timeout_seconds=timeout_seconds
+                )
+                told += [(subject, kind, str(o)) for (o,) in result.rows]
+            await self._client.retract(told, graph=graph)
+        return 1
+
+    # --- publications --------------------------------------------------------------------------
+
+    async def publish(self, base: str, graph: Iterable[Triple], *, publisher: str | None = None) -> str:
+        """Publish a graph as a whole into a knowledge base; return its identifier when enough nodes have it.
+
+        ``publisher``: with the same name the same graph again is no other publication, as long as anything of it is
+        left, so who does not know whether it was published publishes it again; None: each time it is another one.
+
+        Raises DataRefused for what is no graph, is about classes or properties, or is more than nodes take as one
+        literal; Busy, Unavailable.
+        """
+        from p2prdf.channels.publication import GRAPH, graph_literal, identifier_of
+        from p2prdf.channels.registration import check_base
+
+        check_base(base)
+        statements = tuple(dict.fromkeys(graph))
+        identifier = secrets.token_hex(16) if publisher is None else identifier_of(publisher, (base, statements))
+        literal = graph_literal(identifier, await self._client.stamp(), statements)
+        await self._client.publish([(base, GRAPH, literal)], graph=base)
+        return identifier
+
+    async def delete(self, base: str, pattern: Triple, *, publisher: str | None = None) -> str:
+        """Delete what matches a pattern from the graphs published so far; return its identifier when nodes have it.
+
+        ``pattern``: canonical terms and variables (``?name``).  Graphs that are published when this has returned are
+        not touched.  ``publisher``: as in :meth:`publish`.  Raises LocalProtocolError for what is no pattern;
+        DataRefused, Busy, Unavailable.
+        """
+        from p2prdf.channels.publication import DELETE, deletion_literal, identifier_of
+        from p2prdf.channels.registration import check_base
+
+        check_base(base)
+        identifier = secrets.token_hex(16) if publisher is None else identifier_of(publisher, (base, "-", pattern))
+        literal = deletion_literal(identifier, await self._client.stamp(), pattern)
+        await self._client.publish([(base, DELETE, literal)], graph=base)
+        return identifier
+
+    # --- notifications -------------------------------------------------------------------------
+
+    async def query_of(self, name: str, *, timeout_seconds: float = 60.0) -> tuple[str, tuple[str, ...]]:
+        """Return the standing query for what is told on a channel, and the variables of a binding.
+
+        Raises LocalProtocolError if there is no such channel.
+        """
+        from p2prdf.channels.query import parse_channel
+        from p2prdf.channels.registration import subject_of, told_graph
+
+        found = [each for each in await self.registered(timeout_seconds=timeout_seconds) if each.name == name]
+        if not found:
+            raise LocalProtocolError(f"there is no channel {name}")
+        registration = found[0].registration
+        if registration is None:
+            raise LocalProtocolError(f"the channel {name} is none: {found[0].error}")
+        graph = told_graph(registration.base)
+        query = f"SELECT DISTINCT ?kind ?binding {{ GRAPH {graph} {{ {subject_of(name)} ?kind ?binding }} }}"
+        return query, parse_channel(registration.query).names
+
+    async def subscribe(
+        self, name: str, *, since: float | str = "beginning", lease_seconds: float = 60.0,
+        auto_acknowledge: bool = True, removed: bool = False, timeout_seconds: float = 60.0,
+    ) -> Hearing:  # fmt: skip
+        """Hear what holds on a channel, and then what is told; with ``since="now"`` only what is told from now on.
+
+        ``removed``: hear of what does not hold any more, too.  Other arguments and errors are those of
+        :meth:`p2prdf.client.Client.subscribe`; LocalProtocolError if there is no such channel.
+        """
+        query, names = await self.query_of(name, timeout_seconds=timeout_seconds)
+        subscription = await self._client.subscribe(
+            query, since=since, lease_seconds=lease_seconds, auto_acknowledge=auto_acknowledge
+        )
+        return Hearing(subscription, names, removed=removed)
+
+    async def attach(
+        self, name: str, token: bytes | int, *, auto_acknowledge: bool = True, removed: bool = False,
+        timeout_seconds: float = 60.0,
+    ) -> Hearing:  # fmt: skip
+        """Take up an earlier subscription of a channel, as :meth:`p2prdf.client.Client.attach` does."""
+        _, names = await self.query_of(name, timeout_seconds=timeout_seconds)
+        subscription = await self._client.attach(token, auto_acknowledge=auto_acknowledge)
+        return Hearing(subscription, names, removed=removed)
+
+
+def _about(each: RegisteredChannel) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": each.name}
+    if each.registration is not None:
+        made = each.registration
+        told |= {"base": made.base[1:-1], "query": made.query, "settings": dict(made.settings)}
+    told["state"] = "refused" if each.error else "unkept"
+    if each.error:
+        told["error"] = each.error
+    return told

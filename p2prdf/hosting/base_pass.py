@@ -1,0 +1,336 @@
+"""One knowledge base at its host: its log is read, its channels are evaluated, and what they tell is written.
+
+One standing query tells all of it: what is published and deleted (:mod:`p2prdf.channels.log`), the rules that are kept
+under the knowledge base's IRI, and what was told (:mod:`p2prdf.channels.told`).  So whoever takes it up knows at the
+first bookmark what holds and what was told, tells what is missing and retracts what does not hold; and keeps it so.
+
+A graph is taken in as soon as it is heard of, without waiting for a bookmark.  What is foreseen is written before the
+queries run.  A query that was left out runs ``settle_seconds`` later at the latest.
+
+At bookmarks what is there is compared with what should be; graphs that deletions have trimmed are rewritten; and if the
+rules have changed, all is evaluated anew with them, and what that comes to is told and retracted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from p2prdf.channels.log import Heard, Log
+from p2prdf.channels.publication import DELETE, GRAPH
+from p2prdf.channels.registration import BEGUN, KINDS, ChannelRegistration, told_graph
+from p2prdf.channels.told import Told, Writes
+from p2prdf.errors import P2PRDFError, Unavailable
+from p2prdf.hosting.engine import BaseEngine
+from p2prdf.hosting.writer import Writer
+from p2prdf.presence.member import first_error
+from p2prdf.presence.overlay import Batch, Left, Writing
+from p2prdf.presence.roll import CurrentTriples
+from p2prdf.presence.union import union_text
+from p2prdf.rdf import terms
+from p2prdf.reasoning import Rule, parse_rules
+
+__all__ = ["RULE", "RULES_GRAPH", "BasePass"]
+
+RULES_GRAPH: Final = "<urn:p2prdf:rules>"
+RULE: Final = "<urn:p2prdf:rule>"
+
+_LEASE_SECONDS: Final = 30.0
+_PAUSE_SECONDS: Final = 2.0
+_GOODBYE_SECONDS: Final = 5.0
+_BATCHES_WAITING: Final = 64
+_REWRITES: Final = 200
+"""Graphs that are rewritten at one bookmark."""
+
+class BasePass:
+    """The channels over one knowledge base."""
+
+    def __init__(
+        self, overlay: Writing, base: str, *, settle_seconds: float, is_sure: Callable[[], bool],
+        on_error: Callable[[str], None],
+    ):  # fmt: skip
+        """``is_sure``: whether nobody can have taken this host for gone, so that it may write."""
+        self.base = base
+        self.error: str | None = None
+        self.engine: BaseEngine | None = None
+        self._overlay = overlay
+        self._settle_seconds = settle_seconds
+        self._is_sure = is_sure
+        self._on_error = on_error
+        self._wanted: dict[str, ChannelRegistration] = {}
+        self._graph = told_graph(base)
+        self._lock = asyncio.Lock()
+        """Whoever has it calls the engine."""
+        self._batches: asyncio.Queue[Batch | None] = asyncio.Queue(_BATCHES_WAITING)
+        self._settle_at: float | None = None
+        self._dealt = asyncio.Event()
+        """Set when what is wanted is what is evaluated."""
+        self._start()
+
+    def _start(self) -> None:
+        self.engine = None
+        self._opened = 0.0
+        self._log = Log()
+        self._told = Told(self.base)
+        self._rules = CurrentTriples((RULE,))
+        self._used: frozenset[str] = frozenset()
+        """The rules that the engine has, as they are kept."""
+        self._bad_rules: dict[str, str] = {}
+        self._tidying: asyncio.Task[None] | None = None
+        self._settle_at = None
+        self._writer = Writer(
+            self._overlay, self._graph, self._told, is_sure=self._is_sure, on_error=self._failed
+        )
+
+    # --- what is asked of it -------------------------------------------------------------------
+
+    def want(self, wanted: Mapping[str, ChannelRegistration]) -> None:
+        """Evaluate these channels from now on, and no others: they were dropped."""
+        if dict(wanted) != self._wanted:
+            self._wanted = dict(wanted)
+            self._dealt.clear()
+            with contextlib.suppress(asyncio.QueueFull):  # then a batch is there, and channels are looked at after it
+                self._batches.put_nowait(None)
+
+    async def forget(self) -> None:
+        """Give all channels up, for they were dropped; return when that is written, or cannot be."""
+        self.want({})
+        if self.engine is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_GOODBYE_SECONDS):
+                    await self._dealt.wait()
+                    await self._writer.written()
+
+    async def statistics(self) -> dict[str, dict[str, Any]]:
+        """Return how each channel is, by name."""
+        async with self._lock:
+            engine = self.engine
+            found = {} if engine is None else engine.statistics()
+            refused = {**self._bad_rules, **self._log.refused}
+            about: dict[str, Any] = {
+                "graphs": self._log.graphs, "deletions": self._log.deletions,
+                "facts": 0 if engine is None else engine.facts, "rules": len(self._used),
+                "settle_seconds": self._settle_seconds, "refused_publications": len(refused),
+                "refused": [{"what": what[:120], "reason": why} for what, why in list(refused.items())[-10:]],
+            }  # fmt: skip
+            if self.error is not None:
+                about["error"] = self.error
+            told: dict[str, dict[str, Any]] = {}
+            for name in self._wanted:
+                if engine is not None and name in engine.refused:
+                    told[name] = {"state": "refused", "error": engine.refused[name]}
+                elif name in found:
+                    told[name] = {"state": "failing" if self.error else "evaluated", **found[name], **about}
+                else:
+                    told[name] = {"state": "failing" if self.error else "reading", **about}
+            return told
+
+    # --- the work ------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Evaluate until cancelled; begin anew, after a pause, whenever the overlay cannot be read."""
+        while True:
+            try:
+                await self._follow()
+            except P2PRDFError as error:  # also rules that cannot be used, and nodes that keep no history
+                self._failed(str(error))
+            await asyncio.sleep(_PAUSE_SECONDS)
+            async with self._lock:
+                self._start()
+            while not self._batches.empty():
+                self._batches.get_nowait()
+
+    def _failed(self, text: str) -> None:
+        if text != self.error:
+            self._on_error(f"{self.base}: {text}")
+        self.error = text
+
+    async def _follow(self) -> None:
+        branches = [
+            (self.base, (self.base, GRAPH, None)), (self.base, (self.base, DELETE, None)),
+            (RULES_GRAPH, (self.base, RULE, None)), (self._graph, (self.base, BEGUN, None)),
+            *((self._graph, (None, kind, None)) for kind in KINDS),
+        ]  # fmt: skip
+        left = await self._overlay.subscribe(
+            union_text(branches), since="beginning", bookmarks=True, hurry=True, auto_acknowledge=True,
+            lease_seconds=_LEASE_SECONDS,
+        )
+        self._opened = left.opened
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._read(left))
+                group.create_task(self._writer.run())
+                group.create_task(self._evaluate())
+        except BaseExceptionGroup as errors:
+            raise first_error(errors) from None
+        finally:
+            if self._tidying is not None:
+                self._tidying.cancel()
+            with contextlib.suppress(P2PRDFError, TimeoutError):
+                async with asyncio.timeout(_GOODBYE_SECONDS):
+                    await left.unsubscribe()
+
+    async def _read(self, left: Left) -> None:
+        async for batch in left.batches():
+            if batch.lost:
+                raise Unavailable(f"{batch.lost} answers were dropped at the query's home")
+            await self._batches.put(batch)
+        raise Unavailable("the query of the knowledge base has ended")
+
+    async def _evaluate(self) -> None:
+        """Take batches as they come, and run what was left out when it is time."""
+        while True:
+            await self._writer.room()
+            batch = None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(self._settle_at):
+                    batch = await self._batches.get()
+            if batch is not None:
+                await self._take(batch)
+            await self._settle_in_time()
+            await self._look_at_wishes()
+
+    async def _settle_in_time(self) -> None:
+        engine = self.engine
+        if engine is not None and self._settle_at is not None and self._now() >= self._settle_at:
+            self._settle_at = None
+            await self._called(engine.settle)
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+    async def _called(self, what: Callable[[], Writes]) -> None:
+        """Let the engine work, in a thread, for leases are to be renewed meanwhile; write what it tells."""
+        async with self._lock:
+            writes = await asyncio.to_thread(what)
+        self._writer.write(writes)
+        engine = self.engine
+        if engine is None or not engine.behind:
+            self._settle_at = None
+        elif self._settle_at is None:
+            self._settle_at = self._now() + self._settle_seconds
+
+    async def _take(self, batch: Batch) -> None:
+        rows = list(zip(zip(*batch.columns, strict=True), batch.stamps, batch.removed, strict=True))
+        if self.engine is None and rows:
+            async with self._lock:
+                await asyncio.to_thread(lambda: [self._heard(*row) for row in rows])
+        elif rows:
+            for row in rows:
+                if row[0][1] == DELETE:  # all graphs are looked through
+                    async with self._lock:
+                        heard = await asyncio.to_thread(self._heard, *row)
+                else:
+                    heard = self._heard(*row)
+                await self._hear(heard)
+                await self._settle_in_time()
+        if batch.bookmark is not None:
+            await self._at(batch.bookmark)
+
+    def _heard(self, triple: tuple[str, ...], stamp: int, removed: bool) -> Heard:
+        s, p, o = triple
+        if p in (GRAPH, DELETE):
+            return self._log.take(p, o, stamp, removed=removed)
+        if p == RULE:
+            self._rules.take((s, p, o), removed=removed)
+        else:
+            self._told.take((s, p, o), stamp, removed=removed)
+        return Heard()
+
+    async def _hear(self, heard: Heard) -> None:
+        engine = self.engine
+        assert engine is not None
+        if heard.graph:
+            await self._called(lambda: engine.publish(heard.graph))
+            await self._called(engine.evaluate)
+        if heard.lost:
+            await self._called(lambda: engine.delete(heard.lost))
+
+    async def _look_at_wishes(self) -> None:
+        """Begin with channels that are new, and give up those that are not wanted any more."""
+        engine = self.engine
+        if engine is None:
+            return
+        had = engine.registrations
+        dropped = [name for name, each in had.items() if self._wanted.get(name) != each]
+        dropped += [name for name in engine.refused if name not in self._wanted]
+        if dropped:
+            await self._called(lambda: engine.drop(dropped))
+        new = {name: each for name, each in self._wanted.items() if name not in had and name not in engine.refused}
+        if new:
+            await self._called(lambda: engine.take_up(new))
+        self._dealt.set()
+
+    # --- at bookmarks --------------------------------------------------------------------------
+
+    async def _at(self, bookmark: float) -> None:
+        milliseconds = round(bookmark * 1000)
+        if self.engine is None:
+            if bookmark > self._opened:
+                self._log.settle(milliseconds)
+                await self._begin(again=False)
+                self.error = None
+            return
+        lost = self._log.settle(milliseconds)
+        if lost:
+            await self._hear(Heard(lost=lost))
+        if frozenset(o for _, _, o in self._rules.of(RULE)) != self._used:
+            await self._begin(again=True)
+        engine = self.engine
+        differences = self._told.differences(milliseconds, time.monotonic())
+        if differences.removed and engine.behind:
+            await self._called(engine.settle)
+            differences = self._told.differences(milliseconds, time.monotonic())
+        self._writer.write(differences)
+        if self._tidying is None or self._tidying.done():
+            self._tidying = asyncio.create_task(self._tidy(milliseconds))
+
+    async def _begin(self, *, again: bool) -> None:
+        """Evaluate what holds with the rules that there are; ``again``: the rules were others before."""
+        texts = [o for _, _, o in self._rules.of(RULE)]
+        wanted = dict(self._wanted)
+
+        def made() -> tuple[BaseEngine, Writes]:
+            rules: list[Rule] = []
+            self._bad_rules = {}
+            for text in texts:
+                try:
+                    rules += parse_rules(terms.lexical(text))
+                except P2PRDFError as error:
+                    self._bad_rules[text] = str(error)
+            engine = BaseEngine(self._told, rules, self._log.content())
+            if not again:
+                return engine, engine.take_up(wanted)
+            former = {} if self.engine is None else self.engine.registrations
+            kept = {name: each for name, each in former.items() if wanted.get(name) == each}
+            return engine, engine.take_up(kept, again=True)
+
+        async with self._lock:
+            engine, writes = await asyncio.to_thread(made)
+            self.engine = engine
+            self._used = frozenset(texts)
+            self._settle_at = None
+        self._writer.write(writes)
+
+    async def _tidy(self, bookmark_ms: int) -> None:
+        """Rewrite graphs that were trimmed, and retract deletions that are not needed any more."""
+        rewrites = self._log.rewrites(_REWRITES)
+        try:
+            await self._writer.sure()
+            left = [(self.base, GRAPH, new) for _, new in rewrites if new is not None]
+            if left:
+                await self._overlay.publish(left, graph=self.base)
+            if rewrites:
+                await self._writer.sure()
+                await self._overlay.retract([(self.base, GRAPH, old) for old, _ in rewrites], graph=self.base)
+            done = self._log.applied(bookmark_ms)
+            if done:
+                await self._overlay.retract([(self.base, DELETE, each) for each in done], graph=self.base)
+        except P2PRDFError as error:
+            self._log.retry(old for old, _ in rewrites)
+            self._failed(str(error))
+

@@ -1,0 +1,90 @@
+"""What a host knows of the registry: channels, hosts and requests, from triples that come and go.
+
+Pure: it is told of triples, and says what follows.  Reading a channel takes SPARQL's grammar, so each text is read
+once.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from p2prdf.channels.registration import (
+    ASKS,
+    CHANNEL,
+    CHANNELS_GRAPH,
+    HOSTS,
+    REQUESTS_GRAPH,
+    ChannelRegistration,
+    name_of,
+    read_channel,
+)
+from p2prdf.errors import P2PRDFError
+from p2prdf.presence.group import ranked
+from p2prdf.presence.roll import CurrentTriples, Roll, Triple
+from p2prdf.presence.union import union_text
+
+__all__ = ["REGISTRY", "ChannelRegistry", "Share"]
+
+REGISTRY: Final = union_text([
+    (CHANNELS_GRAPH, (None, CHANNEL, None)), (HOSTS.graph, (None, HOSTS.predicate, None)),
+    (REQUESTS_GRAPH, (None, ASKS, None)),
+])  # fmt: skip
+"""The standing query for all of it."""
+
+
+class Share(NamedTuple):
+    """What one host has to do with: channels by knowledge base, and those to say of why they are not evaluated."""
+
+    own: dict[str, dict[str, ChannelRegistration]]
+    refused: dict[str, str]
+
+
+class ChannelRegistry:
+    """The triples of the registry that are true now."""
+
+    def __init__(self) -> None:
+        self._triples = CurrentTriples((CHANNEL, HOSTS.predicate, ASKS))
+        self.roll = Roll(HOSTS, self._triples)
+        self._read: dict[Triple, ChannelRegistration | str] = {}
+
+    def take(self, triple: Triple, *, removed: bool) -> None:
+        """Take account of a triple that came or went; a removal may come first."""
+        if not self._triples.take(triple, removed=removed):
+            self._read.pop(triple, None)
+
+    def bases(self) -> frozenset[str]:
+        """Return the knowledge bases that have channels."""
+        return frozenset(each.base for each in self._read.values() if isinstance(each, ChannelRegistration))
+
+    def share(self, host: str) -> Share:
+        """Return what a host has to do with, among those that are there."""
+        hosts = {*self.roll.members(), host}
+        found: dict[str, ChannelRegistration] = {}
+        wrong: dict[str, str] = {}
+        for triple in self._triples.of(CHANNEL):
+            name = name_of(triple[0])
+            if name is None:
+                continue  # nobody could ask for it
+            known = self._read.get(triple)
+            if known is None:
+                known = self._read[triple] = _registration(triple)
+            if name in found or name in wrong:
+                wrong[name] = "it is registered twice: drop it, and create it again"
+                found.pop(name, None)
+            elif isinstance(known, str):
+                wrong[name] = known
+            else:
+                found[name] = known
+        own: dict[str, dict[str, ChannelRegistration]] = {}
+        for name, each in found.items():
+            if ranked(each.base, hosts)[0] == host:
+                own.setdefault(each.base, {})[name] = each
+        return Share(own, {name: reason for name, reason in wrong.items() if ranked(name, hosts)[0] == host})
+
+
+def _registration(triple: Triple) -> ChannelRegistration | str:
+    """Return what is registered, or why that is nothing."""
+    try:
+        return read_channel(triple[0], triple[2])
+    except P2PRDFError as error:
+        return str(error)

@@ -1,0 +1,92 @@
+"""Writes what is told into the overlay, in order, many triples at a time when it does not keep up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from itertools import groupby, islice
+from typing import Final
+
+from p2prdf.channels.told import Told, Writes
+from p2prdf.errors import Busy, DataRefused, Unavailable
+from p2prdf.presence.overlay import Writing
+from p2prdf.reasoning import Triple
+
+__all__ = ["Writer"]
+
+_TRIPLES: Final = 5_000
+"""Triples of one publication."""
+_WAITING_MAX: Final = 50_000
+"""Triples that may wait before evaluation does."""
+_PAUSE_SECONDS: Final = 0.5
+_SURE_SECONDS: Final = 0.05
+
+
+class Writer:
+    """Of one knowledge base."""
+
+    def __init__(
+        self, overlay: Writing, graph: str, told: Told, *, is_sure: Callable[[], bool], on_error: Callable[[str], None]
+    ):
+        """``is_sure``: whether nobody can have taken this process for gone, so that it may write."""
+        self._overlay = overlay
+        self._graph = graph
+        self._told = told
+        self._is_sure = is_sure
+        self._on_error = on_error
+        self._waiting: deque[tuple[bool, Triple]] = deque()
+        self._changed = asyncio.Event()
+        self._written = asyncio.Event()
+        self._written.set()
+        self.refused = 0
+        """Triples that nodes refused."""
+
+    def write(self, writes: Writes) -> None:
+        """Have triples written, after all that was given before."""
+        self._waiting += [(False, each) for each in writes.added]
+        self._waiting += [(True, each) for each in writes.removed]
+        if self._waiting:
+            self._written.clear()
+            self._changed.set()
+
+    async def room(self) -> None:
+        """Wait until there is room for more."""
+        if len(self._waiting) >= _WAITING_MAX:
+            await self._written.wait()
+
+    async def written(self) -> None:
+        """Wait until all is written."""
+        await self._written.wait()
+
+    async def sure(self) -> None:
+        """Wait until this process may write."""
+        while not self._is_sure():
+            await asyncio.sleep(_SURE_SECONDS)
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while self._waiting:
+                await self._next()
+            self._written.set()
+
+    async def _next(self) -> None:
+        removed, run = next(groupby(self._waiting, key=lambda each: each[0]))
+        triples = [triple for _, triple in islice(run, _TRIPLES)]
+        await self.sure()
+        try:
+            await (self._overlay.retract if removed else self._overlay.publish)(triples, graph=self._graph)
+        except (Busy, Unavailable) as error:
+            self._on_error(str(error))
+            await asyncio.sleep(_PAUSE_SECONDS)
+            return
+        except DataRefused as error:
+            self._on_error(str(error))
+            self.refused += len(triples)
+        self._told.wrote(triples, time.monotonic())
+        for _ in triples:
+            self._waiting.popleft()

@@ -1,0 +1,142 @@
+"""Hosts of channels, in the process of a test or as processes of their own; subscribers that note what they hear."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+from collections import Counter
+
+import p2prdf
+from p2prdf.channels.settings import Settings
+from p2prdf.hosting.host import Host, HostConfig
+
+__all__ = ["SECONDS", "HostProcess", "Subscriber", "evaluated_by", "given", "hosting", "subscribed"]
+
+SECONDS = 60.0
+
+
+@contextlib.asynccontextmanager
+async def hosting(addresses, *, lease_seconds=4.0, settle_seconds=0.5, kind=Host):
+    """Run a host in this process; it leaves in order."""
+    host = kind(
+        lambda reconnect_seconds: p2prdf.connect(addresses, reconnect_seconds=reconnect_seconds),
+        HostConfig(lease_seconds=lease_seconds, check_seconds=0.5, settle_seconds=settle_seconds),
+    )
+    task = asyncio.create_task(host.run())
+    try:
+        yield host
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+class HostProcess:
+    """A host as a process of its own."""
+
+    def __init__(self, process, name):
+        self.process = process
+        self.name = name
+
+    @classmethod
+    async def start(cls, addresses, *more):
+        """Start it, and wait until it has said who it is."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "p2prdf_cli", "channel", "serve", "--peer", addresses, "--json", *more,
+            stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        told = json.loads(await asyncio.wait_for(process.stdout.readline(), SECONDS))
+        assert told["event"] == "ready"
+        return cls(process, told["host"])
+
+    async def end(self, how=signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(how)
+        await self.process.communicate()
+        return self.process.returncode
+
+
+class Subscriber:
+    """What was heard on a channel: in order, and what is left of it."""
+
+    def __init__(self, hearing):
+        self.heard = []
+        self.held = {}
+        """Kinds by binding, of what holds as far as heard."""
+        self.hearing = hearing
+        self.changed = asyncio.Event()
+        self._counts = Counter()
+
+    async def listen(self):
+        async for each in self.hearing:
+            binding = tuple(each.binding.values())
+            self.heard.append((each.kind, binding, each.removed))
+            self._counts[each.kind, binding] += -1 if each.removed else 1
+            count = self._counts[each.kind, binding]
+            assert count in (0, 1), f"{each.kind} {binding} was told {count} times"
+            kinds = self.held.setdefault(binding, set())
+            (kinds.discard if each.removed else kinds.add)(each.kind)
+            if not kinds:
+                del self.held[binding]
+            self.changed.set()
+
+    def told(self, kind):
+        """Return the bindings of a kind, as often as they were told."""
+        return [binding for each, binding, removed in self.heard if each == kind and not removed]
+
+    async def until(self, holds, seconds=SECONDS):
+        """Wait until something is true of what was heard."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not holds(self):
+                    self.changed.clear()
+                    await self.changed.wait()
+        except TimeoutError:
+            raise AssertionError(f"it did not come true: {self.held}") from None
+
+    async def exactly(self, bindings):
+        """Wait until just these hold, and all of them for sure."""
+        wanted = set(bindings)
+        await self.until(
+            lambda each: each.held.keys() == wanted and all(kinds != {"tentative"} for kinds in each.held.values())
+        )
+
+
+@contextlib.asynccontextmanager
+async def subscribed(client, *names):
+    """Subscribe to channels, hearing also of what goes; yield one subscriber, or several."""
+    found = [Subscriber(await client.channels.subscribe(name, removed=True)) for name in names]
+    tasks = [asyncio.create_task(each.listen()) for each in found]
+    try:
+        yield found[0] if len(found) == 1 else found
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for each in found:
+            await each.hearing.subscription.unsubscribe()
+
+
+async def evaluated_by(client, name, hosts):
+    """Return which of some hosts evaluates a channel, once one does."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            (found,) = await client.channels.stats(name)
+            known = [each for each in hosts if each.name == found.get("host")]
+            if found["state"] == "evaluated" and known:
+                return known[0]
+
+
+def given(settings):
+    """Return settings as they are given in registrations."""
+    names = Settings.__dataclass_fields__
+    plain = {name: getattr(settings, name) for name in names}
+    plain["evaluation"] = settings.evaluation.value
+    plain["heuristics"] = [each.value for each in settings.heuristics]
+    return plain
