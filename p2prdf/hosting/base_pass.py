@@ -106,6 +106,9 @@ class BasePass:
 
     async def statistics(self) -> dict[str, dict[str, Any]]:
         """Return how each channel is, by name."""
+        if self.engine is None:  # which may take long, and has the lock meanwhile
+            state = {"state": "reading"} if self.error is None else {"state": "failing", "error": self.error}
+            return {name: dict(state) for name in self._wanted}
         async with self._lock:
             engine = self.engine
             found = {} if engine is None else engine.statistics()

@@ -74,6 +74,9 @@ class Host(Member):
     async def _put_down(self) -> None:
         await asyncio.gather(*(self._stop(base) for base in list(self.passes)))
 
+    async def _was_taken_for_gone(self) -> None:
+        await self._put_down()  # what waits to be written is of a time that is past
+
     async def _share(self, overlay: Writing) -> None:
         # In a thread, for reading very many channels for the first time takes longer than a lease.
         own, self.refused = await asyncio.to_thread(self.registry.share, self.name)
@@ -93,7 +96,9 @@ class Host(Member):
 
     async def _stop(self, base: str, *, dropped: bool = False) -> None:
         """End a pass; it is none from now on.  ``dropped``: its channels were, so nothing is told of them any more."""
-        found, task = self.passes.pop(base), self._running.pop(base)
+        found, task = self.passes.pop(base, None), self._running.pop(base, None)
+        if found is None or task is None:
+            return
         try:
             if dropped:
                 await found.forget()

@@ -109,6 +109,10 @@ class Member(abc.ABC):
     async def _put_down(self) -> None:
         """Stop all work."""
 
+    @abc.abstractmethod
+    async def _was_taken_for_gone(self) -> None:
+        """Do what has to be done before this member takes another name: others may have done its work meanwhile."""
+
     # --- the life of a member ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -171,6 +175,7 @@ class Member(abc.ABC):
                 self._renewed_at = at
             except SubscriptionGone:
                 former = self._sign()
+                await self._was_taken_for_gone()
                 await self._introduce(overlay)
                 await overlay.retract([former], graph=self._group.graph)
                 self._changed.set()

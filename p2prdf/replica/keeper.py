@@ -92,6 +92,9 @@ class Keeper(Member):
     async def _answer(self, overlay: Writing, request: Triple) -> None:
         await answer(self, overlay, request)
 
+    async def _was_taken_for_gone(self) -> None:
+        """Go on: what is written to a target has what it was before as a condition."""
+
     async def _put_down(self) -> None:
         await asyncio.gather(*(self._stop(dataset) for dataset in list(self.passes)))
         kept, self.kept = self.kept, {}
