@@ -11,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
+import channels
 import comparing
 import daemons
 import durability
@@ -42,6 +43,7 @@ SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "small": small.run,
     "windows": windows.run,
     "words": words.run,
+    "channels": channels.run,
 }
 
 
