@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import random
 import statistics
 import sys
@@ -145,6 +146,7 @@ async def _run(console: Console, quick: bool) -> None:
                     cells = [*_quantiles(early), *_quantiles(sure), f"{run:.2f}"]
                     table.add_row(what, query, f"{told['told']:,}", f"{share:.1f}", *cells)
     console.print(table)
+    console.print(f"load average of this machine: {', '.join(f'{each:.1f}' for each in os.getloadavg())}")
 
 
 def _quantiles(values: list[float]) -> list[str]:
