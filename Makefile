@@ -41,7 +41,7 @@ test: $(STAMP) ## all tests but the long ones, in two processes, ten minutes; AR
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
 
 .PHONY: test-long
-test-long: $(STAMP) ## the long ones: a fleet, chaos, whoever leaves at once, replicas, keepers and hosts killed; eight minutes
+test-long: $(STAMP) ## the long ones: a fleet, chaos, whoever leaves at once, replicas, keepers and hosts killed; nine minutes
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup -m long $(ARGS)
 
 check: lint types floors ## ruff, mypy --strict and the import contracts
