@@ -207,6 +207,9 @@ class _Socket:
                             true.pop(solution.identity, None)
                         else:
                             true[solution.identity] = solution.terms
+                    # No token is out yet, so nobody can go on from here: what is not acknowledged would only keep the
+                    # home from telling the rest.
+                    held.subscription.acknowledge()
                     if batch.bookmark is not None and batch.bookmark > held.subscription.opened:
                         break
                 names = held.subscription.names

@@ -488,6 +488,20 @@ async def test_a_socket_goes_on_from_a_token_with_what_was_not_acknowledged_befo
                 assert sorted(told) == sorted(rest[at + 1 :])
 
 
+@pytest.mark.parametrize("acknowledge", [False, True])
+async def test_the_first_notification_holds_more_than_a_home_lets_out_unacknowledged(keeping_all, ns, acknowledge):
+    count = 17_000  # answers_window is 16,384
+    async with gateway(keeping_all[0].address) as (session, _):
+        await publish(session, "".join(f'<{ns}a> <{ns}p> "{number}" .\n' for number in range(count)))
+        async with session.ws_connect("/subscribe", max_msg_size=0) as socket:
+            wanted = {"sparql": f"SELECT ?o {{ ?s <{ns}p> ?o }}", "acknowledge": acknowledge}
+            await socket.send_json({"subscribe": wanted})
+            told = await receive(socket, "notification")
+            assert sorted(map(int, objects_of(told, "addedResults"))) == list(range(count))
+            await publish(session, f'<{ns}a> <{ns}p> "more" .')
+            assert objects_of(await receive(socket, "notification"), "addedResults") == ["more"]
+
+
 @pytest.mark.parametrize(("said", "told"), [
     ("{", "not JSON"), ("[]", "one of subscribe"), ("{}", "one of subscribe"), ("1", "one of subscribe"),
     ("[" * 100_000, "not JSON"),
