@@ -12,10 +12,11 @@ token names each of them, and has to fit into a header.
 
 The idea
 --------
-Answers are acknowledged when ``BEHIND`` others were sent after them, or after ``QUIET_SECONDS`` if the other side's
-system has confirmed all that was sent.  So who reads on, breaks off and comes back is told everything once.  Who falls
+An answer that is still in a buffer on this side has not arrived: the kernel knows what the other side's system has not
+confirmed.  Of those that it has confirmed, answers are acknowledged when ``BEHIND`` others have arrived after them, or
+after ``QUIET_SECONDS``.  So who breaks off, however slow it was, and comes back is told everything once.  Who falls
 behind by more than ``BEHIND`` answers that its own system had taken in, and then loses them, has lost them: who must
-not acknowledges for itself (:mod:`p2prdf.gateway.sockets`).
+not acknowledges for itself (:mod:`p2prdf.gateway.sockets`).  Who takes nothing is told no more than ``_UNSETTLED_MAX``.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import math
 import sys
 import termios
 import time
 from collections import deque
 from collections.abc import AsyncIterator
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
@@ -45,12 +47,14 @@ from p2prdf.gateway.state import GATEWAY, Gateway, seconds_of
 __all__ = ["handle"]
 
 BEHIND: Final = 256
-"""So many answers sent later, one is taken to have arrived."""
+"""So many answers that arrived later, one is taken to have been read."""
 QUIET_SECONDS: Final = 30.0
 _EVENT_SOLUTIONS: Final = 128
 """Most of one event; with those behind, and acknowledgements under way, a token of some 5,000 characters."""
 _UNSETTLED_MAX: Final = 512
 _SETTLED_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = (0.01, 0.5)
+"""Between two looks whether a reader has taken something: at first, and at most."""
 _KEEP_ALIVE_SECONDS: Final = 15.0
 _ANSWER: Final = "text/event-stream"
 
@@ -95,6 +99,14 @@ async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Sub
     return await client.subscribe(query, since=since, lease_seconds=lease, auto_acknowledge=False)
 
 
+class _Sent(NamedTuple):
+    """An event with answers: when it was sent, up to which one, and how many bytes had been written with it."""
+
+    when: float
+    upto: int
+    written: int
+
+
 class _Teller:
     """Writes the events of one subscription."""
 
@@ -105,8 +117,13 @@ class _Teller:
         self._subscription = subscription
         self._response = response
         self._transport = request.transport
-        self._sent: deque[tuple[float, int]] = deque()
-        """When events were sent, and up to which solution, as far as they are not acknowledged."""
+        self._written = 0
+        """Bytes of events; with what HTTP puts around them it is some more."""
+        self._on_way: deque[_Sent] = deque()
+        self._arrived: deque[_Sent] = deque()
+        """What the other side's system has confirmed, as far as it is not acknowledged."""
+        self._last = 0
+        """The last answer that has arrived."""
 
     async def tell(self) -> None:
         """Write until the subscription or the connection ends."""
@@ -131,30 +148,42 @@ class _Teller:
             await self._write("gap", {"lost": batch.lost})
         if len(batch):
             await self._write("notification", changes(self._subscription.names, batch), token_text(self._subscription))
-            self._sent.append((time.monotonic(), batch.last))
+            self._on_way.append(_Sent(time.monotonic(), batch.last, self._written))
 
     async def _until_settled(self) -> None:
-        """Wait until a token is small enough, as acknowledgements are on their way."""
-        deadline = time.monotonic() + _SETTLED_SECONDS
-        while self._subscription.unsettled > _UNSETTLED_MAX:
-            if time.monotonic() > deadline:
+        """Wait until a token is small enough: for the reader, and for acknowledgements that are on their way."""
+        deadline, pause = time.monotonic() + _SETTLED_SECONDS, _LOOK_SECONDS[0]
+        while (before := self._subscription.unsettled) > _UNSETTLED_MAX:
+            if self._transport is None or self._transport.is_closing():
+                raise ConnectionResetError("whoever read is gone")
+            self._acknowledge()
+            if self._on_way:  # a reader is waited for, as it is by every write
+                deadline = time.monotonic() + _SETTLED_SECONDS
+            elif time.monotonic() > deadline:
                 raise Unavailable("acknowledgements of answers are not confirmed")
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(pause)
+            gone_on = self._subscription.unsettled < before
+            pause = _LOOK_SECONDS[0] if gone_on else min(2 * pause, _LOOK_SECONDS[1])
 
     async def _write(self, event: str, data: dict[str, Any], token: str = "") -> None:
         mark = f"id: {token}\n" if token else ""
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))  # without line feeds
-        await self._response.write(f"event: {event}\n{mark}data: {text}\n\n".encode())
+        body = f"event: {event}\n{mark}data: {text}\n\n".encode()
+        self._written += len(body)
+        await self._response.write(body)
 
     def _acknowledge(self) -> None:
-        """Acknowledge what has arrived, as far as that can be known."""
+        """Acknowledge what was read, as far as that can be known."""
+        under_way = _under_way(self._transport)
+        # Not all of what is under way counts as written here, so nothing is taken to have arrived too soon.
+        while self._on_way and self._written - self._on_way[0].written >= under_way:
+            self._arrived.append(self._on_way.popleft())
+            self._last = self._arrived[-1].upto
         done, now = 0, time.monotonic()
-        last = self._sent[-1][1] if self._sent else 0
-        arrived = bool(self._sent) and now - self._sent[0][0] >= QUIET_SECONDS and _all_taken(self._transport)
-        while self._sent and (
-            last - self._sent[0][1] >= BEHIND or (arrived and now - self._sent[0][0] >= QUIET_SECONDS)
+        while self._arrived and (
+            self._last - self._arrived[0].upto >= BEHIND or now - self._arrived[0].when >= QUIET_SECONDS
         ):
-            done = self._sent.popleft()[1]
+            done = self._arrived.popleft().upto
         if done:
             self._subscription.acknowledge(done)
 
@@ -183,16 +212,17 @@ async def _timed(batches: AsyncIterator[Batch], stopping: asyncio.Event, seconds
                 await task
 
 
-def _all_taken(transport: asyncio.Transport | None) -> bool:
-    """Return whether the other side's system has confirmed all that was sent."""
-    if transport is None or transport.is_closing() or transport.get_write_buffer_size():
-        return False
+def _under_way(transport: asyncio.Transport | None) -> float:
+    """Return how many bytes that were written the other side's system has not confirmed; endless if it is gone."""
+    if transport is None or transport.is_closing():
+        return math.inf
+    waiting = transport.get_write_buffer_size()
     sock = transport.get_extra_info("socket")
     if sock is None or not sys.platform.startswith("linux"):
-        return True  # nothing more is known
-    under_way = array.array("i", [0])
+        return waiting  # nothing more is known
+    sent = array.array("i", [0])
     try:
-        fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, under_way)
-    except OSError:
-        return False
-    return under_way[0] == 0
+        fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, sent)
+    except (OSError, ValueError):  # it was closed this very moment
+        return math.inf
+    return waiting + sent[0]

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 from random import Random
+from urllib.parse import urlencode
 
 import aiohttp
 import pyoxigraph as ox
@@ -396,6 +397,37 @@ async def test_what_came_at_once_is_told_in_parts_of_which_each_can_be_gone_on_f
                     told += part
             headers = {"Last-Event-ID": events.last_id}
         assert sorted(map(int, told)) == list(range(count))
+
+
+async def test_a_reader_that_takes_nothing_and_is_cut_off_has_lost_nothing(keeping_all, ns):
+    """What is in buffers on its way, a thousand answers and more, is not acknowledged."""
+    count, last = 2500, f"<{ns}a> <{ns}p> "
+    asked = "/events?" + urlencode({"query": f"SELECT ?o {{ ?s <{ns}p> ?o }}"})
+    async with gateway(keeping_all[0].address) as (session, _):
+        small = socket.socket()
+        small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        small.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(small, ("127.0.0.1", session._base_url.port))
+        reader, writer = await asyncio.open_connection(sock=small)
+        writer.write(f"GET {asked} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        last_id = ""
+        async with asyncio.timeout(SECONDS):
+            while not last_id:
+                line = (await reader.readline()).decode()
+                if line.startswith("event: opened"):
+                    await publish(session, last + '"first" .')
+                last_id = line.removeprefix("id: ").strip() if line.startswith("id: ") else ""
+        writer.transport.pause_reading()
+        numbers = iter(range(count))
+        while some := list(itertools.islice(numbers, 100)):
+            await publish(session, "".join(f'{last}"{number}" .\n' for number in some))
+        writer.transport.abort()
+        async with session.get(asked, headers={"Last-Event-ID": last_id}) as answer:
+            events, told = Events(answer), []
+            assert (await events.next())[0] == "opened"
+            while len(told) < count:
+                told += objects_of((await events.next())[1], "addedResults")
+    assert sorted(map(int, told)) == list(range(count))
 
 
 async def test_a_token_that_is_none_and_a_subscription_that_is_gone(keeping_all, ns):
