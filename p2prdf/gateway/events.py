@@ -1,8 +1,8 @@
 """Subscriptions as server-sent events: what a browser, or ``curl``, reads without any library.
 
-Each event is one notification (:mod:`p2prdf.gateway.notification`), and its ``id`` the resume token after it.  A client
-that reconnects sends the last one (``Last-Event-ID``; browsers do so by themselves), to this gateway or another, and is
-told what followed.
+Each event is one notification (:mod:`p2prdf.gateway.notification`), and its ``id`` the resume token after it; that of
+the event ``opened`` is the one before all of them.  A client that reconnects sends the last one (``Last-Event-ID``;
+browsers do so by themselves), to this gateway or another, and is told what followed.
 
 The problem
 -----------
@@ -128,7 +128,7 @@ class _Teller:
     async def tell(self) -> None:
         """Write until the subscription or the connection ends."""
         opened = {"subscription": f"{self._subscription.id:016x}", "vars": list(self._subscription.names)}
-        await self._write("opened", opened)
+        await self._write("opened", opened, token_text(self._subscription))  # or who is cut off now asks anew
         batches = self._subscription.batches(solutions_max=_EVENT_SOLUTIONS)
         try:
             async for batch in _timed(batches, self._gateway.stopping, _KEEP_ALIVE_SECONDS):

@@ -399,6 +399,24 @@ async def test_what_came_at_once_is_told_in_parts_of_which_each_can_be_gone_on_f
         assert sorted(map(int, told)) == list(range(count))
 
 
+async def test_who_is_cut_off_before_the_first_answer_goes_on_there(keeping_all, ns):
+    asked = {"query": f"SELECT ?o {{ ?s <{ns}p> ?o }}"}
+    async with gateway(keeping_all[0].address) as (session, _):
+        async with session.get("/events", params=asked) as answer:
+            events = Events(answer)
+            assert (await events.next())[0] == "opened"
+        await publish(session, f'<{ns}a> <{ns}p> "meanwhile" .')
+        headers = {"Last-Event-ID": events.last_id}
+        async with session.get("/events", params=asked, headers=headers) as answer:
+            events = Events(answer)
+            assert (await events.next())[0] == "opened"
+            await publish(session, f'<{ns}a> <{ns}p> "then" .')
+            told = objects_of((await events.next())[1], "addedResults")
+            while len(told) < 2:
+                told += objects_of((await events.next())[1], "addedResults")
+            assert sorted(told) == ["meanwhile", "then"]
+
+
 async def test_a_reader_that_takes_nothing_and_is_cut_off_has_lost_nothing(keeping_all, ns):
     """What is in buffers on its way, a thousand answers and more, is not acknowledged."""
     count, last = 2500, f"<{ns}a> <{ns}p> "
