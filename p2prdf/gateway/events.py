@@ -42,7 +42,7 @@ from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf.gateway.access import Right
 from p2prdf.gateway.notification import changes, read_token, token_text
 from p2prdf.gateway.problems import Refused, described
-from p2prdf.gateway.state import GATEWAY, Gateway, seconds_of
+from p2prdf.gateway.state import GATEWAY, Gateway, seconds_of, text_of
 
 __all__ = ["handle"]
 
@@ -85,7 +85,7 @@ async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Sub
     if request.method == "POST":
         if request.content_type != "application/sparql-query":
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type: a query is application/sparql-query")
-        query: str | None = await request.text()
+        query: str | None = await text_of(request)
     else:
         query = request.query.get("query")
     if not query:

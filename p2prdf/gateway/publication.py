@@ -22,7 +22,7 @@ from p2prdf.errors import DataRefused, Unavailable
 from p2prdf.gateway.access import Right
 from p2prdf.gateway.connections import Line
 from p2prdf.gateway.problems import Refused
-from p2prdf.gateway.state import GATEWAY, GatewayConfig
+from p2prdf.gateway.state import GATEWAY, GatewayConfig, check_charset
 from p2prdf.rdf import terms
 from p2prdf.rdf.ntriples import Syntax, TripleBatch, read_triples
 
@@ -57,8 +57,7 @@ async def _send(request: web.Request, *, removed: bool) -> web.StreamResponse:
     encoding = request.headers.get("Content-Encoding", "identity")
     if encoding.lower() != "identity":
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Encoding: {encoding}: bodies are sent as they are")
-    if (request.charset or "utf-8").lower() not in ("utf-8", "us-ascii"):
-        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"charset={request.charset}: RDF is in UTF-8")
+    check_charset(request)
     graph = request.query.get("graph")
     named = None if graph is None else terms.iri(graph)
     level = request.query.get("level", "indexed")

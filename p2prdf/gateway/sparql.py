@@ -23,7 +23,7 @@ from p2prdf.errors import DataRefused, QueryRefused
 from p2prdf.gateway.access import Right
 from p2prdf.gateway.negotiation import chosen
 from p2prdf.gateway.problems import Refused
-from p2prdf.gateway.state import GATEWAY, Gateway, seconds_of
+from p2prdf.gateway.state import GATEWAY, Gateway, seconds_of, text_of
 from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.graph_formats import GraphFormat, respelled
 from p2prdf.rdf.result_formats import Format, boolean, writer
@@ -96,11 +96,11 @@ async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
     if request.method == "POST":
         kind = request.content_type
         if kind in (_QUERY, _UPDATE):
-            text, is_update = await _body(request), kind == _UPDATE
+            text, is_update = await text_of(request), kind == _UPDATE
         elif kind == _FORM:
             if request.query_string:
                 raise Refused(HTTPStatus.BAD_REQUEST, "parameters are in the address or in the form, not in both")
-            parameters = _fields(await _body(request))
+            parameters = _fields(await text_of(request))
         else:
             raise Refused(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {kind}: not one of {_QUERY}, {_UPDATE}, {_FORM}"
@@ -122,14 +122,6 @@ async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
         )
     timeout = seconds_of(parameters.get("timeout", [None])[0], "timeout", most=gateway.config.query_seconds_max)
     return _Asked(text, is_update, timeout)
-
-
-async def _body(request: web.Request) -> str:
-    try:
-        return await request.text()
-    except (UnicodeDecodeError, LookupError) as error:
-        reason = f"the body is not in the character set that it is said to be: {error}"
-        raise Refused(HTTPStatus.BAD_REQUEST, reason) from None
 
 
 def _fields(form: str) -> dict[str, list[str]]:

@@ -19,9 +19,10 @@ from p2prdf.gateway.access import Access
 from p2prdf.gateway.connections import Connections
 from p2prdf.gateway.problems import Refused
 
-__all__ = ["GATEWAY", "Gateway", "GatewayConfig", "seconds_of"]
+__all__ = ["GATEWAY", "Gateway", "GatewayConfig", "check_charset", "seconds_of", "text_of"]
 
 _WAIT_SECONDS: Final = 5.0
+_CHARSETS: Final = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,25 @@ class Gateway:
 
 
 GATEWAY: Final = web.AppKey("gateway", Gateway)
+
+
+def check_charset(request: web.Request) -> None:
+    """Raise Refused for a body that is said not to be in UTF-8.
+
+    Python has more character sets, of which some (Punycode) take time that grows with the square of the text.
+    """
+    charset = request.charset
+    if charset is not None and charset.lower() not in _CHARSETS:
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"charset={charset[:80]}: bodies are in UTF-8")
+
+
+async def text_of(request: web.Request) -> str:
+    """Return the body of a request.  Raises Refused if it is not in UTF-8."""
+    check_charset(request)
+    try:
+        return (await request.read()).decode()
+    except UnicodeDecodeError as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"the body is not in UTF-8: {error}") from None
 
 
 def seconds_of(text: str | None, name: str, *, most: float) -> float:

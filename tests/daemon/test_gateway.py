@@ -138,6 +138,18 @@ async def test_all_ways_to_ask(keeping_all, ns):
             assert await answer.text() == f"s,o\r\n{ns}b,7\r\n"
 
 
+@pytest.mark.parametrize(("kind", "body", "status"), [
+    ("application/sparql-query", b"\xff", 400), ("application/sparql-query; charset=punycode", b"x", 415),
+    ("application/sparql-query; charset=nonsense", b"x", 415), ("application/sparql-update", b"x", 415),
+])  # fmt: skip
+async def test_what_is_no_text_is_no_query_to_subscribe_to(keeping_all, kind, body, status):
+    async with (
+        gateway(keeping_all[0].address) as (session, _),
+        session.post("/events", data=body, headers={"Content-Type": kind}) as answer,
+    ):
+        await problem(answer, status)
+
+
 @pytest.mark.parametrize(("request_", "status", "told"), [
     (("GET", {}), 400, "one query or update is asked for, not 0"),
     (("GET", {"params": {"query": "SELECT * {"}}), 400, "syntax error"),
@@ -147,7 +159,8 @@ async def test_all_ways_to_ask(keeping_all, ns):
     (("GET", {"params": {"query": "ASK { ?s <urn:p> ?o }", "timeout": "inf"}}), 400, "timeout"),
     (("GET", {"params": [("query", "ASK {}"), ("query", "ASK {}")]}), 400, "not 2"),
     (("POST", {"data": "ASK {}", "headers": {"Content-Type": "text/plain"}}), 415, "text/plain"),
-    (("POST", {"data": b"\xff", "headers": {"Content-Type": "application/sparql-query"}}), 400, "character set"),
+    (("POST", {"data": b"\xff", "headers": {"Content-Type": "application/sparql-query"}}), 400, "not in UTF-8"),
+    (("POST", {"data": b"x", "headers": {"Content-Type": "application/sparql-query; charset=punycode"}}), 415, "UTF-8"),
     (("POST", {"data": "query=%ff", "headers": {"Content-Type": "application/x-www-form-urlencoded"}}), 400, "form"),
     (("POST", {"data": {"query": "#" * 300_000}}), 413, "300,000 characters"),
     (("POST", {"data": io.BytesIO(b"#" * 5_000_000), "headers": ASKED}), 413, "/sparql"),
