@@ -82,7 +82,8 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
         status, headers = HTTPStatus.INTERNAL_SERVER_ERROR, {}
         detail = "the gateway failed; its log says how"
         problem = {"title": status.phrase, "status": 500, "code": "error", "detail": detail}
-    return web.Response(
-        status=status, text=json.dumps(problem, ensure_ascii=False) + "\n", headers=headers,
-        content_type="application/problem+json",
+    text = json.dumps(problem, ensure_ascii=False) + "\n"
+    return web.Response(  # what is echoed of a header may hold bytes that are no characters
+        status=status, body=text.encode(errors="replace"), headers=headers, content_type="application/problem+json",
+        charset="utf-8",
     )  # fmt: skip

@@ -302,6 +302,9 @@ def _read(text: str) -> tuple[str, dict[str, Any]]:
     """Return what a message wants, and its members.  Raises Refused for what is no message."""
     try:
         message = json.loads(text)
+        json.dumps(message, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # "\ud800" is JSON and no text
+        raise Refused(HTTPStatus.BAD_REQUEST, f"half a surrogate pair is no character: {text[:80]!r}") from None
     except (ValueError, RecursionError):
         raise Refused(HTTPStatus.BAD_REQUEST, f"not JSON: {text[:80]!r}") from None
     members = message if isinstance(message, dict) else {}

@@ -567,7 +567,7 @@ async def test_the_first_notification_holds_more_than_a_home_lets_out_unacknowle
 
 @pytest.mark.parametrize(("said", "told"), [
     ("{", "not JSON"), ("[]", "one of subscribe"), ("{}", "one of subscribe"), ("1", "one of subscribe"),
-    ("[" * 100_000, "not JSON"),
+    ("[" * 100_000, "not JSON"), ('{"subscribe": {"sparql": "SELECT x", "alias": "\\ud800"}}', "no character"),
     ('{"subscribe": 5}', "not an object"), ('{"subscribe": {}}', "sparql: there is none"),
     ('{"subscribe": {"sparql": "SELECT x", "alias": "mine"}}', "syntax error"),
     ('{"subscribe": {"sparql": "ASK {}", "since": []}}', "since"),
@@ -729,6 +729,25 @@ async def test_whatever_is_sent_the_gateway_says_what_is_wrong_with_it(keeping_a
         async with session.get("/readyz") as answer:
             assert answer.status == 200
     assert {200, 400, 405, 415} <= seen
+
+
+@pytest.mark.parametrize(("header", "status"), [
+    (b"Accept: \xff", 406), (b"Origin: http://\xff", 403), (b"Origin: http://[", 403), (b"Origin: null", 403),
+    (b"Authorization: Bearer \xff\xff", 401),
+])  # fmt: skip
+async def test_bytes_that_are_no_characters_are_told_of_and_break_nothing(keeping_all, header, status):
+    known = {_digest("reader-reader-reader"): frozenset({Right.READ})}
+    async with gateway(keeping_all[0].address, tokens=known) as (session, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", session._base_url.port)
+        token = b"" if header.startswith(b"Authorization") else b"Authorization: Bearer reader-reader-reader\r\n"
+        asked = b"GET /sparql?query=ASK%7B%3Curn:a%3E%3Curn:b%3E%3Curn:c%3E%7D HTTP/1.1\r\n"
+        host = b"" if header.endswith(b"null") else b"localhost"
+        writer.write(asked + b"Host: " + host + b"\r\nConnection: close\r\n" + token + header + b"\r\n\r\n")
+        said = await asyncio.wait_for(reader.read(), SECONDS)
+        writer.close()
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode()), said
+    assert json.loads(body)["status"] == status
 
 
 async def test_the_command_ends_what_it_has_begun(keeping_all, ns):
