@@ -41,7 +41,7 @@ from p2prdf.client import Batch, Client, Subscription
 from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf.gateway.access import Right
 from p2prdf.gateway.notification import changes, read_token, token_text
-from p2prdf.gateway.problems import Refused, described
+from p2prdf.gateway.problems import Refused, broken_off, described
 from p2prdf.gateway.state import GATEWAY, Gateway, seconds_of, text_of
 
 __all__ = ["handle"]
@@ -72,8 +72,12 @@ async def handle(request: web.Request) -> web.StreamResponse:
                 }
             )  # fmt: skip
             await response.prepare(request)
-            with contextlib.suppress(ConnectionError):  # whoever read is gone; its query stands for its lease
+            try:
                 await _Teller(gateway, subscription, response, request).tell()
+            except ConnectionError:
+                pass  # whoever read is gone; its query stands for its lease
+            except Exception as error:
+                raise broken_off(request, error) from error
     return response
 
 

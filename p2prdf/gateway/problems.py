@@ -21,7 +21,7 @@ from p2prdf.errors import (
     Unavailable,
 )
 
-__all__ = ["Handler", "Refused", "described", "problems"]
+__all__ = ["Handler", "Refused", "broken_off", "described", "problems"]
 
 _LOGGER: Final = logging.getLogger("p2prdf.gateway")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -58,6 +58,17 @@ def described(error: P2PRDFError) -> tuple[HTTPStatus, dict[str, Any], dict[str,
         if isinstance(error, QueryRefused) and error.column is not None:
             problem["column"] = error.column
     return status, problem, headers
+
+
+def broken_off(request: web.Request, error: Exception) -> ConnectionResetError:
+    """Cut off an answer that has begun, which is the only way to say that it is not all; return what to raise.
+
+    Another answer would be written into the midst of it.
+    """
+    _LOGGER.error("%s %s breaks off", request.method, request.path, exc_info=error)
+    if request.transport is not None:
+        request.transport.abort()
+    return ConnectionResetError("the answer was broken off")
 
 
 @web.middleware

@@ -30,7 +30,7 @@ from p2prdf.client import Batch, Client, Subscription
 from p2prdf.errors import Busy, P2PRDFError, QueryRefused, Unavailable
 from p2prdf.gateway.access import Right
 from p2prdf.gateway.notification import Row, changes, read_token, results, token_text
-from p2prdf.gateway.problems import Refused, described
+from p2prdf.gateway.problems import Refused, broken_off, described
 from p2prdf.gateway.state import GATEWAY, Gateway, seconds_of
 
 __all__ = ["handle"]
@@ -61,7 +61,10 @@ async def handle(request: web.Request) -> web.StreamResponse:
     with gateway.delivering():
         async with await gateway.connections.own() as client:
             await socket.prepare(request)
-            await _Socket(gateway, client, socket, request.headers.get("Authorization", "")).serve()
+            try:
+                await _Socket(gateway, client, socket, request.headers.get("Authorization", "")).serve()
+            except Exception as error:
+                raise broken_off(request, error) from error
     return socket
 
 

@@ -482,7 +482,8 @@ async def test_a_token_that_is_none_and_a_subscription_that_is_gone(keeping_all,
 
 async def receive(socket, kind):
     """Return the next message of a socket, which has to be of a kind."""
-    message = await socket.receive_json(timeout=SECONDS)
+    async with asyncio.timeout(SECONDS):  # that of aiohttp begins anew with every ping
+        message = await socket.receive_json()
     assert kind in message, message
     return message[kind] if kind != "error" else message
 
@@ -748,6 +749,24 @@ async def test_bytes_that_are_no_characters_are_told_of_and_break_nothing(keepin
     head, _, body = said.partition(b"\r\n\r\n")
     assert head.startswith(f"HTTP/1.1 {status} ".encode()), said
     assert json.loads(body)["status"] == status
+
+
+async def test_an_answer_that_has_begun_is_broken_off_and_has_no_second_one_in_it(keeping_all, ns, monkeypatch):
+    async def fails(*_):
+        raise ValueError("a bug")
+
+    monkeypatch.setattr("p2prdf.gateway.events._Teller._tell", fails)
+    monkeypatch.setattr("p2prdf.gateway.sockets._Socket._take", fails)
+    async with gateway(keeping_all[0].address) as (session, _):
+        async with session.get("/events", params={"query": f"SELECT ?o {{ ?s <{ns}p> ?o }}"}) as answer:
+            assert (await Events(answer).next())[0] == "opened"
+            await publish(session, f"<{ns}a> <{ns}p> 1 .")
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await asyncio.wait_for(answer.read(), SECONDS)
+        async with session.ws_connect("/subscribe") as socket:
+            await socket.send_str("{}")
+            told = await asyncio.wait_for(socket.receive(), SECONDS)
+            assert told.type is aiohttp.WSMsgType.CLOSED, told
 
 
 async def test_the_command_ends_what_it_has_begun(keeping_all, ns):
