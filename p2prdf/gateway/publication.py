@@ -124,6 +124,7 @@ class _Body(io.RawIOBase):
         self._left = b""
         self._total = 0
         self._given_up = False
+        self._waiting: asyncio.Task[bytes] | None = None
         self.error: Exception | None = None
 
     def readable(self) -> bool:
@@ -144,10 +145,15 @@ class _Body(io.RawIOBase):
         return count
 
     def give_up(self) -> None:
-        """Let a thread that reads on end."""
+        """Let a thread that reads on end; one that waits for bytes would keep the line's next user waiting with it."""
         self._given_up = True
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     async def _more(self) -> bytes:
+        if self._given_up:
+            raise Unavailable("nobody waits for it")
+        self._waiting = asyncio.current_task()
         try:
             async with asyncio.timeout(self._config.body_silence_seconds):
                 found = await self._content.readany()

@@ -1,0 +1,33 @@
+"""A publication that ends before its body does gives back what it was lent."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+from p2prdf.gateway.publication import _Batches
+from p2prdf.gateway.state import GatewayConfig
+from p2prdf.rdf.ntriples import Syntax
+
+
+class Endless:
+    """A body of which nothing comes any more."""
+
+    def __init__(self):
+        self.asked = asyncio.Event()
+
+    async def readany(self):
+        self.asked.set()
+        await asyncio.Event().wait()
+
+
+async def test_a_thread_that_waits_for_a_body_is_free_when_nobody_waits_for_its_batches():
+    body, line = Endless(), SimpleNamespace(reader=ThreadPoolExecutor(1))
+    batches = _Batches(SimpleNamespace(content=body), Syntax.N_TRIPLES, "0" * 32, GatewayConfig(body_silence_seconds=9))
+    reading = asyncio.ensure_future(anext(batches.read(line)))
+    await body.asked.wait()
+    reading.cancel()
+    free = asyncio.get_running_loop().run_in_executor(line.reader, int)
+    assert await asyncio.wait_for(free, 3) == 0
+    line.reader.shutdown()
