@@ -90,7 +90,7 @@ def _lines(state: Mapping[str, Any], gateway: Gateway) -> Iterator[str]:
         yield from _head(metric.name, metric.kind, metric.text)
         if metric.label:
             for name, part in value.items():
-                yield f'{metric.name}{{{metric.label}="{name}"}} {float(part):g}'
+                yield f'{metric.name}{{{metric.label}="{name}"}} {_number(part)}'
         else:
             yield f"{metric.name} {_number(value)}"
     yield from _head("p2prdf_gateway_subscribers", "gauge", "Event streams and WebSockets that are open.")
