@@ -90,7 +90,8 @@ class _Held:
             upto = self.sent.popleft()[1]
         if upto:
             self.subscription.acknowledge(upto)
-        self.room.set()
+        if len(self.sent) < _UNDER_WAY_MAX:
+            self.room.set()
 
 
 class _Socket:

@@ -1,0 +1,27 @@
+"""What a socket's client has not acknowledged is bounded, whatever it says."""
+
+from __future__ import annotations
+
+from p2prdf.gateway.sockets import _UNDER_WAY_MAX, _Held
+
+
+class Told:
+    """A subscription that notes up to what it is acknowledged."""
+
+    id = 7
+
+    def __init__(self):
+        self.upto = 0
+
+    def acknowledge(self, upto):
+        self.upto = upto
+
+
+def test_acknowledging_again_what_is_acknowledged_makes_no_room():
+    held = _Held(Told(), None, acknowledges=True)
+    held.sent.extend((number, 10 * number) for number in range(1, _UNDER_WAY_MAX + 1))
+    held.room.clear()
+    held.acknowledge(0)
+    assert (held.room.is_set(), held.subscription.upto) == (False, 0)
+    held.acknowledge(2)
+    assert (held.room.is_set(), held.subscription.upto, len(held.sent)) == (True, 20, _UNDER_WAY_MAX - 2)
