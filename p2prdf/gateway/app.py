@@ -92,17 +92,24 @@ def application(
         web.get("/status", _status), web.get("/metrics", _metrics), web.get("/openapi.json", _openapi),
         web.get("/healthz", _health), web.get("/readyz", _readiness),
     ])  # fmt: skip
-    for path in ("/sparql", "/publish", "/retract", "/events", "/status"):
-        app.router.add_route("OPTIONS", path, _options)
+    for path, methods in (
+        ("/sparql", "GET, POST"), ("/publish", "POST"), ("/retract", "POST"), ("/events", "GET, POST"),
+        ("/status", "GET, HEAD"),
+    ):  # fmt: skip
+        app.router.add_route("OPTIONS", path, _options(f"{methods}, OPTIONS"))
     app.on_response_prepare.append(access.add_headers)
     app.on_startup.append(_open)
     app.on_cleanup.append(_close)
     return app
 
 
-async def _options(_request: web.Request) -> web.StreamResponse:
-    """Answer a question about methods that is no browser's; those are answered before."""
-    return web.Response(status=HTTPStatus.NO_CONTENT, headers={"Allow": "GET, POST, OPTIONS"})
+def _options(methods: str) -> Handler:
+    """Return what answers a question about methods that is no browser's; those are answered before."""
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return web.Response(status=HTTPStatus.NO_CONTENT, headers={"Allow": methods})
+
+    return answer
 
 
 async def _open(app: web.Application) -> None:

@@ -445,8 +445,6 @@ async def test_a_reader_that_takes_nothing_and_is_cut_off_has_lost_nothing(keepi
         async with asyncio.timeout(SECONDS):
             while not last_id:
                 line = (await reader.readline()).decode()
-                if line.startswith("event: opened"):
-                    await publish(session, last + '"first" .')
                 last_id = line.removeprefix("id: ").strip() if line.startswith("id: ") else ""
         writer.transport.pause_reading()
         numbers = iter(range(count))
@@ -687,6 +685,17 @@ async def test_scripts_of_other_web_sites_are_kept_out(keeping_all):
 
 
 # --- the whole ---------------------------------------------------------------------------------------------------
+
+
+async def test_options_are_the_methods_that_there_are(keeping_all):
+    async with gateway(keeping_all[0].address) as (session, _):
+        for path, methods in description()["paths"].items():
+            async with session.options(path) as answer:
+                if answer.status == 204:
+                    allowed = set(answer.headers["Allow"].lower().split(", "))
+                    assert allowed - {"head", "options"} == set(methods)
+                else:
+                    await problem(answer, 405)
 
 
 async def test_the_description_names_all_that_is_served(keeping_all):
