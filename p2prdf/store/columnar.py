@@ -22,7 +22,8 @@ built when the first plan waits there, from the rows that have its role, and kep
 indexing under all seven keys costs a peer only what somebody asks for.
 
 A batch may hold one triple twice (the same statement in two publications).  The second must meet
-the table as the first left it, so such a batch is worked off in rounds of distinct triples.
+the table as the first left it, so such a batch is worked off in rounds of distinct triples; what is the same in
+every respect is taken once.
 """
 from __future__ import annotations
 
@@ -105,6 +106,12 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
             living = (table.roles.values[rows] != 0) | (rows >= before)
             rows, time, bits = rows[living], time[living], bits[living]
             probed = None if probed is None else probed[living]
+        if not table.each_once(rows):
+            # The same again in the same batch changes nothing, and somebody may say it a hundred thousand times.
+            said = (rows, time, bits) if probed is None else (rows, time, bits, probed)
+            once = _first_places(said)
+            rows, time, bits = rows[once], time[once], bits[once]
+            probed = None if probed is None else probed[once]
         for places in table.rounds(rows):
             if places is None:
                 self._add_round(table, rows, time, bits, probed, out)
@@ -375,6 +382,17 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
                 lane.waiting.append(each.ordinal.values, np.arange(first, first + count))
                 lane.waiting_step.extend(count, number)
                 lane.waiting_row.append(np.arange(count))
+
+
+def _first_places(columns: Sequence[npt.NDArray[Any]]) -> I64:
+    """Return where each different row of some columns stands first, ascending."""
+    order = np.lexsort(columns[::-1])  # stable: of equal rows the first place comes first
+    differs = np.zeros(len(order), bool)
+    differs[:1] = True
+    for column in columns:
+        of_order = column[order]
+        differs[1:] |= of_order[1:] != of_order[:-1]
+    return np.sort(order[differs])
 
 
 def _by_role(bits: U16) -> Iterator[tuple[int, Bools | None]]:

@@ -197,18 +197,24 @@ class TripleTable:
         return row
 
     def rounds(self, rows: I64) -> Iterator[I64 | None]:
-        """Yield places in the batch such that each round names each row once; None: all at once."""
-        mark = self._mark.values
-        places = np.arange(len(rows))
-        mark[rows[::-1]] = places[::-1]  # of several writers the first place stays
-        if (mark[rows] == places).all():
+        """Yield places in the batch such that each round names each row once, in order; None: all at once."""
+        if self.each_once(rows):
             yield None
             return
-        while len(places):
-            mark[rows[places][::-1]] = places[::-1]
-            first = mark[rows[places]] == places
-            yield places[first]
-            places = places[~first]
+        # The number of each place among those of its row says in which round it is.
+        by_row = np.argsort(rows, kind="stable")
+        begins = np.flatnonzero(np.diff(rows[by_row], prepend=-1))
+        numbers = np.empty(len(rows), np.int64)
+        numbers[by_row] = np.arange(len(rows)) - np.repeat(begins, np.diff(begins, append=len(rows)))
+        by_round = np.argsort(numbers, kind="stable")
+        yield from np.split(by_round, np.cumsum(np.bincount(numbers))[:-1])
+
+    def each_once(self, rows: I64) -> bool:
+        """Return whether a batch names no row twice."""
+        mark = self._mark.values
+        places = np.arange(len(rows))
+        mark[rows] = places  # of several writers the last place stays
+        return bool((mark[rows] == places).all())
 
     def touched(self, rows: I64, *, anything: bool) -> None:
         """Note that rows known before have changed, and whether these or others did."""

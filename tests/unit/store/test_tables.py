@@ -16,6 +16,7 @@ from p2prdf.hlc import GONE
 from p2prdf.rdf import quads
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, make_plan
 from p2prdf.rdf.standing.query import parse_query
+from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.stays import LATE
 from p2prdf.store.tables import Derived, Tables
 from p2prdf.wire.messages import Groups
@@ -465,6 +466,57 @@ def test_both_kinds_agree_with_brute_force(script):
     assert got[0] == got[1]
     unique = Counter(row[1:] for row in {(row[0], *row[3:]) for row in got[0]})
     assert unique == owed
+
+
+said = st.tuples(st.integers(0, 2), st.sampled_from([5, 6, 7, 6 | GONE]), st.sampled_from([1, 3, 7]), st.booleans())
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.lists(said, min_size=1, max_size=12), min_size=1, max_size=3))
+def test_a_batch_that_says_the_same_again_and_again_is_what_one_by_one_says(batches):
+    """At several times, under several roles, with removals in between, joined at once or stored only."""
+    told = []
+    for kind, one_by_one in (("light", True), ("light", False), ("columnar", True), ("columnar", False)):
+        tables, dictionary = new_tables(kind)
+        harness = Harness(tables)
+        b = dictionary.intern("<b>")
+        _, answers = harness.query(path("<b>"), dictionary, since=1)
+        make = tables.columns
+        for batch in batches:
+            parts = [[each] for each in batch] if one_by_one else [batch]
+            for part in parts:
+                number, time, roles, joined = (list(column) for column in zip(*part, strict=True))
+                count = len(part)
+                answers += harness.follow(
+                    tables.add_triples(
+                        make.column(number, "uint32"), make.full(count, b, "uint32"), make.full(count, 0, "uint32"),
+                        make.column(time), make.column([keys.event_id(1, at) for at in number]),
+                        make.column(roles, "uint32"), make.column([each * 127 for each in joined], "uint32"),
+                    )
+                )  # fmt: skip
+        held = sorted(zip(*map(as_list, tables.triples_since(0)), strict=True))
+        told.append((held, tables.sizes().triples, {row[0] for row in answers}))
+    assert told == [told[0]] * 4
+
+
+def test_what_is_said_very_often_in_one_batch_is_taken_once(monkeypatch):
+    """A client may publish one line a hundred thousand times: work in proportion to its square stopped nodes."""
+    tables, _ = new_tables("columnar")
+    rounds = []
+    add_round = ColumnarTables._add_round
+
+    def noted(self, table, rows, *rest):
+        rounds.append(len(rows))
+        return add_round(self, table, rows, *rest)
+
+    monkeypatch.setattr(ColumnarTables, "_add_round", noted)
+    make, count = tables.columns, 60_000
+    times = make.column([10 + at % 3 for at in range(count)])
+    subjects = make.column([at % 2 for at in range(count)], "uint32")
+    ones = make.full(count, 1, "uint32")
+    tables.add_triples(subjects, ones, ones, times, make.column(list(range(count))), make.full(count, 127, "uint32"))
+    assert rounds == [2, 2, 2]
+    assert tables.sizes().triples == 2
 
 
 def test_columns_of_both_materials_have_the_same_verbs():
