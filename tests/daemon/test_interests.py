@@ -307,6 +307,7 @@ class KeeperProcess:
     async def end(self, how=signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(how)
+            self.process.send_signal(signal.SIGCONT)  # one that hangs hears of nothing else
         await self.process.communicate()
         return self.process.returncode
 
@@ -323,7 +324,7 @@ async def kept_by(client, name, keepers):
 
 async def test_a_keeper_that_is_killed_or_hangs_is_replaced(keeping_all, dataset, endpoint):
     days = history(Random(9), 4)
-    keepers = [await KeeperProcess.start(keeping_all[n].address, "--lease", "2") for n in (1, 2, 3)]
+    keepers = [await KeeperProcess.start(keeping_all[n].address, "--lease", "4") for n in (1, 2, 3)]
     stopped = None
     try:
         async with p2prdf.connect(keeping_all[0].address) as client:

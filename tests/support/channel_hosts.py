@@ -55,6 +55,7 @@ class HostProcess:
     async def end(self, how=signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(how)
+            self.process.send_signal(signal.SIGCONT)  # one that hangs hears of nothing else
         await self.process.communicate()
         return self.process.returncode
 
