@@ -397,6 +397,11 @@ class Client:
         return await answer_once(self, query, algorithm=algorithm, timeout_seconds=timeout_seconds)
 
     async def _with_rules(self, query: str, rules: str | Iterable[Rule]) -> str:
+        try:
+            query.encode()
+        except UnicodeEncodeError as error:
+            reason = f"half of a pair of surrogates at character {error.start + 1}"
+            raise QueryRefused(reason, construct="text") from None
         if not rules:
             return query
         from p2prdf.reasoning.ruled_query import with_rules  # it takes SPARQL's grammar along

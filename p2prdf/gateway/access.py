@@ -138,7 +138,14 @@ class Access:
         if self._loopback and self._tokens is None and not is_loopback(host):
             raise Refused(HTTPStatus.FORBIDDEN, f"Host: {host!r} is no name of this machine's loopback")
         origin = request.headers.get("Origin")
-        if origin is None or origin in self._origins or "*" in self._origins:
+        if origin is None:
+            # Browsers send none with plain requests to read, which is all a page needs to have queries run; but they
+            # say that it is another site's.  Who follows a link has nothing to hide behind.
+            site, what = (request.headers.get(f"Sec-Fetch-{name}") for name in ("Site", "Dest"))
+            if site in ("cross-site", "same-site") and what != "document" and "*" not in self._origins:
+                raise Refused(HTTPStatus.FORBIDDEN, f"Sec-Fetch-Site: {site}: scripts of other sites are not let in")
+            return
+        if origin in self._origins or "*" in self._origins:
             return
         # "null" has no host, and what is no address has none either.
         if origin.partition("://")[2] != request.headers.get("Host") or not host:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -31,16 +31,21 @@ async def _health(_request: web.Request) -> web.StreamResponse:
     return web.Response(text="ok\n")
 
 
+async def _state(gateway: Gateway) -> dict[str, Any]:
+    """Return the state of the node that is used.  Raises Unavailable soon: whoever watches does not wait."""
+    try:
+        async with asyncio.timeout(_READY_SECONDS):
+            return await gateway.connections.client.status()
+    except TimeoutError:
+        raise Unavailable(f"no node has answered within {_READY_SECONDS:g} s") from None
+
+
 async def _readiness(request: web.Request) -> web.StreamResponse:
     """Tell whether requests are taken, and a node answers."""
     gateway = request.app[GATEWAY]
     if gateway.leaving:
         raise Unavailable("the gateway was told to stop: go on at another one")
-    try:
-        async with asyncio.timeout(_READY_SECONDS):
-            await gateway.connections.client.status()
-    except TimeoutError:
-        raise Unavailable(f"no node has answered within {_READY_SECONDS:g} s") from None
+    await _state(gateway)
     return web.Response(text="ready\n")
 
 
@@ -48,13 +53,13 @@ async def _status(request: web.Request) -> web.StreamResponse:
     """Return the state of the node that is used, as ``p2prdf status --json`` writes it."""
     gateway = request.app[GATEWAY]
     gateway.access.check(request, Right.READ)
-    return web.json_response(await gateway.connections.client.status())
+    return web.json_response(await _state(gateway))
 
 
 async def _metrics(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
     gateway.access.check(request, Right.READ)
-    text = exposition(await gateway.connections.client.status(), gateway)
+    text = exposition(await _state(gateway), gateway)
     return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
 

@@ -56,6 +56,8 @@ _SETTLED_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = (0.01, 0.5)
 """Between two looks whether a reader has taken something: at first, and at most."""
 _KEEP_ALIVE_SECONDS: Final = 15.0
+_LEASE_SECONDS: Final = 60.0
+"""So long an answer waits for a client that does not say how long: browsers come back within seconds."""
 _ANSWER: Final = "text/event-stream"
 
 
@@ -99,7 +101,8 @@ async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Sub
     since = request.query.get("since", "now")
     if since not in ("now", "beginning"):
         raise Refused(HTTPStatus.BAD_REQUEST, f"since: {since[:80]!r} is neither now nor beginning")
-    lease = seconds_of(request.query.get("lease"), "lease", most=gateway.config.lease_seconds_max)
+    most = gateway.config.lease_seconds_max
+    lease = seconds_of(request.query.get("lease"), "lease", most=most, default=_LEASE_SECONDS)
     return await client.subscribe(query, since=since, lease_seconds=lease, auto_acknowledge=False)
 
 

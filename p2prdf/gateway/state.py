@@ -126,10 +126,13 @@ async def text_of(request: web.Request) -> str:
         raise Refused(HTTPStatus.BAD_REQUEST, f"the body is not in UTF-8: {error}") from None
 
 
-def seconds_of(text: str | None, name: str, *, most: float) -> float:
-    """Return a number of seconds that a parameter gives, ``most`` if there is none.  Raises Refused if it is none."""
+def seconds_of(text: str | None, name: str, *, most: float, default: float = math.inf) -> float:
+    """Return a number of seconds that a parameter gives; if there is none ``default``, and ``most`` at most.
+
+    Raises Refused if it is none.
+    """
     if text is None:
-        return most
+        return min(most, default)
     try:
         seconds = float(text)
     except ValueError:

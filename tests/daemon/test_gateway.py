@@ -666,6 +666,8 @@ async def test_scripts_of_other_web_sites_are_kept_out(keeping_all):
         own = f"http://127.0.0.1:{session._base_url.port}"
         for headers, status in (
             ({}, 200), ({"Origin": own}, 200), ({"Origin": "https://evil.example"}, 403), ({"Origin": "null"}, 403),
+            ({"Sec-Fetch-Site": "cross-site"}, 403), ({"Sec-Fetch-Site": "same-origin"}, 200),
+            ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "document"}, 200), ({"Sec-Fetch-Site": "none"}, 200),
             ({"Host": "evil.example"}, 403), ({"Host": "localhost:7480"}, 200), ({"Host": ""}, 403),
         ):  # fmt: skip
             async with session.get("/sparql", **ask, headers=headers) as answer:

@@ -212,6 +212,13 @@ async def test_a_query_is_answered_soon_though_a_node_was_just_killed(launcher, 
     assert took[1] < 15, "it did not wait until the lost one was given up"
 
 
+async def test_what_is_no_text_is_refused(keeping_all):
+    async with p2prdf.connect(keeping_all[0].address) as client:
+        for ask in (client.query, client.subscribe):
+            with pytest.raises(p2prdf.QueryRefused, match="surrogates at character 12"):
+                await ask("ASK { <urn:\ud800> ?p ?o }")
+
+
 async def test_a_query_that_takes_too_long_is_told(keeping_all, ns):
     async with p2prdf.connect(keeping_all[0].address) as client:
         with pytest.raises(p2prdf.Unavailable, match=r"not answered within 0\.01 s"):
