@@ -25,23 +25,30 @@ from p2prdf.errors import (
     QueryRefused,
     RemoteProtocolError,
     SubscriptionGone,
+    TlsRefused,
     TokenRefused,
     Unavailable,
 )
 
 if TYPE_CHECKING:
     from p2prdf.client import connect
+    from p2prdf.tls import Tls
 
 __all__ = [
     "Busy", "DataRefused", "LateElement", "LocalProtocolError", "NodeLeaving", "P2PRDFError",
-    "QueryRefused", "RemoteProtocolError", "SubscriptionGone", "TokenRefused", "Unavailable", "connect",
+    "QueryRefused", "RemoteProtocolError", "SubscriptionGone", "Tls", "TlsRefused", "TokenRefused", "Unavailable",
+    "connect",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    # The client brings asyncio along; the core, a simulation or a Spark executor do without.
+    # The client brings asyncio along, and TLS ssl; the core, a simulation or a Spark executor do without.
     if name == "connect":
         from p2prdf.client import connect
 
         return connect
+    if name == "Tls":
+        from p2prdf.tls import Tls
+
+        return Tls
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

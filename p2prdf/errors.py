@@ -15,7 +15,8 @@
     ├── RemoteProtocolError       a peer or client sent what the protocol forbids
     ├── Busy                      a bound is reached; try again after ``retry_after`` seconds
     └── Unavailable               a node cannot be reached or left the conversation
-        └── NodeLeaving           a node is about to stop: go on at another one
+        ├── NodeLeaving           a node is about to stop: go on at another one
+        └── TlsRefused            no TLS with the other side: its certificate, or ours, is not accepted
 
 A message always names the input and the reason.  ``code`` is the stable name that travels
 on the wire and in ``--json`` output.
@@ -38,6 +39,7 @@ __all__ = [
     "SubscriptionGone",
     "TargetMoved",
     "TargetRefused",
+    "TlsRefused",
     "TokenRefused",
     "Unavailable",
     "error_from_code",
@@ -176,11 +178,24 @@ class NodeLeaving(Unavailable):
         super().__init__(reason)
 
 
+class TlsRefused(Unavailable):
+    """No TLS with the other side: it is not trusted, or does not trust us, or is not who was meant.
+
+    ``reason``: in a word, by which such refusals are counted; empty where the error was told by the other side.
+    """
+
+    code = "tls-refused"
+
+    def __init__(self, text: str, *, reason: str = ""):
+        self.reason = reason
+        super().__init__(text)
+
+
 _BY_CODE: dict[str, type[P2PRDFError]] = {
     kind.code: kind
     for kind in (
         P2PRDFError, LocalProtocolError, InterestOverflow, SubscriptionGone, TargetMoved, TargetRefused,
-        TokenRefused, RemoteProtocolError, Unavailable, NodeLeaving,
+        TlsRefused, TokenRefused, RemoteProtocolError, Unavailable, NodeLeaving,
     )
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from p2prdf_cli import (
+    ca,
     changesets,
     channel,
     corpus,
@@ -29,6 +30,7 @@ from p2prdf_cli import (
     subscriptions,
     update,
 )
+from p2prdf_cli.connecting import TlsCa, TlsCert, TlsKey, keep_tls
 from p2prdf_cli.demo import command as demo
 from p2prdf_cli.exits import EXIT_CODES_HELP
 from p2prdf_cli.experiment import command as experiment
@@ -55,6 +57,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def main(
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     _version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Tell the version.")
     ] = False,
@@ -74,6 +79,7 @@ def main(
       p2prdf query 'ASK { ?s <urn:p> ?o }'
                                    answer once (nodes with --roles all)
     """
+    keep_tls(ca=tls_ca, cert=tls_cert, key=tls_key)
 
 
 node.register(app)
@@ -90,6 +96,7 @@ replica.register(app)
 interest.register(app)
 gateway.register(app)
 channel.register(app)
+ca.register(app)
 explain.register(app)
 corpus.register(app)
 simulate.register(app)

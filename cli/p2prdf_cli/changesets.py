@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 import typer
 
+from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run, run_plain
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
 
@@ -142,7 +143,6 @@ async def _publish(
     peer: str, changes: list[str], dataset: str, start: Path | None, start_at: str | None, interval: float | None,
     blank_scope: str | None, *, as_json: bool,
 ) -> ExitCode:  # fmt: skip
-    import p2prdf
     from p2prdf.errors import LocalProtocolError
     from p2prdf.rdf import terms
     from p2prdf.replica.changeset_files import checked_position, read_file
@@ -153,7 +153,7 @@ async def _publish(
     first = START if start_at is None else checked_position(start_at)
     async with (
         contextlib.aclosing(open_sources(changes, blank_scope=blank_scope)) as sources,
-        p2prdf.connect(peer) as client,
+        connect(peer) as client,
     ):
         publisher = DatasetPublisher(client, terms.iri(dataset))
         await publisher.begin()

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import ExitCode, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
 from p2prdf_cli.registered import event_teller
@@ -36,12 +37,11 @@ def serve(
     """
 
     async def action() -> ExitCode:
-        import p2prdf
         from p2prdf.hosting.host import Host, HostConfig
 
         host = Host(
             # An address where nothing answers must not take as long as a lease.
-            lambda reconnect_seconds: p2prdf.connect(
+            lambda reconnect_seconds: connect(
                 peer, reconnect_seconds=reconnect_seconds, connect_seconds=min(5.0, lease / 4)
             ),
             HostConfig(lease_seconds=lease, check_seconds=min(2.0, lease / 4), settle_seconds=settle),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import run
 from p2prdf_cli.options import (
     PEER_DEFAULT,
@@ -82,9 +83,8 @@ def subscribe(
         raise typer.BadParameter("--renew and --state go with --name")
 
     async def action() -> None:
-        import p2prdf
 
-        async with p2prdf.connect(peer, reconnect_seconds=reconnect) as client:
+        async with connect(peer, reconnect_seconds=reconnect) as client:
             query, names = await client.channels.query_of(channel, timeout_seconds=timeout)
         wanted = Wanted(
             query, None, prefix_file, "csbv", False, count, lease, False, None, as_json, name, output, state, renew,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
 from p2prdf_cli.options import (
     PEER_DEFAULT,
@@ -113,14 +114,13 @@ class _Wanted:
 
 
 async def _derive(wanted: _Wanted, peer: str) -> None:
-    import p2prdf
     from p2prdf.rdf import terms
     from p2prdf_cli.render import reconnections_told
 
     graph = terms.iri(wanted.graph)
     begin = None if wanted.drop else _derivation(wanted, graph)
     with reconnections_told():
-        async with p2prdf.connect(peer) as client:
+        async with connect(peer) as client:
             if begin is None:
                 count = await client.drop_derived(graph, timeout_seconds=wanted.timeout)
                 _tell({"removed": count}, f"{count:,} removed", as_json=wanted.as_json)
@@ -129,7 +129,6 @@ async def _derive(wanted: _Wanted, peer: str) -> None:
 
 
 async def _conclude(wanted: _Wanted, peer: str) -> None:
-    import p2prdf
     from p2prdf.rdf import terms
     from p2prdf_cli.render import reconnections_told
 
@@ -140,7 +139,7 @@ async def _conclude(wanted: _Wanted, peer: str) -> None:
         raise typer.BadParameter(reason)
     with reconnections_told():
         async with (
-            p2prdf.connect(peer) as client,
+            connect(peer) as client,
             client.conclude(rules, graph, timeout_seconds=wanted.timeout) as concluding,
         ):
             _tell({"rules": concluding.rules}, f"{concluding.rules:,} rules left", as_json=wanted.as_json)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
 from p2prdf_cli.options import PEER_DEFAULT, AlgorithmName, Json, Peer, subscription_number
 
@@ -78,11 +79,10 @@ async def _explain_query(
 
 
 async def _explain(what: str | int, prefixes: dict[str, str], peer: str, *, as_json: bool, **how: Any) -> None:
-    import p2prdf
     from p2prdf_cli.explanation import show
     from p2prdf_cli.render import output, write_json
 
-    async with p2prdf.connect(peer, reconnect_seconds=0) as client:
+    async with connect(peer, reconnect_seconds=0) as client:
         explanation = await client.explain(what, **how)
     if as_json:
         write_json(explanation)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
 from p2prdf_cli.options import PEER_DEFAULT, Peer
 
@@ -60,7 +61,6 @@ def gateway(
     """
 
     async def action() -> None:
-        import p2prdf
         from p2prdf.errors import LocalProtocolError
         from p2prdf.gateway import GatewayConfig, application, serve
         from p2prdf.gateway.access import Access, is_loopback, read_tokens
@@ -77,7 +77,7 @@ def gateway(
         config = GatewayConfig(query_seconds_max=timeout, lease_seconds_max=lease, subscribers_max=subscribers)
 
         async def connected() -> Client:
-            return await p2prdf.connect(peer)
+            return await connect(peer)
 
         app = application(connected, access, config)
         await serve(app, host, port, ready=lambda url: print(f"ready {url}", flush=True), announce_seconds=announce)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from p2prdf.errors import LocalProtocolError
+from p2prdf_cli.connecting import tls_files
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, complain, run_plain
 
 __all__ = ["register"]
@@ -55,6 +56,12 @@ def node(
         Path | None,
         typer.Option(metavar="FILE", help="Cluster secret; needed beyond loopback. P2PRDF_SECRET also gives it."),
     ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="This node's certificate (p2prdf ca issue --node): use TLS.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's private key.")] = None,
+    tls_ca: Annotated[Path | None, typer.Option(metavar="FILE", help="Authorities that are trusted.")] = None,
+    tls_crl: Annotated[Path | None, typer.Option(metavar="FILE", help="Their lists of revoked certificates.")] = None,
     overlay: Annotated[
         str | None,
         typer.Option(metavar="kademlia|chord", help="Who owns a key, and how nodes meet; the same at all nodes."),
@@ -94,6 +101,7 @@ def node(
       p2prdf node --listen 0.0.0.0:7400 --secret-file cluster.key \\
                   --advertise db1.example.org --data /var/lib/p2prdf
     """
+    files = tls_files()
     options: dict[str, object] = {
         "listen": listen,
         "bootstrap": ",".join(bootstrap) if bootstrap else None,
@@ -104,6 +112,10 @@ def node(
         "ordinal": ordinal,
         "advertise": advertise,
         "secret_file": secret_file,
+        "tls_cert": tls_cert or files.get("cert"),
+        "tls_key": tls_key or files.get("key"),
+        "tls_ca": tls_ca or files.get("ca"),
+        "tls_crl": tls_crl,
         "overlay": overlay,
         "membership": membership,
         "zone": zone,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
 from p2prdf_cli.options import PEER_DEFAULT, RECONNECT_DEFAULT, Json, Peer, Reconnect
 from p2prdf_cli.publish_stream import StreamOptions, publish_elements
@@ -156,7 +157,6 @@ class _Settings:
 
 
 async def _publish_all(files: list[str], peer: str, settings: _Settings) -> None:
-    import p2prdf
     from p2prdf.rdf import terms
     from p2prdf_cli.progress import PublishBar
     from p2prdf_cli.publish_state import StateFile, default_state_file
@@ -166,7 +166,7 @@ async def _publish_all(files: list[str], peer: str, settings: _Settings) -> None
     inputs = [choose_input(name, settings.syntax, timed=settings.timed) for name in files]
     graph = None if settings.graph is None else terms.iri(settings.graph)
     store = StateFile(settings.state or default_state_file())
-    async with p2prdf.connect(peer, reconnect_seconds=settings.reconnect_seconds) as client:
+    async with connect(peer, reconnect_seconds=settings.reconnect_seconds) as client:
         with PublishBar() as bar, reconnections_told(bar.say):
             for source in inputs:
                 await _Publication(client, source, store, settings, graph, bar).run()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
 from p2prdf_cli.options import (
     PEER_DEFAULT,
@@ -100,7 +101,6 @@ class _Wanted:
 
 
 async def _query(wanted: _Wanted, peer: str) -> None:
-    import p2prdf
     from p2prdf.errors import QueryRefused
     from p2prdf.rdf.algebra import Form
     from p2prdf.rdf.result_formats import Format
@@ -115,7 +115,7 @@ async def _query(wanted: _Wanted, peer: str) -> None:
     if chosen is Format.N_TRIPLES and form is not Form.CONSTRUCT:
         raise QueryRefused("nt is what CONSTRUCT gives; choose another --format", construct=form.name)
     with reconnections_told():
-        async with p2prdf.connect(peer) as client:
+        async with connect(peer) as client:
             result = await client.query(
                 text, algorithm=wanted.algorithm, timeout_seconds=wanted.timeout, rules=rules
             )

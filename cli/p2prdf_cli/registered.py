@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import ExitCode, run
 
 if TYPE_CHECKING:
@@ -18,11 +19,10 @@ def with_client(peer: str, action: Callable[[Client], Awaitable[ExitCode | None]
     """Run a command with a client, and leave the process with its exit code."""
 
     async def connected() -> ExitCode | None:
-        import p2prdf
         from p2prdf_cli.render import reconnections_told
 
         with reconnections_told():
-            async with p2prdf.connect(peer) as client:
+            async with connect(peer) as client:
                 return await action(client)
 
     run(connected())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from p2prdf_cli.changesets import BlankScope, Changes, StartAt
+from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
 from p2prdf_cli.replica_serve import serve
@@ -193,7 +194,6 @@ def follow_dataset(
     reach = Reach(dataset, graph, query_url, auth_file, allow_host, allow_private, update_triples)
 
     async def action() -> ExitCode:
-        import p2prdf
         from p2prdf.interest import parse_interest
         from p2prdf.rdf import terms
         from p2prdf.replica.following import follow
@@ -202,7 +202,7 @@ def follow_dataset(
         opened = open_target(target, reach)
         try:
             async with (
-                p2prdf.connect(peer) as client,
+                connect(peer) as client,
                 contextlib.aclosing(follow(client, wanted, terms.iri(dataset), opened)) as steps,
             ):
                 async for step in steps:

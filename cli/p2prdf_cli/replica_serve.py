@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import ExitCode, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
 from p2prdf_cli.registered import event_teller
@@ -62,7 +63,6 @@ def serve(
     """
 
     async def action() -> ExitCode:
-        import p2prdf
         from p2prdf.replica.credentials import read_credentials
         from p2prdf.replica.hosts import Hosts
         from p2prdf.replica.keeper import Keeper, KeeperConfig
@@ -72,7 +72,7 @@ def serve(
             print("p2prdf: no host is allowed, so no target is touched: --allow-host", file=sys.stderr)
         keeper = Keeper(
             # An address where nothing answers must not take as long as a lease.
-            lambda reconnect_seconds: p2prdf.connect(
+            lambda reconnect_seconds: connect(
                 peer, reconnect_seconds=reconnect_seconds, connect_seconds=min(5.0, lease / 4)
             ),
             _opener(hosts, read_credentials(auth_file), update_triples),

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
 from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, Timeout
 from p2prdf_cli.rule_files import Ontologies, Profile, ProfileName, RuleFiles, read_rules
@@ -62,7 +63,6 @@ def add(
 async def _add(
     name: str, files: list[Path], ontologies: list[str], profile: str, peer: str, *, as_json: bool
 ) -> None:  # fmt: skip
-    import p2prdf
     from p2prdf.rdf import terms
     from p2prdf_cli.render import reconnections_told
 
@@ -70,7 +70,7 @@ async def _add(
     if read.facts:
         print(f"p2prdf: {len(read.facts)} triples are no rules: publish the ontology as well", file=sys.stderr)
     with reconnections_told():
-        async with p2prdf.connect(peer) as client:
+        async with connect(peer) as client:
             count = await client.add_rules(terms.iri(name), read.rules)
     _tell({"added": count}, f"{count:,} rules kept as {name}", as_json=as_json)
 
@@ -92,13 +92,12 @@ def list_(
 
 
 async def _list(name: str | None, peer: str, timeout: float, *, as_json: bool) -> None:
-    import p2prdf
     from p2prdf.rdf import terms
     from p2prdf.reasoning import write_rules
     from p2prdf_cli.render import reconnections_told, write_json
 
     with reconnections_told():
-        async with p2prdf.connect(peer) as client:
+        async with connect(peer) as client:
             kept = await client.rules(timeout_seconds=timeout)
     if name is not None:
         kept = {terms.iri(name): kept.get(terms.iri(name), ())}
@@ -122,12 +121,11 @@ def remove(
 
 
 async def _remove(name: str, peer: str, timeout: float, *, as_json: bool) -> None:
-    import p2prdf
     from p2prdf.rdf import terms
     from p2prdf_cli.render import reconnections_told
 
     with reconnections_told():
-        async with p2prdf.connect(peer) as client:
+        async with connect(peer) as client:
             count = await client.remove_rules(terms.iri(name), timeout_seconds=timeout)
     _tell({"removed": count}, f"{count:,} rules removed", as_json=as_json)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Protocol, TextIO
 import typer
 
 from p2prdf.errors import P2PRDFError, Unavailable
+from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
 from p2prdf_cli.options import (
     PEER_DEFAULT,
@@ -193,7 +194,6 @@ def _shown(
 
 async def subscribe_once(wanted: Wanted, peer: str) -> None:
     """Leave a query and write its answers, until there are enough."""
-    import p2prdf
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_told, remark, solution_writer
     from p2prdf_cli.subscribe_state import OutputFile
@@ -210,7 +210,7 @@ async def subscribe_once(wanted: Wanted, peer: str) -> None:
             lambda shown: solution_writer(shown, prefixes, as_json=wanted.as_json, stream=stream, header=header),
         )  # fmt: skip
 
-    connecting = p2prdf.connect(peer, reconnect_seconds=wanted.reconnect_seconds)
+    connecting = connect(peer, reconnect_seconds=wanted.reconnect_seconds)
     with reconnections_told(), contextlib.nullcontext() if output is None else contextlib.closing(output):
         async with connecting as client:
             if wanted.attach is not None:
@@ -269,7 +269,6 @@ async def _write(
 
 async def subscribe_named(name: str, wanted: Wanted, peer: str) -> None:
     """Leave a query under a name, or go on with what the name stands for, and write its answers."""
-    import p2prdf
     from p2prdf_cli import named
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_told, remark, solution_writer
@@ -305,7 +304,7 @@ async def subscribe_named(name: str, wanted: Wanted, peer: str) -> None:
             after = f", after answer {subscription.acknowledged:,}" if subscription.acknowledged else ""
             remark(f"subscription {subscription.id:016x} at {peer}: {name}{after}")
 
-        async with p2prdf.connect(peer, reconnect_seconds=wanted.reconnect_seconds) as client:
+        async with connect(peer, reconnect_seconds=wanted.reconnect_seconds) as client:
             try:
                 await work.run(client, make_writer, began)
             except Unavailable:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from p2prdf.errors import P2PRDFError
+from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, complain, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer, StateFolder, subscription_name, subscription_number
 
@@ -49,19 +50,17 @@ def unsubscribe(
 
 
 async def _unsubscribe(subscription: int, peer: str) -> None:
-    import p2prdf
 
-    async with p2prdf.connect(peer) as client:
+    async with connect(peer) as client:
         await client.unsubscribe(subscription)
 
 
 async def _end_named(name: str, folder: Path | None, peer: str) -> None:
-    import p2prdf
     from p2prdf_cli.named import end_named
     from p2prdf_cli.subscribe_state import NamedState, default_folder
 
     with NamedState(folder or default_folder(), name) as state:
-        async with p2prdf.connect(peer) as client:
+        async with connect(peer) as client:
             await end_named(client, state)
 
 
@@ -107,7 +106,6 @@ async def _status(peer: str, *, everyone: bool, as_json: bool) -> ExitCode:
 
 async def fetch(address: str) -> dict[str, Any]:
     """Return the report of one node, and of no other."""
-    import p2prdf
 
-    async with p2prdf.connect(address, reconnect_seconds=0) as client:
+    async with connect(address, reconnect_seconds=0) as client:
         return await client.status()

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
 from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, PrefixFile, Timeout
 
@@ -59,13 +60,12 @@ class _Wanted:
 
 
 async def _update(wanted: _Wanted, peer: str) -> None:
-    import p2prdf
     from p2prdf_cli.query_text import prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_told, write_json
 
     text = with_prefixes(read_query(wanted.update, wanted.file, "update"), prefixes_of(wanted.prefix_file))
     with reconnections_told():
-        async with p2prdf.connect(peer) as client:
+        async with connect(peer) as client:
             done = await client.update(text, timeout_seconds=wanted.timeout)
     if wanted.as_json:
         write_json({"inserted": done.inserted, "deleted": done.deleted}, line=True)

@@ -86,6 +86,7 @@ class ChordMembership:
         lost: Callable[[Contact], None],
         linked: Callable[[int], bool],
         spawn: Spawn,
+        barred: Callable[[int], bool] = lambda _key: False,
     ):
         self.config = config
         self.claim = claim
@@ -93,6 +94,7 @@ class ChordMembership:
         self.joined = asyncio.Event()
         self.fenced: str | None = None
         self._seen, self._lost, self._linked, self._spawn = seen, lost, linked, spawn
+        self._barred, self._barred_count = barred, 0
         self._envelopes = Envelopes(config.seal_key, self.contact.key, "chord")
         self._doors = Doors(config.bootstrap)
         self._lines = LineLimit(LOG_LINES_PER_SECOND)
@@ -163,7 +165,11 @@ class ChordMembership:
         return {
             "overlay": "chord",
             "peers": len(self._chord.contacts()),
-            "datagrams_refused": {**self._envelopes.refused, "malformed": self._malformed},
+            "datagrams_refused": {
+                **self._envelopes.refused,
+                "malformed": self._malformed,
+                "revoked": self._barred_count,
+            },
             "ring": self._chord.status(),
         }
 
@@ -240,6 +246,9 @@ class ChordMembership:
             self._malformed += 1
             if self._lines.allow(time.monotonic()):
                 log.warning("datagram_malformed", sender=str(address), reason=str(error))
+            return
+        if self._barred(sender.key):
+            self._barred_count += 1
             return
         if isinstance(message, Pong) and message.request & _HAIL:
             future = self._hails.get(message.request)

@@ -27,7 +27,7 @@ from p2prdf.overlay.swim_config import ZONE_CHARACTERS_MAX, is_zone
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["NodeConfig", "format_address", "load_config", "split_address"]
+__all__ = ["ORDINALS", "NodeConfig", "format_address", "load_config", "split_address"]
 
 _DEFAULT_SECRET: Final = b"p2prdf on loopback: no secret"
 _SECRET_BYTES_MIN: Final = 16
@@ -59,6 +59,16 @@ class NodeConfig:
     """Place on the ring among evenly placed nodes, 0 to 65,535, each given once (a StatefulSet's pod index)."""
     secret_file: Path | None = None
     """File whose content is the cluster secret (at least 16 bytes, white space at the ends ignored)."""
+    tls_cert: Path | None = None
+    """This node's certificate, which says its key; with ``tls_key`` and ``tls_ca`` TCP is mutual TLS 1.3 alone."""
+    tls_key: Path | None = None
+    """The certificate's private key."""
+    tls_ca: Path | None = None
+    """Certificates of the authorities whose certificates are accepted; several while one replaces another."""
+    tls_crl: Path | None = None
+    """Their lists of revoked certificates."""
+    tls_poll_seconds: float = 10.0
+    """How often these files are looked at."""
     overlay: str = "kademlia"
     """How nodes find each other and who owns a key, ``kademlia`` or ``chord``; the same at all nodes."""
     membership: str = "view"
@@ -161,6 +171,11 @@ class NodeConfig:
         return split_address(self.listen)
 
     @property
+    def tls(self) -> bool:
+        """Whether TCP is TLS."""
+        return self.tls_cert is not None
+
+    @property
     def durability_in_force(self) -> str:
         """``fsync``, ``async`` or ``memory``."""
         if self.durability != "auto":
@@ -199,6 +214,7 @@ class NodeConfig:
         self._choice("durability", ("auto", "fsync", "async", "memory"))
         if self.data is None and self.durability in ("fsync", "async"):
             raise LocalProtocolError(f"setting durability: {self.durability!r} needs a directory (setting data)")
+        self._check_tls()
         self._choice("hot_keys", ("on", "off"))
         self._choice("hot_text", ("on", "off"))
         self._choice("log_format", ("auto", "json", "console"))
@@ -221,6 +237,14 @@ class NodeConfig:
             raise LocalProtocolError(
                 f"setting listen: {self.listen!r} is not a loopback address, so a cluster secret is needed"
                 " (setting secret_file or P2PRDF_SECRET): without one anyone could join"
+            )
+
+    def _check_tls(self) -> None:
+        files = {name: getattr(self, name) for name in ("tls_cert", "tls_key", "tls_ca")}
+        missing = [name for name, path in files.items() if path is None]
+        if missing and (len(missing) < len(files) or self.tls_crl is not None):
+            raise LocalProtocolError(
+                f"setting {missing[0]}: not given, and TLS takes all of {', '.join(files)}: there is no TLS by halves"
             )
 
     @staticmethod

@@ -3,8 +3,9 @@
 A connection belongs to a :class:`Handler`, which is given decoded messages in order.  What is bounded:
 
 * a frame's length, before anything is allocated for it (:class:`p2prdf.wire.codec.FrameReader`);
-* the time until the first frame, the time a begun frame takes, the time a closing connection lingers:
-  :meth:`Connection.overdue` is asked once a second by :class:`Connections`;
+* the time until the first frame (TLS's handshake, :mod:`p2prdf_node.tls_stream`, is part of it), the time a begun
+  frame takes, the time a closing connection lingers: :meth:`Connection.overdue` is asked once a second by
+  :class:`Connections`;
 * what has been read and not been dealt with: a handler can :meth:`~Connection.hold` a connection, for
   as many reasons as it likes; nothing more is decoded, and nothing more is read from the socket;
 * what has been written and not been taken: the handler is told when the socket is full, and again
@@ -25,13 +26,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import structlog
 
-from p2prdf.errors import Busy, P2PRDFError, RemoteProtocolError
+from p2prdf.errors import Busy, P2PRDFError, RemoteProtocolError, TlsRefused
 from p2prdf.wire.codec import FrameCodec, FrameReader
 from p2prdf_node.config import format_address
 from p2prdf_node.logs import LineLimit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from p2prdf.tls import Identity
 
 __all__ = ["Connection", "Connections", "Handler"]
 
@@ -92,6 +95,8 @@ class Connections:
         self.frame_seconds = frame_seconds
         self.open: set[Connection] = set()
         self.refused: Counter[str] = Counter()
+        self.tls_refused: Counter[str] = Counter()
+        """By reason, what is counted above as refused for want of a certificate that is accepted, or of TLS."""
         self._lines = LineLimit(LOG_LINES_PER_SECOND)
 
     def sweep(self, now: float) -> None:
@@ -102,16 +107,25 @@ class Connections:
     def refuse(self, connection: Connection, error: P2PRDFError) -> None:
         """Count and log why a connection is closed."""
         self.refused[error.code] += 1
+        if isinstance(error, TlsRefused):
+            self.tls_refused[error.reason] += 1
         if self._lines.allow(time.monotonic()):
-            log.warning("connection_refused", address=connection.address, code=error.code, reason=str(error))
+            who = {} if connection.identity is None else {"certificate": str(connection.identity)}
+            log.warning("connection_refused", address=connection.address, code=error.code, reason=str(error), **who)
 
 
 class Connection(asyncio.Protocol):
-    """Frames on one TCP connection."""
+    """Frames on one TCP connection.
 
-    def __init__(self, connections: Connections, codec: FrameCodec, handler: Handler):
+    ``secure``: TLS comes between it and the socket, and calls :meth:`secured` when it is known who is there.
+    """
+
+    def __init__(self, connections: Connections, codec: FrameCodec, handler: Handler, *, secure: bool = False):
         self.handler = handler
         self.address = ""
+        self.identity: Identity | None = None
+        """Whose certificate the other side has; None without TLS, and until its handshake is done."""
+        self._shaking = secure
         self.identified = False
         self.trusted = False
         """Whether a confirmed peer speaks: then its digests of terms are taken at their word."""
@@ -185,6 +199,10 @@ class Connection(asyncio.Protocol):
             self.handler.refused(self, error)
             self.close()
 
+    def leave(self) -> None:
+        """Tell the handler nothing any more."""
+        self.handler = _NOBODY
+
     def overdue(self, now: float) -> None:
         """Close if a deadline has passed."""
         limits = self._connections
@@ -193,9 +211,26 @@ class Connection(asyncio.Protocol):
                 self.abort()
         elif not self.identified:
             if now > self._opened_at + limits.hello_seconds:
-                self.refuse(RemoteProtocolError(f"said nothing valid in {limits.hello_seconds:g} s"))
+                self.refuse(self._silent())
         elif self._frame_began_at and not self._holds and now > self._frame_began_at + limits.frame_seconds:
             self.refuse(RemoteProtocolError(f"a frame was not complete after {limits.frame_seconds:g} s"))
+
+    def _silent(self) -> P2PRDFError:
+        seconds = self._connections.hello_seconds
+        if self._shaking:
+            return TlsRefused(f"no handshake of TLS was made in {seconds:g} s", reason="timeout")
+        return RemoteProtocolError(f"said nothing valid in {seconds:g} s")
+
+    # --- the side of TLS -------------------------------------------------------------------------
+
+    def secured(self, identity: Identity) -> None:
+        """Take note of who is there."""
+        self.identity, self._shaking = identity, False
+
+    def unsecured(self, error: TlsRefused) -> None:
+        """Count a connection whose other side has gone before the handshake was done, as those do who only knock."""
+        if not self._closing_at:
+            self._connections.tls_refused[error.reason] += 1
 
     # --- the event loop's side -------------------------------------------------------------------
 

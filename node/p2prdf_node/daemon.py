@@ -71,6 +71,8 @@ from p2prdf_node.transport import Links, PeerInlet, bind_pair
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from p2prdf_node.tls import NodeTls
+
 __all__ = ["Daemon", "run", "tame_garbage_collector"]
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
@@ -133,6 +135,7 @@ class Daemon:
         self._server: asyncio.Server | None = None
         self._lock: DirectoryLock | None = None
         self._stop_reason: P2PRDFError = NodeLeaving()
+        self.tls: NodeTls | None = None
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -153,6 +156,8 @@ class Daemon:
             self._server = await asyncio.get_running_loop().create_server(self._accept, sock=stream)
             self._serve(self.membership.run(), "discovery")
             self._serve(self._sweep(), "sweep")
+            if self.tls is not None:
+                self._serve(self._watch_certificates(self.tls), "certificates")
             await self._wait_joined()
             self._frozen = tame_garbage_collector()
             own = self.contact
@@ -176,9 +181,15 @@ class Daemon:
     def _compose(self, port: int) -> None:
         config = self.config
         advertised = _advertised(config, port)
+        if config.tls:
+            from p2prdf_node.tls import NodeTls  # what it reads certificates with takes a while to load
+
+            self.tls = NodeTls(config)
         if config.data is not None:
             self._lock = _locked(config.data)
-        identifier = _identifier(config.data, advertised, config.ordinal)
+        identifier = _identifier(
+            config.data, advertised, config.ordinal, None if self.tls is None else self.tls.key
+        )
         self.contact = Contact(keys.node_key(identifier), *advertised)
         structlog.contextvars.bind_contextvars(node=f"{self.contact.key:016x}")
         dictionary = TermDictionary(config.terms_max)
@@ -218,7 +229,7 @@ class Daemon:
         self.membership = self._members((identifier, *advertised), clock)
         self.links = Links(
             self.contact, self._codec, self.connections, connect_seconds=config.connect_seconds,
-            idle_seconds=config.idle_seconds, spawn=self.spawn, broken=self.membership.suspect,
+            idle_seconds=config.idle_seconds, spawn=self.spawn, broken=self.membership.suspect, tls=self.tls,
         )  # fmt: skip
         self.parser = QueryParser(
             parse_seconds=config.parse_seconds, queries_pending_max=config.queries_pending_max
@@ -249,12 +260,13 @@ class Daemon:
         if self.config.membership == "view":
             return SwimMembership(
                 self.config, claim, clock=clock, seen=self._seen, lost=self._lost, known=self.driver.submit,
-                linked=self._linked, spawn=self.spawn,
+                linked=self._linked, spawn=self.spawn, barred=self._barred,
             )  # fmt: skip
         kind = ChordMembership if self.config.overlay == "chord" else Membership
         return kind(
-            self.config, claim, seen=self._seen, lost=self._lost, linked=self._linked, spawn=self.spawn
-        )
+            self.config, claim, seen=self._seen, lost=self._lost, linked=self._linked, spawn=self.spawn,
+            barred=self._barred,
+        )  # fmt: skip
 
     async def _wait_joined(self) -> None:
         """Wait until a bootstrap peer has answered, but not for long: the first node has none."""
@@ -366,6 +378,20 @@ class Daemon:
             self.links.sweep(now)
             self.clients.sweep(now)
 
+    async def _watch_certificates(self, tls: NodeTls) -> None:
+        """Take up certificates, keys and lists that have changed, and have nothing to do with whoever is out."""
+        while True:
+            await asyncio.sleep(self.config.tls_poll_seconds)
+            await tls.poll()
+            tls.close_refused(list(self.connections.open))
+            for contact in self.membership.contacts():
+                if tls.barred(contact.key):
+                    self.membership.suspect(contact.key)
+
+    def _barred(self, key: int) -> bool:
+        """Tell whether a peer is out, because its certificate is revoked."""
+        return self.tls is not None and self.tls.barred(key)
+
     def _warm_up(self) -> None:
         """Load what the first filter needs, beside the loop."""
         asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "p2prdf.rdf.sparql")
@@ -378,11 +404,14 @@ class Daemon:
 
     # --- connections and contacts ----------------------------------------------------------------
 
-    def _accept(self) -> Connection:
-        return Connection(self.connections, self._codec, _Greeter(self))
+    def _accept(self) -> asyncio.Protocol:
+        connection = Connection(self.connections, self._codec, _Greeter(self), secure=self.tls is not None)
+        return connection if self.tls is None else self.tls.accepted(connection)
 
     def greet_peer(self, connection: Connection, hello: PeerHello) -> None:
-        """Begin to take parcels on a connection."""
+        """Begin to take parcels on a connection.  Raises TlsRefused."""
+        if self.tls is not None:
+            self.tls.check_peer(connection.identity, hello.sender.key)
         inlet = PeerInlet(
             self.contact.key, connection, hello, confirm=self.membership.confirm,
             receive=self.driver.receive, gone=self._inlet_gone, spawn=self.spawn,
@@ -430,7 +459,12 @@ class Daemon:
             "transport": self.links.status(),
             "storage": self.driver.journal.status(),
             "clients": self.clients.summary(),
-            "connections": {"open": len(self.connections.open), "refused": dict(self.connections.refused)},
+            "connections": {
+                "open": len(self.connections.open),
+                "refused": dict(self.connections.refused),
+                "tls_refused": dict(self.connections.tls_refused),
+            },
+            "tls": None if self.tls is None else self.tls.status(),
             "counts": dict(self.driver.counts),
             "turn_seconds_max": round(self.driver.turn_seconds_max, 4),
             "memory_bytes": _memory_bytes(),
@@ -488,14 +522,21 @@ def _advertised(config: NodeConfig, port: int) -> tuple[str, int]:
     return str(address), port
 
 
-def _identifier(data: Path | None, advertised: tuple[str, int], ordinal: int | None) -> bytes:
+def _identifier(
+    data: Path | None, advertised: tuple[str, int], ordinal: int | None, key: int | None = None
+) -> bytes:
     """Return the node's identifier: the one in its data directory, else one made from its address.
 
     A directory may move to another address, so what is written there at first is random.  An
     ordinal decides the first two bytes: so nodes are spread evenly, and two that are given one
-    ordinal by mistake still are two peers.
+    ordinal by mistake still are two peers.  A certificate decides as much as counts on the ring (``key``).
     """
     place = b"" if ordinal is None else keys.even_key(ordinal).to_bytes(8, "big")[:_PLACE_BYTES]
+    if key is not None:
+        whole = key.to_bytes(8, "big")
+        if not whole.startswith(place):
+            raise LocalProtocolError(f"setting ordinal: the certificate is for another place than {ordinal}")
+        place = whole
     if data is None:
         address = hashlib.sha1(format_address(*advertised).encode(), usedforsecurity=False).digest()
         return place + address[len(place) :]
@@ -509,6 +550,11 @@ def _identifier(data: Path | None, advertised: tuple[str, int], ordinal: int | N
         raise LocalProtocolError(f"setting data: {path}: {error}") from error
     if len(identifier) != ID_BYTES:
         raise LocalProtocolError(f"setting data: {path} does not hold {ID_BYTES} bytes in hex")
+    if key is not None and not identifier.startswith(place):
+        raise LocalProtocolError(
+            f"setting data: {path} is of node {identifier[:8].hex()}, and the certificate of {place.hex()}"
+            f" (p2prdf ca issue --place {identifier[:8].hex()} makes one for it)"
+        )
     if not identifier.startswith(place):
         raise LocalProtocolError(f"setting ordinal: {path} holds the identifier of another place than {ordinal}")
     return identifier

@@ -35,8 +35,9 @@ class Members(Protocol):
     """The overlay as one node sees it: who is there, and who owns a key.
 
     Made from the settings and the node's claim, with ``seen`` and ``lost``, called with each contact that comes
-    to be known as live or is gone; ``linked``, which tells whether a TCP connection with a peer stands; and
-    ``spawn``, which starts a task of the daemon.
+    to be known as live or is gone; ``linked``, which tells whether a TCP connection with a peer stands;
+    ``spawn``, which starts a task of the daemon; and ``barred``, which tells which keys are out, because
+    certificates are revoked: whoever speaks for one is no member.
     """
 
     contact: Contact

@@ -84,6 +84,7 @@ class Membership:
         lost: Callable[[Contact], None],
         linked: Callable[[int], bool],
         spawn: Spawn,
+        barred: Callable[[int], bool] = lambda _key: False,
     ):
         self.config = config
         self.claim = claim
@@ -91,6 +92,7 @@ class Membership:
         self.joined = asyncio.Event()
         self.fenced: str | None = None
         self._seen, self._lost, self._linked, self._spawn = seen, lost, linked, spawn
+        self._barred = barred
         self._datagrams = Datagrams(
             claim, self, seal_key=config.seal_key, timeout_seconds=config.ping_timeout_seconds
         )
@@ -150,7 +152,9 @@ class Membership:
     def suspect(self, key: int) -> None:
         """Ping a peer at once, because a connection with it broke or was refused."""
         member = self._members.get(key)
-        if member is not None:
+        if member is not None and self._barred(key):
+            self._remove(member, "revoked")
+        elif member is not None:
             self._spawn(self._cross_examine(member), "suspect")
 
     # --- what datagrams call (Listener) ----------------------------------------------------------
@@ -191,6 +195,8 @@ class Membership:
 
     def _add(self, claim: Claim) -> None:
         """Put a peer into the table that has just answered."""
+        if self._barred(keys.node_key(claim[0])):
+            return
         known = self._members.get(keys.node_key(claim[0]))
         if known is not None:
             if known.claim == claim:

@@ -25,6 +25,7 @@ import asyncio
 import random
 import secrets
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import structlog
@@ -106,7 +107,7 @@ class SwimMembership:
     """The overlay as one peer sees it (:class:`p2prdf_node.members.Members`).
 
     ``clock`` is the node's, by which others measure theirs.  ``known`` is called once, with all there is, when the
-    view has become complete.
+    view has become complete.  ``barred`` tells which members are out, by their keys: what they say is not heard.
     """
 
     def __init__(
@@ -120,12 +121,14 @@ class SwimMembership:
         known: Callable[[OwnersFound], None],
         linked: Callable[[int], bool],
         spawn: Spawn,
+        barred: Callable[[int], bool] = lambda _key: False,
     ):
         self.config = config
         self.claim = claim
         self.contact = Contact(keys.node_key(claim[0]), claim[1], claim[2])
         self.joined = asyncio.Event()
         self._clock, self._seen, self._lost, self._known, self._spawn = clock, seen, lost, known, spawn
+        self._barred, self._barred_count = barred, 0
         self._envelopes = Envelopes(config.seal_key, self.contact.key, f"{config.overlay} view")
         self._doors = Doors(config.bootstrap)
         self._lines = LineLimit(LOG_LINES_PER_SECOND)
@@ -208,7 +211,11 @@ class SwimMembership:
             "membership": "view",
             "peers": len(self._swim.living),
             "fenced": self.fenced,
-            "datagrams_refused": {**self._envelopes.refused, "malformed": self._malformed},
+            "datagrams_refused": {
+                **self._envelopes.refused,
+                "malformed": self._malformed,
+                "revoked": self._barred_count,
+            },
             **self._swim.status(),
         }
 
@@ -309,6 +316,12 @@ class SwimMembership:
             if self._lines.allow(time.monotonic()):
                 log.warning("datagram_malformed", sender=str(address), reason=str(error))
             return
+        if self._barred(packet.sender.contact.key):
+            self._barred_count += 1
+            return
+        living = [each for each in packet.news if each.state.living and self._barred(each.contact.key)]
+        if living:  # others may not know yet that they are out
+            packet = replace(packet, news=tuple(each for each in packet.news if each not in living))
         message = packet.message
         future = self._hails.get(message.request) if isinstance(message, Answer) else None
         if future is not None and not future.done():

@@ -27,13 +27,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from p2prdf.errors import LocalProtocolError, P2PRDFError, RemoteProtocolError
+from p2prdf.errors import LocalProtocolError, P2PRDFError, RemoteProtocolError, TlsRefused
 from p2prdf.wire.messages import ClientError, Contact, Parcel, PeerHello
 from p2prdf_node.config import format_address
 from p2prdf_node.connection import Connection, Connections
 
 if TYPE_CHECKING:
     from p2prdf.wire.codec import FrameCodec
+    from p2prdf_node.tls import NodeTls
 
 __all__ = ["Links", "PeerInlet", "bind_pair", "rows_of"]
 
@@ -92,7 +93,7 @@ def bind_pair(host: str, port: int) -> tuple[socket.socket, socket.socket]:
 class Links:
     """The outgoing links of a node, by destination.
 
-    ``broken`` is called with a destination whose connection broke or was refused.
+    ``broken`` is called with a destination whose connection broke or was refused.  ``tls``: what links are made by.
     """
 
     def __init__(
@@ -105,7 +106,9 @@ class Links:
         idle_seconds: float,
         spawn: Spawn,
         broken: Callable[[int], None],
+        tls: NodeTls | None = None,
     ):
+        self.tls = tls
         self.own = own
         self.codec = codec
         self.connections = connections
@@ -246,15 +249,24 @@ class _Link:
     async def _connect(self) -> None:
         links = self._links
         loop = asyncio.get_running_loop()
-        connection = Connection(links.connections, links.codec, self)
+        connection = Connection(links.connections, links.codec, self, secure=links.tls is not None)
         connection.identified = True  # it is we who introduce ourselves
+        where = self.contact.host, self.contact.port
         try:
             async with asyncio.timeout(links.connect_seconds):
-                await loop.create_connection(lambda: connection, self.contact.host, self.contact.port)
+                if links.tls is None:
+                    await loop.create_connection(lambda: connection, *where)
+                else:
+                    stream = links.tls.made(connection, self.contact.key)
+                    await loop.create_connection(lambda: stream, *where)
+                    await asyncio.shield(stream.done)
         except TimeoutError:
+            connection.leave()
+            connection.abort()
             self._failed("no connection in time")  # one of us is busy, perhaps
             return
-        except OSError as error:
+        except (OSError, TlsRefused) as error:
+            connection.leave()
             self._failed(str(error))
             links.broken(self.contact.key)
             return
@@ -262,6 +274,10 @@ class _Link:
             self._connecting = False
         if self._closed:
             connection.close()
+            return
+        if not connection.live:
+            self._failed("closed at once")
+            links.broken(self.contact.key)
             return
         self.connection = connection
         self._failures = 0
@@ -320,6 +336,8 @@ class _Link:
 
     def closed(self, reason: str) -> None:
         """Report a connection that broke under us."""
+        if self._connecting:
+            return  # whoever makes it reports it
         self.connection = None
         self._room = True
         if not self._closed:

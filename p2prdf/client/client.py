@@ -30,6 +30,7 @@ from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire import messages
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from p2prdf.client.event_times import Time
     from p2prdf.client.session import Session
     from p2prdf.reasoning import Rule
+    from p2prdf.tls import Tls
 
 __all__ = ["BEGINNING", "NOW", "Client", "Subscription", "connect"]
 
@@ -59,8 +61,11 @@ class connect:  # noqa: N801 - used like a function
     that tries again as long.  0: the connection is all there is, and its end is told at once.
     ``ping_seconds``: after so long without a word from the node it is asked whether it is there.
     ``on_reconnect`` is called with each new address; the logger ``p2prdf.client`` tells of losses and reconnections.
+    ``tls``: our certificate and whom to trust, where nodes speak TLS: a :class:`p2prdf.Tls`, whose files are read again
+    for each connection, or a context.  The other side must be a node; where it runs does not matter.
 
-    Raises Unavailable when no address answers: the first connection is tried once.
+    Raises TlsRefused when we or the node are not trusted, or only one of us speaks TLS, and Unavailable when no address
+    answers: the first connection is tried once.
     """
 
     def __init__(
@@ -72,6 +77,7 @@ class connect:  # noqa: N801 - used like a function
         reconnect_seconds: float = 60.0,
         ping_seconds: float = 15.0,
         on_reconnect: Callable[[str], None] | None = None,
+        tls: Tls | ssl.SSLContext | None = None,
     ):
         if not (0 <= reconnect_seconds < float("inf") and ping_seconds > 0):
             raise LocalProtocolError(f"{reconnect_seconds} s to reconnect or {ping_seconds} s to a ping make no sense")
@@ -83,6 +89,7 @@ class connect:  # noqa: N801 - used like a function
         self._reconnect_seconds = reconnect_seconds
         self._ping_seconds = ping_seconds
         self._on_reconnect = on_reconnect
+        self._tls = tls
         self._client: Client | None = None
 
     def __await__(self) -> Generator[Any, None, Client]:
@@ -107,6 +114,7 @@ class connect:  # noqa: N801 - used like a function
                 reconnect_seconds=self._reconnect_seconds,
                 ping_seconds=self._ping_seconds,
                 on_reconnect=self._on_reconnect,
+                tls=self._tls,
             )
         )
         await client.open()

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from p2prdf.columns import LISTS
-from p2prdf.errors import P2PRDFError, RemoteProtocolError, Unavailable, error_from_code
+from p2prdf.errors import P2PRDFError, RemoteProtocolError, TlsRefused, Unavailable, error_from_code
 from p2prdf.rdf.dictionary import TermNames
+from p2prdf.tls import Tls, node_in, refusal, speaks_tls
 from p2prdf.wire import messages
 from p2prdf.wire.codec import FrameCodec, FrameReader
 
@@ -134,12 +136,22 @@ class Session(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = cast("asyncio.Transport", transport)
+        encrypted = transport.get_extra_info("ssl_object")
+        if encrypted is not None:
+            try:
+                node_in(encrypted.getpeercert())
+            except TlsRefused as error:
+                self.drop(error)
+                return
         _keep_alive(transport.get_extra_info("socket"))
         self._write(encode(messages.ClientHello(messages.CLIENT_VERSION, AGENT)))
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes."""
         self.heard_at = time.monotonic()
+        if not self.welcome.done() and speaks_tls(data):
+            self.drop(TlsRefused("this node speaks TLS alone: connecting to it takes a certificate", reason="not-tls"))
+            return
         try:
             for body in self._reader.feed(data):
                 terms = TermNames()
@@ -188,6 +200,8 @@ class Session(asyncio.Protocol):
         """End."""
         self._transport = None
         self._gone.set()
+        if isinstance(exc, ssl.SSLError):  # mostly an alert
+            self._lose(refusal(exc))
         self._lose(Unavailable(f"the node closed the connection{f': {exc}' if exc else ''}"))
 
     def _lose(self, error: P2PRDFError) -> None:
@@ -203,18 +217,27 @@ class Session(asyncio.Protocol):
         self.on_lost(error)
 
 
-async def open_session(host: str, port: int, *, connect_seconds: float) -> Session:
-    """Connect to a node and be welcomed.  Raises Unavailable, or what the node answers."""
+async def open_session(
+    host: str, port: int, *, connect_seconds: float, tls: Tls | ssl.SSLContext | None = None
+) -> Session:
+    """Connect to a node, by TLS if ``tls`` says how, and be welcomed.
+
+    Raises TlsRefused if it or we are not trusted, Unavailable, or what the node answers.
+    """
     loop = asyncio.get_running_loop()
+    context = tls.context() if isinstance(tls, Tls) else tls
     try:
         async with asyncio.timeout(connect_seconds):
-            _, session = await loop.create_connection(Session, host, port)
+            _, session = await loop.create_connection(Session, host, port, ssl=context)
             try:
                 await session.welcome
             except BaseException:
                 session.close()
                 raise
             return session
+    except (ssl.SSLError, TlsRefused) as error:
+        found = refusal(error)
+        raise TlsRefused(f"{host}:{port}: {found}", reason=found.reason) from error
     except (OSError, TimeoutError) as error:
         reason = str(error) or f"no welcome within {connect_seconds:g} s"
         raise Unavailable(f"{host}:{port}: {reason}") from error

@@ -40,6 +40,9 @@ from p2prdf.errors import Busy, P2PRDFError, Unavailable
 from p2prdf.wire import messages
 
 if TYPE_CHECKING:
+    import ssl
+
+    from p2prdf.tls import Tls
     from p2prdf.wire.messages import Contact
 
 __all__ = ["Address", "Sessions", "Retry"]
@@ -77,6 +80,7 @@ class Sessions:
         reconnect_seconds: float,
         ping_seconds: float,
         on_reconnect: Callable[[str], None] | None = None,
+        tls: Tls | ssl.SSLContext | None = None,
     ):
         self.peer: Contact
         """The node of the session in use, or of the last one."""
@@ -91,6 +95,7 @@ class Sessions:
         self.latest = 0
         """The latest stamp told of a publication: what is published next is after it, at whatever node."""
         self._connect_seconds = connect_seconds
+        self._tls = tls
         self._given = addresses
         self._others: list[Address] = []
         self._address = addresses[0]
@@ -266,7 +271,7 @@ class Sessions:
         raise error
 
     async def _connect(self, address: Address, seconds: float) -> Session:
-        session = await open_session(*address, connect_seconds=seconds)
+        session = await open_session(*address, connect_seconds=seconds, tls=self._tls)
         if session.lost is not None:
             raise session.lost
         return session

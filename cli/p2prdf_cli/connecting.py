@@ -1,0 +1,62 @@
+"""How commands connect to nodes: the one place that knows whether, and with which certificate, they use TLS."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from p2prdf.errors import LocalProtocolError
+
+if TYPE_CHECKING:
+    import p2prdf
+
+__all__ = ["TlsCa", "TlsCert", "TlsKey", "connect", "keep_tls", "tls_files", "tls_in_use"]
+
+TlsCa = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", envvar="P2PRDF_TLS_CA", help="Authorities whose nodes are trusted: use TLS."),
+]
+TlsCert = Annotated[
+    Path | None, typer.Option(metavar="FILE", envvar="P2PRDF_TLS_CERT", help="Our certificate (p2prdf ca issue).")
+]
+TlsKey = Annotated[
+    Path | None, typer.Option(metavar="FILE", envvar="P2PRDF_TLS_KEY", help="Our certificate's private key.")
+]
+
+
+_FILES: Final[ContextVar[dict[str, Path] | None]] = ContextVar("tls_files", default=None)
+
+
+def keep_tls(**files: Path | None) -> None:
+    """Keep the options in front of the command for the command."""
+    _FILES.set({name: path for name, path in files.items() if path is not None})
+
+
+def tls_files() -> dict[str, Path]:
+    """Return the files that options in front of the command, or the environment, name: ca, cert, key."""
+    return _FILES.get() or {}
+
+
+def tls_in_use() -> p2prdf.Tls | None:
+    """Return what to connect by, or None for no TLS.  Raises LocalProtocolError for a part of it."""
+    from p2prdf.tls import Tls
+
+    files = tls_files()
+    if not files:
+        return None
+    if missing := [name for name in ("ca", "cert", "key") if name not in files]:
+        raise LocalProtocolError(
+            f"--tls-{missing[0]} (or P2PRDF_TLS_{missing[0].upper()}) is not given, and TLS takes all of --tls-ca,"
+            " --tls-cert and --tls-key"
+        )
+    return Tls(**files)
+
+
+def connect(peer: str, **how: Any) -> p2prdf.connect:
+    """Connect to a node, as :func:`p2prdf.connect` does, by TLS if the command line or the environment says so."""
+    import p2prdf
+
+    return p2prdf.connect(peer, tls=tls_in_use(), **how)
