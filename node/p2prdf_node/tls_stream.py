@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["TlsStream"]
 
 READ_BYTES: Final = 256 << 10
+NO_TLS: Final = bytes.fromhex("15030300020246")
+"""An alert, "protocol version": OpenSSL sends none to who speaks without TLS, who then would not know what is wrong."""
 
 
 class TlsStream(asyncio.Protocol):
@@ -47,6 +49,7 @@ class TlsStream(asyncio.Protocol):
         self._connection: Connection | None = connection
         self._admit = admit
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._server = server
         self._tls = context.wrap_bio(self._in, self._out, server_side=server)
         self._socket: asyncio.Transport | None = None
         self._shaken = False
@@ -118,6 +121,8 @@ class TlsStream(asyncio.Protocol):
             self._read()
 
     def _fail(self, error: TlsRefused) -> None:
+        if error.reason == "not-tls" and self._server and not self._out.pending:
+            self._out.write(NO_TLS)
         self._flush()  # the alert
         if not self.done.done():
             self.done.set_exception(error)

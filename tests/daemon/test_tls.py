@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
+import ssl
+import time
+from collections import Counter
 
 import pytest
-from tls_files import Certificates, tls_of
+from tls_files import Certificates, careless, tls_of
 
 import p2prdf
+from p2prdf.columns import LISTS
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.tls import context_of
+from p2prdf.wire import messages
+from p2prdf.wire.codec import FrameCodec, FrameReader
+from p2prdf.wire.messages import CLIENT_VERSION, ClientHello, Contact, PeerHello
+from p2prdf_node.transport import VERSION
 
 QUERY = "SELECT ?s ?o { ?s <urn:p> ?o }"
 
@@ -65,3 +77,394 @@ async def test_an_overlay_with_certificates_publishes_subscribes_answers_and_out
         await client.publish([("<urn:last>", "<urn:p>", '"last"')])
         async with asyncio.timeout(10):
             assert (await anext(subscription))["o"] == '"last"'
+
+
+# --- who is let in -------------------------------------------------------------------------------
+
+
+class Gate:
+    """One node, and folders of certificates of all kinds to come to it with."""
+
+    def __init__(self, folder, launcher):
+        mine, other = Certificates(folder), Certificates(folder, "other")
+        self.certificates = mine
+        self.own = mine.node()
+        self.node = launcher.start(**mine.settings(self.own), hello_seconds=1)
+        self.alice = mine.client()
+        self.folders = {
+            "no certificate": None,
+            "other authority": other.client(),
+            "other authority's node": other.node(),
+            "expired": mine.expired(self.alice),
+            "expired node": mine.expired(mine.node()),
+            "not yet valid": mine.early(self.alice),
+            "not yet valid node": mine.early(mine.node()),
+            "revoked": mine.client("mallory"),
+            "revoked node": mine.node(),
+            "client": self.alice,
+            "node": mine.node(),
+            "node of another key": mine.node(),
+        }
+        mine.revoke(self.folders["revoked"])
+        mine.revoke(self.folders["revoked node"])
+
+    async def refusals(self):
+        """Return how many were refused so far, by reason."""
+        return Counter((await state(self.node, self.alice))["connections"]["tls_refused"])
+
+
+@pytest.fixture(scope="module")
+def gate(launcher_in, tmp_path_factory):
+    with launcher_in("gate") as launcher:
+        yield Gate(tmp_path_factory.mktemp("certificates"), launcher)
+
+
+REFUSED = {
+    "no certificate": "no-certificate",
+    "other authority": "unknown-ca",
+    "other authority's node": "unknown-ca",
+    "expired": "expired",
+    "expired node": "expired",
+    "not yet valid": "not-yet-valid",
+    "not yet valid node": "not-yet-valid",
+    "revoked": "revoked",
+    "revoked node": "revoked",
+}
+"""Whoever comes with these is refused whatever he says, and counted so."""
+SERVED = {
+    ("client", "client hello"): "welcome",
+    ("client", "nothing"): "said nothing valid",
+    ("node", "peer hello"): "no member of this cluster answers as",  # it is let in, and then asked for by a datagram
+    ("node", "client hello"): "welcome",
+    ("node", "nothing"): "said nothing valid",
+    ("node of another key", "client hello"): "welcome",
+    ("node of another key", "nothing"): "said nothing valid",
+}
+BY_VERB = {("client", "peer hello"): "role", ("node of another key", "peer hello"): "other-key"}
+
+
+async def told(gate, context, said, claimed):
+    """Come to the node, say something, and return what the node says until it closes or has welcomed."""
+    found = []
+    frames = FrameReader()
+    codec = FrameCodec(TermDictionary(), LISTS)
+    hello = {
+        "peer hello": [PeerHello(Contact(claimed, "127.0.0.1", 9), int(gate.node.key, 16), VERSION)],
+        "client hello": [ClientHello(CLIENT_VERSION, "matrix")],
+        "nothing": [],
+    }[said]
+    with contextlib.suppress(OSError):
+        async with asyncio.timeout(5):
+            reader, writer = await asyncio.open_connection("127.0.0.1", gate.node.port, ssl=context)
+            try:
+                if hello:
+                    writer.write(codec.encode(hello))
+                while data := await reader.read(65536):
+                    if data[0] == 0x15:  # an alert, not a frame
+                        break
+                    for body in frames.feed(data):
+                        found += codec.decode(body)
+                    if isinstance(found[-1], messages.ClientWelcome):
+                        break
+            finally:
+                writer.transport.abort()
+    return found
+
+
+def spelled(found):
+    return ["welcome" if isinstance(each, messages.ClientWelcome) else each.text for each in found]
+
+
+@pytest.mark.parametrize("said", ["peer hello", "client hello", "nothing"])
+@pytest.mark.parametrize("shown", [*REFUSED, "client", "node", "node of another key"])
+async def test_who_is_let_in_and_as_what(gate, shown, said):
+    before = await gate.refusals()
+    folder = gate.folders[shown]
+    claimed = 7
+    if folder is not None and shown != "node of another key" and "node" in shown:
+        uri = next(e.uri for e in gate.certificates.authority.entries() if e.uri.startswith("urn:p2prdf:node"))
+        claimed = key_of(folder) if shown == "node" else int(uri.rpartition(":")[2], 16)
+    said_back = spelled(await told(gate, careless(folder), said, claimed))
+    counted = await gate.refusals() - before
+    if (shown, said) in SERVED:
+        assert len(said_back) == 1
+        assert said_back[0].startswith(SERVED[shown, said])
+        assert not counted
+        return
+    reason = REFUSED.get(shown) or BY_VERB[shown, said]
+    assert counted == {reason: 1}
+    assert "welcome" not in said_back
+    if reason in ("role", "other-key", "revoked"):  # told by who has made a handshake
+        assert len(said_back) == 1
+    else:
+        assert said_back == []
+
+
+def key_of(folder):
+    """Return the ring position in a certificate of a folder."""
+    from p2prdf_node import certificates
+
+    return certificates.identity_of(certificates.read_certificate(folder / "tls.crt")).key
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"), [("peer hello", "not-tls"), ("client hello", "not-tls"), ("nothing", "timeout")]
+)
+async def test_nobody_is_let_in_without_tls(gate, said, reason):
+    before = await gate.refusals()
+    assert spelled(await told(gate, None, said, 7)) == []
+    assert await gate.refusals() - before == {reason: 1}
+
+
+async def test_older_versions_of_tls_are_refused(gate):
+    before = await gate.refusals()
+    context = careless(gate.alice)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    assert await told(gate, context, "client hello", 7) == []
+    assert await gate.refusals() - before == {"version": 1}
+
+
+async def test_a_client_says_what_is_wrong(gate, launcher_in):
+    async def refusal(tls, address=gate.node.address):
+        with pytest.raises(p2prdf.TlsRefused) as caught:
+            await p2prdf.connect(address, tls=tls)
+        return str(caught.value)
+
+    def mixed(folder):
+        return p2prdf.Tls(gate.own / "ca.crt", folder / "tls.crt", folder / "tls.key")
+
+    folders = gate.folders
+    assert "this node speaks TLS alone" in await refusal(None)
+    without = careless(None)
+    without.verify_mode = ssl.CERT_REQUIRED
+    without.load_verify_locations(gate.own / "ca.crt")
+    assert "wants a certificate, and was shown none" in await refusal(without)
+    assert "of no authority that is trusted here" in await refusal(tls_of(folders["other authority"]))
+    assert "does not trust the authority of our certificate" in await refusal(mixed(folders["other authority"]))
+    assert "our certificate has expired" in await refusal(tls_of(folders["expired"]))
+    assert "not valid yet" in await refusal(tls_of(folders["not yet valid"]))
+    assert "of client mallory is revoked" in await refusal(tls_of(folders["revoked"]))
+    assert "was not verified" in await refusal(careless(gate.alice))
+    gone = p2prdf.Tls(gate.own / "ca.crt", gate.own / "nothing", gate.own / "tls.key")
+    assert "nothing" in await refusal(gone)
+    with launcher_in("plain") as launcher:
+        plain = await asyncio.to_thread(launcher.start)
+        assert "the other side speaks without" in await refusal(tls_of(gate.alice), plain.address)
+
+
+@pytest.mark.parametrize("shown", ["client", "expired node", "revoked node"])
+async def test_a_client_takes_only_a_node_for_a_node(gate, shown):
+    """A server that shows a client's certificate, or one that is out of date; of lists clients know nothing."""
+    folder = gate.folders[shown]
+    context = context_of(folder / "ca.crt", folder / "tls.crt", folder / "tls.key", server=True)
+    heard = []
+
+    async def serve(reader, writer):
+        with contextlib.suppress(OSError):
+            heard.append(await reader.read(100))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    async with server:
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(p2prdf.Unavailable) as caught:
+            await p2prdf.connect(address, tls=tls_of(gate.alice))
+    assert isinstance(caught.value, p2prdf.TlsRefused) == (shown != "revoked node")
+    assert bool(b"".join(heard)) == (shown == "revoked node")
+
+
+# --- what strangers cost -------------------------------------------------------------------------
+
+
+async def test_handshakes_that_are_garbage_or_never_end_stop_nobody(gate):
+    """Three hundred at once: some send noise, some nothing, some the beginning of a handshake, byte by byte."""
+    before = await gate.refusals()
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        careless(gate.alice).wrap_bio(incoming, outgoing).do_handshake()
+    opening = outgoing.read()
+    strangers = [await asyncio.open_connection("127.0.0.1", gate.node.port) for _ in range(300)]
+    try:
+        async with p2prdf.connect(gate.node.address, tls=tls_of(gate.alice)) as client:
+            for number, (_, writer) in enumerate(strangers):
+                writer.write((b"\x80" * 4096, b"", opening[: 1 + number // 3])[number % 3])
+            longest = 0.0
+            for number in range(50):
+                began = time.monotonic()
+                await client.publish([(f"<urn:s{number}>", "<urn:p>", '"while strangers knock"')])
+                longest = max(longest, time.monotonic() - began)
+            assert longest < 1
+        async with asyncio.timeout(5):
+            for reader, _ in strangers:
+                with contextlib.suppress(ConnectionError):
+                    await reader.read()
+    finally:
+        for _, writer in strangers:
+            writer.transport.abort()
+    assert await gate.refusals() - before == {"not-tls": 100, "timeout": 200}
+    assert gate.node.text().count("connection_refused") < 200  # five lines a second
+
+
+async def test_handshakes_count_as_connections(launcher, certificates, until):
+    folder, alice = certificates.node(), certificates.client()
+    node = await asyncio.to_thread(
+        launcher.start, **certificates.settings(folder), hello_seconds=1, connections_max=5
+    )
+    silent = [await asyncio.open_connection("127.0.0.1", node.port) for _ in range(5)]
+    with pytest.raises(p2prdf.Unavailable):
+        await state(node, alice)
+
+    async def again():
+        with contextlib.suppress(p2prdf.Unavailable):
+            return await state(node, alice)
+
+    counts = (await until(again))["connections"]
+    assert counts["refused"]["busy"] >= 1
+    assert counts["tls_refused"]["timeout"] == 5
+    for _, writer in silent:
+        writer.transport.abort()
+
+
+# --- while nodes run -----------------------------------------------------------------------------
+
+
+async def test_a_revoked_client_and_a_revoked_node_are_out_at_once_and_the_others_go_on(
+    launcher, until, certificates
+):
+    nodes, folders = await asyncio.to_thread(start_overlay, launcher, certificates, 3)
+    alice, bob = certificates.client(), certificates.client("bob")
+    await until(lambda: together(nodes, bob))
+    for node in nodes:
+        node.expected.append("tls_files_refused")
+    async with (
+        p2prdf.connect(nodes[0].address, tls=tls_of(bob)) as client,
+        p2prdf.connect(nodes[1].address, tls=tls_of(alice), reconnect_seconds=0) as gone,
+    ):
+        subscription = await client.subscribe(QUERY)
+        her_own = await gone.subscribe(QUERY)
+        certificates.revoke(alice)
+        async with asyncio.timeout(5):
+            with pytest.raises(p2prdf.TlsRefused, match=r"of client alice is revoked"):
+                await anext(her_own)
+        with pytest.raises(p2prdf.TlsRefused, match="revoked"):
+            await p2prdf.connect(nodes[2].address, tls=tls_of(alice))
+        certificates.revoke(folders[2])
+        await until(lambda: together(nodes[:2], bob), seconds=20)
+        out = await state(nodes[0], bob)
+        assert out["discovery"]["datagrams_refused"]["revoked"] > 0
+        assert out["connections"]["tls_refused"]["revoked"] >= 1
+        await client.publish((f"<urn:s{n}>", "<urn:p>", f'"{n}"') for n in range(200))
+        async with asyncio.timeout(10):
+            assert len({(await anext(subscription))["o"] for _ in range(200)}) == 200
+        # It goes on trying, and stays out.
+        seen = (await state(nodes[0], bob))["discovery"]["datagrams_refused"]["revoked"]
+
+        async def heard_again():
+            return (await state(nodes[0], bob))["discovery"]["datagrams_refused"]["revoked"] > seen + 5
+
+        await until(heard_again)
+        assert await together(nodes[:2], bob)
+
+
+async def test_a_certificate_is_renewed_without_a_restart_and_a_damaged_one_changes_nothing(
+    launcher, until, certificates
+):
+    folder, alice = certificates.node(), certificates.client()
+    node = await asyncio.to_thread(launcher.start, **certificates.settings(folder))
+    node.expected.append("tls_files_refused")
+    async with p2prdf.connect(node.address, tls=tls_of(alice), reconnect_seconds=0) as client:
+        before = (await client.status())["tls"]
+        assert before["serial"] == certificates.authority.entries()[0].serial
+        good = (folder / "tls.crt").read_bytes()
+        (folder / "tls.crt").write_bytes(good[:300])
+
+        async def problem():
+            return (await client.status())["tls"]["problem"]
+
+        assert "tls.crt" in await until(problem)
+        assert (await state(node, alice))["tls"]["serial"] == before["serial"]
+        shutil.copy(folder / "tls.key", certificates.folder / "kept.key")
+        stranger = certificates.node()
+        shutil.copy(stranger / "tls.crt", folder / "tls.crt")
+        await until(lambda: has_problem(client, "do not belong together"))
+        shutil.copy(stranger / "tls.key", folder / "tls.key")
+        await until(lambda: has_problem(client, f"this is node {node.key}"))
+        (folder / "tls.key").write_bytes((certificates.folder / "kept.key").read_bytes())
+        (folder / "tls.crt").write_bytes(good)
+        renewed = certificates.authority.issue(folder)
+
+        async def taken_up():
+            tls = (await client.status())["tls"]
+            return tls if tls["serial"] == renewed.serial else None
+
+        after = await until(taken_up)
+        assert after["problem"] is None
+        assert after["renewed"] >= 1
+    assert (await state(node, alice))["key"] == node.key
+
+
+async def has_problem(client, text):
+    return text in ((await client.status())["tls"]["problem"] or "")
+
+
+async def test_one_authority_is_replaced_by_another_while_nodes_and_clients_run(
+    launcher, until, certificates, tmp_path
+):
+    nodes, folders = await asyncio.to_thread(start_overlay, launcher, certificates, 2)
+    alice, old = certificates.client(), certificates.client("old")
+    new = Certificates(tmp_path, "new")
+    number = 0
+
+    async def works(folder):
+        nonlocal number
+        number += 1
+        async with (
+            p2prdf.connect(nodes[0].address, tls=tls_of(folder)) as client,
+            p2prdf.connect(nodes[1].address, tls=tls_of(folder)) as publisher,
+        ):
+            subscription = await client.subscribe(QUERY)
+            await publisher.publish([("<urn:s>", "<urn:p>", f'"{number}"')])
+            async with asyncio.timeout(10):
+                return (await anext(subscription))["o"] == f'"{number}"'
+
+    async def taken_up(count):
+        states = [await state(node, alice) for node in nodes]
+        return all(each["tls"]["renewed"] >= count for each in states)
+
+    await until(lambda: together(nodes, alice))
+    first = (folders[0] / "ca.crt").read_bytes()
+    second = (new.authority.folder / "ca.crt").read_bytes()
+    for folder in (*folders, alice):
+        (folder / "ca.crt").write_bytes(first + second)
+    await until(lambda: taken_up(1))
+    assert await works(alice)
+    new.authority.issue(folders[0])  # one node has a certificate of the new authority, the other of the old one
+    await until(lambda: renewed_to(nodes[0], alice, new))
+    assert await works(alice)
+    new.authority.issue(folders[1])
+    new.authority.issue(alice, client="alice")
+    await until(lambda: renewed_to(nodes[1], alice, new))
+    assert [node.key for node in nodes] == [(await state(node, alice))["key"] for node in nodes]
+    for folder in (*folders, alice):
+        (folder / "ca.crt").write_bytes(second)
+    old_list = certificates.crl.read_bytes()
+    certificates.crl.write_bytes(new.crl.read_bytes())
+    await until(lambda: refused(nodes, old))
+    assert await works(alice)
+    assert old_list != certificates.crl.read_bytes()
+
+
+async def renewed_to(node, folder, authority):
+    serials = {each.serial for each in authority.authority.entries()}
+    return (await state(node, folder))["tls"]["serial"] in serials
+
+
+async def refused(nodes, folder):
+    """Tell whether no node takes what is in a folder."""
+    for node in nodes:
+        try:
+            await state(node, folder)
+        except p2prdf.TlsRefused:
+            continue
+        return False
+    return True

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import shutil
+import ssl
 from pathlib import Path
 
 import p2prdf
 from p2prdf_node import certificates
 from p2prdf_node.authority import AuthorityFolder
 
-__all__ = ["Certificates"]
+__all__ = ["Certificates", "careless", "tls_of"]
 
 DAY = datetime.timedelta(days=1)
 
@@ -82,3 +83,13 @@ class Certificates:
 def tls_of(folder: Path) -> p2prdf.Tls:
     """Return what a client connects by whose certificate is in a folder."""
     return p2prdf.Tls(folder / "ca.crt", folder / "tls.crt", folder / "tls.key")
+
+
+def careless(folder: Path | None) -> ssl.SSLContext:
+    """Return the context of one who shows a folder's certificate, or none, and trusts whoever answers."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if folder is not None:
+        context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    return context
