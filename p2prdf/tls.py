@@ -177,7 +177,7 @@ def refusal(error: BaseException) -> TlsRefused:
             return TlsRefused(text, reason=reason)
     if isinstance(error, ssl.SSLEOFError | ConnectionError | TimeoutError) or not isinstance(error, ssl.SSLError):
         return TlsRefused(f"the handshake was broken off: {error or type(error).__name__}", reason="closed")
-    return TlsRefused(f"the handshake failed: {error}", reason="other")
+    return TlsRefused(f"TLS failed: {error}", reason="other")
 
 
 def speaks_tls(data: bytes) -> bool:

@@ -52,6 +52,10 @@ def test_lists_are_written_as_lists_in_files_and_with_commas_elsewhere(tmp_path)
         ({"advertise": "host:port"}, "setting advertise"),
         ({"ordinal": 65_536}, "setting ordinal: 65536 is not between 0 and 65535"),
         ({"ordinal": -1}, "setting ordinal: -1"),
+        ({"tls_cert": "a"}, "setting tls_key: not given, and TLS takes all of tls_cert, tls_key, tls_ca"),
+        ({"tls_cert": "a", "tls_key": "a"}, "setting tls_ca: not given"),
+        ({"tls_crl": "a"}, "setting tls_cert: not given"),
+        ({"tls_poll_seconds": 0}, "setting tls_poll_seconds: 0"),
         ({"ordinal": "first"}, "setting ordinal (option): 'first'"),
     ],
 )

@@ -48,3 +48,17 @@ def test_a_data_directory_of_another_place_is_refused(tmp_path):
 def test_the_ordinal_comes_from_the_environment_and_may_be_empty_there():
     assert load_config(environment={"P2PRDF_ORDINAL": "0"}).ordinal == 0
     assert load_config(environment={"P2PRDF_ORDINAL": ""}).ordinal is None
+
+
+def test_a_certificate_says_the_place_on_the_ring_and_nothing_may_contradict_it(tmp_path):
+    key = 0x0123_4567_89AB_CDEF
+    for data in (None, tmp_path / "fresh"):
+        assert keys.node_key(_identifier(data, ADDRESS, None, key)) == key
+    assert _identifier(tmp_path / "fresh", ADDRESS, None, key) == _identifier(tmp_path / "fresh", ADDRESS, None)
+    held = keys.node_key(_identifier(tmp_path / "held", ADDRESS, None))
+    assert keys.node_key(_identifier(tmp_path / "held", ADDRESS, None, held)) == held
+    with pytest.raises(LocalProtocolError, match=f"--place {held:016x}"):
+        _identifier(tmp_path / "held", ADDRESS, None, key)
+    with pytest.raises(LocalProtocolError, match="setting ordinal: the certificate is for another place than 4"):
+        _identifier(None, ADDRESS, 4, key)
+    assert keys.node_key(_identifier(None, ADDRESS, 1, keys.even_key(1) | 5)) == keys.even_key(1) | 5
