@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["TlsStream"]
 
 READ_BYTES: Final = 256 << 10
+"""Most that is handed on at once, but for a record."""
+RECORD_BYTES: Final = 16 << 10
+"""Most that a record holds; to ask for more would allocate it each time."""
 NO_TLS: Final = bytes.fromhex("15030300020246")
 """An alert, "protocol version": OpenSSL sends none to who speaks without TLS, who then would not know what is wrong."""
 
@@ -147,12 +150,12 @@ class TlsStream(asyncio.Protocol):
                 return
 
     def _decrypted(self) -> tuple[bytes, ssl.SSLError | None]:
-        """Return what there is, up to ``READ_BYTES`` (a record has 16 KiB), and why there is no more."""
+        """Return what there is, up to ``READ_BYTES`` or a little more, and why there is no more."""
         parts: list[bytes] = []
         size = 0
         while size < READ_BYTES:
             try:
-                part = self._tls.read(READ_BYTES)
+                part = self._tls.read(RECORD_BYTES)
             except ssl.SSLError as error:
                 return b"".join(parts), error
             if not part:

@@ -33,6 +33,7 @@ from p2prdf.sim.paths import PathSchema, path_queries, path_triples
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import real_data
+from tls_files import Certificates, tls_of
 
 NODES = 5
 BATCH = 1000
@@ -40,19 +41,27 @@ ALL_BAR, ADVERTISED_BAR, LATENCY_BAR_MS = 60_000, 200_000, 5.0
 
 
 class Overlay:
-    """Five daemons and a client at each; ``with_data``: each has a data directory."""
+    """Five daemons and a client at each; ``with_data``: each has a data directory, ``with_tls``: a certificate."""
 
-    def __init__(self, *options: str, with_data: bool = False):
+    def __init__(self, *options: str, with_data: bool = False, with_tls: bool = False):
         self._options = options
         self._with_data = with_data
+        self._with_tls = with_tls
+        self.tls: p2prdf.Tls | None = None
         self.processes: list[subprocess.Popen[str]] = []
         self.clients: list[Client] = []
 
     async def __aenter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="p2prdf-bench-")
         addresses: list[str] = []
+        certificates = Certificates(Path(self._folder.name)) if self._with_tls else None
+        if certificates is not None:
+            self.tls = tls_of(certificates.client())
         for number in range(NODES):
             arguments = ["--bootstrap", addresses[0]] if addresses else []
+            if certificates is not None:
+                for name, value in certificates.settings(certificates.node()).items():
+                    arguments += [f"--{name.replace('_', '-')}", str(value)]
             if self._with_data:
                 arguments += ["--data", str(Path(self._folder.name) / f"data{number}")]
             log = (Path(self._folder.name) / f"{number}.log").open("w")
@@ -63,7 +72,8 @@ class Overlay:
             self.processes.append(process)
             assert process.stdout is not None
             addresses.append(process.stdout.readline().split()[1])
-        self.clients = [await p2prdf.connect(address) for address in addresses]
+        self.addresses = addresses
+        self.clients = [await p2prdf.connect(address, tls=self.tls) for address in addresses]
         async with asyncio.timeout(30):
             while not all(self._met(state) for state in [await client.status() for client in self.clients]):
                 await asyncio.sleep(0.05)
@@ -176,7 +186,7 @@ async def _throughput(console: Console, quick: bool) -> bool:
     queries = [spell(query) for query in path_queries(1000, seed=1)]
     reached = {}
     for roles in ("all", "advertised"):
-        runs = [await _once(roles, texts, queries) for _ in range(1 if quick else 5)]
+        runs = [await once(roles, texts, queries) for _ in range(1 if quick else 5)]
         runs.sort()
         wall, cpu, answers, registered = runs[len(runs) // 2]
         reached[roles] = wall
@@ -190,9 +200,11 @@ async def _throughput(console: Console, quick: bool) -> bool:
     return reached["all"] >= ALL_BAR and reached["advertised"] >= ADVERTISED_BAR
 
 
-async def _once(roles: str, texts: list[list[str]], queries: list[str]) -> tuple[float, float, int, float]:
+async def once(
+    roles: str, texts: list[list[str]], queries: list[str], *, with_tls: bool = False
+) -> tuple[float, float, int, float]:
     """Publish everything through a fresh overlay; return rates, answers and subscriptions per second."""
-    async with Overlay("--roles", roles) as overlay:
+    async with Overlay("--roles", roles, with_tls=with_tls) as overlay:
         subscriptions, seconds = await subscribe(overlay, queries)
         counted: Counter[int] = Counter()
         tasks = [asyncio.create_task(count(each, counted, at)) for at, each in enumerate(subscriptions)]

@@ -24,6 +24,7 @@ import rules
 import skew
 import small
 import storage
+import tls
 import windows
 import words
 from rich.console import Console
@@ -41,6 +42,7 @@ SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "daemons": daemons.run,
     "durability": durability.run,
     "small": small.run,
+    "tls": tls.run,
     "windows": windows.run,
     "words": words.run,
     "channels": channels.run,

@@ -9,7 +9,10 @@ import ssl
 import time
 from collections import Counter
 
+import aiohttp
 import pytest
+from commands import command
+from gateways import GatewayProcess
 from tls_files import Certificates, careless, tls_of
 
 import p2prdf
@@ -273,6 +276,48 @@ async def test_a_client_takes_only_a_node_for_a_node(gate, shown):
     assert bool(b"".join(heard)) == (shown == "revoked node")
 
 
+# --- commands ------------------------------------------------------------------------------------
+
+
+def options(folder):
+    return ["--tls-ca", folder / "ca.crt", "--tls-cert", folder / "tls.crt", "--tls-key", folder / "tls.key"]
+
+
+def variables(folder):
+    names = {"P2PRDF_TLS_CA": "ca.crt", "P2PRDF_TLS_CERT": "tls.crt", "P2PRDF_TLS_KEY": "tls.key"}
+    return {name: str(folder / file) for name, file in names.items()}
+
+
+def test_commands_connect_with_the_certificate_of_options_or_of_the_environment(gate, tmp_path):
+    data = tmp_path / "data.nt"
+    data.write_text("<urn:s> <urn:p> <urn:o> .\n")
+    where = ("--peer", gate.node.address)
+    assert command(*options(gate.alice), "publish", data, *where)[0] == 0
+    code, told, _ = command("status", *where, "--json", environment=variables(gate.own))
+    assert (code, gate.node.key in told) == (0, True)
+    code, _, said = command("status", *where)
+    assert code == 3
+    assert "error [tls-refused]" in said
+    assert "this node speaks TLS alone" in said
+    code, _, said = command(*options(gate.folders["revoked"]), "publish", data, *where)
+    assert code == 3
+    assert "of client mallory is revoked" in said
+    code, _, said = command(*options(gate.alice)[:4], "status", *where)
+    assert code == 4
+    assert "--tls-key (or P2PRDF_TLS_KEY) is not given" in said
+    code, told, _ = command("status", *where, "--json")  # options of the last command are forgotten
+    assert (code, told) == (3, "")
+
+
+async def test_a_gateway_comes_to_nodes_with_its_certificate(gate):
+    started = await GatewayProcess.start(gate.node.address, environment=variables(gate.alice))
+    try:
+        async with aiohttp.ClientSession() as session, session.get(f"{started.url}/readyz") as answer:
+            assert answer.status == 200
+    finally:
+        await started.kill()
+
+
 # --- what strangers cost -------------------------------------------------------------------------
 
 
@@ -364,6 +409,23 @@ async def test_a_revoked_client_and_a_revoked_node_are_out_at_once_and_the_other
 
         await until(heard_again)
         assert await together(nodes[:2], bob)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("overlay", ["kademlia", "chord"])
+async def test_a_revoked_node_is_out_of_overlays_without_a_view(launcher, until, certificates, options_of, overlay):
+    kind = options_of(f"{overlay} overlay")
+    nodes, folders = await asyncio.to_thread(start_overlay, launcher, certificates, 3, **kind)
+    bob = certificates.client("bob")
+    await until(lambda: together(nodes, bob))
+    certificates.revoke(folders[2])
+    await until(lambda: together(nodes[:2], bob), seconds=20)
+    async with p2prdf.connect(nodes[0].address, tls=tls_of(bob)) as client:
+        subscription = await client.subscribe(QUERY)
+        await client.publish((f"<urn:s{n}>", "<urn:p>", f'"{n}"') for n in range(50))
+        async with asyncio.timeout(10):
+            assert len({(await anext(subscription))["o"] for _ in range(50)}) == 50
+    assert await together(nodes[:2], bob)
 
 
 async def test_a_certificate_is_renewed_without_a_restart_and_a_damaged_one_changes_nothing(

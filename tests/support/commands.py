@@ -15,9 +15,10 @@ __all__ = ["SECONDS", "command"]
 SECONDS = 60.0
 
 
-def command(*arguments, given=None):
+def command(*arguments, given=None, environment=None):
     """Run ``p2prdf`` in this process, to its end or the deadline; return its exit code, output and errors."""
-    environment = {key: None for key in os.environ if key.startswith("P2PRDF_")} | {"COLUMNS": "200"}
+    unset = {key: None for key in os.environ if key.startswith("P2PRDF_")}
+    environment = unset | {"COLUMNS": "200"} | (environment or {})
     deadline = threading.Timer(SECONDS, os.kill, (os.getpid(), signal.SIGTERM))  # the command ends itself then
     deadline.start()
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sys
 
 import aiohttp
@@ -52,10 +53,10 @@ class GatewayProcess:
         self.url = url
 
     @classmethod
-    async def start(cls, address, *words):
+    async def start(cls, address, *words, environment=None):
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "p2prdf_cli", "gateway", "--peer", address, "--listen", "127.0.0.1:0", *words,
-            stdout=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE, env=os.environ | (environment or {}),
         )  # fmt: skip
         async with asyncio.timeout(SECONDS):
             line = (await process.stdout.readline()).decode()

@@ -130,3 +130,14 @@ def test_import_contracts_hold() -> None:
         cwd=ROOT, check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+def test_commands_connect_in_one_place() -> None:
+    """There it is known whether, and with which certificate, they use TLS; the demonstration has nodes of its own."""
+    connects = re.compile(r"p2prdf\.connect\(|from p2prdf(\.client)* import .*\bconnect\b")
+    found = {
+        str(path.relative_to(ROOT / "cli/p2prdf_cli"))
+        for path in (ROOT / "cli/p2prdf_cli").rglob("*.py")
+        if connects.search(path.read_text("utf-8"))
+    }
+    assert found == {"connecting.py", "demo/run.py"}
