@@ -93,7 +93,12 @@ def test_every_argument_is_an_option_of_the_command_line(arguments: Any) -> None
     assert given <= _options(command)
 
 
-@pytest.mark.parametrize("file", ["deploy/Dockerfile", "deploy/compose.yaml", "k8s/base/configmap.yaml"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "deploy/Dockerfile", "deploy/compose.yaml", "k8s/base/configmap.yaml", "k8s/components/tls/statefulset.yaml",
+    ],
+)  # fmt: skip
 def test_every_variable_is_a_setting_of_the_node(file: str) -> None:
     names = set(re.findall(r"\bP2PRDF_[A-Z_]+\b", (ROOT / file).read_text()))
     assert names
@@ -357,3 +362,30 @@ def test_manifests_render_and_fit_the_schemas(folder: Path, tmp_path: Path) -> N
     if validate is not None:
         checked = subprocess.run([validate, "--strict", file], check=False, capture_output=True, text=True)
         assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_certificates_come_into_the_pods_of_the_base(tmp_path: Path) -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not installed: the component was not rendered")
+    shutil.copytree(ROOT / "k8s", tmp_path / "k8s")
+    overlay = tmp_path / "k8s/overlays/tls"
+    overlay.mkdir()
+    (overlay / "kustomization.yaml").write_text(
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
+        "resources: [../../base]\ncomponents: [../../components/tls]\n"
+    )
+    rendered = subprocess.run([kubectl, "kustomize", overlay], check=True, capture_output=True, text=True)
+    (stateful,) = [each for each in yaml.safe_load_all(rendered.stdout) if each["kind"] == "StatefulSet"]
+    pod = stateful["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    values = {each["name"]: each.get("value", "") for each in container["env"]}
+    names = list(values)
+    assert names.index("POD_NAME") < names.index("P2PRDF_TLS_CERT")  # else it would not be filled in
+    files = {name: values[f"P2PRDF_{name.upper()}"] for name in ("tls_cert", "tls_key", "tls_ca", "tls_crl")}
+    assert load_config(files).tls
+    (mount,) = [each for each in container["volumeMounts"] if each["name"] == "certificates"]
+    assert {str(Path(file).parent) for file in files.values()} == {mount["mountPath"]}
+    assert {"data", "cluster"} <= {each["name"] for each in container["volumeMounts"]}
+    assert "certificates" in {each["name"] for each in pod["volumes"]}
+    assert "P2PRDF_ORDINAL" in values
