@@ -13,6 +13,7 @@ import typer
 
 from p2prdf import errors
 from p2prdf.errors import LocalProtocolError
+from p2prdf_cli.connecting import tls_in_use
 from p2prdf_cli.exits import EXIT_CODES_HELP, run_plain
 from p2prdf_cli.options import Json, address
 
@@ -133,6 +134,7 @@ def _publish(spark: Any, settings: _Settings, report: Path) -> None:
         "peers": settings.peers, "badRows": "fail" if settings.strict else "skip", "report": str(report),
         **({"graph": settings.graph} if settings.graph else {}), **({"job": settings.job} if settings.job else {}),
         **({"badRowsPath": str(settings.bad)} if settings.bad and not settings.strict else {}),
+        **_tls_options(),
     }  # fmt: skip
     slots = spark.sparkContext.defaultParallelism
     if settings.rate:
@@ -147,6 +149,14 @@ def _publish(spark: Any, settings: _Settings, report: Path) -> None:
     except Exception as error:  # noqa: BLE001 - Spark wraps what happened in errors of its own
         raise _as_ours(error) from None
     _tell(settings, report, int(bad_lines.value))
+
+
+def _tls_options() -> dict[str, str]:
+    """Return the options by which executors connect as this command would; they need the files at the same places."""
+    tls = tls_in_use()
+    if tls is None:
+        return {}
+    return {"tlsCa": str(tls.ca), "tlsCert": str(tls.cert), "tlsKey": str(tls.key)}
 
 
 def _paced(frame: Any, settings: _Settings, slots: int) -> Any:

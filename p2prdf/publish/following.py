@@ -187,7 +187,7 @@ class Follower:
         options = self._options
         self._client = await connect(
             ",".join(options.peers), connect_seconds=options.connect_seconds,
-            reconnect_seconds=options.reconnect_seconds,
+            reconnect_seconds=options.reconnect_seconds, tls=options.tls,
         )  # fmt: skip
         return self._client
 

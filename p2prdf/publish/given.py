@@ -10,6 +10,7 @@ from sys import float_info
 from typing import Final
 
 from p2prdf.errors import LocalProtocolError
+from p2prdf.tls import Tls
 
 __all__ = ["OptionReader"]
 
@@ -39,6 +40,16 @@ class OptionReader:
             if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
                 raise LocalProtocolError(f"option peers: {peer!r} is not host:port")
         return peers
+
+    def tls(self) -> Tls | None:
+        """Return the files to connect by, all of which executors have under these names, or None for no TLS."""
+        files = {name: self.text(name) for name in ("tlsCa", "tlsCert", "tlsKey")}
+        missing = [name for name, file in files.items() if not file]
+        if len(missing) == len(files):
+            return None
+        if missing:
+            raise LocalProtocolError(f"option {missing[0]} is missing: TLS takes all of {', '.join(files)}")
+        return Tls(files["tlsCa"], files["tlsCert"], files["tlsKey"])
 
     def one_of(self, name: str, default: str, values: tuple[str, ...]) -> str:
         """Return one of some values."""

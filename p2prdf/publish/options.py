@@ -14,6 +14,7 @@ from p2prdf.publish.given import OptionReader
 from p2prdf.publish.template import Template
 from p2prdf.rdf import terms
 from p2prdf.rdf.quads import DEFAULT
+from p2prdf.tls import Tls
 from p2prdf.wire.codec import ROWS_MAX
 from p2prdf.wire.messages import INDEXED, LEVELS
 
@@ -55,7 +56,7 @@ class WriteOptions:
     none, a canonical IRI.  ``identity``: ``position``, ``content``, or "" for what is usual; ``job``: names a batch
     job, so that the same rows are the same events when it is run again.  ``skip``: whether bad rows are left out
     (``badRows``), and written to ``bad_rows_path``.  ``report``: a file to which each commit appends a line.
-    ``partition_rate``: triples a second of one partition at most; 0: no limit.
+    ``partition_rate``: triples a second of one partition at most; 0: no limit.  ``tls``: what to connect by.
     """
 
     peers: tuple[str, ...]
@@ -74,6 +75,7 @@ class WriteOptions:
     timeout_seconds: float = 30.0
     reconnect_seconds: float = 60.0
     partition_rate: float = 0.0
+    tls: Tls | None = None
 
 
 def writing_options(given: Mapping[str, str]) -> WriteOptions:
@@ -106,6 +108,7 @@ class _Reader(OptionReader):
             batch_triples=int(self.number("batchTriples", 10_000, 1, ROWS_MAX)),
             acknowledge=self.one_of("acknowledge", INDEXED, LEVELS),
             partition_rate=self.number("partitionRate", 0.0, 0.0),
+            tls=self.tls(),
             **seconds,
         )
         self.refuse_others()

@@ -149,6 +149,7 @@ class _Partition:
         return await p2p.connect(
             ",".join(dict.fromkeys(peers)), connect_seconds=options.connect_seconds,
             timeout_seconds=options.timeout_seconds, reconnect_seconds=options.reconnect_seconds,
+            tls=options.tls,
         )  # fmt: skip
 
     def _next(self) -> Any:

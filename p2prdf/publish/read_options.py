@@ -10,6 +10,7 @@ from typing import Final
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf.publish.given import OptionReader
+from p2prdf.tls import Tls
 
 __all__ = ["BORN", "ROWS_MAX", "SIGN", "ReadOptions", "reading_options"]
 
@@ -46,6 +47,7 @@ class ReadOptions:
     connect_seconds: float = 5.0
     timeout_seconds: float = 60.0
     reconnect_seconds: float = 60.0
+    tls: Tls | None = None
     streaming: tuple[str, ...] = field(default=(), compare=False)
     """Names of the options given that only a stream has."""
 
@@ -76,6 +78,7 @@ def reading_options(given: Mapping[str, str]) -> ReadOptions:
         connect_seconds=reader.number("connectSeconds", 5.0, 0.0),
         timeout_seconds=reader.number("timeoutSeconds", 60.0, 0.0),
         reconnect_seconds=reader.number("reconnectSeconds", 60.0, 0.0),
+        tls=reader.tls(),
         streaming=tuple(name for name in _OF_STREAMS if reader.text(name)),
     )
     reader.refuse_others()

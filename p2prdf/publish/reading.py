@@ -123,7 +123,8 @@ class OnceReader(DataSourceReader):
 
     async def _ask(self) -> Result:
         options = self._options
-        async with connect(",".join(options.peers), connect_seconds=options.connect_seconds) as client:
+        where = ",".join(options.peers)
+        async with connect(where, connect_seconds=options.connect_seconds, tls=options.tls) as client:
             return await client.query(
                 options.query, algorithm=options.algorithm, timeout_seconds=options.timeout_seconds
             )

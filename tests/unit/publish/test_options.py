@@ -6,7 +6,9 @@ import pytest
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf.publish.options import writing_options
+from p2prdf.publish.read_options import reading_options
 from p2prdf.publish.template import Template, encoded
+from p2prdf.tls import Tls
 
 PEERS = {"peers": "10.0.0.1:7400, [::1]:7401"}
 MAPPED = {"subject": "http://example.org/{id}", "predicate.Value": "urn:value"}
@@ -16,6 +18,15 @@ def test_peers_alone_are_enough():
     options = writing_options({**PEERS, "checkpointLocation": "/somewhere"})
     assert options.peers == ("10.0.0.1:7400", "[::1]:7401")
     assert (options.mapping, options.skip, options.identity) == (None, False, "")
+
+
+def test_tls_takes_three_files_in_writes_and_in_reads():
+    given = {**PEERS, "tlsCa": "/c/ca.crt", "tlscert": "/c/tls.crt", "TLSKEY": "/c/tls.key"}
+    assert writing_options(given).tls == Tls("/c/ca.crt", "/c/tls.crt", "/c/tls.key")
+    assert reading_options({**given, "query": "SELECT ?s { ?s ?p ?o }"}).tls == writing_options(given).tls
+    assert writing_options(PEERS).tls is None
+    with pytest.raises(LocalProtocolError, match="option tlsCert is missing"):
+        writing_options({**given, "tlscert": ""})
 
 
 def test_names_are_taken_without_regard_to_case():
