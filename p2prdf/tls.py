@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from p2prdf.errors import LocalProtocolError, TlsRefused
+from p2prdf.errors import TlsRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -187,7 +187,8 @@ def speaks_tls(data: bytes) -> bool:
 
 def _no_password() -> bytes:
     """Keys are not encrypted: nobody is there to be asked, and OpenSSL would ask on the terminal."""
-    raise LocalProtocolError("a private key is encrypted: keep it in a file that only its owner can read instead")
+    text = "a private key is encrypted: keep it in a file that only its owner can read instead"
+    raise TlsRefused(text, reason="files")
 
 
 def _unusable(what: str, where: str | Path, error: OSError) -> TlsRefused:

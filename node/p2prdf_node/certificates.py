@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
-    "PLACE_BYTES", "SLACK", "Authority", "Certificate", "PrivateKey", "Revoked", "check_own", "fingerprint",
-    "identity_of", "issue", "new_authority", "new_key", "node_uri", "read_authorities", "read_certificate", "read_key",
-    "read_lists", "read_revoked", "revocation_list", "signed", "spell", "spell_key",
+    "PLACE_BYTES", "SLACK", "Authority", "Certificate", "PrivateKey", "Revoked", "UnsupportedAlgorithm", "check_own",
+    "fingerprint", "identity_of", "issue", "new_authority", "new_key", "node_uri", "read_authorities",
+    "read_certificate", "read_key", "read_lists", "read_revoked", "revocation_list", "signed", "spell", "spell_key",
 ]  # fmt: skip
 
 PLACE_BYTES: Final = 2

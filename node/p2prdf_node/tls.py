@@ -172,6 +172,12 @@ class NodeTls:
 
     def _read(self) -> _Files:
         """Read and judge everything.  Blocking.  Raises TlsRefused."""
+        try:
+            return self._judged()
+        except (ValueError, TypeError, certificates.UnsupportedAlgorithm) as error:  # parts are read late
+            raise TlsRefused(f"damaged, or of a kind that is not known here: {error}", reason="files") from error
+
+    def _judged(self) -> _Files:
         authorities = certificates.read_authorities(self._ca)
         try:
             own = certificates.check_own(certificates.read_certificate(self._cert), authorities)

@@ -10,7 +10,7 @@ from tls_files import Certificates
 
 from p2prdf.errors import LocalProtocolError, TlsRefused
 from p2prdf.keys import even_key
-from p2prdf.tls import Tls, context_of, identity_in, read_identity
+from p2prdf.tls import Tls, context_of, identity_in, node_in, read_identity
 from p2prdf_node import certificates as c
 from p2prdf_node.authority import AuthorityFolder
 from p2prdf_node.config import NodeConfig
@@ -199,7 +199,7 @@ def test_keys_behind_a_password_are_refused_and_nobody_is_asked_for_it(made):
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"secret")
     )
     (folder / "tls.key").write_bytes(spelled)
-    with pytest.raises(LocalProtocolError, match="a private key is encrypted"):
+    with pytest.raises(TlsRefused, match="a private key is encrypted"):
         Tls(folder / "ca.crt", folder / "tls.crt", folder / "tls.key").context()
 
 
@@ -220,6 +220,16 @@ def test_keys_behind_a_password_are_refused_and_nobody_is_asked_for_it(made):
 def test_a_certificate_that_names_nobody_or_two_is_refused(uris):
     with pytest.raises(TlsRefused, match="it must name one node or client"):
         read_identity(uris, serial=1, expires=0)
+
+
+def test_a_client_connects_to_nodes_alone_whatever_else_a_certificate_is_for():
+    dates = {"serialNumber": "1F", "notAfter": "Jan  1 00:00:00 2030 GMT"}
+    certificate = {"subjectAltName": (("URI", "urn:p2prdf:client:a"),), **dates}
+    assert identity_in(certificate).serial == 31
+    with pytest.raises(TlsRefused, match="the other side is client a, not a node"):
+        node_in(certificate)
+    node = certificate | {"subjectAltName": (("DNS", "x"), ("URI", "urn:p2prdf:node:000000000000000a"))}
+    assert node_in(node).key == 10
 
 
 def test_who_is_not_verified_is_nobody():

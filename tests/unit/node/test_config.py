@@ -18,6 +18,13 @@ def test_options_come_before_environment_before_file_before_defaults(tmp_path):
     assert config.idle_seconds == NodeConfig().idle_seconds
 
 
+def test_tls_does_not_replace_the_secret_that_seals_datagrams(tmp_path):
+    files = {name: tmp_path / name for name in ("tls_cert", "tls_key", "tls_ca")}
+    assert load_config(files).tls
+    with pytest.raises(LocalProtocolError, match="a cluster secret is needed"):
+        load_config({**files, "listen": "0.0.0.0:7400"})
+
+
 def test_lists_are_written_as_lists_in_files_and_with_commas_elsewhere(tmp_path):
     file = tmp_path / "node.toml"
     file.write_text('bootstrap = ["a:1", "b:2"]\n')
