@@ -56,7 +56,6 @@ class TlsStream(asyncio.Protocol):
         self._tls = context.wrap_bio(self._in, self._out, server_side=server)
         self._socket: asyncio.Transport | None = None
         self._shaken = False
-        self._broken = False
         self._paused = False
         self._again: asyncio.Handle | None = None
 
@@ -145,7 +144,6 @@ class TlsStream(asyncio.Protocol):
                 if isinstance(error, ssl.SSLZeroReturnError):
                     self.close()
                 elif not isinstance(error, ssl.SSLWantReadError) and self._connection is not None:
-                    self._broken = True
                     self._connection.refuse(refusal(error))
                 return
 
@@ -172,14 +170,13 @@ class TlsStream(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Send bytes, or drop them if the other side is not known yet, or TLS has failed."""
-        if not self._shaken or self._broken or self.is_closing():
+        if not self._shaken or self.is_closing():
             return
         left = memoryview(data)
         try:
             while left:
                 left = left[self._tls.write(left) :]
         except ssl.SSLError:
-            self._broken = True
             self.abort()
         self._flush()
 

@@ -156,6 +156,22 @@ async def test_who_holds_a_connection_is_given_nothing_more(tls):
     assert [message.version for message in server.taken] == [0, 1, 2, 3]
 
 
+async def test_what_came_in_one_piece_waits_encrypted_while_a_connection_is_held(tls):
+    server, client = connect(tls)
+    begin(server, client)
+    carry(server, client)
+    server.hold = True
+    for number in range(9):
+        client.connection.send([ClientHello(number, "x" * 300_000)])
+    carry(server, client, piece=10_000_000)
+    assert len(server.taken) == 1
+    assert server.connection.received < 700_000
+    server.hold = False
+    server.connection.release("test")
+    await asyncio.sleep(0)
+    assert [message.version for message in server.taken] == list(range(9))
+
+
 async def test_a_stranger_counts_from_the_first_moment_and_is_closed_in_time(tls):
     server, _ = connect(tls, connections_max=1)
     begin(server)
