@@ -92,7 +92,7 @@ class Membership:
         self.joined = asyncio.Event()
         self.fenced: str | None = None
         self._seen, self._lost, self._linked, self._spawn = seen, lost, linked, spawn
-        self._barred = barred
+        self._barred, self._barred_count = barred, 0
         self._datagrams = Datagrams(
             claim, self, seal_key=config.seal_key, timeout_seconds=config.ping_timeout_seconds
         )
@@ -130,7 +130,8 @@ class Membership:
 
     def status(self) -> dict[str, Any]:
         """Return counts for people and monitoring."""
-        return {"overlay": "kademlia", "peers": len(self._members), "datagrams_refused": self._datagrams.refused}
+        refused = {**self._datagrams.refused, "revoked": self._barred_count}
+        return {"overlay": "kademlia", "peers": len(self._members), "datagrams_refused": refused}
 
     async def find_owners(self, key: int) -> OwnersFound:
         """Look up the live peers closest to a key; at most ``LOOKUPS_MAX`` at a time, others wait."""
@@ -161,6 +162,9 @@ class Membership:
 
     def heard(self, claim: Claim) -> None:
         """Take note of a peer that spoke or was spoken of; get to know it if it is new."""
+        if self._barred(keys.node_key(claim[0])):
+            self._barred_count += 1
+            return
         if claim[0] == self.claim[0] or claim in self._meetings or len(self._meetings) >= MEETINGS_MAX:
             return
         known = self._members.get(keys.node_key(claim[0]))

@@ -425,6 +425,12 @@ async def test_a_revoked_node_is_out_of_overlays_without_a_view(launcher, until,
         await client.publish((f"<urn:s{n}>", "<urn:p>", f'"{n}"') for n in range(50))
         async with asyncio.timeout(10):
             assert len({(await anext(subscription))["o"] for _ in range(50)}) == 50
+    seen = (await state(nodes[0], bob))["discovery"]["datagrams_refused"]["revoked"]
+
+    async def heard_again():
+        return (await state(nodes[0], bob))["discovery"]["datagrams_refused"]["revoked"] > seen + 5
+
+    await until(heard_again)  # it goes on trying, and stays out
     assert await together(nodes[:2], bob)
 
 
