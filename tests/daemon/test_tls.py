@@ -350,6 +350,7 @@ async def test_handshakes_that_are_garbage_or_never_end_stop_nobody(gate):
     assert gate.node.text().count("connection_refused") < 200  # five lines a second
 
 
+@pytest.mark.long
 async def test_handshakes_count_as_connections(launcher, certificates, until):
     folder, alice = certificates.node(), certificates.client()
     node = await asyncio.to_thread(
