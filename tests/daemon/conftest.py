@@ -17,6 +17,8 @@ import pytest
 import p2prdf
 
 READY_SECONDS = 60.0
+LAST_SECONDS = 1
+"""How long nodes may take to leave that all leave at once: there is nobody to hand over to."""
 
 
 class NodeProcess:
@@ -143,7 +145,7 @@ def overlays(tmp_path_factory):
     def of_kind(kind):
         if kind not in started:
             launcher = started[kind] = Launcher(tmp_path_factory.mktemp(kind))
-            nodes = launcher.overlay(5, hello_seconds=1, **options_of(kind))
+            nodes = launcher.overlay(5, hello_seconds=1, drain_seconds=LAST_SECONDS, **options_of(kind))
             ready_at = time.monotonic()
             asyncio.run(until(lambda: all_know_each_other(nodes), seconds=15))
             launcher.seconds_to_meet = time.monotonic() - ready_at
@@ -164,7 +166,7 @@ def keeping_all(tmp_path_factory):
     """
     launcher = Launcher(tmp_path_factory.mktemp("all"))
     try:
-        nodes = launcher.overlay(5, hello_seconds=1, roles="all+any", hot_text="on")
+        nodes = launcher.overlay(5, hello_seconds=1, drain_seconds=LAST_SECONDS, roles="all+any", hot_text="on")
         asyncio.run(until(lambda: all_know_each_other(nodes), seconds=15))
         yield nodes
     finally:
