@@ -106,18 +106,15 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
             living = (table.roles.values[rows] != 0) | (rows >= before)
             rows, time, bits = rows[living], time[living], bits[living]
             probed = None if probed is None else probed[living]
-        if not table.each_once(rows):
-            # The same again in the same batch changes nothing, and somebody may say it a hundred thousand times.
-            said = (rows, time, bits) if probed is None else (rows, time, bits, probed)
-            once = _first_places(said)
-            rows, time, bits = rows[once], time[once], bits[once]
-            probed = None if probed is None else probed[once]
-        for places in table.rounds(rows):
-            if places is None:
-                self._add_round(table, rows, time, bits, probed, out)
-            else:
-                some = None if probed is None else probed[places]
-                self._add_round(table, rows[places], time[places], bits[places], some, out)
+        if table.each_once(rows):
+            self._add_round(table, rows, time, bits, probed, out)
+            return
+        # The same again in the same batch changes nothing, and somebody may say it a hundred thousand times.
+        once = _first_places((rows, time, bits) if probed is None else (rows, time, bits, probed))
+        for places in table.rounds(rows[once]):
+            chosen = once[places]
+            some = None if probed is None else probed[chosen]
+            self._add_round(table, rows[chosen], time[chosen], bits[chosen], some, out)
 
     def _add_round(
         self, table: TripleTable, rows: I64, time: U64, bits: U32, probed: U16 | None, out: list[Derived]

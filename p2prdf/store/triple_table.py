@@ -6,7 +6,6 @@ The first is the one that the index finds; most triples are never removed, and n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -196,18 +195,16 @@ class TripleTable:
             self._begin.values[row], self._first.values[row] = begin, first
         return row
 
-    def rounds(self, rows: I64) -> Iterator[I64 | None]:
-        """Yield places in the batch such that each round names each row once, in order; None: all at once."""
-        if self.each_once(rows):
-            yield None
-            return
+    @staticmethod
+    def rounds(rows: I64) -> list[I64]:
+        """Return places in the batch such that each round names each row once at most, in order."""
         # The number of each place among those of its row says in which round it is.
         by_row = np.argsort(rows, kind="stable")
         begins = np.flatnonzero(np.diff(rows[by_row], prepend=-1))
         numbers = np.empty(len(rows), np.int64)
         numbers[by_row] = np.arange(len(rows)) - np.repeat(begins, np.diff(begins, append=len(rows)))
         by_round = np.argsort(numbers, kind="stable")
-        yield from np.split(by_round, np.cumsum(np.bincount(numbers))[:-1])
+        return np.split(by_round, np.cumsum(np.bincount(numbers))[:-1])
 
     def each_once(self, rows: I64) -> bool:
         """Return whether a batch names no row twice."""
