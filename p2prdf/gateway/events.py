@@ -42,7 +42,7 @@ from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf.gateway.access import Right
 from p2prdf.gateway.notification import changes, read_token, token_text
 from p2prdf.gateway.problems import Refused, broken_off, described
-from p2prdf.gateway.state import GATEWAY, Gateway, seconds_of, text_of
+from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_since, seconds_of, text_of
 
 __all__ = ["handle"]
 
@@ -96,11 +96,8 @@ async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Sub
         query = request.query.get("query")
     if not query:
         raise Refused(HTTPStatus.BAD_REQUEST, "query: there is none, and no Last-Event-ID")
-    if len(query) > gateway.config.query_characters_max:
-        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a query of {len(query):,} characters is too long")
-    since = request.query.get("since", "now")
-    if since not in ("now", "beginning"):
-        raise Refused(HTTPStatus.BAD_REQUEST, f"since: {since[:80]!r} is neither now nor beginning")
+    check_query(query, gateway.config)
+    since = check_since(request.query.get("since", "now"))
     most = gateway.config.lease_seconds_max
     lease = seconds_of(request.query.get("lease"), "lease", most=most, default=_LEASE_SECONDS)
     return await client.subscribe(query, since=since, lease_seconds=lease, auto_acknowledge=False)
@@ -196,7 +193,7 @@ class _Teller:
 
 
 async def _timed(batches: AsyncIterator[Batch], stopping: asyncio.Event, seconds: float) -> AsyncIterator[Batch | None]:
-    """Yield batches in parts that make an event each, and None when none has come for so long."""
+    """Yield batches, and None when none has come for so long, until it is time to stop."""
     waiting = asyncio.ensure_future(anext(batches, None))
     stop = asyncio.ensure_future(stopping.wait())
     try:

@@ -84,7 +84,7 @@ async def _send(request: web.Request, *, removed: bool) -> web.StreamResponse:
 
 
 class _Batches:
-    """A body as batches of statements, parsed in a thread, no further ahead than a few."""
+    """A body as batches of statements, parsed in a thread as they are asked for."""
 
     def __init__(self, request: web.Request, syntax: Syntax, publication_id: str, config: GatewayConfig):
         self._request = request

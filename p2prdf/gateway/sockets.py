@@ -31,7 +31,7 @@ from p2prdf.errors import Busy, P2PRDFError, QueryRefused, Unavailable
 from p2prdf.gateway.access import Right
 from p2prdf.gateway.notification import Row, changes, read_token, results, token_text
 from p2prdf.gateway.problems import Refused, broken_off, described
-from p2prdf.gateway.state import GATEWAY, Gateway, seconds_of
+from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_since, seconds_of
 
 __all__ = ["handle"]
 
@@ -283,11 +283,8 @@ class _Wanted:
                 raise QueryRefused("a query chooses its graphs by GRAPH, pattern by pattern", construct=name)
         self.token = read_token(_text(body, "resume")) if "resume" in body else None
         self.query = "" if self.token is not None else _text(body, "sparql")
-        if len(self.query) > gateway.config.query_characters_max:
-            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a query of {len(self.query):,} characters is too long")
-        self.since = body.get("since", "beginning")
-        if self.since not in ("now", "beginning"):
-            raise Refused(HTTPStatus.BAD_REQUEST, f"since: {str(self.since)[:80]!r} is neither now nor beginning")
+        check_query(self.query, gateway.config)
+        self.since = check_since(body.get("since", "beginning"))
         self.acknowledges = self.token is not None or body.get("acknowledge") is True
         lease = body.get("lease")
         most = gateway.config.lease_seconds_max if self.acknowledges else 60.0

@@ -23,7 +23,7 @@ from p2prdf.errors import DataRefused, QueryRefused
 from p2prdf.gateway.access import Right
 from p2prdf.gateway.negotiation import chosen
 from p2prdf.gateway.problems import Refused
-from p2prdf.gateway.state import GATEWAY, Gateway, seconds_of, text_of
+from p2prdf.gateway.state import GATEWAY, Gateway, check_query, seconds_of, text_of
 from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.graph_formats import GraphFormat, respelled
 from p2prdf.rdf.result_formats import Format, boolean, writer
@@ -69,23 +69,21 @@ async def handle(request: web.Request) -> web.StreamResponse:
         async with gateway.turn():
             await gateway.connections.client.update(asked.text, timeout_seconds=asked.timeout_seconds)
         return web.Response(status=HTTPStatus.NO_CONTENT)
-    # In a thread, for a text of some length takes its grammar a while.
-    form = await asyncio.to_thread(lambda: parse_ruled(asked.text).form)
     accept = ",".join(request.headers.getall("Accept", [])) or None
-    if form is Form.CONSTRUCT:
-        media_type, graph_format = chosen(accept, GRAPH_TYPES)
-        async with gateway.turn():
-            result = await gateway.connections.client.query(asked.text, timeout_seconds=asked.timeout_seconds)
-        if graph_format.by_lines:
-            return await _written(request, media_type, Format.N_TRIPLES, result)
-        body = await asyncio.to_thread(lambda: respelled("".join(_texts(Format.N_TRIPLES, result)), graph_format))
-        return web.Response(body=body, content_type=media_type)
-    media_type, wanted = chosen(accept, RESULT_TYPES)
+    wanted: Format | GraphFormat
     async with gateway.turn():
+        # In a thread, for a text of some length takes its grammar a while.
+        form = await asyncio.to_thread(lambda: parse_ruled(asked.text).form)
+        media_type, wanted = chosen(accept, GRAPH_TYPES if form is Form.CONSTRUCT else RESULT_TYPES)
         result = await gateway.connections.client.query(asked.text, timeout_seconds=asked.timeout_seconds)
-    if form is Form.ASK:
-        return web.Response(text=boolean(wanted, bool(result)), content_type=media_type)
-    return await _written(request, media_type, wanted, result)
+    if isinstance(wanted, Format):
+        if form is Form.ASK:
+            return web.Response(text=boolean(wanted, bool(result)), content_type=media_type)
+        return await _written(request, media_type, wanted, result)
+    if wanted.by_lines:
+        return await _written(request, media_type, Format.N_TRIPLES, result)
+    body = await asyncio.to_thread(lambda: respelled("".join(_texts(Format.N_TRIPLES, result)), wanted))
+    return web.Response(body=body, content_type=media_type)
 
 
 async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
@@ -115,11 +113,7 @@ async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
         is_update, text = given[0]
         if is_update and request.method != "POST":
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "an update is sent by POST", headers={"Allow": "POST"})
-    if len(text) > gateway.config.query_characters_max:
-        raise Refused(
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            f"a query of {len(text):,} characters; at most {gateway.config.query_characters_max:,} are taken",
-        )
+    check_query(text, gateway.config)
     timeout = seconds_of(parameters.get("timeout", [None])[0], "timeout", most=gateway.config.query_seconds_max)
     return _Asked(text, is_update, timeout)
 

@@ -19,7 +19,9 @@ from p2prdf.gateway.access import Access
 from p2prdf.gateway.connections import Connections
 from p2prdf.gateway.problems import Refused
 
-__all__ = ["GATEWAY", "Gateway", "GatewayConfig", "check_charset", "seconds_of", "text_of"]
+__all__ = [
+    "GATEWAY", "Gateway", "GatewayConfig", "check_charset", "check_query", "check_since", "seconds_of", "text_of",
+]  # fmt: skip
 
 _WAIT_SECONDS: Final = 5.0
 _CHARSETS: Final = ("utf-8", "utf8", "us-ascii", "ascii")
@@ -124,6 +126,20 @@ async def text_of(request: web.Request) -> str:
         return (await request.read()).decode()
     except UnicodeDecodeError as error:
         raise Refused(HTTPStatus.BAD_REQUEST, f"the body is not in UTF-8: {error}") from None
+
+
+def check_query(text: str, config: GatewayConfig) -> None:
+    """Raise Refused for a query that is too long."""
+    if len(text) > config.query_characters_max:
+        reason = f"a query of {len(text):,} characters; at most {config.query_characters_max:,} are taken"
+        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
+
+
+def check_since(since: object) -> str:
+    """Return from when on publications count.  Raises Refused for what is no such time."""
+    if since not in ("now", "beginning"):
+        raise Refused(HTTPStatus.BAD_REQUEST, f"since: {str(since)[:80]!r} is neither now nor beginning")
+    return str(since)
 
 
 def seconds_of(text: str | None, name: str, *, most: float, default: float = math.inf) -> float:
