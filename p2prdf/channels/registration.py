@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
@@ -27,7 +26,7 @@ from p2prdf.channels.evaluation import Evaluation
 from p2prdf.channels.query import parse_channel
 from p2prdf.channels.settings import Settings
 from p2prdf.errors import DataRefused, LocalProtocolError, P2PRDFError
-from p2prdf.presence.group import Group
+from p2prdf.presence.group import Group, Names
 from p2prdf.rdf import terms
 from p2prdf.reasoning import Triple
 
@@ -55,8 +54,11 @@ KINDS: Final = (INITIAL, TENTATIVE, CONFIRMED)
 BEGUN: Final = "<urn:p2prdf:begun>"
 """Of a knowledge base and a channel: all that was initial has been told."""
 
-_NAMES: Final = "<urn:p2prdf:channel:"
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAMES: Final = Names("<urn:p2prdf:channel:")
+subject_of: Final = _NAMES.subject
+"""Returns the IRI of a name; raises LocalProtocolError for what is none."""
+name_of: Final = _NAMES.name
+"""Returns the name in an IRI, None for other terms."""
 _FIELDS: Final = frozenset({"base", "query", "settings"})
 
 
@@ -85,19 +87,6 @@ class ChannelRegistration:
         """The triple that says it."""
         told = {"base": self.base, "query": self.query, "settings": dict(self.settings)}
         return subject_of(self.name), CHANNEL, terms.literal(json.dumps(told, sort_keys=True))
-
-
-def subject_of(name: str) -> str:
-    """Return the IRI of a channel.  Raises LocalProtocolError for what is no name."""
-    if not _NAME.fullmatch(name):
-        raise LocalProtocolError(f"{name[:120]!r} is no name: up to 100 of letters, digits, '.', '_', '-'")
-    return f"{_NAMES}{name}>"
-
-
-def name_of(subject: str) -> str | None:
-    """Return the name in the IRI of a channel, None for other terms."""
-    name = subject.removeprefix(_NAMES).removesuffix(">")
-    return name if subject.startswith(_NAMES) and _NAME.fullmatch(name) else None
 
 
 def check_base(base: str) -> None:

@@ -19,16 +19,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from p2prdf.errors import DataRefused, LocalProtocolError, P2PRDFError, TargetRefused
+from p2prdf.errors import DataRefused, P2PRDFError, TargetRefused
 from p2prdf.interest.changeset import Triple
 from p2prdf.interest.expression import parse_interest
-from p2prdf.presence.group import Group, ranked
+from p2prdf.presence.group import Group, Names, ranked
 from p2prdf.rdf import terms
 
 __all__ = [
@@ -48,8 +47,11 @@ ANSWERS: Final = "<urn:p2prdf:answers>"
 KEEPERS: Final = Group("keeper", KEEPERS_GRAPH, KEEPS, "<urn:p2prdf:keeper:", ASKS)
 """Who keeps targets."""
 
-_NAMES: Final = "<urn:p2prdf:interest:"
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAMES: Final = Names("<urn:p2prdf:interest:")
+subject_of: Final = _NAMES.subject
+"""Returns the IRI of a name; raises LocalProtocolError for what is none."""
+name_of: Final = _NAMES.name
+"""Returns the name in an IRI, None for other terms."""
 _URL_MAX: Final = 2_000
 _FIELDS: Final = frozenset({"dataset", "graph", "query", "query_url", "target"})
 _PORTS: Final = {"http": 80, "https": 443}
@@ -90,8 +92,7 @@ class Registration:
 
     def check(self) -> None:
         """Raise LocalProtocolError (of the kinds that name what is wrong) for what is no interest."""
-        if not _NAME.fullmatch(self.name):
-            raise LocalProtocolError(f"{self.name[:120]!r} is no name: up to 100 of letters, digits, '.', '_', '-'")
+        subject_of(self.name)
         for iri in (self.dataset, self.graph):
             if iri is not None and terms.kind(terms.parse_term(iri)) is not terms.Kind.IRI:
                 raise DataRefused(f"{iri[:120]} is no IRI, so no name of a graph")
@@ -119,19 +120,6 @@ class Registration:
 def default_name(dataset: str, target: str, graph: str | None) -> str:
     """Return the name of an interest that is given none: the same for the same place."""
     return hashlib.sha256(f"{dataset}\n{target}\n{graph or ''}".encode()).hexdigest()[:12]
-
-
-def subject_of(name: str) -> str:
-    """Return the IRI of an interest.  Raises LocalProtocolError for what is no name."""
-    if not _NAME.fullmatch(name):
-        raise LocalProtocolError(f"{name[:120]!r} is no name: up to 100 of letters, digits, '.', '_', '-'")
-    return f"{_NAMES}{name}>"
-
-
-def name_of(subject: str) -> str | None:
-    """Return the name in the IRI of an interest, None for other terms."""
-    name = subject.removeprefix(_NAMES).removesuffix(">")
-    return name if subject.startswith(_NAMES) and _NAME.fullmatch(name) else None
 
 
 def read_registration(subject: str, text: str) -> Registration:

@@ -14,8 +14,31 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
-__all__ = ["Group", "ranked"]
+from p2prdf.errors import LocalProtocolError
+
+__all__ = ["Group", "Names", "ranked"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """IRIs of what is registered under names; ``prefix``: how they begin, with the angle bracket."""
+
+    prefix: str
+
+    def subject(self, name: str) -> str:
+        """Return the IRI of a name.  Raises LocalProtocolError for what is none."""
+        if not _NAME.fullmatch(name):
+            raise LocalProtocolError(f"{name[:120]!r} is no name: up to 100 of letters, digits, '.', '_', '-'")
+        return f"{self.prefix}{name}>"
+
+    def name(self, subject: str) -> str | None:
+        """Return the name in an IRI, None for other terms."""
+        name = subject.removeprefix(self.prefix).removesuffix(">")
+        return name if subject.startswith(self.prefix) and _NAME.fullmatch(name) else None
 
 
 @dataclass(frozen=True, slots=True)

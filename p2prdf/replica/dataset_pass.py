@@ -26,12 +26,12 @@ from typing import Final
 from p2prdf.errors import Busy, InterestOverflow, P2PRDFError, QueryRefused, SubscriptionGone, Unavailable
 from p2prdf.interest import Change, Changeset, Interest, Interests, Pattern, Triple, parse_interest
 from p2prdf.interest.registration import Registration
+from p2prdf.presence.overlay import Left, Overlay
 from p2prdf.rdf import terms
 from p2prdf.rdf.standing.syntax import is_variable
 from p2prdf.replica.candidates import POSITION, branches_of, candidates_text
 from p2prdf.replica.changeset_files import position_order
 from p2prdf.replica.kept_target import Content, KeptTarget
-from p2prdf.replica.overlay import Left, Overlay
 from p2prdf.replica.replica import START
 from p2prdf.replica.target import Digest
 
