@@ -7,12 +7,12 @@ import contextlib
 import itertools
 import json
 import signal
-import sys
 import time
 from random import Random
 
 import pytest
 from dataset_histories import INTEREST, history, slice_of
+from member_process import MemberProcess
 from sparql_endpoint import EndpointProcess
 
 import p2prdf
@@ -286,30 +286,11 @@ def registration_of(name, dataset, update, query):
     return Registration(name, dataset, update, update.replace("/update", "/query"), f"<urn:g:{name}>", query)
 
 
-class KeeperProcess:
+class KeeperProcess(MemberProcess):
     """A keeper as a process of its own."""
 
-    def __init__(self, process, name):
-        self.process = process
-        self.name = name
-
-    @classmethod
-    async def start(cls, addresses, *more):
-        """Start it, and wait until it has said who it is."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "p2prdf_cli", "replica", "serve", "--peer", addresses, "--allow-host", "127.0.0.1",
-            "--allow-private", "--json", *more, stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        told = json.loads(await asyncio.wait_for(process.stdout.readline(), SECONDS))
-        assert told["event"] == "ready"
-        return cls(process, told["keeper"])
-
-    async def end(self, how=signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(how)
-            self.process.send_signal(signal.SIGCONT)  # one that hangs hears of nothing else
-        await self.process.communicate()
-        return self.process.returncode
+    words = ("replica", "serve", "--allow-host", "127.0.0.1", "--allow-private")
+    called = "keeper"
 
 
 async def kept_by(client, name, keepers):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import signal
-import sys
 from collections import Counter
+
+from member_process import MemberProcess
 
 import p2prdf
 from p2prdf.channels.settings import Settings
@@ -34,30 +33,11 @@ async def hosting(addresses, *, lease_seconds=4.0, settle_seconds=0.5, kind=Host
             await task
 
 
-class HostProcess:
+class HostProcess(MemberProcess):
     """A host as a process of its own."""
 
-    def __init__(self, process, name):
-        self.process = process
-        self.name = name
-
-    @classmethod
-    async def start(cls, addresses, *more):
-        """Start it, and wait until it has said who it is."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "p2prdf_cli", "channel", "serve", "--peer", addresses, "--json", *more,
-            stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        told = json.loads(await asyncio.wait_for(process.stdout.readline(), SECONDS))
-        assert told["event"] == "ready"
-        return cls(process, told["host"])
-
-    async def end(self, how=signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(how)
-            self.process.send_signal(signal.SIGCONT)  # one that hangs hears of nothing else
-        await self.process.communicate()
-        return self.process.returncode
+    words = ("channel", "serve")
+    called = "host"
 
 
 class Subscriber:

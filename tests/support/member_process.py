@@ -1,0 +1,42 @@
+"""A keeper of interests, or a host of channels, as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+
+__all__ = ["MemberProcess"]
+
+READY_SECONDS = 60.0
+
+
+class MemberProcess:
+    """One of a group; subclasses say which command it is, and what it calls itself."""
+
+    words = ()
+    called = ""
+
+    def __init__(self, process, name):
+        self.process = process
+        self.name = name
+
+    @classmethod
+    async def start(cls, addresses, *more):
+        """Start it, and wait until it has said who it is."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "p2prdf_cli", *cls.words, "--peer", addresses, "--json", *more,
+            stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        told = json.loads(await asyncio.wait_for(process.stdout.readline(), READY_SECONDS))
+        assert told["event"] == "ready"
+        return cls(process, told[cls.called])
+
+    async def end(self, how=signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(how)
+            self.process.send_signal(signal.SIGCONT)  # one that hangs hears of nothing else
+        await self.process.communicate()
+        return self.process.returncode
