@@ -231,8 +231,9 @@ async def open_session(
             _, session = await loop.create_connection(Session, host, port, ssl=context)
             try:
                 await session.welcome
-            except BaseException:
-                session.close()
+            except BaseException as error:
+                session.drop(error if isinstance(error, P2PRDFError) else Unavailable("the node did not answer"))
+                await session.closed()  # nothing of it is left to a loop that may end with this error
                 raise
             return session
     except (ssl.SSLError, TlsRefused) as error:

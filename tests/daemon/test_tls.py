@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import shutil
+import socket
 import ssl
+import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import aiohttp
 import pytest
+import uvloop
 from commands import command
 from gateways import GatewayProcess
 from tls_files import Certificates, careless, tls_of
@@ -307,6 +312,38 @@ def test_commands_connect_with_the_certificate_of_options_or_of_the_environment(
     assert "--tls-key (or P2PRDF_TLS_KEY) is not given" in said
     code, told, _ = command("status", *where, "--json")  # options of the last command are forgotten
     assert (code, told) == (3, "")
+
+
+def test_a_loop_that_ends_with_a_refusal_leaves_no_connection_behind(certificates):
+    """The node refuses who connects and does not answer its goodbye; the command ends with that at once."""
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    folder = certificates.node()
+    serving.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    refused = FrameCodec(TermDictionary(), LISTS).encode([messages.ClientError(0, "tls-refused", "you are revoked")])
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as thread:
+
+        def refuse():
+            connection, _ = listening.accept()
+            with serving.wrap_socket(connection, server_side=True) as encrypted:
+                encrypted.sendall(refused)
+                ended.wait(60)
+
+        answering = thread.submit(refuse)
+        try:
+            address = f"127.0.0.1:{listening.getsockname()[1]}"
+            with pytest.raises(p2prdf.TlsRefused, match="you are revoked"):  # noqa: SIM117
+                with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                    runner.run(_connect(address, tls_of(certificates.client())))
+            gc.collect()  # what is left unclosed is told here, and fails the test
+        finally:
+            ended.set()
+        answering.result(60)
+
+
+async def _connect(address, tls):
+    async with p2prdf.connect(address, reconnect_seconds=0, tls=tls):
+        pass
 
 
 async def test_a_gateway_comes_to_nodes_with_its_certificate(gate):
