@@ -18,7 +18,7 @@ STEPS = 4
 GRAPHS = ("", "<urn:a>", "<urn:g>")
 ALWAYS = {(node, "<urn:always>", node, graph) for node in ("<urn:a>", "<urn:b>", "<urn:c>") for graph in GRAPHS}
 
-each_overlay = pytest.mark.parametrize("overlay", ["kademlia", "chord"])
+each_overlay = pytest.mark.parametrize("overlay", ["kademlia", pytest.param("chord", marks=pytest.mark.long)])
 
 
 def drawn_queries(rng: Random, pool: list) -> list[str]:

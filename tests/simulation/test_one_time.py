@@ -29,7 +29,7 @@ UNIVERSITY = 25_000
 
 needs_lubm = pytest.mark.skipif(not lubm.DATA.exists(), reason=f"the shared LUBM data is not at {lubm.DATA}")
 needs_cases = pytest.mark.skipif(not CASES.exists(), reason=f"the shared W3C cases are not at {CASES}")
-each_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
+each_overlay = pytest.mark.parametrize("overlay", ["kademlia", pytest.param("chord", marks=pytest.mark.long)])
 
 P, Q = "<urn:p>", "<urn:q>"
 NAMES = "SELECT ?s ?o WHERE { ?s <urn:p> ?o }"

@@ -21,7 +21,7 @@ from p2prdf.sim.mutants import MUTANTS, _changed
 from p2prdf.sim.world import WorldOptions
 from p2prdf.wire.messages import WITHDRAWN, KeepAnswers, Parcel
 
-SEEDS = range(100_040, 100_050)
+SEEDS = range(100_044, 100_050)
 A_B, A_C = ("<urn:a>", "<urn:p>", "<urn:b>"), ("<urn:a>", "<urn:p>", "<urn:c>")
 COUNT = "SELECT (COUNT(*) AS ?n) WHERE { ?a <urn:p> ?b }"
 OPTIONAL = "SELECT ?a ?b ?n WHERE { ?a <urn:p> ?b OPTIONAL { ?b <urn:q> ?n } }"

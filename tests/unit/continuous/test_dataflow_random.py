@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from algebra.compare import Tally, play
 
-QUERIES = 300
+QUERIES = 150
 
 HARD = (
     "SELECT * { ?x u:p ?y OPTIONAL { ?x u:q ?z } OPTIONAL { ?z u:r ?u } ?z u:p ?i }",
@@ -67,7 +67,7 @@ def test_every_step_of_every_history_is_what_evaluation_from_scratch_gives() -> 
         play(seed, tally)
     assert tally.wrong == []
     assert tally.queries > QUERIES * 0.9
-    assert tally.changed > tally.steps / 4  # or the queries would ask for what is never there
+    assert tally.changed > tally.steps / 5  # or the queries would ask for what is never there
 
 
 @pytest.mark.parametrize("query", HARD)

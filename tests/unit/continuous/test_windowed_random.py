@@ -14,7 +14,7 @@ from windows_oracle import CountExtent, Element, Extent, WindowsOracle, plain_sp
 from p2prdf.continuous.counts import CountQueue
 from p2prdf.continuous.operators.distinct import Distinct
 
-QUERIES = 300
+QUERIES = 150
 
 HARD = (
     "SELECT * WHERE { WINDOW <urn:w> { ?x u:p ?y . ?y u:q ?z } }",

@@ -59,7 +59,7 @@ class _NoEngine:
     cutter = None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(st.integers(0, 1 << 32), st.sampled_from(["light", "columnar"]))
 def test_triples_that_come_and_change_are_kept_up_with_under_any_view(seed, material):
     random = Random(seed)
@@ -92,7 +92,7 @@ def test_triples_that_come_and_change_are_kept_up_with_under_any_view(seed, mate
         triple_table._TOUCHED_MAX = forget_after
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 1 << 32), st.sampled_from(["light", "columnar"]))
 def test_what_is_held_of_elements_is_kept_up_with_while_they_are_forgotten(seed, material):
     random = Random(seed)
