@@ -25,7 +25,7 @@ from p2prdf.reasoning.facts import Fact
 from p2prdf.reasoning.given import Given
 from p2prdf.reasoning.joins import Derivation, Program, Tell
 from p2prdf.reasoning.maintenance import HELD, Change
-from p2prdf.reasoning.rule import Rule
+from p2prdf.reasoning.rule import Rule, is_transitivity
 
 __all__ = ["Counting"]
 
@@ -130,7 +130,7 @@ def _check(rules: Iterable[Rule]) -> None:
     for rule in rules:
         from_head = _dependent(rule.head.p, rules)
         for atom in rule.body:
-            if atom.p in from_head and not _is_transitivity(rule):
+            if atom.p in from_head and not is_transitivity(rule):
                 raise LocalProtocolError(f"{rule}: {atom.p} depends on itself, and counting would be wrong in circles")
 
 
@@ -143,16 +143,3 @@ def _dependent(predicate: str, rules: Iterable[Rule]) -> set[str]:
                 found.add(rule.head.p)
                 queue.append(rule.head.p)
     return found
-
-
-def _is_transitivity(rule: Rule) -> bool:
-    """Whether a rule says that its predicate is transitive, and nothing else."""
-    if len(rule.body) != 2:
-        return False
-    for first, second in (rule.body, rule.body[::-1]):
-        x, y, z = first.s, first.o, second.o
-        chained = second.s == y and rule.head.s == x and rule.head.o == z
-        alike = len({rule.head.p, first.p, second.p}) == 1
-        if chained and alike and len({x, y, z}) == 3 and all(each.startswith("?") for each in (x, y, z)):
-            return True
-    return False

@@ -46,6 +46,12 @@ class Facts:
         """Forget those facts that have just this label; return these."""
         self.having: Callable[[Iterable[Fact], int], list[Fact]] = space["having"]
         """Return those of some facts, which are there, that have just this label."""
+        self.put_besides: Callable[[Iterable[Fact], int], None] | None = None
+        """Give facts a label in all orders but ``pso`` and ``pos``; None if there are no others."""
+        others = [order for order in self.orders if order[0] != "p"]
+        if others:
+            exec(_put_besides_source(others), space)  # noqa: S102 - as above
+            self.put_besides = space["put_besides"]
 
     def __len__(self) -> int:
         return sum(len(row) for subjects in self.pso.values() for row in subjects.values())
@@ -83,6 +89,10 @@ def _put_source(orders: Iterable[str]) -> str:
 def _put_missing_source(orders: Iterable[str]) -> str:
     lines = ["s, p, o = fact", *_put_lines(orders, "if o in row: continue"), "out(fact)"]
     return _function("put_missing(facts, label)", "for fact in facts:", lines)
+
+
+def _put_besides_source(orders: Iterable[str]) -> str:
+    return _function("put_besides(facts, label)", "for s, p, o in facts:", _put_lines(orders, ""), "None")
 
 
 def _drop_source(orders: Iterable[str]) -> str:
@@ -127,8 +137,8 @@ def _drop_lines(orders: Iterable[str]) -> list[str]:
         lines += [
             f"rows = {order}[{first}]",
             f"row = rows[{second}]",
-            f"if len(row) == 1: del rows[{second}]",
-            f"else: del row[{third}]",
+            f"del row[{third}]",
+            f"if not row: del rows[{second}]",
         ]
         if order[0] != "p":  # predicates keep their dictionaries, subjects and objects come without end
             lines.append(f"if not rows: del {order}[{first}]")

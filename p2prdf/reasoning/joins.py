@@ -54,7 +54,8 @@ from p2prdf.reasoning.loops import (
     write_loop,
     write_put,
 )
-from p2prdf.reasoning.rule import Atom, Rule
+from p2prdf.reasoning.rule import Atom, Rule, is_transitivity
+from p2prdf.reasoning.transitive import Transitive
 
 __all__ = ["Add", "Derivation", "Filed", "Program", "Raise", "Tell", "Telling"]
 
@@ -167,11 +168,12 @@ class Program:
 
     def __init__(
         self, rules: Iterable[Rule], intern: Callable[[str], int], is_literal: Callable[[int], bool] | None = None,
-        orders: Iterable[str] = (),
+        orders: Iterable[str] = (), *, closes: bool = False,
     ):  # fmt: skip
         """``intern``: the number of a term; ``is_literal``: whether a number is that of a literal; None: none is.
 
-        ``orders``: those to keep beside what the rules need, for others who look facts up.
+        ``orders``: those to keep beside what the rules need, for others who look facts up.  ``closes``: transitive
+        relations are set apart where that can be (``transitive``), and no function is for the rules that say so.
         """
         self.rules = tuple(dict.fromkeys(rules))
         self._coded = [_coded(rule, intern) for rule in self.rules]
@@ -180,6 +182,16 @@ class Program:
             "EMPTY": {}, "ABSENT": ABSENT, "is_literal": is_literal, **self.facts.orders,
         }  # fmt: skip
         self._guarded = is_literal is not None
+        apart = _set_apart(self.rules) if closes else {}
+        self.transitive = {
+            intern(p): Transitive(self.facts, intern(p), consumed=consumed) for p, consumed in apart.items()
+        }
+        """Predicates that are transitive, and otherwise concluded by no rule."""
+        self._fired = [
+            coded
+            for rule, coded in zip(self.rules, self._coded, strict=True)
+            if not (rule.head.p in apart and is_transitivity(rule))
+        ]
 
     def _lookups(self) -> set[str]:
         """Return what is known of patterns when facts are looked up for them."""
@@ -232,7 +244,7 @@ class Program:
 
         return Filed(
             (atom, functools.partial(write, head, body, place))
-            for head, body in self._coded
+            for head, body in self._fired
             for place, atom in enumerate(body)
         )
 
@@ -240,7 +252,7 @@ class Program:
         def write(head: Coded, body: list[Coded]) -> Any:
             return self._made(source(head, body, self._constant))
 
-        return Filed((head, functools.partial(write, head, body)) for head, body in self._coded)
+        return Filed((head, functools.partial(write, head, body)) for head, body in self._fired)
 
     def _constant(self, order: str, first: int) -> str:
         """Return the name of the dictionary of one predicate in an order that begins with it."""
@@ -252,6 +264,19 @@ class Program:
     def _made(self, source: str) -> Any:
         exec(_compiled(source), self._space)  # noqa: S102 - made of the texts of this package
         return self._space.pop("function")
+
+
+def _set_apart(rules: Iterable[Rule]) -> dict[str, bool]:
+    """Return the predicates that only their transitivity concludes, and whether another rule has them in its body."""
+    rules = list(rules)
+    others = [rule for rule in rules if not is_transitivity(rule)]
+    concluded = {rule.head.p for rule in others}
+    if any(p.startswith("?") for p in concluded):
+        return {}
+    asked = {atom.p for rule in others for atom in rule.body}
+    of_any = any(p.startswith("?") for p in asked)
+    transitive = dict.fromkeys(rule.head.p for rule in rules if is_transitivity(rule))
+    return {p: of_any or p in asked for p in transitive if p not in concluded}
 
 
 @functools.lru_cache(maxsize=_CODES_MAX)

@@ -58,6 +58,7 @@ class Materialiser:
         is_literal: Callable[[int], bool] | None = None,
         effort: Effort | None = None,
         orders: Iterable[str] = (),
+        closes: bool = True,
     ):
         """``intern``: the number of a term, as facts name it.  ``effort``: when to begin anew.
 
@@ -65,8 +66,10 @@ class Materialiser:
 
         ``is_literal``: whether a number is that of a literal.  A rule whose head would have one as its subject or
         predicate then says nothing there, for that is no triple: ``?y a :Name :- ?x :name ?y`` of plain names, say.
+
+        ``closes``: transitive relations are closed edge by edge where they can be, instead of by their rule.
         """
-        self._program = Program(rules, intern, is_literal, orders)
+        self._program = Program(rules, intern, is_literal, orders, closes=closes)
         self._facts = self._program.facts
         self._closing = Closing(self._program)
         self._withdrawal = Withdrawal(self._program)
@@ -133,29 +136,19 @@ class Materialiser:
         return change
 
     def _mend(self, turn: Turn, changes: int) -> Change:
-        dropped = self._expire()
+        expired = self._expire()
         labels = self._given.labels
-        expired = len(dropped)
-        pending = self._take_back(turn.taken_back, dropped) if turn.taken_back else {}
-        withdrawn = len(dropped) - expired
-        for fact in turn.taken:
-            pending[fact] = max(labels[fact], pending.get(fact, ABSENT))
-        added, raised, touched = self._raising.of(pending)
-        self.touched += touched + len(dropped)
-        self._effort.touched(changes, touched + withdrawn)
-        return _change(dropped, added, raised)
+        withdrawn, left = self._withdrawal.of(turn.taken_back, labels) if turn.taken_back else ({}, {})
+        added, raised, touched = self._raising.of({fact: labels[fact] for fact in turn.taken}, left)
+        self.touched += touched + len(expired) + len(withdrawn)
+        self._effort.touched(changes, touched + len(withdrawn))
+        return _change(expired, withdrawn, added, raised)
 
-    def _expire(self) -> dict[Fact, int]:
+    def _expire(self) -> list[Fact]:
         """Drop what has expired, by its label; return it."""
-        dropped: dict[Fact, int] = {}
+        found: list[Fact] = []
         for label, filed in self._levels.pop_below(self.now):
-            dropped |= dict.fromkeys(self._facts.drop_labelled(filed, label), label)
-        return dropped
-
-    def _take_back(self, gone: Mapping[Fact, int], dropped: dict[Fact, int]) -> dict[Fact, int]:
-        """Drop what has its label through facts that are gone; return the best label of each that is left, if any."""
-        withdrawn, found = self._withdrawal.of(gone, self._given.labels)
-        dropped |= withdrawn
+            found += self._facts.drop_labelled(filed, label)
         return found
 
     # --- beginning anew --------------------------------------------------------------------------
@@ -173,12 +166,20 @@ class Materialiser:
         return Change(only_in(self._facts.pso, was), list(only_in(was, self._facts.pso)), anew=True)
 
 
-def _change(dropped: dict[Fact, int], added: dict[Fact, int], raised: dict[Fact, int]) -> Change:
-    """Return the change that facts dropped first, then added, then raised amount to."""
+def _change(
+    expired: list[Fact], withdrawn: dict[Fact, int], added: dict[Fact, int], raised: dict[Fact, int]
+) -> Change:
+    """Return the change that facts that expired, were withdrawn, then added, then raised amount to."""
     for fact in [each for each in raised if each in added]:
         added[fact] = raised.pop(fact)
-    for fact in [each for each in added if each in dropped]:
+    for fact in [each for each in withdrawn if each in added]:
         label = added.pop(fact)
-        if dropped.pop(fact) != label:
+        if withdrawn.pop(fact) != label:
             raised[fact] = label
-    return Change(added, list(dropped), raised)
+    if not added.keys().isdisjoint(expired):  # seldom, so that nothing is done for each otherwise
+        back = [fact for fact in expired if fact in added]
+        raised |= {fact: added[fact] for fact in back}
+        expired = [fact for fact in expired if fact not in added]
+        for fact in back:
+            del added[fact]
+    return Change(added, [*expired, *withdrawn], raised)

@@ -12,6 +12,7 @@ the second one only.
 from __future__ import annotations
 
 import heapq
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -24,6 +25,8 @@ __all__ = ["BATCH_FACTS", "Raising"]
 BATCH_FACTS: Final = 128
 """From measurements: with 1 or with 10,000 everything takes twice as long."""
 
+_LABEL: Final = operator.itemgetter(1)
+
 
 class Raising:
     """Raises labels of a program's facts, once."""
@@ -32,23 +35,54 @@ class Raising:
         """``filed``: where facts are filed under the labels they get."""
         self._facts = program.facts
         self._raising = program.raising()
+        self._transitive = program.transitive
         self._filed = filed
         self._levels = _Pending()
         self._added: dict[Fact, int] = {}
         self._raised: dict[Fact, int] = {}
 
-    def of(self, pending: Mapping[Fact, int]) -> tuple[dict[Fact, int], dict[Fact, int], int]:
+    def of(
+        self, given: Mapping[Fact, int], left: Mapping[Fact, int]
+    ) -> tuple[dict[Fact, int], dict[Fact, int], int]:
         """Give facts labels, and what follows from them, if these are better than theirs.
 
-        Returns the new labels of what was not there, those of what was, and how many facts were looked at.  A fact may
-        be in both: it was not there then, and the second label counts.
+        ``left``: facts that were dropped, with the best labels that others give them still.  Returns the new labels of
+        what was not there, those of what was, and how many facts were looked at.  A fact may be in both: it was not
+        there then, and the second label counts.
         """
         self._added, self._raised, touched = {}, {}, 0
-        for level, part in _parts(pending):
+        if self._transitive:
+            left, looked_at = self._enter(left, closed=False)
+            given, touched = self._enter(given, closed=True)
+            touched += looked_at
+        for level, part in _parts(_best_of(given, left) if left else given):
             self._put(part, level)
             touched += self._look(level)
         touched += self._look(ABSENT)
         return self._added, self._raised, touched
+
+    def _enter(self, facts: Mapping[Fact, int], *, closed: bool) -> tuple[dict[Fact, int], int]:
+        """Put those of transitive predicates, with what follows; return the others, and how many need no other look."""
+        others: dict[Fact, int] = {}
+        edges: dict[int, list[tuple[Fact, int]]] = {}
+        transitive, added, raised, touched = self._transitive, self._added, self._raised, 0
+        for pair in facts.items():
+            p = pair[0][1]
+            if p in edges:
+                edges[p].append(pair)
+            elif p in transitive:
+                edges[p] = [pair]
+            else:
+                others[pair[0]] = pair[1]
+        for p, pairs in edges.items():
+            pairs.sort(key=_LABEL, reverse=True)
+            if transitive[p].consumed:
+                transitive[p].enter(pairs, added, raised, self._levels, closed=closed)
+                continue
+            before = len(added) + len(raised)
+            transitive[p].enter(pairs, added, raised, self._filed.lists, closed=closed)
+            touched += len(added) + len(raised) - before
+        return others, touched
 
     def _put(self, part: list[Fact], level: int) -> None:
         facts = self._facts
@@ -96,6 +130,14 @@ class _Pending(dict[int, list[Fact]]):
         found: list[Fact] = []
         self[label] = found
         return found
+
+
+def _best_of(some: Mapping[Fact, int], others: Mapping[Fact, int]) -> dict[Fact, int]:
+    """Return the larger label of each fact."""
+    found = dict(some)
+    for fact, label in others.items():
+        found[fact] = max(label, found.get(fact, ABSENT))
+    return found
 
 
 def _parts(pending: Mapping[Fact, int]) -> Iterator[tuple[int, list[Fact]]]:

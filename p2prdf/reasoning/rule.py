@@ -8,7 +8,7 @@ from typing import Final
 
 from p2prdf.errors import LocalProtocolError
 
-__all__ = ["BODY_ATOMS_MAX", "Atom", "Rule", "predicates_of"]
+__all__ = ["BODY_ATOMS_MAX", "Atom", "Rule", "is_transitivity", "predicates_of"]
 
 BODY_ATOMS_MAX: Final = 16
 
@@ -56,6 +56,19 @@ class Rule:
     def __str__(self) -> str:
         text = f"{self.head} :- {', '.join(map(str, self.body))} ."
         return f"{self.name}: {text}" if self.name else text
+
+
+def is_transitivity(rule: Rule) -> bool:
+    """Tell whether a rule says that one predicate, a constant, is transitive, and nothing else."""
+    if len(rule.body) != 2 or rule.head.p.startswith("?"):
+        return False
+    for first, second in (rule.body, rule.body[::-1]):
+        x, y, z = first.s, first.o, second.o
+        chained = second.s == y and rule.head.s == x and rule.head.o == z
+        alike = len({rule.head.p, first.p, second.p}) == 1
+        if chained and alike and len({x, y, z}) == 3 and all(each.startswith("?") for each in (x, y, z)):
+            return True
+    return False
 
 
 def predicates_of(rules: Iterable[Rule]) -> frozenset[str] | None:

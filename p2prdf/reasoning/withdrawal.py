@@ -8,7 +8,7 @@ just Delete and Rederive.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from p2prdf.reasoning.facts import ABSENT, Fact
 from p2prdf.reasoning.joins import Derivation, Program, Tell
@@ -23,6 +23,7 @@ class Withdrawal:
         self._facts = program.facts
         self._supported = program.telling(Tell.SUPPORTED)
         self._best = program.best()
+        self._transitive = program.transitive
 
     def of(self, gone: Mapping[Fact, int], given: Mapping[Fact, int]) -> tuple[dict[Fact, int], dict[Fact, int]]:
         """Drop; return what was dropped, with its labels, and the best label of each of these that is left, if any.
@@ -31,13 +32,34 @@ class Withdrawal:
         """
         dropped = self._over_deleted(gone, given)
         self._facts.drop(dropped)
-        found = {fact: max(self._best(fact), given.get(fact, ABSENT)) for fact in dropped}
-        return dropped, {fact: label for fact, label in found.items() if label != ABSENT}
+        left = {}
+        for fact, label in self._labelled(dropped):
+            best = max(label, given.get(fact, ABSENT))
+            if best != ABSENT:
+                left[fact] = best
+        return dropped, left
+
+    def _labelled(self, dropped: Mapping[Fact, int]) -> Iterator[tuple[Fact, int]]:
+        """Yield facts with the best labels that they have of others, ABSENT if none."""
+        edges: dict[int, list[Fact]] = {p: [] for p in self._transitive}
+        for fact in dropped:
+            if fact[1] in edges:
+                edges[fact[1]].append(fact)
+            else:
+                yield fact, self._best(fact)
+        for p, part in edges.items():
+            yield from zip(part, self._transitive[p].best(part), strict=True)
 
     def _over_deleted(self, gone: Mapping[Fact, int], given: Mapping[Fact, int]) -> dict[Fact, int]:
-        facts, supported = self._facts, self._supported
-        dropped = {fact: label for fact, label in gone.items() if facts.label(fact) == label}
-        queue = list(dropped)
+        facts, supported, transitive = self._facts, self._supported, self._transitive
+        dropped: dict[Fact, int] = {}
+        for fact, label in gone.items():
+            if facts.label(fact) == label:
+                if fact[1] in transitive:
+                    transitive[fact[1]].note_dropped(fact, label, given, dropped)
+                else:
+                    dropped[fact] = label
+        queue = [fact for fact in dropped if not (fact[1] in transitive and not transitive[fact[1]].consumed)]
         out: list[Derivation] = []
         for fact in queue:
             for fire in supported.of(*fact[1:]):
