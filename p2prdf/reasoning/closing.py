@@ -21,7 +21,6 @@ class Closing:
     def __init__(self, program: Program):
         self._facts = program.facts
         self._adding = program.adding()
-        self._transitive = program.transitive
 
     def take(self, these: Iterable[Fact], label: int) -> list[Fact]:
         """Put facts that are not there, and what follows and is not there; return all of these.
@@ -29,8 +28,6 @@ class Closing:
         If the label is smaller than those of all that is there, it is what each of them gets by any rule.
         """
         found: list[Fact] = []
-        if self._transitive:
-            these = self._take_edges(these, label, found)
         rest = iter(these)
         while part := list(islice(rest, BATCH_FACTS)):
             batch = self._facts.put_missing(part, label)
@@ -38,21 +35,6 @@ class Closing:
                 found += batch
                 batch = self._follow(batch, label)
         return found
-
-    def _take_edges(self, these: Iterable[Fact], label: int, found: list[Fact]) -> list[Fact]:
-        """Put facts of transitive predicates, with all that follows; return those of others."""
-        others: list[Fact] = []
-        edges: dict[int, list[Fact]] = {p: [] for p in self._transitive}
-        for fact in these:
-            edges.get(fact[1], others).append(fact)
-        for p, part in edges.items():
-            came = self._transitive[p].add(part, label) if part else []
-            found += came
-            batch = self._follow(came, label) if self._transitive[p].consumed else []
-            while batch:
-                found += batch
-                batch = self._follow(batch, label)
-        return others
 
     def _follow(self, batch: list[Fact], label: int) -> list[Fact]:
         """Put what follows from facts in one step, and return it."""

@@ -48,10 +48,13 @@ class Facts:
         """Return those of some facts, which are there, that have just this label."""
         self.put_besides: Callable[[Iterable[Fact], int], None] | None = None
         """Give facts a label in all orders but ``pso`` and ``pos``; None if there are no others."""
+        self.drop_besides: Callable[[Iterable[Fact]], None] | None = None
+        """Forget facts that are there in all orders but ``pso`` and ``pos``; None if there are no others."""
         others = [order for order in self.orders if order[0] != "p"]
         if others:
-            exec(_put_besides_source(others), space)  # noqa: S102 - as above
-            self.put_besides = space["put_besides"]
+            for source in (_put_besides_source, _drop_besides_source):
+                exec(source(others), space)  # noqa: S102 - as above
+            self.put_besides, self.drop_besides = space["put_besides"], space["drop_besides"]
 
     def __len__(self) -> int:
         return sum(len(row) for subjects in self.pso.values() for row in subjects.values())
@@ -93,6 +96,10 @@ def _put_missing_source(orders: Iterable[str]) -> str:
 
 def _put_besides_source(orders: Iterable[str]) -> str:
     return _function("put_besides(facts, label)", "for s, p, o in facts:", _put_lines(orders, ""), "None")
+
+
+def _drop_besides_source(orders: Iterable[str]) -> str:
+    return _function("drop_besides(facts)", "for s, p, o in facts:", _drop_lines(orders), "None")
 
 
 def _drop_source(orders: Iterable[str]) -> str:

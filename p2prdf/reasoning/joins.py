@@ -208,7 +208,7 @@ class Program:
 
     def adding(self) -> Filed[Add]:
         """Return what puts what follows from facts and is not there, labels aside."""
-        return self._firing(functools.partial(_add, self.facts.orders))
+        return self._firing(functools.partial(_add, self.facts.orders), self._coded)
 
     def raising(self) -> Filed[Raise]:
         """Return what puts what follows from facts with better labels than it has."""
@@ -233,18 +233,24 @@ class Program:
 
         def holds(fact: Fact) -> bool:
             s, p, o = fact
-            return any(function(s, p, o) for function in functions.of(p, o))
+            for function in functions.of(p, o):  # noqa: SIM110 - any() makes a generator for each fact
+                if function(s, p, o):
+                    return True
+            return False
 
         return holds
 
-    def _firing(self, source: Callable[[Coded, list[Coded], int, list[str], Constant], str]) -> Filed[Any]:
+    def _firing(
+        self, source: Callable[[Coded, list[Coded], int, list[str], Constant], str],
+        rules: list[tuple[Coded, list[Coded]]] | None = None,
+    ) -> Filed[Any]:  # fmt: skip
         def write(head: Coded, body: list[Coded], place: int) -> Any:
             guarded = _only_objects(head, body) if self._guarded else []
             return self._made(source(head, body, place, guarded, self._constant))
 
         return Filed(
             (atom, functools.partial(write, head, body, place))
-            for head, body in self._fired
+            for head, body in (self._fired if rules is None else rules)
             for place, atom in enumerate(body)
         )
 

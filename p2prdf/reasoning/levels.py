@@ -6,7 +6,7 @@ What never expires is not filed: nobody would ever take it out, so whatever come
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from p2prdf.reasoning.facts import Fact
 from p2prdf.reasoning.maintenance import FOREVER
@@ -18,14 +18,9 @@ class Levels:
     """Facts under labels that they have, or had: whoever takes them out looks whether they still do."""
 
     def __init__(self) -> None:
+        self._levels: dict[int, list[Fact]] = {}
         self._order: list[int] = []
         """The labels, a heap."""
-        self._levels = _Lists(self._order)
-
-    @property
-    def lists(self) -> Mapping[int, list[Fact]]:
-        """The list of each label, for facts to be filed one by one; any label has one."""
-        return self._levels
 
     def put(self, label: int, facts: list[Fact]) -> None:
         """File facts under a label; the list belongs to this from now on."""
@@ -52,19 +47,3 @@ class Levels:
         """Forget all."""
         self._levels.clear()
         self._order.clear()
-
-
-class _Lists(dict[int, list[Fact]]):
-    """Lists by label, made when they are asked for; what is filed under FOREVER is forgotten."""
-
-    def __init__(self, order: list[int]) -> None:
-        """``order``: the heap that labels are entered in."""
-        super().__init__()
-        self._order = order
-
-    def __missing__(self, label: int) -> list[Fact]:
-        found: list[Fact] = []
-        if label != FOREVER:
-            heapq.heappush(self._order, label)
-            self[label] = found
-        return found

@@ -136,7 +136,7 @@ class Materialiser:
         return change
 
     def _mend(self, turn: Turn, changes: int) -> Change:
-        expired = self._expire()
+        expired = self._expire(turn.expired)
         labels = self._given.labels
         withdrawn, left = self._withdrawal.of(turn.taken_back, labels) if turn.taken_back else ({}, {})
         added, raised, touched = self._raising.of({fact: labels[fact] for fact in turn.taken}, left)
@@ -144,12 +144,24 @@ class Materialiser:
         self._effort.touched(changes, touched + len(withdrawn))
         return _change(expired, withdrawn, added, raised)
 
-    def _expire(self) -> list[Fact]:
-        """Drop what has expired, by its label; return it."""
+    def _expire(self, given: list[Fact]) -> list[Fact]:
+        """Drop what has expired, by its label; return it.  ``given``: what was given until now."""
         found: list[Fact] = []
+        transitive = self._program.transitive
+        edges: dict[int, list[Fact]] = {p: [] for p in transitive}
+        for fact in given if edges else ():
+            if fact[1] in edges:
+                edges[fact[1]].append(fact)
+        for p, part in edges.items():
+            found += transitive[p].expire(part, self.now)
         for label, filed in self._levels.pop_below(self.now):
             found += self._facts.drop_labelled(filed, label)
         return found
+
+    def _filed(self, facts: list[Fact]) -> list[Fact]:
+        """Return those of facts that are filed under their labels: all but those of transitive predicates."""
+        transitive = self._program.transitive
+        return [fact for fact in facts if fact[1] not in transitive] if transitive else facts
 
     # --- beginning anew --------------------------------------------------------------------------
 
@@ -160,7 +172,7 @@ class Materialiser:
         for level, filed in self._given.descending():
             found = self._closing.take(filed, level)
             self.touched += len(found)
-            self._levels.put(level, found)
+            self._levels.put(level, self._filed(found))
         if self._effort.counts:
             self._effort.touched(changes, count_relabelled(self._facts.pso, was))
         return Change(only_in(self._facts.pso, was), list(only_in(was, self._facts.pso)), anew=True)

@@ -76,12 +76,10 @@ class Raising:
                 others[pair[0]] = pair[1]
         for p, pairs in edges.items():
             pairs.sort(key=_LABEL, reverse=True)
-            if transitive[p].consumed:
-                transitive[p].enter(pairs, added, raised, self._levels, closed=closed)
-                continue
             before = len(added) + len(raised)
-            transitive[p].enter(pairs, added, raised, self._filed.lists, closed=closed)
-            touched += len(added) + len(raised) - before
+            transitive[p].enter(pairs, added, raised, self._levels, closed=closed)
+            if not transitive[p].consumed:
+                touched += len(added) + len(raised) - before
         return others, touched
 
     def _put(self, part: list[Fact], level: int) -> None:

@@ -4,15 +4,17 @@
 of these from both sides.  But if a relation is closed, and one edge comes to it, then all that follows goes from what
 led to its beginning to what its end led to: one product of two rows, and each pair of it once (T. Ibaraki and N. Katoh,
 On-line computation of transitive closures of graphs, Inf. Process. Lett. 16, 1983).  What came of the product need not
-be looked at by this rule again.  Modules of this kind inside a materialisation by rules are those of P. Hu, J. Urbani,
-B. Motik and I. Horrocks, Datalog Reasoning over Compressed RDF Knowledge Bases and Modular Materialisation of Datalog
-Programs (AAAI 2019); labels and their withdrawal are added here.
+be looked at by this rule again.  That some rules are better served by code of
+their own inside a materialisation is an idea of P. Hu, B. Motik and I. Horrocks, Modular Materialisation of Datalog
+Programs, AAAI 2019; labels, and what they make of expiry and of taking back, are added here.
 
 *Labels.*  A path holds until the first of its edges expires, so E(x, z) is the width of the widest path, and a widest
 path takes a new edge (b, c) at most once: E'(x, z) = max(E(x, z), min(E(x, b), L, E(c, z))).  Where E(x, c) was as
 large as min(E(x, b), L) already, so was E(x, z): no z has to be looked at for such an x.
 
-*Expiry* leaves the relation closed, for whatever two facts from now on lead to is from now on.
+*Expiry* leaves the relation closed, for whatever two facts from now on lead to is from now on.  Let x, .., z be a path
+that has expired, and n the first of its nodes that x reaches by no other: then the edge to n has expired, and (x, z) is
+in its product.
 
 *Taking back* an edge (b, c) of label L drops just those (x, z) whose widest path may need it, E(x, z) = min(E(x, b), L,
 E(c, z)).  What is left is not closed, but all that is missing is among the dropped: if two facts that are left lead to
@@ -27,12 +29,15 @@ A relation is kept so if this is the only rule that concludes its facts, so that
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, TypeAlias
 
 from p2prdf.reasoning.facts import ABSENT, Fact, Facts
 
 __all__ = ["Transitive"]
 
-_NOTHING: Mapping[int, int] = {}
+_Side: TypeAlias = tuple[int, int, dict[int, int]]
+"""A node, the label with which it gets to an edge, or is got to from it, and the row or column that it has."""
+_NOTHING: Final[Mapping[int, int]] = {}
 
 
 class Transitive:
@@ -45,6 +50,7 @@ class Transitive:
         self._rows = facts.orders["pso"].setdefault(predicate, {})
         self._columns = facts.orders["pos"].setdefault(predicate, {})
         self._put_besides: Callable[[Iterable[Fact], int], None] | None = facts.put_besides
+        self._drop_besides: Callable[[Iterable[Fact]], None] | None = facts.drop_besides
 
     def enter(
         self, edges: Iterable[tuple[Fact, int]], added: dict[Fact, int], raised: dict[Fact, int],
@@ -52,84 +58,86 @@ class Transitive:
     ) -> None:  # fmt: skip
         """Put edges with what follows, if their labels are better than what is there.
 
-        Notes the new labels of what was not there, of what was, and all of it by label, as compiled rules do.
-        ``closed``: whether the relation is, so that parts of the product may be left out.
+        Notes the new labels of what was not there and of what was; if it is consumed, all of it by label, too, as
+        compiled rules do.  ``closed``: whether the relation is, so that parts of the product may be left out.
         """
-        p, rows, columns, besides = self._predicate, self._rows, self._columns, self._put_besides
+        rows, columns = self._rows, self._columns
         for (b, _, c), label in edges:
             row = rows.get(b)
-            if row is not None and row.get(c, ABSENT) >= label:
-                continue
             if row is None:
                 row = rows[b] = {}
+            elif row.get(c, ABSENT) >= label:
+                continue
             column = columns.get(c)
             if column is None:
                 column = columns[c] = {}
-            ends = [(c, label, column)]
-            ends += [(z, to_z, columns[z]) for z, to_z in rows.get(c, _NOTHING).items()]
-            starts = [(b, label, row)]
-            starts += [(x, to_b, rows[x]) for x, to_b in columns.get(b, _NOTHING).items()]
-            for x, to_b, row in starts:
-                if to_b > label:
-                    to_b = label
-                if closed and row.get(c, ABSENT) >= to_b:
-                    continue
-                for z, from_c, column in ends:
-                    found = from_c
-                    if found > to_b:
-                        found = to_b
-                    was = row.get(z, ABSENT)
-                    if was < found:
-                        row[z] = column[x] = found
-                        fact = (x, p, z)
-                        levels[found].append(fact)
-                        if was == ABSENT:
-                            added[fact] = found
-                        else:
-                            raised[fact] = found
-                        if besides is not None:
-                            besides((fact,), found)
+            starts, ends = [(b, label, row)], [(c, label, column)]
+            if b in columns:
+                starts += [(x, to_b, rows[x]) for x, to_b in columns[b].items()]
+                if closed:
+                    starts = [(x, to_b, row) for x, to_b, row in starts if row.get(c, ABSENT) < min(to_b, label)]
+            if c in rows:
+                ends += [(z, from_c, columns[z]) for z, from_c in rows[c].items()]
+            self._put(starts, ends, label, added, raised, levels)
 
-    def add(self, edges: Iterable[Fact], label: int) -> list[Fact]:
-        """Put edges with what follows, where these are not there, all with one label; return what was put.
+    def _put(
+        self, starts: list[_Side], ends: list[_Side], label: int, added: dict[Fact, int], raised: dict[Fact, int],
+        levels: Mapping[int, list[Fact]],
+    ) -> None:  # fmt: skip
+        """Put what goes from any start to any end over an edge of this label, if its label is better."""
+        p, noted, absent = self._predicate, self.consumed or self._put_besides is not None, ABSENT
+        for x, to_b, row in starts:
+            narrowest = min(to_b, label)
+            for z, found, column in ends:
+                if found > narrowest:
+                    found = narrowest
+                was = row.get(z, absent)
+                if was < found:
+                    row[z] = column[x] = found
+                    fact = (x, p, z)
+                    if was == absent:
+                        added[fact] = found
+                    else:
+                        raised[fact] = found
+                    if noted:
+                        self._note(fact, found, levels)
 
-        The relation is closed, and the label not larger than any that is there.
+    def _note(self, fact: Fact, label: int, levels: Mapping[int, list[Fact]]) -> None:
+        if self.consumed:
+            levels[label].append(fact)
+        if self._put_besides is not None:
+            self._put_besides((fact,), label)
+
+    def expire(self, edges: Iterable[Fact], now: int) -> list[Fact]:
+        """Drop what has a label below now, and return it; ``edges``: all given facts that had such labels.
+
+        What follows from an edge is found where it was put together, so nothing of it is filed under its label.  All
+        rows are read before anything is dropped: a path may have lost several edges.
         """
         p, rows, columns = self._predicate, self._rows, self._columns
-        found: list[Fact] = []
-        for b, _, c in edges:
-            row = rows.get(b)
-            if row is None:
-                rows[b] = {}
-            elif c in row:
-                continue
-            ends = {c: label} | dict.fromkeys(rows.get(c, _NOTHING), label)
-            starts = [b, *(x for x in columns.get(b, _NOTHING) if x != b)]
-            all_new = []
+        products = [
+            (c, [b, *columns.get(b, _NOTHING)], [c, *rows.get(c, _NOTHING)])
+            for b, _, c in edges
+            if rows[b][c] < now
+        ]  # fmt: skip
+        gone: list[Fact] = []
+        for c, starts, ends in products:
             for x in starts:
-                row = rows[x]
-                if c in row:
-                    continue
-                if row.keys().isdisjoint(ends):
-                    row |= ends
-                    all_new.append(x)
-                    continue
+                row = rows.get(x)
+                if row is None or row.get(c, ABSENT) >= now:
+                    continue  # if x still gets to c, then also to where c gets to
                 for z in ends:
-                    if z not in row:
-                        row[z] = label
-                        columns.setdefault(z, {})[x] = label
-                        found.append((x, p, z))
-            if all_new:
-                column = dict.fromkeys(all_new, label)
-                for z in ends:
-                    if z in columns:
-                        columns[z] |= column
-                    else:
-                        columns[z] = column.copy()
-                found += [(x, p, z) for x in all_new for z in ends]
-        if self._put_besides is not None:
-            self._put_besides(found, label)
-        return found
+                    if row.get(z, now) < now:
+                        gone.append((x, p, z))
+                        column = columns[z]
+                        del row[z], column[x]
+                        if not column:
+                            del columns[z]
+                if not row:
+                    del rows[x]
+        if self._drop_besides is not None:
+            self._drop_besides(gone)
+        return gone
 
     def note_dropped(self, edge: Fact, label: int, given: Mapping[Fact, int], dropped: dict[Fact, int]) -> None:
         """Note, with its label, each fact that may have it through an edge which has this one; it is changed nowhere.

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from p2prdf.reasoning.closing import Closing
-from p2prdf.reasoning.facts import ABSENT, Fact
+from p2prdf.reasoning.facts import Fact
 from p2prdf.reasoning.given import Given
 from p2prdf.reasoning.joins import Derivation, Program, Tell
 from p2prdf.reasoning.maintenance import HELD, Change
@@ -55,13 +55,12 @@ class Volz:
         turn = self._given.step(now, given or {}, taken_back)
         deleted = self._over_delete(turn.left())
         rederived = [fact for fact in deleted if self._holds(fact)]
-        came = self._closing.take([*rederived, *turn.entered()], HELD)
+        came = dict.fromkeys(self._closing.take([*rederived, *turn.entered()], HELD), HELD)
         self.touched += len(deleted) + len(came)
-        facts = self._facts
-        return Change(
-            {fact: HELD for fact in came if fact not in deleted},
-            [fact for fact in deleted if facts.label(fact) == ABSENT],
-        )
+        if deleted.keys().isdisjoint(came):
+            return Change(came, list(deleted))
+        added = {fact: HELD for fact in came if fact not in deleted}
+        return Change(added, [fact for fact in deleted if fact not in came])
 
     def _over_delete(self, left: Iterable[Fact]) -> dict[Fact, None]:
         """Drop facts that are given no more, with all that any rule derived from them; return these."""

@@ -59,15 +59,20 @@ class Withdrawal:
                     transitive[fact[1]].note_dropped(fact, label, given, dropped)
                 else:
                     dropped[fact] = label
-        queue = [fact for fact in dropped if not (fact[1] in transitive and not transitive[fact[1]].consumed)]
+        waiting: dict[int, list[Fact]] = {}
+        for fact, label in dropped.items():
+            if fact[1] not in transitive or transitive[fact[1]].consumed:
+                waiting.setdefault(label, []).append(fact)
         out: list[Derivation] = []
-        for fact in queue:
-            for fire in supported.of(*fact[1:]):
-                fire((fact,), dropped[fact], out.append)
-            for s, p, o, label in out:
+        while waiting:
+            label, batch = waiting.popitem()
+            for fires, part in supported.parts(batch):
+                for fire in fires:
+                    fire(part, label, out.append)
+            for s, p, o, found in out:
                 head = (s, p, o)
-                if head not in dropped and given.get(head) != label:
-                    dropped[head] = label
-                    queue.append(head)
+                if head not in dropped and given.get(head) != found:
+                    dropped[head] = found
+                    waiting.setdefault(found, []).append(head)
             out.clear()
         return dropped
