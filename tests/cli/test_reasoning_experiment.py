@@ -17,7 +17,7 @@ from p2prdf.sim.experiments.reasoning import RATES, ReasoningSetting, incrementa
 from p2prdf.sim.isin_stream import StreamShape
 from p2prdf_cli.app import app
 
-PROGRAMS = ("naive", "volz", "counting", "paper", "stream, only mended", "stream")
+PROGRAMS = ("naive", "volz", "counting", "paper", "stream, by rules", "stream, only mended", "stream")
 TINY = ReasoningSetting(StreamShape(window=100), steps=2, rates=(0.1,))
 SMALL = ("--scale", 0.01, "--steps", 1, "--depth", 4)
 

@@ -50,7 +50,7 @@ def incremental_reasoning(
     """Stream reasoning: keep up to date what follows, by several programs.
 
     Trees of isIn triples stream through a window while 0.1 % to half of it
-    changes with every step; isIn is transitive. Six programs hold the closure;
+    changes with every step; isIn is transitive. Seven programs hold the closure;
     all must hold the same. Prints time and facts looked at per step, and from
     which rate on each takes longer than working everything out again. Runs
     owlrl and reasonable beside them where they are installed.

@@ -81,14 +81,15 @@ def test_all_facts_hold_as_long_as_the_widest_paths(seed, orders):
     """Circles, several paths, background, renewals, seconds left out, and edges taken back before their time."""
     rng = random.Random(seed)
     relation, now, known = Relation(orders=orders), 0, []
-    for _ in range(10):
-        now += rng.choice((0, 1, 1, 2, 4))
+    most, moves = (5, (0, 1, 1, 2, 4)) if seed % 2 else (16, (0, 0, 1, 2))  # few edges that expire; many that go
+    for _ in range(7):
+        now += rng.choice(moves)
         given = {}
-        for _ in range(rng.randrange(5)):
+        for _ in range(rng.randrange(most)):
             pair = (rng.choice(NODES), rng.choice(NODES)) if not known or rng.random() < 0.7 else rng.choice(known)
             known.append(pair)
             given[pair] = FOREVER if rng.random() < 0.1 else now + rng.randrange(-1, 8)
-        back = rng.sample(known, min(len(known), rng.randrange(4))) if rng.random() < 0.5 else []
+        back = rng.sample(known, min(len(known), rng.randrange(most - 1))) if rng.random() < 0.7 else []
         relation.step(now, given, back)
 
 
@@ -120,7 +121,7 @@ def test_an_edge_in_a_circle_that_is_taken_back_takes_with_it_what_it_supported(
 
 
 @pytest.mark.parametrize("rules", [[TRANSITIVE, LINKED], [TRANSITIVE, OF_ANY], [TRANSITIVE, MEETING, LINKED]])
-@pytest.mark.parametrize("seed", range(HISTORIES // 5))
+@pytest.mark.parametrize("seed", range(HISTORIES // 8))
 def test_rules_that_ask_for_a_closed_relation_get_all_of_it(seed, rules):
     rng, numbers = random.Random(seed), Numbers()
     both, given = Materialiser(rules, numbers, effort=Effort() if seed % 2 else Mends()), Given()
