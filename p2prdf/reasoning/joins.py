@@ -210,9 +210,12 @@ class Program:
         """Return what puts what follows from facts and is not there, labels aside."""
         return self._firing(functools.partial(_add, self.facts.orders), self._coded)
 
-    def raising(self) -> Filed[Raise]:
-        """Return what puts what follows from facts with better labels than it has."""
-        return self._firing(functools.partial(_raise, self.facts.orders))
+    def raising(self, *, by_rules: bool = False) -> Filed[Raise]:
+        """Return what puts what follows from facts with better labels than it has.
+
+        ``by_rules``: by all rules, also those of transitive relations that are set apart.
+        """
+        return self._firing(functools.partial(_raise, self.facts.orders), self._coded if by_rules else None)
 
     def best(self) -> Callable[[Fact], int]:
         """Return a function for the best label that a fact has by any rule, ABSENT if by none."""

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from p2prdf.reasoning.facts import ABSENT, Fact
-from p2prdf.reasoning.joins import Program
+from p2prdf.reasoning.joins import Filed, Program, Raise
 from p2prdf.reasoning.levels import Levels
 
 __all__ = ["BATCH_FACTS", "Raising"]
@@ -35,6 +35,7 @@ class Raising:
         """``filed``: where facts are filed under the labels they get."""
         self._facts = program.facts
         self._raising = program.raising()
+        self._by_rules = program.raising(by_rules=True)
         self._transitive = program.transitive
         self._filed = filed
         self._levels = _Pending()
@@ -52,16 +53,23 @@ class Raising:
         """
         self._added, self._raised, touched = {}, {}, 0
         if self._transitive:
-            left, looked_at = self._enter(left, closed=False)
-            given, touched = self._enter(given, closed=True)
+            if left:  # closes those relations again
+                touched = self._take(left, self._by_rules)
+            given, looked_at = self._enter(given)
             touched += looked_at
-        for level, part in _parts(_best_of(given, left) if left else given):
-            self._put(part, level)
-            touched += self._look(level)
-        touched += self._look(ABSENT)
+        elif left:
+            given = _best_of(given, left)
+        touched += self._take(given, self._raising)
         return self._added, self._raised, touched
 
-    def _enter(self, facts: Mapping[Fact, int], *, closed: bool) -> tuple[dict[Fact, int], int]:
+    def _take(self, pending: Mapping[Fact, int], raising: Filed[Raise]) -> int:
+        touched = 0
+        for level, part in _parts(pending):
+            self._put(part, level)
+            touched += self._look(level, raising)
+        return touched + self._look(ABSENT, raising)
+
+    def _enter(self, facts: Mapping[Fact, int]) -> tuple[dict[Fact, int], int]:
         """Put those of transitive predicates, with what follows; return the others, and how many need no other look."""
         others: dict[Fact, int] = {}
         edges: dict[int, list[tuple[Fact, int]]] = {}
@@ -77,7 +85,7 @@ class Raising:
         for p, pairs in edges.items():
             pairs.sort(key=_LABEL, reverse=True)
             before = len(added) + len(raised)
-            transitive[p].enter(pairs, added, raised, self._levels, closed=closed)
+            transitive[p].enter(pairs, added, raised, self._levels)
             if not transitive[p].consumed:
                 touched += len(added) + len(raised) - before
         return others, touched
@@ -91,12 +99,12 @@ class Raising:
                 (self._added if was == ABSENT else self._raised)[fact] = level
                 self._levels[level].append(fact)
 
-    def _look(self, least: int) -> int:
+    def _look(self, least: int, raising: Filed[Raise]) -> int:
         """Look at all that waits with labels from ``least`` on, and at what follows with such; return how many."""
         levels, added, raised, touched = self._levels, self._added, self._raised, 0
         while batch := self._batch(least):
             touched += len(batch)
-            for raises, part in self._raising.parts(batch):
+            for raises, part in raising.parts(batch):
                 pairs = batch.items() if part is batch else [(fact, batch[fact]) for fact in part]
                 for each in raises:
                     each(pairs, added, raised, levels)

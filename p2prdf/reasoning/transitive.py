@@ -4,24 +4,24 @@
 of these from both sides.  But if a relation is closed, and one edge comes to it, then all that follows goes from what
 led to its beginning to what its end led to: one product of two rows, and each pair of it once (T. Ibaraki and N. Katoh,
 On-line computation of transitive closures of graphs, Inf. Process. Lett. 16, 1983).  What came of the product need not
-be looked at by this rule again.  That some rules are better served by code of
-their own inside a materialisation is an idea of P. Hu, B. Motik and I. Horrocks, Modular Materialisation of Datalog
-Programs, AAAI 2019; labels, and what they make of expiry and of taking back, are added here.
+be looked at by this rule again.  That some rules are better served by code of their own inside a materialisation is an
+idea of P. Hu, B. Motik and I. Horrocks, Modular Materialisation of Datalog Programs, AAAI 2019; labels, and what they
+make of expiry and of taking back, are added here.
 
 *Labels.*  A path holds until the first of its edges expires, so E(x, z) is the width of the widest path, and a widest
 path takes a new edge (b, c) at most once: E'(x, z) = max(E(x, z), min(E(x, b), L, E(c, z))).  Where E(x, c) was as
 large as min(E(x, b), L) already, so was E(x, z): no z has to be looked at for such an x.
 
-*Expiry* leaves the relation closed, for whatever two facts from now on lead to is from now on.  Let x, .., z be a path
-that has expired, and n the first of its nodes that x reaches by no other: then the edge to n has expired, and (x, z) is
-in its product.
+*Expiry* leaves the relation closed, for whatever two facts from now on lead to is from now on.  Let (x, z) be expired,
+and on any path of it let n be the first node such that (x, n) is, too: then so is the edge to n, and (x, z) is in its
+product.  So what follows from edges need not be filed under its label.
 
 *Taking back* an edge (b, c) of label L drops just those (x, z) whose widest path may need it, E(x, z) = min(E(x, b), L,
-E(c, z)).  What is left is not closed, but all that is missing is among the dropped: if two facts that are left lead to
-one that is not there, or lower, then that one was dropped.  Each dropped fact gets the best label that two facts which
-are left give it, and is then entered like an edge, *without* leaving out any x.  That closes the relation: take a path
-of facts of some width that are left, two by two they are such edges, and one that is over stands at an end, where the
-product has it in its row.
+E(c, z)).  What is left is not closed, and then the products are not all of it; so what others still lead to is put back
+by the rule itself, before anything else is entered.
+
+In a product an x is left out if (x, c) was dealt with before, by an edge (b', c') in the same step: what lies behind c
+lies behind c', so (x, z) was in that product.  So no step does more than by the rule, in circles neither.
 
 A relation is kept so if this is the only rule that concludes its facts, so that what comes to it comes as an edge.
 """
@@ -54,12 +54,12 @@ class Transitive:
 
     def enter(
         self, edges: Iterable[tuple[Fact, int]], added: dict[Fact, int], raised: dict[Fact, int],
-        levels: Mapping[int, list[Fact]], *, closed: bool,
+        levels: Mapping[int, list[Fact]],
     ) -> None:  # fmt: skip
         """Put edges with what follows, if their labels are better than what is there.
 
-        Notes the new labels of what was not there and of what was; if it is consumed, all of it by label, too, as
-        compiled rules do.  ``closed``: whether the relation is, so that parts of the product may be left out.
+        The relation is closed, and will be.  Notes the new labels of what was not there and of what was; if it is
+        consumed, all of it by label, too, as compiled rules do.
         """
         rows, columns = self._rows, self._columns
         for (b, _, c), label in edges:
@@ -74,8 +74,6 @@ class Transitive:
             starts, ends = [(b, label, row)], [(c, label, column)]
             if b in columns:
                 starts += [(x, to_b, rows[x]) for x, to_b in columns[b].items()]
-                if closed:
-                    starts = [(x, to_b, row) for x, to_b, row in starts if row.get(c, ABSENT) < min(to_b, label)]
             if c in rows:
                 ends += [(z, from_c, columns[z]) for z, from_c in rows[c].items()]
             self._put(starts, ends, label, added, raised, levels)
@@ -86,8 +84,11 @@ class Transitive:
     ) -> None:  # fmt: skip
         """Put what goes from any start to any end over an edge of this label, if its label is better."""
         p, noted, absent = self._predicate, self.consumed or self._put_besides is not None, ABSENT
+        c = ends[0][0]
         for x, to_b, row in starts:
             narrowest = min(to_b, label)
+            if row.get(c, absent) >= narrowest:
+                continue
             for z, found, column in ends:
                 if found > narrowest:
                     found = narrowest
@@ -111,8 +112,7 @@ class Transitive:
     def expire(self, edges: Iterable[Fact], now: int) -> list[Fact]:
         """Drop what has a label below now, and return it; ``edges``: all given facts that had such labels.
 
-        What follows from an edge is found where it was put together, so nothing of it is filed under its label.  All
-        rows are read before anything is dropped: a path may have lost several edges.
+        All rows are read before anything is dropped: a path may have lost several edges.
         """
         p, rows, columns = self._predicate, self._rows, self._columns
         products = [
@@ -124,8 +124,8 @@ class Transitive:
         for c, starts, ends in products:
             for x in starts:
                 row = rows.get(x)
-                if row is None or row.get(c, ABSENT) >= now:
-                    continue  # if x still gets to c, then also to where c gets to
+                if row is None or row.get(c, now) >= now:
+                    continue
                 for z in ends:
                     if row.get(z, now) < now:
                         gone.append((x, p, z))
@@ -149,8 +149,8 @@ class Transitive:
         ends = [(c, label), *rows.get(c, _NOTHING).items()]
         for x, to_b in [(b, label), *self._columns.get(b, _NOTHING).items()]:
             row, narrowest = rows[x], min(to_b, label)
-            if row[c] != narrowest:
-                continue  # a better path leads to c, and on from there
+            if row[c] != narrowest or (x, p, c) in dropped:
+                continue  # a better path leads to c, and on from there; or it was noted, and what lies behind it
             for z, from_c in ends:
                 found = min(from_c, narrowest)
                 if row[z] == found:
