@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from p2prdf.reasoning.closing import Closing, count_relabelled, only_in
-from p2prdf.reasoning.effort import Effort
+from p2prdf.reasoning.effort import CLOSED_MEND_FACTOR, MEND_FACTOR, Effort
 from p2prdf.reasoning.facts import ABSENT, Fact, Facts
 from p2prdf.reasoning.given import Given, Turn
 from p2prdf.reasoning.joins import Program
@@ -76,7 +76,7 @@ class Materialiser:
         self._given = Given()
         self._levels = Levels()
         self._raising = Raising(self._program, self._levels)
-        self._effort = effort or Effort()
+        self._effort = effort or Effort(CLOSED_MEND_FACTOR if self._program.transitive else MEND_FACTOR)
         self._count = 0
         self.touched = 0
         """Facts looked at or dropped, so far."""
