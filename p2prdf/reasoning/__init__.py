@@ -3,7 +3,8 @@
 ``materialiser`` is what is used.  Beside it stand the programs it is compared with, all of them a ``maintenance``:
 ``naive``, ``volz`` (Delete and Rederive), ``counting``, and ``paper``, the stream-reasoning paper's as printed.  Below
 them: ``given``, ``facts`` and ``levels`` hold facts, ``joins`` compiles rules to ``loops``, ``raising``, ``withdrawal``
-and ``closing`` are the parts of a step, and ``effort`` decides between them.
+and ``closing`` are the parts of a step, ``transitive`` does them for relations of which no more is known than that, and
+``effort`` decides between them.
 """
 
 from p2prdf.reasoning.facts import Fact

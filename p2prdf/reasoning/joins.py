@@ -55,7 +55,7 @@ from p2prdf.reasoning.loops import (
     write_put,
 )
 from p2prdf.reasoning.rule import Atom, Rule, is_transitivity
-from p2prdf.reasoning.transitive import Transitive
+from p2prdf.reasoning.transitive import Transitive, set_apart
 
 __all__ = ["Add", "Derivation", "Filed", "Program", "Raise", "Tell", "Telling"]
 
@@ -182,7 +182,7 @@ class Program:
             "EMPTY": {}, "ABSENT": ABSENT, "is_literal": is_literal, **self.facts.orders,
         }  # fmt: skip
         self._guarded = is_literal is not None
-        apart = _set_apart(self.rules) if closes else {}
+        apart = set_apart(self.rules) if closes else {}
         self.transitive = {
             intern(p): Transitive(self.facts, intern(p), consumed=consumed) for p, consumed in apart.items()
         }
@@ -273,19 +273,6 @@ class Program:
     def _made(self, source: str) -> Any:
         exec(_compiled(source), self._space)  # noqa: S102 - made of the texts of this package
         return self._space.pop("function")
-
-
-def _set_apart(rules: Iterable[Rule]) -> dict[str, bool]:
-    """Return the predicates that only their transitivity concludes, and whether another rule has them in its body."""
-    rules = list(rules)
-    others = [rule for rule in rules if not is_transitivity(rule)]
-    concluded = {rule.head.p for rule in others}
-    if any(p.startswith("?") for p in concluded):
-        return {}
-    asked = {atom.p for rule in others for atom in rule.body}
-    of_any = any(p.startswith("?") for p in asked)
-    transitive = dict.fromkeys(rule.head.p for rule in rules if is_transitivity(rule))
-    return {p: of_any or p in asked for p in transitive if p not in concluded}
 
 
 @functools.lru_cache(maxsize=_CODES_MAX)

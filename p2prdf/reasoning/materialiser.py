@@ -17,7 +17,7 @@ Background Knowledge, ESWC 2010, with the defects of its printed program mended:
 3. take in what is given, largest label first, and what follows with labels that are better than before.
 
 In 3 a fact that is looked at has its final label, for whatever follows later has no larger one
-(:mod:`p2prdf.reasoning.raising`).
+(:mod:`p2prdf.reasoning.raising`).  Transitive relations are closed edge by edge (:mod:`p2prdf.reasoning.transitive`).
 
 *Windows of several sizes at once.*  Let the label be the time of the *oldest* fact of a derivation, of all derivations
 the latest.  Adding the size of a window to labels changes nothing in what is max and min of what, so one

@@ -32,12 +32,26 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from p2prdf.reasoning.facts import ABSENT, Fact, Facts
+from p2prdf.reasoning.rule import Rule, is_transitivity
 
-__all__ = ["Transitive"]
+__all__ = ["Transitive", "set_apart"]
 
 _Side: TypeAlias = tuple[int, int, dict[int, int]]
 """A node, the label with which it gets to an edge, or is got to from it, and the row or column that it has."""
 _NOTHING: Final[Mapping[int, int]] = {}
+
+
+def set_apart(rules: Iterable[Rule]) -> dict[str, bool]:
+    """Return the predicates that only their transitivity concludes, and whether another rule has them in its body."""
+    rules = list(rules)
+    others = [rule for rule in rules if not is_transitivity(rule)]
+    concluded = {rule.head.p for rule in others}
+    if any(p.startswith("?") for p in concluded):
+        return {}
+    asked = {atom.p for rule in others for atom in rule.body}
+    of_any = any(p.startswith("?") for p in asked)
+    transitive = dict.fromkeys(rule.head.p for rule in rules if is_transitivity(rule))
+    return {p: of_any or p in asked for p in transitive if p not in concluded}
 
 
 class Transitive:

@@ -10,7 +10,9 @@ What leaves the window is a deletion like any other:
 
 As printed, a fact that is both given and derived is lost when its derivation goes, because over-deleted facts come back
 through rules only.  Here what is given still is never over-deleted, nor what follows from it on that account; that is
-the flag "explicit" of the mended program, and saves looking.
+the flag "explicit" of the mended program, and saves looking.  In two more places less is done than as published, and in
+none more: what holds after the step (New) is not copied but looked up, and an insertion that holds already (Ins) is not
+followed.  Where each fact has one derivation none of the three makes a difference.
 
 A step costs as much as depends on what goes, even if nearly all of it stays for another reason.  A fact that is given
 again before it expires costs nothing: the program knows no labels.
