@@ -55,7 +55,7 @@ def test_the_document_has_every_rate_and_program_and_equal_seeds_count_alike() -
 
 def test_what_is_looked_at_is_little_where_little_changes_and_never_much_more_than_all() -> None:
     """Counts, so on any machine: at 1 % a tenth of all, and beginning anew where mending would look at more."""
-    result = incremental_reasoning(ReasoningSetting(StreamShape(window=500), steps=3, rates=(0.01, 0.5)))
+    result = incremental_reasoning(ReasoningSetting(StreamShape(window=500, parents=2), steps=3, rates=(0.01, 0.5)))
     low, high = (dict(zip(result.tables[1].columns, row, strict=True)) for row in result.tables[1].rows)
     assert low["stream"] == low["stream, only mended"] < low["naive"] / 10
     assert high["stream"] < high["stream, only mended"]
