@@ -55,7 +55,8 @@ class Clients:
 
     ``submit`` gives a request to the peer, ``schedule`` asks for a turn (and so for :meth:`admit`),
     ``busy`` tells why the peer wants no publication now, if so, ``refusal`` why nothing new can be taken at all,
-    ``status`` makes the text of a status reply, ``others`` some nodes for a client to turn to if this one fails.
+    ``status`` makes the text of a status reply, ``listed`` that of a list of subscriptions after a number, ``others``
+    some nodes for a client to turn to if this one fails.
     ``short`` tells whether nodes are missing, so that nothing would be done.
     """
 
@@ -73,11 +74,12 @@ class Clients:
         status: Callable[[], str],
         spawn: Spawn,
         others: Callable[[], tuple[Contact, ...]] = tuple,
+        listed: Callable[[int], str] = lambda _after: "{}",
         short: Callable[[], bool] = lambda: False,
     ):
         self.config, self.own, self.parser = config, own, parser
         self.submit, self.schedule, self.busy, self.status, self.spawn = submit, schedule, busy, status, spawn
-        self.refusal, self.others, self.short = refusal, others, short
+        self.refusal, self.others, self.listed, self.short = refusal, others, listed, short
         self.terms = TermCheck(dictionary)
         self.sessions: dict[ClientSession, None] = {}
         self.counts: Counter[str] = Counter()

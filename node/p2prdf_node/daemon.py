@@ -238,7 +238,8 @@ class Daemon:
             config, self.contact, self.parser, dictionary, submit=self.driver.submit,
             schedule=self.driver.schedule, busy=self._busy,
             refusal=lambda: self.driver.journal.refusal or self.membership.fenced,
-            status=self._status_text, spawn=self.spawn, others=self._others, short=lambda: peer.short_of_peers,
+            status=self._status_text, spawn=self.spawn, others=self._others, listed=self.driver.listed,
+            short=lambda: peer.short_of_peers,
         )  # fmt: skip
         self.driver.connect(self.links, self.clients, self.membership, disk_failed=self._disk_failed)
         self.driver.restore()

@@ -17,6 +17,7 @@ The peer has one deadline, the driver one timer.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -102,6 +103,10 @@ class Driver:
     def stamp(self) -> int:
         """Return the time by the peer's clock: before the stamp of whatever is published here next."""
         return max(self.peer.clock, hlc.from_seconds(self._clock()))
+
+    def listed(self, after: int) -> str:
+        """Return the peer's list of subscriptions after a number, as JSON text."""
+        return json.dumps(self.peer.subscriptions(now=self._clock(), after=after))
 
     def submit(self, request: Request) -> None:
         """Give the peer a request."""

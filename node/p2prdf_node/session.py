@@ -435,6 +435,10 @@ class ClientSession:
     def _status(self, message: messages.ClientStatus) -> None:
         self.connection.send([messages.ClientStatusReply(message.request, self._clients.status())])
 
+    def _list(self, message: messages.ClientListSubscriptions) -> None:
+        told = self._clients.listed(message.after)
+        self.connection.send([messages.ClientSubscriptionsListed(message.request, told)])
+
 
 def client_error(error: P2PRDFError, request: int = 0) -> messages.ClientError:
     """Return an error as a client is told it."""
@@ -484,4 +488,5 @@ _ACTIONS: Final[dict[type, Callable[[ClientSession, Any], None]]] = {
     messages.ClientPing: ClientSession._ping,
     messages.ClientStatus: ClientSession._status,
     messages.ClientExplain: ClientSession._explain,
+    messages.ClientListSubscriptions: ClientSession._list,
 }

@@ -568,6 +568,18 @@ class Client:
         explanation: dict[str, Any] = json.loads(answer.json)
         return explanation
 
+    async def subscriptions(self, *, after: int = 0) -> dict[str, Any]:
+        """Return the subscriptions, of whoever, whose home is the node that is used and hands out their answers.
+
+        In the order of their numbers, beginning after ``after``: at most 64, the number of all in ``total``.
+        docs/gateway.md lists the keys.  Raises Unavailable.
+        """
+        if not 0 <= after < 1 << 64:
+            raise LocalProtocolError(f"{after} is not the number of a subscription")
+        _, answer = await self._sessions.ask(lambda request: messages.ClientListSubscriptions(request, after))
+        told: dict[str, Any] = json.loads(answer.json)
+        return told
+
     def _subscription(
         self, answer: messages.ClientSubscribed, ledger: Ledger, mark: int, *, auto_acknowledge: bool, bookmarks: bool,
         hurry: bool = False,

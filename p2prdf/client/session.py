@@ -33,7 +33,7 @@ some 25 s, though nothing is sent (the first two in seconds, the last in millise
 _ANSWERS: Final = (
     messages.ClientPublished, messages.ClientSettled, messages.ClientSubscribed, messages.ClientUnsubscribed,
     messages.ClientStatusReply, messages.ClientPong, messages.ClientExplained,
-    messages.ClientStreamEnded,
+    messages.ClientStreamEnded, messages.ClientSubscriptionsListed,
 )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ from p2prdf.peer.gates import Gates
 from p2prdf.peer.home_items import HomeItems
 from p2prdf.peer.host import Host
 from p2prdf.peer.items import HOME, TRIPLES, all_triples, table_kinds
+from p2prdf.peer.listing import listed
 from p2prdf.peer.low_mark import Known, LowMarks, Source
 from p2prdf.peer.repair import Kind, Repair
 from p2prdf.peer.retention import Retention
@@ -625,6 +626,10 @@ class Peer:
     def clock(self) -> int:
         """The latest stamp that it has made or heard of."""
         return self._exchange.clock
+
+    def subscriptions(self, *, now: float, after: int = 0) -> dict[str, object]:
+        """Return some of the subscriptions it hands out the answers of, as plain JSON values."""
+        return listed(self._host.home, now=now, after=after)
 
     def status(self) -> dict[str, object]:
         """Return counters and sizes, as plain JSON values."""

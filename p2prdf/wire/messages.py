@@ -1251,6 +1251,22 @@ class ClientExplained:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientListSubscriptions:
+    """Ask which subscriptions the node hands out the answers of, as their home: some, of numbers after ``after``."""
+
+    request: int
+    after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSubscriptionsListed:
+    """Subscriptions of whoever: JSON text, keys as in docs/gateway.md."""
+
+    request: int
+    json: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClientError:
     """A request failed, or (request 0) the connection is about to be closed.
 
@@ -1267,5 +1283,6 @@ ClientMessage = (
     ClientHello | ClientWelcome | ClientPublish | ClientPublished | ClientHeartbeat | ClientEndStream
     | ClientStreamEnded | ClientSubscribe | ClientSubscribed | ClientAttach | ClientRows | ClientWantBookmarks
     | ClientBookmark | ClientAcknowledge | ClientSettled | ClientEnded | ClientUnsubscribe | ClientUnsubscribed
-    | ClientPing | ClientPong | ClientStatus | ClientStatusReply | ClientExplain | ClientExplained | ClientError
+    | ClientPing | ClientPong | ClientStatus | ClientStatusReply | ClientExplain | ClientExplained
+    | ClientListSubscriptions | ClientSubscriptionsListed | ClientError
 )  # fmt: skip

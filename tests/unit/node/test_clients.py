@@ -78,7 +78,7 @@ class World:
             NodeConfig(**settings), OWN, Parser(), self.terms, submit=self.requests.append,
             schedule=self.schedule, busy=self.busy, refusal=lambda: self.refusal, short=lambda: self.short,
             status=lambda: '{"fine": true}', spawn=lambda work, _: self.work.append(work),
-            others=lambda: OTHERS,
+            others=lambda: OTHERS, listed=lambda after: f'{{"after": {after}}}',
         )  # fmt: skip
 
     def busy(self):
@@ -228,6 +228,8 @@ def test_bad_requests_are_answered_with_their_number_and_the_session_goes_on():
         assert answer.request == 3
     assert wire.take(messages.ClientPing(3)) == [messages.ClientPong(3)]
     assert wire.take(messages.ClientStatus(4)) == [messages.ClientStatusReply(4, '{"fine": true}')]
+    listed = wire.take(messages.ClientListSubscriptions(5, 7))
+    assert listed == [messages.ClientSubscriptionsListed(5, '{"after": 7}')]
 
 
 def test_a_query_that_is_refused_keeps_its_place():
