@@ -200,13 +200,15 @@ _BY_CODE: dict[str, type[P2PRDFError]] = {
 }  # fmt: skip
 
 
+_PLACE = re.compile(r"(.*) at line (\d{1,9}), column (\d{1,9})", re.DOTALL)
 _AGAIN = re.compile(r"(.*) \(try again in ([0-9.e+-]+) s\)", re.DOTALL)
 
 
 def error_from_code(code: str, text: str, retry_after: float = 0.0) -> P2PRDFError:
     """Rebuild an error that travelled as its code and text; ``retry_after`` is that of Busy, 0 if the text says it."""
     if code == QueryRefused.code:
-        return QueryRefused(text)
+        told = _PLACE.fullmatch(text)
+        return QueryRefused(told[1], line=int(told[2]), column=int(told[3])) if told else QueryRefused(text)
     if code == DataRefused.code:
         return DataRefused(text)
     if code == Busy.code:

@@ -46,8 +46,9 @@ async def test_queries_and_subscriptions_are_explained_at_any_node(overlay, unti
         standing = await first.explain(f"SELECT ?a {{ ?a <{ns}p> ?b OPTIONAL {{ ?b <{ns}n> ?n }} }}")
         assert [each["operator"] for each in standing["operators"]][-2:] == ["LeftJoin", "Project"]
         await refused
-        with pytest.raises(p2prdf.QueryRefused, match="line 1"):
-            await other.explain("SELECT nonsense")
+        with pytest.raises(p2prdf.QueryRefused, match="line 2") as refusal:
+            await other.explain("SELECT\n nonsense")
+        assert (refusal.value.line, refusal.value.column) == (2, 2), "its place has come through"
         for bad in (0, -1, 1 << 64, "0" * 16):
             with pytest.raises(p2prdf.LocalProtocolError, match="number of a subscription"):
                 await other.explain(bad)
