@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 _LISTEN: Final = "127.0.0.1:7480"
+_MEMBER_SECONDS: Final = 2.0
+"""How long a node may take to be connected to that is asked how it is."""
 
 
 def register(app: typer.Typer) -> None:
@@ -79,7 +81,10 @@ def gateway(
         async def connected() -> Client:
             return await connect(peer)
 
-        app = application(connected, access, config)
+        async def reached(address: str) -> Client:
+            return await connect(address, reconnect_seconds=0, connect_seconds=_MEMBER_SECONDS)
+
+        app = application(connected, access, config, reach=reached)
         await serve(app, host, port, ready=lambda url: print(f"ready {url}", flush=True), announce_seconds=announce)
 
     run(action())

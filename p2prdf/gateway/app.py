@@ -14,13 +14,14 @@ from aiohttp import web
 
 from p2prdf.client import Client
 from p2prdf.errors import Unavailable
-from p2prdf.gateway import events, publication, sockets, sparql
+from p2prdf.gateway import events, overview, publication, sockets, sparql
 from p2prdf.gateway.access import Access, Right
 from p2prdf.gateway.connections import Connections
 from p2prdf.gateway.metrics import exposition
 from p2prdf.gateway.openapi import description
 from p2prdf.gateway.problems import Handler, problems
 from p2prdf.gateway.state import GATEWAY, Gateway, GatewayConfig
+from p2prdf.gateway.survey import Survey
 
 __all__ = ["GatewayConfig", "application"]
 
@@ -76,9 +77,13 @@ async def _counted(request: web.Request, handler: Handler) -> web.StreamResponse
 
 
 def application(
-    connect: Callable[[], Awaitable[Client]], access: Access, config: GatewayConfig | None = None
-) -> web.Application:
+    connect: Callable[[], Awaitable[Client]], access: Access, config: GatewayConfig | None = None,
+    *, reach: Callable[[str], Awaitable[Client]] | None = None,
+) -> web.Application:  # fmt: skip
     """Return the gateway to the overlay that ``connect`` leads to.
+
+    ``reach`` connects to the node at an address and to no other; without it ``/ring`` and ``/subscriptions`` tell what
+    the node that is used knows by itself.
 
     Raises LocalProtocolError for a bound that is none.
     """
@@ -87,19 +92,22 @@ def application(
     app = web.Application(
         middlewares=[_counted, problems, access.middleware], client_max_size=4 * config.query_characters_max
     )
-    gateway = Gateway(config, Connections(connect, publications_max=config.publications_max), access)
+    connections = Connections(connect, publications_max=config.publications_max)
+    gateway = Gateway(config, connections, access, Survey(lambda: connections.client, reach))
     app[GATEWAY] = gateway
     app.add_routes([
         web.get("/sparql", sparql.handle, allow_head=False), web.post("/sparql", sparql.handle),
         web.post("/publish", publication.publish), web.post("/retract", publication.retract),
         web.get("/events", events.handle, allow_head=False), web.post("/events", events.handle),
         web.get("/subscribe", sockets.handle, allow_head=False),
+        web.get("/ring", overview.ring), web.get("/subscriptions", overview.subscriptions),
+        web.get("/explain", overview.explain, allow_head=False), web.post("/explain", overview.explain),
         web.get("/status", _status), web.get("/metrics", _metrics), web.get("/openapi.json", _openapi),
         web.get("/healthz", _health), web.get("/readyz", _readiness),
     ])  # fmt: skip
     for path, methods in (
         ("/sparql", "GET, POST"), ("/publish", "POST"), ("/retract", "POST"), ("/events", "GET, POST"),
-        ("/status", "GET, HEAD"),
+        ("/status", "GET, HEAD"), ("/ring", "GET, HEAD"), ("/subscriptions", "GET, HEAD"), ("/explain", "GET, POST"),
     ):  # fmt: skip
         app.router.add_route("OPTIONS", path, _options(f"{methods}, OPTIONS"))
     app.on_response_prepare.append(access.add_headers)
@@ -122,4 +130,5 @@ async def _open(app: web.Application) -> None:
 
 
 async def _close(app: web.Application) -> None:
+    await app[GATEWAY].survey.close()
     await app[GATEWAY].connections.close()

@@ -55,6 +55,12 @@ _EVENTS: Final = {
     },
     **_problems(410, 413, 503),
 }
+_ALGORITHM: Final = _parameter("algorithm", "Along what it is joined.", enum=["csbv", "cqc"], default="csbv")
+_EXPLANATION: Final = {
+    "200": {"description": "As p2prdf explain --json writes it.",
+            "content": {"application/json": {"schema": {"type": "object"}}}},
+    **_problems(410, 413, 503),
+}  # fmt: skip
 _STATEMENTS: Final = {
     "200": {
         "description": "All of it is acknowledged as asked for (202 if that is accepted).",
@@ -134,6 +140,34 @@ def description() -> dict[str, Any]:
                                       "content": {"application/json": {"schema": {"type": "object"}}}},
                               **_problems(503)},
             }},
+            "/ring": {"get": {
+                "summary": "All members of the overlay, where they are on the ring, and their loads",
+                "operationId": "ring",
+                "responses": {"200": {"description": "At most a second and a half old; keys in docs/gateway.md.",
+                                      "content": {"application/json": {"schema": {"type": "object"}}}},
+                              **_problems(503)},
+            }},
+            "/subscriptions": {"get": {
+                "summary": "The subscriptions that nodes are home of, of whoever", "operationId": "subscriptions",
+                "responses": {"200": {"description": "Of the same moments as the ring; keys in docs/gateway.md.",
+                                      "content": {"application/json": {"schema": {"type": "object"}}}},
+                              **_problems(503)},
+            }},
+            "/explain": {
+                "get": {
+                    "summary": "How a query would be evaluated, or a subscription is", "operationId": "explain",
+                    "parameters": [_parameter("query", "SELECT, ASK or CONSTRUCT."),
+                                   _parameter("subscription", "Instead: its number.", pattern="^[0-9a-f]{16}$"),
+                                   _ALGORITHM],
+                    "responses": _EXPLANATION,
+                },
+                "post": {
+                    "summary": "How a long query would be evaluated", "operationId": "explainLongQuery",
+                    "parameters": [_ALGORITHM],
+                    "requestBody": {"required": True, "content": _content(("application/sparql-query",))},
+                    "responses": {**_EXPLANATION, "415": _PROBLEM},
+                },
+            },
             "/metrics": {"get": {
                 "summary": "The state of the node and the gateway, for Prometheus", "operationId": "metrics",
                 "responses": {"200": {"description": "Text format 0.0.4.", "content": _content(("text/plain",))},

@@ -18,6 +18,7 @@ from p2prdf.errors import Busy, LocalProtocolError
 from p2prdf.gateway.access import Access
 from p2prdf.gateway.connections import Connections
 from p2prdf.gateway.problems import Refused
+from p2prdf.gateway.survey import Survey
 
 __all__ = [
     "GATEWAY", "Gateway", "GatewayConfig", "check_charset", "check_query", "check_since", "seconds_of", "text_of",
@@ -68,6 +69,7 @@ class Gateway:
     config: GatewayConfig
     connections: Connections
     access: Access
+    survey: Survey
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("p2prdf.gateway"))
     subscribers: int = 0
     """Server-sent events and WebSockets that are open."""

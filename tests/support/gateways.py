@@ -25,8 +25,9 @@ SECONDS = 60.0
 async def gateway(addresses, *, tokens=None, origins=(), **bounds):
     """Run a gateway; yield a session whose paths are the gateway's, and the application."""
     app = application(
-        lambda: _connected(addresses), Access(tokens, origins, loopback=True), GatewayConfig(**bounds)
-    )
+        lambda: _connected(addresses), Access(tokens, origins, loopback=True), GatewayConfig(**bounds),
+        reach=lambda address: _connected(address, reconnect_seconds=0, connect_seconds=2.0),
+    )  # fmt: skip
     url = asyncio.get_running_loop().create_future()
     served = asyncio.create_task(serve(app, "127.0.0.1", 0, ready=url.set_result))
     await asyncio.wait((served, url), return_when=asyncio.FIRST_COMPLETED)
@@ -41,8 +42,8 @@ async def gateway(addresses, *, tokens=None, origins=(), **bounds):
             await served
 
 
-async def _connected(addresses):
-    return await p2prdf.connect(addresses)
+async def _connected(addresses, **how):
+    return await p2prdf.connect(addresses, **how)
 
 
 class GatewayProcess:

@@ -1,0 +1,130 @@
+"""The overlay as a whole, and how queries are evaluated: ``/ring``, ``/subscriptions``, ``/explain``.
+
+What is asked of all nodes is asked in rounds that all who look share (:mod:`p2prdf.gateway.survey`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any, Final
+
+from aiohttp import web
+
+from p2prdf.gateway.access import Right
+from p2prdf.gateway.problems import Refused
+from p2prdf.gateway.state import GATEWAY, check_query, text_of
+from p2prdf.gateway.survey import Survey, everyone_known
+from p2prdf.reasoning.ruled_query import parse_ruled
+
+__all__ = ["LISTED_MAX", "explain", "ring", "ring_of", "subscriptions", "subscriptions_of"]
+
+LISTED_MAX: Final = 1000
+"""Subscriptions told at a time."""
+_MEANS: Final = ("storage_load", "processing_load", "triples")
+_NO_STORE: Final = {"Cache-Control": "no-store"}
+
+
+async def ring(request: web.Request) -> web.StreamResponse:
+    """Tell all members: where they are on the ring, whether they answer, how loaded they are."""
+    gateway = request.app[GATEWAY]
+    gateway.access.check(request, Right.READ)
+    await gateway.survey.refresh()
+    return web.json_response(ring_of(gateway.survey), headers=_NO_STORE)
+
+
+async def subscriptions(request: web.Request) -> web.StreamResponse:
+    """Tell the subscriptions that nodes are home of, of whoever."""
+    gateway = request.app[GATEWAY]
+    gateway.access.check(request, Right.READ)
+    await gateway.survey.refresh()
+    return web.json_response(subscriptions_of(gateway.survey), headers=_NO_STORE)
+
+
+async def explain(request: web.Request) -> web.StreamResponse:
+    """Tell how a query would be evaluated, or how a subscription is."""
+    gateway = request.app[GATEWAY]
+    gateway.access.check(request, Right.READ)
+    text, number = request.query.get("query"), request.query.get("subscription")
+    if request.method == "POST":
+        if request.content_type != "application/sparql-query":
+            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type: a query is application/sparql-query")
+        text = await text_of(request)
+    if (text is None) == (number is None):
+        raise Refused(HTTPStatus.BAD_REQUEST, "either a query or the number of a subscription is explained")
+    algorithm = request.query.get("algorithm", "csbv")
+    if algorithm not in ("csbv", "cqc"):
+        raise Refused(HTTPStatus.BAD_REQUEST, f"algorithm: {algorithm[:80]!r} is neither csbv nor cqc")
+    if number is not None and re.fullmatch("[0-9a-f]{16}", number) is None:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"subscription: {number[:80]!r} is not 16 hexadecimal digits")
+    async with gateway.turn():
+        if text is not None:
+            check_query(text, gateway.config)
+            await asyncio.to_thread(parse_ruled, text)  # what is no query is refused here, with its place
+            told = await gateway.connections.client.explain(text, algorithm=algorithm)
+        else:
+            assert number is not None
+            told = await gateway.connections.client.explain(int(number, 16))
+    return web.json_response(told, headers=_NO_STORE)
+
+
+# --- what is told ------------------------------------------------------------------------------------------------
+
+
+def ring_of(survey: Survey) -> dict[str, Any]:
+    """Return the ring as JSON values; docs/gateway.md lists the keys."""
+    now, state = time.monotonic(), survey.state
+    members: list[dict[str, Any]] = []
+    for member in sorted(survey.members.values(), key=lambda each: each.key):
+        kind, reason = member.state(survey.named_at)
+        rate = member.per_second if kind == "here" else None
+        load = None if member.load is None else {**member.load, "processing_load_per_second": rate}
+        members.append({
+            "key": member.key,
+            "address": member.address,
+            "state": kind,
+            "reason": reason,
+            "age_seconds": None if member.heard is None else round(now - member.heard, 1),
+            "load": load,
+        })  # fmt: skip
+    here = [each["load"] for each in members if each["state"] == "here" and each["load"] is not None]
+    rates = [each["processing_load_per_second"] for each in here]
+    return {
+        "node": state["address"],
+        "overlay": state["peer"]["overlay"],
+        "everyone_known": everyone_known(state),
+        "counts": {"here": 0, "missing": 0, "left": 0, "unasked": 0} | Counter(each["state"] for each in members),
+        "left_out": survey.left_out,
+        "means": {
+            **{name: _mean(each[name] for each in here) for name in _MEANS},
+            "processing_load_per_second": _mean(rate for rate in rates if rate is not None),
+        },
+        "members": members,
+    }
+
+
+def subscriptions_of(survey: Survey) -> dict[str, Any]:
+    """Return the subscriptions as JSON values; docs/gateway.md lists the keys."""
+    now = time.monotonic()
+    found: dict[str, dict[str, Any]] = {}
+    total = 0
+    for member in survey.members.values():
+        if member.heard is None or member.state(survey.named_at)[0] != "here":
+            continue
+        total += member.subscriptions_total
+        for each in member.subscriptions:
+            known = found.get(each["number"])
+            age = round(now - member.heard, 1)
+            if known is None or age < known["age_seconds"]:  # another node has just taken it over
+                found[each["number"]] = {**each, "home": member.address, "age_seconds": age}
+    told = [found[number] for number in sorted(found)[:LISTED_MAX]]
+    return {"total": max(total, len(found)), "subscriptions": told}
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return round(sum(found) / len(found), 3) if found else None
