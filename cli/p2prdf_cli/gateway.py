@@ -54,7 +54,8 @@ def gateway(
 
     It holds no state, so any number may run. /sparql is a SPARQL 1.1 endpoint;
     RDF is sent to /publish and /retract; /events tells answers as server-sent
-    events, /subscribe over WebSocket. docs/gateway.md has all of it.
+    events, /subscribe over WebSocket; /console is a page for people.
+    docs/gateway.md has all of it.
 
     \b
     Examples:

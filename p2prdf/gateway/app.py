@@ -14,7 +14,7 @@ from aiohttp import web
 
 from p2prdf.client import Client
 from p2prdf.errors import Unavailable
-from p2prdf.gateway import events, overview, publication, sockets, sparql
+from p2prdf.gateway import console, events, overview, publication, sockets, sparql
 from p2prdf.gateway.access import Access, Right
 from p2prdf.gateway.connections import Connections
 from p2prdf.gateway.metrics import exposition
@@ -102,6 +102,7 @@ def application(
         web.get("/subscribe", sockets.handle, allow_head=False),
         web.get("/ring", overview.ring), web.get("/subscriptions", overview.subscriptions),
         web.get("/explain", overview.explain, allow_head=False), web.post("/explain", overview.explain),
+        web.get("/console", console.page), web.get("/console/{name}", console.file),
         web.get("/status", _status), web.get("/metrics", _metrics), web.get("/openapi.json", _openapi),
         web.get("/healthz", _health), web.get("/readyz", _readiness),
     ])  # fmt: skip

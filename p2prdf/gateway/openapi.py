@@ -168,6 +168,17 @@ def description() -> dict[str, Any]:
                     "responses": {**_EXPLANATION, "415": _PROBLEM},
                 },
             },
+            "/console": {"get": {
+                "summary": "A page for people", "operationId": "console", "security": [],
+                "responses": {"200": {"description": "The page.", "content": _content(("text/html",))}},
+            }},
+            "/console/{name}": {"get": {
+                "summary": "A file of the page", "operationId": "consoleFile", "security": [],
+                "parameters": [_parameter("name", "Its name.", place="path", required=True)],
+                "responses": {"200": {"description": "The file.",
+                                      "content": _content(("text/css", "text/javascript", "image/svg+xml"))},
+                              "404": _PROBLEM},
+            }},
             "/metrics": {"get": {
                 "summary": "The state of the node and the gateway, for Prometheus", "operationId": "metrics",
                 "responses": {"200": {"description": "Text format 0.0.4.", "content": _content(("text/plain",))},

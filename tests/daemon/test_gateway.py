@@ -692,7 +692,7 @@ async def test_scripts_of_other_web_sites_are_kept_out(keeping_all):
 async def test_options_are_the_methods_that_there_are(keeping_all):
     async with gateway(keeping_all[0].address) as (session, _):
         for path, methods in description()["paths"].items():
-            async with session.options(path) as answer:
+            async with session.options(path.replace("{name}", "main.js")) as answer:
                 if answer.status == 204:
                     allowed = set(answer.headers["Allow"].lower().split(", "))
                     assert allowed - {"head", "options"} == set(methods)

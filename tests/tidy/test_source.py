@@ -24,6 +24,7 @@ TEXT = sorted(
         *CODE,
         *ROOT.glob("*.md"),
         *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("p2prdf/gateway/page/*"),
         *ROOT.glob("deploy/*"),
         *ROOT.glob("k8s/**/*.yaml"),
         ROOT / "Makefile",

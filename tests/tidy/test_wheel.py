@@ -38,6 +38,12 @@ def test_the_program_that_runs_lucene_is_in_the_wheel(names: list[str]) -> None:
     assert {"p2prdf/sim/lucene/StandingQueries.java", "p2prdf/sim/lucene/pom.xml"} <= set(names)
 
 
+def test_the_console_is_in_the_wheel(names: list[str]) -> None:
+    page = ROOT / "p2prdf/gateway/page"
+    needed = {f"p2prdf/gateway/page/{path.name}" for path in page.iterdir()}
+    assert {"p2prdf/gateway/page/index.html", "p2prdf/gateway/page/main.js"} <= needed <= set(names)
+
+
 def test_packages_are_marked_as_typed_and_the_licence_is_there(names: list[str]) -> None:
     assert {"p2prdf/py.typed", "p2prdf_node/py.typed", "p2prdf_cli/py.typed"} <= set(names)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
