@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from p2prdf.columns import Column
 from p2prdf.rdf.query import Algorithm
 from p2prdf.wire.messages import INDEXED, Contact, Message, Parcel, Query
+from p2prdf.wire.trace_context import TraceContext
 
 __all__ = [
     "AcknowledgeAnswers", "Attach", "Attached", "Bookmark", "Completed", "ContactLost", "ContactSeen", "Detach",
     "Effect", "EndStream", "Ended", "Explain", "Explained", "Failed", "FindOwner", "Heartbeat", "Leave", "Left",
-    "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published", "Request", "Send", "Settled", "StreamEnded",
-    "Subscribe", "Subscribed", "Trace", "Unsubscribe", "Unsubscribed", "WantBookmarks",
+    "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published", "Request", "Send", "Settled", "Span",
+    "StreamEnded", "Subscribe", "Subscribed", "Trace", "Unsubscribe", "Unsubscribed", "WantBookmarks",
 ]  # fmt: skip
 
 
@@ -33,6 +34,7 @@ class Publish:
     ``removed``: they are removed instead.  ``after``: a stamp that theirs is to be after, of what came before it for
     the publisher, perhaps at another peer.  ``graph`` and ``by_content``: as in ClientPublish.  ``times``, if not
     empty: they are elements of streams, of these event times (milliseconds since 1970), and ``graph`` names streams.
+    ``trace``: the trace that it belongs to, if it is to be traced.
     """
 
     request: int
@@ -47,6 +49,7 @@ class Publish:
     graph: tuple[Column, ...] = ()
     by_content: bool = False
     times: tuple[Column, ...] = ()
+    trace: TraceContext | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,4 +376,19 @@ class Trace:
     fields: dict[str, object] = field(default_factory=dict)
 
 
-Effect = Send | Notify | Bookmark | Ended | Completed | FindOwner | Persist | Trace
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of work for a traced publication, which began at ``began`` (seconds) and ends as this is carried out.
+
+    ``parent``: the span that led to it, here or at another peer; 0: nobody said.
+    """
+
+    name: str
+    trace: int
+    span: int
+    parent: int
+    began: float
+    fields: dict[str, object] = field(default_factory=dict)
+
+
+Effect = Send | Notify | Bookmark | Ended | Completed | FindOwner | Persist | Trace | Span

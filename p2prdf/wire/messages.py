@@ -28,8 +28,8 @@ __all__ = [
     "AttachSubscription", "ClientAcknowledge", "ClientAttach", "ClientBookmark", "ClientEnded", "ClientError",
     "ClientEndStream", "ClientExplain", "ClientExplained", "ClientHeartbeat", "ClientHello", "ClientMessage",
     "ClientPing", "ClientPong", "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus",
-    "ClientStatusReply", "ClientStreamEnded", "ClientSubscribe", "ClientSubscribed", "ClientUnsubscribe",
-    "ClientUnsubscribed", "ClientWantBookmarks",
+    "ClientStatusReply", "ClientStreamEnded", "ClientSubscribe", "ClientSubscribed", "ClientTrace",
+    "ClientUnsubscribe", "ClientUnsubscribed", "ClientWantBookmarks",
     "ClientWelcome", "CloseSubscription", "Contact", "Deliver", "Delivered", "Differing", "ElementMark",
     "ElementsForgotten",
     "EndSubscription", "ExplainSubscription", "Explanation", "FindNode", "Forward", "GetRates", "Given",
@@ -39,7 +39,7 @@ __all__ = [
     "LowMark", "MembersKnown", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello",
     "PublicationsComplete", "Query", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers", "SourceMark",
     "SubscriptionClosed", "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellBookmarks", "TellCounts",
-    "TellKnown", "TellLoad", "TellRoles", "Totals", "Want", "WatchLowMarks",
+    "TellKnown", "TellLoad", "TellRoles", "Totals", "Traced", "Want", "WatchLowMarks",
 ]  # fmt: skip
 
 
@@ -952,6 +952,26 @@ class Nodes:
 
 
 @dataclass(frozen=True, slots=True)
+class Traced:
+    """Goes before a message of ``kind`` of which some rows are traced (:mod:`p2prdf.peer.tracing`).
+
+    For each trace the publication stamp that its rows are known by, the trace (``high`` and ``low``: its 128 bits) and
+    the span that the message is sent in.  Before a Deliver ``answers`` are identities of traced answers, else 0.
+    Not acknowledged: with it only a part of a trace is lost.
+    """
+
+    kind: int
+    stamps: Column = _u64()
+    high: Column = _u64()
+    low: Column = _u64()
+    parents: Column = _u64()
+    answers: Column = _u64()
+
+    def __len__(self) -> int:
+        return len(self.stamps)
+
+
+@dataclass(frozen=True, slots=True)
 class PeerHello:
     """First frame on a connection between peers: who speaks, and to whom it believes to speak."""
 
@@ -969,7 +989,7 @@ Message = (
     | FindNode | Nodes | MembersKnown | PublicationsComplete | Leaving | Totals | Differing | Summary | Offer
     | Want | Given
     | WatchLowMarks | LowMark | ElementMark | SourceMark | KeptMark | ElementsForgotten | AskBookmarks | TellBookmarks
-    | ExplainSubscription | Explanation | AskCounts | TellCounts
+    | ExplainSubscription | Explanation | AskCounts | TellCounts | Traced
 )  # fmt: skip
 
 
@@ -1036,6 +1056,17 @@ class ClientPublish:
 
     def __len__(self) -> int:
         return len(self.s)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTrace:
+    """Goes before the ClientPublish of the same ``request``: it is to be traced (:mod:`p2prdf.wire.trace_context`).
+
+    Not answered.
+    """
+
+    request: int
+    traceparent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -1284,5 +1315,5 @@ ClientMessage = (
     | ClientStreamEnded | ClientSubscribe | ClientSubscribed | ClientAttach | ClientRows | ClientWantBookmarks
     | ClientBookmark | ClientAcknowledge | ClientSettled | ClientEnded | ClientUnsubscribe | ClientUnsubscribed
     | ClientPing | ClientPong | ClientStatus | ClientStatusReply | ClientExplain | ClientExplained
-    | ClientListSubscriptions | ClientSubscriptionsListed | ClientError
+    | ClientListSubscriptions | ClientSubscriptionsListed | ClientError | ClientTrace
 )  # fmt: skip

@@ -73,7 +73,8 @@ NUMBERS: Final[dict[type, int]] = {
     m.ClientStatusReply: 76, m.ClientError: 77, m.ClientSettled: 78, m.ClientEnded: 79,
     m.ClientPing: 80, m.ClientPong: 81, m.ClientWantBookmarks: 82, m.ClientBookmark: 83,
     m.ClientExplain: 86, m.ClientExplained: 87, m.ClientHeartbeat: 88, m.ClientEndStream: 89,
-    m.ClientStreamEnded: 90, m.ClientListSubscriptions: 91, m.ClientSubscriptionsListed: 92,
+    m.ClientStreamEnded: 90, m.ClientListSubscriptions: 91, m.ClientSubscriptionsListed: 92, m.ClientTrace: 93,
+    m.Traced: 94,
 }  # fmt: skip
 """The number of each message type on the wire."""
 

@@ -48,6 +48,8 @@ _HOST_CHARACTERS_MAX: Final = 255
 _STREAM_CHARACTERS_MAX: Final = 1 << 20
 _STREAM: Final = re.compile(r'<[^\x00-\x20<>"{}|^`\\]+>')
 _FEW: Final = 32  # rows for which a loop is faster than a numpy call
+_TRACED_KINDS: Final = 4
+_TRACED_MAX: Final = 64
 _ROLES_MAX: Final = (1 << keys.MARK_SHIFT) - 1
 _MARKED_ROLES_MAX: Final = (1 << keys.PRIMARY_SHIFT + 8) - 1
 _ALGORITHMS: Final = {algorithm.value: algorithm for algorithm in Algorithm}
@@ -321,6 +323,11 @@ def _check_heartbeat(
             raise RemoteProtocolError(f"{what} {time} ms since 1970; {hlc.ELEMENT_MS_MAX} is the last event time")
 
 
+def _check_traced(message: m.Traced, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    if not 1 <= message.kind <= _TRACED_KINDS or len(message) > _TRACED_MAX:
+        raise RemoteProtocolError(f"{len(message)} traces of messages of kind {message.kind}")
+
+
 def _check_watch(message: m.WatchLowMarks, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     if len(message.streams) > 1:
         raise RemoteProtocolError(f"{len(message.streams)} columns of streams; there is one")
@@ -437,7 +444,7 @@ def _check_algorithm(
 _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = {
     m.IndexTriples: _check_index_triples, m.ClientPublish: _check_publish,
     m.ClientHeartbeat: _check_heartbeat, m.ClientEndStream: _check_heartbeat, m.IndexQuery: _check_step,
-    m.WatchLowMarks: _check_watch, m.KeepEnds: _check_ends,
+    m.Traced: _check_traced, m.WatchLowMarks: _check_watch, m.KeepEnds: _check_ends,
     m.Forward: _check_forward, m.Answers: _check_answers, m.GetRates: _check_get_rates,
     m.Rates: _check_rates, m.NotOwner: _check_not_owner, m.Advertise: _check_roles, m.TellRoles: _check_roles,
     m.AdvertiseWords: _check_words,

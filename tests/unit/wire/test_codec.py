@@ -151,6 +151,9 @@ class Maker:
         if kind is m.AdvertiseWords:
             self.rows = self.draw(st.integers(0, 40))
             return m.AdvertiseWords(self.terms(WORDED), self.numbers(TOP, np.uint64))
+        if kind is m.Traced:
+            self.rows = self.draw(st.integers(0, 40))
+            return m.Traced(self.draw(st.integers(1, 4)), *(self.numbers(TOP, np.uint64) for _ in range(5)))
         if kind is m.NotOwner:
             contacts = tuple(self.contact() for _ in range(self.draw(st.integers(0, 3))))
             before = tuple(self.contact() for _ in contacts)
@@ -612,6 +615,10 @@ def query(**changes: Any) -> list[Any]:
         (frame_of([89, 1, '"no stream"', 1, 2, 3, 4]), "stream '\"no stream\"' is not an IRI"),
         (frame_of([60, ONE, ONE, ONE, ONE, [1, 1 << 45]]), "an event time of 35184372088832"),
         (frame_of([46, False, [ONE, ONE]]), "2 columns of streams"),
+        (frame_of([94, 0, ONE, ONE, ONE, ONE, ONE]), "1 traces of messages of kind 0"),
+        (frame_of([94, 5, ONE, ONE, ONE, ONE, ONE]), "1 traces of messages of kind 5"),
+        (frame_of([94, 1, *[[65, 0]] * 5]), "65 traces of messages of kind 1"),
+        (frame_of([94, 1, ONE, ONE, ONE, ONE, [2, 0]]), "columns of 1 and of 2 rows"),
         (frame_of(triples(published=1 << 16)), "65536 is not an integer from 0 to 65535"),
         (frame_of([37, 1, 19, 0, [3, 0], 0]), "3 sums; a power of two"),
         (frame_of([40, 1, 32]), "32 is not an integer from 0 to 31"),
