@@ -52,6 +52,10 @@ class PeerConfig:
     """How triples and rows go to owners that are not known: ``direct``, after a lookup, or ``recursive``,
     from peer to peer (:mod:`p2prdf.overlay.multisend`)."""
 
+    trace_every: int = 0
+    """Every so many publications that are made here one is traced (:mod:`p2prdf.peer.tracing`); 0: those alone whose
+    publishers ask for it."""
+
     lookups_max: int = 16
     """Lookups under way at once."""
 

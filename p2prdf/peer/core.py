@@ -101,6 +101,7 @@ class Peer:
         self._engine = Engine(self._exchange, self._tables, dictionary, self._answers_here)
         self._roles = Roles(self._exchange, self._engine, self._tables)
         draw = entropy.getrandbits if entropy is not None else self._exchange.draw
+        self._exchange.traces.draw = draw
         self._host = Host(
             self._exchange, self._engine, self._tables, dictionary, self._to_self, self._roles.add, draw
         )
@@ -502,6 +503,7 @@ class Peer:
             messages.TellLoad: engine.hot.load.told,
             messages.HoldSubKeys: engine.hot.hold,
             messages.KeyDepth: engine.hot.key_depth,
+            messages.Traced: lambda _, message: exchange.traces.told(message),
             **host.handlers(),
         }
 
@@ -702,6 +704,7 @@ class Peer:
             "facts_published": self._gates.published,
             "facts_removed": self._gates.removed,
             "facts_published_again": self._gates.repeated,
+            **exchange.traces.status(),
         }
 
 

@@ -123,6 +123,16 @@ class Delivery:
 
         Those of groups that are not known wait for their record, or are left with who sent them.
         """
+        work = None
+        if self._exchange.traces.active:
+            work = self._exchange.traces.answers(rows.identity, rows.born, rows.oldest)
+        try:
+            return self._record(groups, rows, sender)
+        finally:
+            if work is not None:
+                work.end()
+
+    def _record(self, groups: Column, rows: Rows, sender: Contact | None) -> list[int]:
         ids = as_list(groups)
         gone: list[int] = []
         touched: dict[int, Subscription] = {}

@@ -43,6 +43,7 @@ from p2prdf.peer.gates import Gates
 from p2prdf.peer.hot_keys import HotKeys
 from p2prdf.peer.outgoing import Outgoing
 from p2prdf.peer.roll_forward import RollForward
+from p2prdf.peer.tracing import ANSWER, INDEX, JOIN, Work, roles_told
 from p2prdf.peer.words import Words
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.store.backlog import Backlog, part_of
@@ -83,6 +84,7 @@ class Engine:
         on_answers: Callable[[Column, Rows], None],
     ):
         self._exchange = exchange
+        self._traces = exchange.traces
         self._tables = tables
         self._columns = tables.columns
         self._dictionary = dictionary
@@ -165,6 +167,7 @@ class Engine:
             else:
                 self._store_rows()
         self._out.send()
+        self._traces.turn_over()
 
     def _note_ring(self) -> None:
         """See what is over for so long that it need not be met any more."""
@@ -213,12 +216,21 @@ class Engine:
         batch = joined_batches(self._columns, mine)
         probed = probed_roles(batch.roles) if replicated else None
         batch.roles = unmarked(batch.roles)
+        work = self._traces.work("index", INDEX, self._traces.of_batches(mine)) if self._traces.active else None
         for derived in self._tables.add_triples(*batch.columns(), probed):
-            self.route(derived)
+            self._route(derived, work)
+        if work is not None:
+            work.end(roles=roles_told(union(batch.roles)))
         if self.gates is not None and self.gates.active:
             self.gates.take_triples(batch.s, batch.p, batch.o)
         for each in mine:
             self._exchange.release(each.tokens)
+
+    def _route(self, rows: Derived, work: Work | None) -> None:
+        """Send on what came of triples or rows, some of which may be traced."""
+        if work is not None:
+            work.derived(rows)
+        self.route(rows)
 
     def _note(self, batch: TripleBatch) -> None:
         """Have triples kept, remember who is to finish their publication, and see that no role is missing."""
@@ -230,18 +242,27 @@ class Engine:
     def _store_rows(self) -> None:
         if self._kept:
             rows = self._kept.take()
+            work = self._traced_rows(rows) if self._traces.active else None
             self._keep_rows(rows)
             self._tables.add_rows(rows, self._columns.full(len(rows), 0, "bool"))
+            if work is not None:
+                work.end(step=rows.step, kept=True)
             self._note_derivations(rows)
             return
         rows, copied = (self._todo.take(), False) if self._todo else (self._copied.take(), True)
         self.hot.count_rows(rows, copied=copied)
         if not copied:
             self.hot.copy_rows(rows)
+        work = self._traced_rows(rows) if self._traces.active else None
         self._keep_rows(rows)
         for derived in self._tables.add_rows(rows):
-            self.route(derived)
+            self._route(derived, work)
+        if work is not None:
+            work.end(step=rows.step)
         self._note_derivations(rows)
+
+    def _traced_rows(self, rows: Derived) -> Work | None:
+        return self._traces.work("join", JOIN, self._traces.found((rows.born, rows.oldest)))
 
     def _note_derivations(self, rows: Derived) -> None:
         if rows.plan.concludes and rows.step == len(rows.plan.steps) - 1 and self.gates is not None:
@@ -418,6 +439,8 @@ class Engine:
         exchange.hold(part.tokens)
         if part.sender is not None and owner != 0:
             part.hops += 1
+        if self._traces.current and owner >= 0:
+            self._traces.routed(INDEX, exchange.contact(owner).key)
         if owner == 0:
             self._mine.append(part)
         elif owner < 0:
@@ -628,6 +651,8 @@ class Engine:
         away = []
         for owner, index in self._columns.split(owners):
             part = part_of(rows, index, self._columns)
+            if self._traces.current and owner >= 0:
+                self._traces.routed(JOIN, self._exchange.contact(owner).key)
             if owner == 0:
                 (self._kept if kept else self._todo).add(part)
             elif owner < 0:
@@ -715,6 +740,8 @@ class Engine:
     def _split_answers(self, rows: Derived, homes: Column, owners: Column) -> None:
         for owner, index in self._columns.split(owners):
             part = part_of(rows, index, self._columns)
+            if self._traces.current and owner >= 0:
+                self._traces.routed(ANSWER, self._exchange.contact(owner).key)
             if owner == 0:
                 self._on_answers(*self._out.answer_columns([part]))
             elif owner < 0:

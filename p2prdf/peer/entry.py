@@ -185,7 +185,7 @@ class Entry:
         self._deadlines: list[tuple[float, int]] = []
         self._repeats: list[tuple[float, int]] = []
         self._sources = Sources(exchange.config.stream_idle_seconds)
-        self.published = 0
+        self.published = self._publications = 0
         self.publications_open = 0
         self.rows_open = 0
 
@@ -206,7 +206,10 @@ class Entry:
             self._complete(message.request, Failed("data-refused", f"a triple of more than {limit} characters"))
             return
         self._exchange.merge(message.after)
-        stamp = self._exchange.tick()
+        traces = self._exchange.traces
+        traced = message.trace is not None or self._sampled()
+        stamp = self._exchange.tick_apart() if traced else self._exchange.tick()
+        indexed = traces.begin(stamp, message.trace, triples=len(message.s), rows=count) if traced else None
         self.publications_open += 1
         self.rows_open += count
         self._engine.roll_forward.begin(stamp)
@@ -223,6 +226,8 @@ class Entry:
             self.publications_open -= 1
             self.rows_open -= rows
             acknowledge()
+            if indexed is not None:
+                indexed()
 
         token = self._exchange.token(done, sparing=True)
         roles, words = self._roles(), self._engine.words
@@ -256,7 +261,14 @@ class Entry:
                     self._engine.route_triples(more)
             elif self._engine.roles is not None:
                 self._engine.roles.remember(batch)  # if somebody waits after all, this peer has not heard of it
+        traces.gathered()
         self._exchange.release((token,))
+
+    def _sampled(self) -> bool:
+        """Return whether a publication is traced because its turn has come."""
+        every = self._exchange.config.trace_every
+        self._publications += 1
+        return every > 0 and self._publications % every == 0
 
     def _indexed(self, message: Publish) -> tuple[Column, Column, Column, Column]:
         """Return a publication's triples and the identities of their events; what its graphs take is behind them."""
@@ -476,6 +488,8 @@ class Entry:
     def acknowledge(self, request: AcknowledgeAnswers) -> None:
         """Tell the home what the subscriber has dealt with."""
         identity = self._columns.adopt(request.identity)
+        if self._exchange.traces.active:
+            self._exchange.traces.handed("acknowledge", request.subscription, identity)
         message = Delivered(self._exchange.own, request.request, request.subscription, identity)
         self._ask(request, subscription_home(request.subscription), message)
 
@@ -627,6 +641,8 @@ class Entry:
         self._exchange.effects.append(
             Notify(message.subscription, message.first + known, lost, identity, born, bindings, message.epoch)
         )
+        if self._exchange.traces.active:
+            self._exchange.traces.handed("deliver", message.subscription, identity, born)
 
     # --- time ------------------------------------------------------------------------------------
 

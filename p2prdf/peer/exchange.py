@@ -25,6 +25,7 @@ from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.arrivals import Arrivals
 from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.tokens import Tokens
+from p2prdf.peer.tracing import Traces
 from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Persist, Send, Trace
 from p2prdf.wire.messages import (
     Acknowledge,
@@ -46,6 +47,7 @@ from p2prdf.wire.messages import (
     TellCounts,
     TellLoad,
     Totals,
+    Traced,
     WatchLowMarks,
 )
 
@@ -56,9 +58,11 @@ _ATTEMPTS_MAX = 5
 _TOLD_MAX = 64
 _MISSING_SECONDS = 20.0
 _CUT_OFF_SECONDS = 600.0
+_APART_BITS = 14
+"""Of a stamp's counter, which has 16: it may run a fraction of a millisecond ahead for that."""
 _UNRELIABLE = (
     Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth, Totals, Differing, WatchLowMarks, LowMark, ElementMark,
-    SourceMark, KeptMark, AskBookmarks, TellBookmarks, AskCounts, TellCounts,
+    SourceMark, KeptMark, AskBookmarks, TellBookmarks, AskCounts, TellCounts, Traced,
 )  # fmt: skip
 
 
@@ -89,6 +93,7 @@ class Exchange:
         self._tokens = tokens = Tokens(lambda: self.spare)
         self.token, self.hold, self.release = tokens.token, tokens.hold, tokens.release
         self.arrivals = Arrivals(tokens, self._tell_owners)
+        self.traces = Traces(self, self.draw)
         self._recursive = config.multisend == "recursive"
         self._parked: list[Callable[[], None]] = []
         self._lookups: set[int] = set()
@@ -124,6 +129,12 @@ class Exchange:
     def tick(self) -> int:
         """Return a stamp after everything known so far."""
         self.clock = hlc.tick(self.clock, self.now)
+        return self.clock
+
+    def tick_apart(self) -> int:
+        """Return a stamp as :meth:`tick` does, of those that no other peer is likely to give out as well."""
+        apart = self.traces.draw(_APART_BITS)
+        self.clock = self.tick() + apart
         return self.clock
 
     def draw(self, bits: int) -> int:
@@ -246,7 +257,7 @@ class Exchange:
 
     def park(self, wanted: Sequence[int], again: Callable[[], None]) -> None:
         """Run ``again`` when something was learned about the keys ``wanted``."""
-        self._parked.append(again)
+        self._parked.append(self.traces.later(again))
         if self.config.address_cache:
             # One lookup teaches a whole zone: ask for a few keys, then see what is still unknown.
             wanted = wanted[: max(1, self.config.lookups_max // 4)]
@@ -449,7 +460,7 @@ class Exchange:
 
     def wait_for_peers(self, again: Callable[[], None]) -> None:
         """Run ``again`` when another peer has come."""
-        self._short.append(again)
+        self._short.append(self.traces.later(again))
 
     def peers_came(self) -> None:
         """Try again what there were too few peers for."""
@@ -480,6 +491,8 @@ class Exchange:
         if known > 0:  # it may have moved since this was first sent
             to = self.contact(known)
         self.clock = max(self.clock, hlc.from_seconds(self.now))
+        if self.traces.active and (traced := self.traces.before(to, message)) is not None:
+            self.effects.append(Send(to, Parcel(0, self.clock, traced)))
         self.effects.append(Send(to, Parcel(number, self.clock, message)))
 
     def pass_on(self, sender: Contact, owner: Contact, message: Any) -> None:

@@ -42,9 +42,22 @@ from p2prdf.sim.subscriber import Publishing, Subscriber
 from p2prdf.sim.virtual_time import Restless, Timer, VirtualTime
 from p2prdf.wire import contract
 from p2prdf.wire.codec import FrameCodec
-from p2prdf.wire.contract import Bookmark, Completed, Effect, Ended, FindOwner, Notify, Persist, Request, Send, Trace
+from p2prdf.wire.contract import (
+    Bookmark,
+    Completed,
+    Effect,
+    Ended,
+    FindOwner,
+    Notify,
+    Persist,
+    Request,
+    Send,
+    Span,
+    Trace,
+)
 from p2prdf.wire.describe import describe
 from p2prdf.wire.messages import Contact, FindNode, Nodes, Parcel
+from p2prdf.wire.trace_context import TraceContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -157,6 +170,8 @@ class World(VirtualTime):
         self.trace = trace
         self.tap: Callable[[Node, Parcel], Parcel | None] | None = None
         self.traces: Counter[str] = Counter()
+        self.spans: list[tuple[int, float, Span]] = []
+        """Of what is traced: the key of the peer, the end by its clock, and the span."""
         self.publishings: list[Publishing] = []
         self.subscribers: list[Subscriber] = []
         self._request = 0
@@ -219,7 +234,9 @@ class World(VirtualTime):
 
     # --- scripting -------------------------------------------------------------------------------
 
-    def publish(self, at: float, peer: int, triples: Sequence[Triple]) -> Publishing:
+    def publish(
+        self, at: float, peer: int, triples: Sequence[Triple], trace: TraceContext | None = None
+    ) -> Publishing:
         """Have a client of ``peer`` publish triples (canonical terms), ``at`` seconds from now."""
         if not triples:
             raise LocalProtocolError("publish: there must be at least one triple")
@@ -227,7 +244,7 @@ class World(VirtualTime):
         publishing = Publishing(peer, node.publisher, node.next_event, tuple(triples), self.now + at)
         node.next_event += len(publishing.triples)
         self.publishings.append(publishing)
-        self.schedule(at, self._submit_publishing, node, publishing)
+        self.schedule(at, self._submit_publishing, node, publishing, trace)
         return publishing
 
     def subscribe(
@@ -247,12 +264,12 @@ class World(VirtualTime):
         """Have a client end its subscription, ``at`` seconds from now, if it is live by then."""
         self.schedule(at, self._submit_unsubscribe, self.nodes[subscriber.peer], subscriber)
 
-    def _submit_publishing(self, node: Node, publishing: Publishing) -> None:
+    def _submit_publishing(self, node: Node, publishing: Publishing, trace: TraceContext | None) -> None:
         intern, make = node.dictionary.intern_all, node.columns.column
         s, p, o = (make(intern(terms), "uint32") for terms in zip(*publishing.triples, strict=True))
         request = self._new_request(node, publishing)
         self.submit(
-            node, contract.Publish(request, publishing.publisher, publishing.first_event, s, p, o)
+            node, contract.Publish(request, publishing.publisher, publishing.first_event, s, p, o, trace=trace)
         )
 
     def _submit_subscribe(self, node: Node, subscriber: Subscriber) -> None:
@@ -330,6 +347,8 @@ class World(VirtualTime):
                 self._ended(node, subscription, f"{code}: {text}")
             case Trace():
                 self._traced(node, effect)
+            case Span():
+                self.spans.append((node.contact.key, self.now + node.skew, effect))
             case Persist():
                 pass  # nothing outlives a simulation
             case _:

@@ -18,6 +18,7 @@ from p2prdf.wire.contract import (
     OwnersFound,
     Publish,
     Send,
+    Span,
     Subscribe,
     Subscribed,
     Trace,
@@ -44,6 +45,7 @@ class Pair:
         self.ended: list[Ended] = []
         self.notified: list[Notify] = []
         self.traces: list[Trace] = []
+        self.spans: list[tuple[int, Span]] = []
         self.cut = False
         self.columns = columns
         self.requests = 0
@@ -78,6 +80,8 @@ class Pair:
                         self.ended.append(effect)
                     case Trace():
                         self.traces.append(effect)
+                    case Span():
+                        self.spans.append((peer.contact.key, effect))
             if not todo:
                 due = (p for p in self.peers.values() if p.deadline is not None and p.deadline <= self.now)
                 todo = [(each, each.wake(now=self.now)) for each in islice(due, 1)]
