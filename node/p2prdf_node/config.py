@@ -83,6 +83,8 @@ class NodeConfig:
     log_format: str = "auto"
     """``json``, ``console``, or ``auto``: console if standard error is a terminal."""
     log_level: str = "info"
+    trace_every: int = 0
+    """Every so many publications of clients one is traced; 0: those alone whose publishers ask for it."""
 
     lease_seconds_max: float = 86_400.0
     """Longest lease a subscriber may ask for."""
@@ -226,7 +228,7 @@ class NodeConfig:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             unlimited = value == math.inf and field.name.endswith("_per_second")
-            unlimited |= value == 0 and field.name == "stream_retention_seconds"
+            unlimited |= value == 0 and field.name in ("stream_retention_seconds", "trace_every")
             if field.name != "ordinal" and isinstance(value, int | float) and not (0 < value < 1e12 or unlimited):
                 raise LocalProtocolError(f"setting {field.name}: {value!r} is not a positive number in range")
         if self.secret and len(self.secret) < _SECRET_BYTES_MIN:

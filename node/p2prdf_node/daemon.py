@@ -217,6 +217,7 @@ class Daemon:
             hot_rate_min=config.hot_rate_min,
             hot_share=config.hot_share,
             hot_text=config.hot_text == "on",
+            trace_every=config.trace_every,
         )
         peer = Peer(self.contact, settings, dictionary, columns=ARRAYS, entropy=entropy)
         clock = Clock()

@@ -27,7 +27,7 @@ import structlog
 
 from p2prdf import hlc
 from p2prdf.wire import contract
-from p2prdf_node.logs import LineLimit, trace_level
+from p2prdf_node.logs import LineLimit, log_span, trace_level
 from p2prdf_node.transport import Links, rows_of
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ class Driver:
         self._linger = 0.0
         self._held: list[Connection] = []
         self._stopped = False
+        self.on_span: Callable[[contract.Span, float], None] = log_span
+        """Called with each span of what is traced, and its end (seconds since 1970)."""
         self.left = self.handed_over = False
         """Whether others have what they are to keep when this node is gone (:meth:`leave`)."""
 
@@ -223,6 +225,8 @@ class Driver:
                 self._spawn(self._find_owner(key), "find_owner")
             case contract.Trace(event, fields):
                 self._trace(event, fields)
+            case contract.Span():
+                self.on_span(effect, self._clock())
             case contract.Persist():
                 raise AssertionError("the journal keeps what is to persist")
             case _:

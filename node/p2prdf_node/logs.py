@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import structlog
 
-__all__ = ["LineLimit", "configure_logs", "trace_level"]
+if TYPE_CHECKING:
+    from p2prdf.wire.contract import Span
+
+__all__ = ["LineLimit", "configure_logs", "log_span", "trace_level"]
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _VALUE_CHARACTERS_MAX: Final = 500
@@ -54,11 +57,22 @@ def trace_level(event: str) -> str:
     return "warning" if any(word in event for word in bad) else "debug"
 
 
+def log_span(span: Span, ended: float) -> None:
+    """Log a span of a trace: one line, to be found by the trace's number in the logs of all nodes."""
+    _spans.info(
+        "span", name=span.name, trace=f"{span.trace:032x}", span=f"{span.span:016x}", parent=f"{span.parent:016x}",
+        began=round(span.began, 6), ms=round(max(0.0, ended - span.began) * 1000, 3), **span.fields,
+    )  # fmt: skip
+
+
 def _shorten(_logger: Any, _method: str, fields: Any) -> Any:
     for name, value in fields.items():
         if isinstance(value, str) and len(value) > _VALUE_CHARACTERS_MAX and name != "exception":
             fields[name] = f"{value[:_VALUE_CHARACTERS_MAX]}... ({len(value)} characters)"
     return fields
+
+
+_spans = structlog.get_logger("trace")
 
 
 class LineLimit:

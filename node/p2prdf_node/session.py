@@ -27,6 +27,7 @@ from p2prdf.keys import term_hash
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import Algorithm
 from p2prdf.wire import contract, messages
+from p2prdf.wire.trace_context import TraceContext, parse_traceparent
 from p2prdf_node.quota import Bucket
 
 if TYPE_CHECKING:
@@ -74,7 +75,9 @@ class ClientSession:
                 f"version {hello.version} of the client protocol is not spoken here, {messages.CLIENT_VERSION} is"
             )
         self.connection = connection
-        self.held: deque[tuple[float, messages.ClientPublish]] = deque()
+        self.held: deque[tuple[float, messages.ClientPublish, TraceContext | None]] = deque()
+        self._traces: dict[int, TraceContext | None] = {}
+        """By request, those of publications that are to follow."""
         self.under_way = 0
         self.subscribing = 0
         """Subscriptions that are being opened."""
@@ -161,6 +164,7 @@ class ClientSession:
     # --- publications ----------------------------------------------------------------------------
 
     def _publish(self, message: messages.ClientPublish) -> None:
+        trace = self._traces.pop(message.request, None)
         self._refuse_new_work()
         if self.under_way + len(self.held) >= 2 * self._config.publications_max:
             raise RemoteProtocolError(f"more publications than the credit of {self._config.publications_max}")
@@ -175,9 +179,18 @@ class ClientSession:
             raise DataRefused("elements of a stream are numbered: the same triple may be there at several times")
         self._bytes.take(self.connection.received - self._received)
         self._received = self.connection.received
-        self.held.append((time.monotonic(), message))
+        self.held.append((time.monotonic(), message, trace))
         self._clients.schedule()
         self._credit()
+
+    def _trace(self, message: messages.ClientTrace) -> None:
+        """Note that the publication of the same request, which follows, is to be traced."""
+        if len(self._traces) >= 2 * self._config.publications_max:
+            raise RemoteProtocolError(f"{len(self._traces)} traces of publications that did not follow")
+        try:
+            self._traces[message.request] = parse_traceparent(message.traceparent)
+        except LocalProtocolError as error:
+            raise RemoteProtocolError(str(error)) from None
 
     def _heartbeat(self, message: messages.ClientHeartbeat) -> None:
         """Pass on how far a publisher is, also while the node stops: what it had to say is said."""
@@ -203,7 +216,7 @@ class ClientSession:
 
     def admit_one(self) -> int:
         """Give the first waiting publication to the peer; return its number of triples."""
-        _, m = self.held.popleft()
+        _, m, trace = self.held.popleft()
         self._triples.take(len(m))
         self.under_way += 1
         self._clients.counts["publications"] += 1
@@ -212,7 +225,7 @@ class ClientSession:
             Pending(self, m.request, "publish"),
             lambda number: contract.Publish(
                 number, m.publisher, m.first_event, m.s, m.p, m.o, m.level, m.removed, m.after, m.graph, m.by_content,
-                m.times,
+                m.times, trace,
             ),
         )
         return len(m)
@@ -224,7 +237,7 @@ class ClientSession:
     def refuse_held(self, now: float) -> None:
         """Refuse the publications that wait for too long at monotonic time ``now``."""
         while self.held and self.held[0][0] < now - self._config.admission_seconds:
-            _, message = self.held.popleft()
+            _, message, _ = self.held.popleft()
             busy = self._why_held(now)
             self.error(message.request, busy.code, str(busy))
             self._credit()
@@ -478,6 +491,7 @@ def _rest_of(effect: contract.Notify, count: int) -> contract.Notify:
 
 _ACTIONS: Final[dict[type, Callable[[ClientSession, Any], None]]] = {
     messages.ClientPublish: ClientSession._publish,
+    messages.ClientTrace: ClientSession._trace,
     messages.ClientHeartbeat: ClientSession._heartbeat,
     messages.ClientEndStream: ClientSession._end_stream,
     messages.ClientSubscribe: ClientSession._subscribe,

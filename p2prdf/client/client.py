@@ -28,6 +28,7 @@ from p2prdf.client.update import Updated, carry_out
 from p2prdf.errors import DataRefused, LocalProtocolError, QueryRefused
 from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire import messages
+from p2prdf.wire.trace_context import parse_traceparent
 
 if TYPE_CHECKING:
     import ssl
@@ -198,6 +199,7 @@ class Client:
         by_content: bool = False,
         effort: Effort | None = None,
         on_refused: Callable[[Quad, DataRefused], None] | None = None,
+        trace: str | None = None,
     ) -> int:
         """Publish triples; return their number when all of them are acknowledged.
 
@@ -215,13 +217,15 @@ class Client:
         ``on_progress`` is called as acknowledgements come in.  ``effort`` is filled in with what it took.
         ``on_refused`` is called with each statement (subject, predicate, object, graph) that nodes refuse, and why, and
         the rest is published; otherwise the first of them raises DataRefused, and nothing of its frame is published.
+        ``trace``: a W3C ``traceparent``; nodes log what becomes of the publication under it (of its first four frames).
+        A node that does not know traces ends the connection.  One whose sender does not record traces nothing.
 
         What the node had not acknowledged when it went away is sent again to the next one, under the same numbers.
         Raises DataRefused, Busy, Unavailable.  One publication at a time: concurrent calls queue up.
         """
         return await self._publish(
             triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, graph,
-            removed=False, by_content=by_content, effort=effort, on_refused=on_refused,
+            removed=False, by_content=by_content, effort=effort, on_refused=on_refused, trace=trace,
         )  # fmt: skip
 
     async def retract(
@@ -235,6 +239,7 @@ class Client:
         busy_seconds: float = 60.0,
         on_progress: Callable[[Progress], None] | None = None,
         graph: str | None = None,
+        trace: str | None = None,
     ) -> int:
         """Remove triples; return their number when all removals are acknowledged.
 
@@ -244,14 +249,15 @@ class Client:
         of :meth:`publish`.
         """
         return await self._publish(
-            triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, graph, removed=True
-        )
+            triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, graph, removed=True,
+            trace=trace,
+        )  # fmt: skip
 
     async def _publish(
         self, triples: Source, publisher: int | None, first_event: int, batch_triples: int, acknowledge: str,
         busy_seconds: float, on_progress: Callable[[Progress], None] | None, graph: str | None, *, removed: bool,
         by_content: bool = False, effort: Effort | None = None,
-        on_refused: Callable[[Quad, DataRefused], None] | None = None,
+        on_refused: Callable[[Quad, DataRefused], None] | None = None, trace: str | None = None,
     ) -> int:  # fmt: skip
         if batch_triples < 1 or first_event < 0:
             raise LocalProtocolError("batch_triples must be positive, first_event must not be negative")
@@ -259,6 +265,7 @@ class Client:
             raise LocalProtocolError("events that are known by their content have no numbers to begin with")
         if acknowledge not in messages.LEVELS:
             raise LocalProtocolError(f"level {acknowledge!r} is neither {' nor '.join(messages.LEVELS)}")
+        context = None if trace is None else parse_traceparent(trace)
         async with self._publishing:
             work = Publisher(
                 self._sessions,
@@ -272,6 +279,7 @@ class Client:
                 by_content=by_content,
                 effort=effort,
                 on_refused=on_refused,
+                traceparent="" if context is None else str(context),
             )
             return await work.run(triples, batch_triples)
 

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from p2prdf.client.pieces import Piece, Quad, Source, pieces_of
 from p2prdf.client.session import Silent
@@ -30,7 +30,10 @@ from p2prdf.wire.messages import INDEXED, ClientPublish
 if TYPE_CHECKING:
     from p2prdf.client.session import Session
 
-__all__ = ["Effort", "Progress", "Publisher"]
+__all__ = ["TRACED_FRAMES", "Effort", "Progress", "Publisher"]
+
+TRACED_FRAMES: Final = 4
+"""Of a publication in many frames so many are traced, the first: each is a publication of its own to the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class _Frame:
     removed: bool
     sent: bool = False
     """Whether it ever was."""
+    traceparent: str = ""
+    """The trace that it belongs to, if it is to be traced."""
     answer: asyncio.Future[Any] | None = None
     """None: it is to be sent."""
 
@@ -103,11 +108,12 @@ class Publisher:
         by_content: bool = False,
         effort: Effort | None = None,
         on_refused: Callable[[Quad, DataRefused], None] | None = None,
+        traceparent: str = "",
     ):
         """``removed``: remove the triples instead; ``graph``: where what names no graph belongs.
 
         ``by_content``: as in ClientPublish.  ``on_refused``: called with what nodes refuse, statement by statement;
-        else that ends the publication.
+        else that ends the publication.  ``traceparent``: the trace of its first ``TRACED_FRAMES``.
         """
         self._sessions = sessions
         self._publisher = publisher
@@ -126,6 +132,8 @@ class Publisher:
         self._credit = 1
         self._session: Session | None = None
         self._progress = Progress(0, 0)
+        self._traceparent = traceparent
+        self._traced_left = TRACED_FRAMES if traceparent else 0
 
     async def run(self, source: Source, batch_triples: int) -> int:
         """Publish everything; return the number of triples acknowledged."""
@@ -141,6 +149,9 @@ class Publisher:
             while self._under_way and self._under_way[-1].removed != removed:
                 await self._take_first()
             frame = _Frame(piece, 0 if self._by_content else self._next_event[removed], removed)
+            if self._traced_left:
+                self._traced_left -= 1
+                frame.traceparent = self._traceparent
             self._next_event[removed] += len(piece)
             self._under_way.append(frame)
             session = await self._current()
@@ -201,7 +212,7 @@ class Publisher:
                 request, self._publisher, frame.first_event, s, p, o, self._level, frame.removed, self._sessions.latest,
                 graph, self._by_content, frame.piece.times,
             ),
-            terms,
+            terms, traceparent=frame.traceparent,
         )  # fmt: skip
         effort.frames += 1
         effort.repeated_triples += len(frame.piece) if frame.sent else 0

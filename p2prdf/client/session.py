@@ -68,9 +68,12 @@ class Session(asyncio.Protocol):
 
     # --- out -------------------------------------------------------------------------------------
 
-    def start(self, make: Callable[[int], Any], terms: TermNames | None = None) -> asyncio.Future[Any]:
+    def start(
+        self, make: Callable[[int], Any], terms: TermNames | None = None, *, traceparent: str = ""
+    ) -> asyncio.Future[Any]:
         """Send the request that ``make`` builds from its number; return the future of its answer.
 
+        ``traceparent``: the trace that it belongs to, if it is a publication that is to be traced.
         The future's exception is always taken note of, so it may be dropped.  Raises Unavailable.
         """
         if self.lost is not None:
@@ -81,6 +84,8 @@ class Session(asyncio.Protocol):
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(_look_at)
         self._requests[request] = answer
+        if traceparent:
+            self._write(encode(messages.ClientTrace(request, traceparent)))
         self._write(frame)
         return answer
 

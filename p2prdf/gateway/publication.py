@@ -18,13 +18,14 @@ from typing import Final
 
 from aiohttp import web
 
-from p2prdf.errors import DataRefused, Unavailable
+from p2prdf.errors import DataRefused, LocalProtocolError, Unavailable
 from p2prdf.gateway.access import Right
 from p2prdf.gateway.connections import Line
 from p2prdf.gateway.problems import Refused
 from p2prdf.gateway.state import GATEWAY, GatewayConfig, check_charset
 from p2prdf.rdf import terms
 from p2prdf.rdf.ntriples import Syntax, TripleBatch, read_triples
+from p2prdf.wire.trace_context import parse_traceparent
 
 __all__ = ["RDF_TYPES", "publish", "retract"]
 
@@ -70,17 +71,30 @@ async def _send(request: web.Request, *, removed: bool) -> web.StreamResponse:
             "Idempotency-Key: a removal may be repeated without one" if removed
             else "Idempotency-Key: 1 to 255 visible ASCII characters",
         )  # fmt: skip
+    trace = _trace(request)
     mark = secrets.token_bytes(16) if key is None else hashlib.blake2b(key.encode(), digest_size=16).digest()
     batches = _Batches(request, syntax, mark.hex(), gateway.config)
     async with gateway.connections.line() as line:
         if removed:
-            count = await line.client.retract(batches.read(line), graph=named, acknowledge=level)
+            count = await line.client.retract(batches.read(line), graph=named, acknowledge=level, trace=trace)
         else:
             count = await line.client.publish(
                 batches.read(line), publisher=int.from_bytes(mark[:8], "big"), by_content=key is not None,
-                graph=named, acknowledge=level,
+                graph=named, acknowledge=level, trace=trace,
             )  # fmt: skip
     return web.json_response({"statements": count, "acknowledged": level}, status=_LEVELS[level])
+
+
+def _trace(request: web.Request) -> str | None:
+    """Return the trace that a publication belongs to; a header that is none is left out, as W3C Trace Context asks."""
+    given = request.headers.get("traceparent")
+    if given is None:
+        return None
+    try:
+        context = parse_traceparent(given)
+    except LocalProtocolError:
+        return None
+    return None if context is None else str(context)
 
 
 class _Batches:
