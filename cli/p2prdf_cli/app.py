@@ -28,6 +28,7 @@ from p2prdf_cli import (
     spark_publish,
     subscribe,
     subscriptions,
+    trace,
     update,
 )
 from p2prdf_cli.connecting import TlsCa, TlsCert, TlsKey, keep_tls
@@ -87,6 +88,7 @@ publish.register(app)
 spark_publish.register(app)
 subscribe.register(app)
 query.register(app)
+trace.register(app)
 update.register(app)
 rules.register(app)
 subscriptions.register(app)

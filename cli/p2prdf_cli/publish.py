@@ -82,6 +82,10 @@ def publish(
     graph: Annotated[
         str | None, typer.Option(metavar="IRI", help="The graph of what the file puts into none. [the default graph]")
     ] = None,
+    trace: Annotated[
+        str | None,
+        typer.Option(metavar="TRACEPARENT|new", help="Have nodes log what becomes of it, under this W3C traceparent."),
+    ] = None,
     stream: Annotated[
         str | None, typer.Option(metavar="IRI", help="Publish elements of this stream, which windows are about.")
     ] = None,
@@ -115,6 +119,9 @@ def publish(
     N-Quads and TriG name the graphs of their triples; with --graph whatever
     else there is goes to that one.
 
+    With --trace nodes log what becomes of it (of its first 4,000 statements);
+    `p2prdf trace` puts their lines together.
+
     With --stream what is published are elements of a stream, with event
     times, which queries see through windows.
 
@@ -130,9 +137,11 @@ def publish(
     named = syntax.value if syntax else None
     elements = StreamOptions.of(
         stream, event_time=event_time, timed=timed, lateness=lateness, pace=pace, upto=upto, files=len(files),
-        without=delete or graph is not None or ack is not Level.indexed,
+        without=delete or graph is not None or trace is not None or ack is not Level.indexed,
     )  # fmt: skip
-    settings = _Settings(strict, named, base, state, restart, reconnect, as_json, ack.value, delete, graph, elements)
+    settings = _Settings(
+        strict, named, base, state, restart, reconnect, as_json, ack.value, delete, graph, elements, trace
+    )  # fmt: skip
     run(_publish_all(files, peer, settings))
 
 
@@ -149,6 +158,7 @@ class _Settings:
     delete: bool
     graph: str | None
     stream: StreamOptions | None
+    trace: str | None
 
     @property
     def timed(self) -> bool:
@@ -165,11 +175,24 @@ async def _publish_all(files: list[str], peer: str, settings: _Settings) -> None
 
     inputs = [choose_input(name, settings.syntax, timed=settings.timed) for name in files]
     graph = None if settings.graph is None else terms.iri(settings.graph)
+    settings = replace(settings, trace=_traceparent(settings.trace))
     store = StateFile(settings.state or default_state_file())
     async with connect(peer, reconnect_seconds=settings.reconnect_seconds) as client:
         with PublishBar() as bar, reconnections_told(bar.say):
             for source in inputs:
                 await _Publication(client, source, store, settings, graph, bar).run()
+
+
+def _traceparent(given: str | None) -> str | None:
+    """Return the trace that was asked for; a new one is told."""
+    from p2prdf_cli.render import remark
+    from p2prdf_cli.trace_tree import new_traceparent
+
+    if given != "new":
+        return given
+    made = new_traceparent()
+    remark(f"trace {made.split('-')[1]}")
+    return made
 
 
 class _Publication:
@@ -231,7 +254,7 @@ class _Publication:
             return
         await (self._client.retract if settings.delete else self._client.publish)(
             feeder, publisher=entry.publisher, first_event=entry.statements, on_progress=progress,
-            acknowledge=settings.ack, graph=self._graph,
+            acknowledge=settings.ack, graph=self._graph, trace=settings.trace,
         )  # fmt: skip
 
     def _entry(self) -> Entry:

@@ -59,7 +59,7 @@ class StreamOptions:
         from p2prdf.rdf.timed_lines import event_time as read_time
 
         if without:
-            raise typer.BadParameter("--stream goes with neither --delete nor --graph nor --ack accepted")
+            raise typer.BadParameter("--stream goes with neither --delete nor --graph nor --trace nor --ack accepted")
         if files > 1:
             raise typer.BadParameter("--stream takes one file: several were several publishers, one after the other")
         if timed and event_time is not None:

@@ -1,0 +1,121 @@
+"""Spans out of the log files of nodes, put together into one tree per trace."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+__all__ = ["LINES_MAX", "LoggedSpan", "describe", "new_traceparent", "spans_of", "trees"]
+
+LINES_MAX: Final = 100_000
+"""Spans that are put together at a time: what more there are is left out, and told."""
+_OF_ALL: Final = frozenset({
+    "event", "level", "timestamp", "node", "name", "trace", "span", "parent", "began", "ms", "links",
+})  # fmt: skip
+_INDENT_MAX: Final = 20
+_NO_PARENT: Final = "0" * 16
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedSpan:
+    """A span as a node logged it; ``began`` in seconds by that node's clock, ``depth`` in its tree."""
+
+    trace: str
+    span: str
+    parent: str
+    name: str
+    node: str
+    began: float
+    ms: float
+    fields: dict[str, Any]
+    depth: int = 0
+    lost: bool = False
+    """Whether it names a parent in its trace of which there is no line."""
+
+    def json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "trace": self.trace, "span": self.span, "parent": self.parent, "name": self.name, "node": self.node,
+            "began": self.began, "ms": self.ms, "depth": self.depth, "parent_missing": self.lost, **self.fields,
+        }  # fmt: skip
+
+
+def new_traceparent() -> str:
+    """Return a traceparent of its own."""
+    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
+
+
+def spans_of(lines: Iterable[str], trace: str | None = None) -> Iterator[LoggedSpan]:
+    """Yield the spans in lines of logs, of one trace or of all; whatever else there is is passed over."""
+    for line in lines:
+        if '"span"' not in line or (trace is not None and trace not in line):
+            continue
+        try:
+            found = json.loads(line)
+            if found.get("event") != "span" or (trace is not None and found["trace"] != trace):
+                continue
+            yield LoggedSpan(
+                str(found["trace"]), str(found["span"]), str(found["parent"]), str(found["name"]),
+                str(found.get("node", "")), float(found["began"]), float(found["ms"]),
+                {name: value for name, value in found.items() if name not in _OF_ALL or name == "links"},
+            )  # fmt: skip
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            continue  # no line of ours, or cut off
+
+
+def trees(spans: Iterable[LoggedSpan]) -> list[list[LoggedSpan]]:
+    """Return the spans of each trace in the order of its tree, the parent before its children, and these by time.
+
+    A line that is there twice counts once.  What names a parent that is not there is a root, after that of the
+    publication; so is what only names itself in a circle, which no node writes.
+    """
+    by_trace: dict[str, dict[str, LoggedSpan]] = {}
+    for span in spans:
+        by_trace.setdefault(span.trace, {}).setdefault(span.span, span)
+    found = [_tree(by_number) for by_number in by_trace.values()]
+    return sorted(found, key=lambda tree: tree[0].began)
+
+
+def _tree(by_number: dict[str, LoggedSpan]) -> list[LoggedSpan]:
+    children: dict[str, list[LoggedSpan]] = {}
+    roots: list[LoggedSpan] = []
+    for span in sorted(by_number.values(), key=lambda each: (each.began, each.name, each.span)):
+        if span.parent in by_number and span.parent != span.span:
+            children.setdefault(span.parent, []).append(span)
+        else:
+            roots.append(span)
+    roots.sort(key=lambda each: each.name != "publish")
+    placed: dict[str, LoggedSpan] = {}
+    for root in (*roots, *by_number.values()):  # the latter for what is in a circle
+        waiting = [(root, 0)]
+        while waiting:
+            span, depth = waiting.pop()
+            if span.span in placed:
+                continue
+            lost = depth == 0 and span.name != "publish" and span.parent != _NO_PARENT
+            placed[span.span] = LoggedSpan(
+                span.trace, span.span, span.parent, span.name, span.node, span.began, span.ms, span.fields, depth, lost
+            )
+            waiting += [(each, depth + 1) for each in reversed(children.get(span.span, []))]
+    return list(placed.values())
+
+
+def describe(tree: list[LoggedSpan]) -> Iterator[str]:
+    """Yield a trace as lines for people: when each began after the first, how long it took, where, and what."""
+    first = min(span.began for span in tree)
+    last = max(span.began + span.ms / 1000 for span in tree)
+    nodes = len({span.node for span in tree})
+    yield f"trace {tree[0].trace}: {len(tree)} spans at {nodes} nodes, {(last - first) * 1000:.1f} ms"
+    for span in tree:
+        said = " ".join(f"{name}={_short(value)}" for name, value in span.fields.items())
+        mark = " (what led to it has no line here)" if span.lost else ""
+        name = "  " * min(span.depth, _INDENT_MAX) + span.name
+        yield f"{(span.began - first) * 1000:+10.1f} ms {span.ms:8.1f} ms  {span.node[:8]:8}  {name:24} {said}{mark}"
+
+
+def _short(value: Any) -> str:
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
