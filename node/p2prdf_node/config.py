@@ -16,6 +16,7 @@ import dataclasses
 import hashlib
 import ipaddress
 import math
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +33,7 @@ __all__ = ["ORDINALS", "NodeConfig", "format_address", "load_config", "split_add
 _DEFAULT_SECRET: Final = b"p2prdf on loopback: no secret"
 _SECRET_BYTES_MIN: Final = 16
 _ENVIRONMENT_PREFIX: Final = "P2PRDF_"
+_OTLP_ENDPOINT: Final = re.compile(r"https?://[^\s/]+(/\S*)?")
 ORDINALS: Final = 1 << 16
 """Even places that can be given out."""
 
@@ -85,6 +87,8 @@ class NodeConfig:
     log_level: str = "info"
     trace_every: int = 0
     """Every so many publications of clients one is traced; 0: those alone whose publishers ask for it."""
+    otlp_endpoint: str = ""
+    """Where spans of traces are sent, beside the log: the URL of an OpenTelemetry collector (OTLP over HTTP)."""
 
     lease_seconds_max: float = 86_400.0
     """Longest lease a subscriber may ask for."""
@@ -213,6 +217,8 @@ class NodeConfig:
             raise LocalProtocolError(
                 f"setting zone: {self.zone!r} is not a name of at most {ZONE_CHARACTERS_MAX} visible characters"
             )
+        if self.otlp_endpoint and not _OTLP_ENDPOINT.fullmatch(self.otlp_endpoint):
+            raise LocalProtocolError(f"setting otlp_endpoint: {self.otlp_endpoint!r} is no http or https URL")
         self._choice("durability", ("auto", "fsync", "async", "memory"))
         if self.data is None and self.durability in ("fsync", "async"):
             raise LocalProtocolError(f"setting durability: {self.durability!r} needs a directory (setting data)")

@@ -57,7 +57,7 @@ from p2prdf_node.connection import Connection, Connections
 from p2prdf_node.discovery import ID_BYTES
 from p2prdf_node.driver import Clock, Driver
 from p2prdf_node.journal import Journal
-from p2prdf_node.logs import configure_logs
+from p2prdf_node.logs import configure_logs, log_span
 from p2prdf_node.members import Members
 from p2prdf_node.membership import Membership
 from p2prdf_node.parsing import QueryParser
@@ -71,6 +71,8 @@ from p2prdf_node.transport import Links, PeerInlet, bind_pair
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from p2prdf.wire.contract import Span
+    from p2prdf_node.otlp import SpanExport
     from p2prdf_node.tls import NodeTls
 
 __all__ = ["Daemon", "run", "tame_garbage_collector"]
@@ -84,6 +86,8 @@ OTHERS_TOLD: Final = 8
 """Nodes that a client is told of."""
 SWEEP_SECONDS: Final = 0.5
 POLL_SECONDS: Final = 0.02
+SPANS_SECONDS: Final = 2.0
+"""How long a node that stops waits for a collector to take its last spans."""
 
 _PLACE_BYTES: Final = 2
 """Bytes of an identifier that an ordinal decides: as many values as there are ordinals."""
@@ -136,6 +140,7 @@ class Daemon:
         self._lock: DirectoryLock | None = None
         self._stop_reason: P2PRDFError = NodeLeaving()
         self.tls: NodeTls | None = None
+        self._spans: SpanExport | None = None
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -222,6 +227,11 @@ class Daemon:
         peer = Peer(self.contact, settings, dictionary, columns=ARRAYS, entropy=entropy)
         clock = Clock()
         self.driver = Driver(peer, clock, self.spawn, _journal(config, identifier, self._codec))
+        if config.otlp_endpoint:
+            from p2prdf_node.otlp import SpanExport  # an extra: nobody else needs it
+
+            self._spans = SpanExport(config.otlp_endpoint, f"{self.contact.key:016x}")
+            self.driver.on_span = self._span
         self.connections = Connections(
             connections_max=config.connections_max,
             hello_seconds=config.hello_seconds,
@@ -251,6 +261,13 @@ class Daemon:
         """Return some other nodes, drawn at random, so that this one's clients spread over all when it fails."""
         known = self.membership.contacts()
         return tuple(random.sample(known, min(len(known), OTHERS_TOLD)))
+
+    def _span(self, span: Span, ended: float) -> None:
+        """Log a span, and send it to the collector."""
+        log_span(span, ended)
+        assert self._spans is not None
+        self._spans.take(span, ended)
+
     def _busy(self) -> Busy | None:
         """Tell why no publication can be taken now."""
         if self.driver.journal.full:
@@ -306,6 +323,10 @@ class Daemon:
         for connection in list(self.connections.open):
             connection.abort()
         await self.driver.journal.close()
+        if self._spans is not None:
+            sending, deadline = self._spans.close(), time.monotonic() + SPANS_SECONDS
+            while sending.is_alive() and time.monotonic() < deadline:
+                await asyncio.sleep(POLL_SECONDS)
         self._cancel_tasks()
 
     async def _wait_for(self, condition: Callable[[], bool], deadline: float) -> bool:
@@ -467,6 +488,7 @@ class Daemon:
                 "tls_refused": dict(self.connections.tls_refused),
             },
             "tls": None if self.tls is None else self.tls.status(),
+            "otlp": None if self._spans is None else self._spans.status(),
             "counts": dict(self.driver.counts),
             "turn_seconds_max": round(self.driver.turn_seconds_max, 4),
             "memory_bytes": _memory_bytes(),

@@ -104,6 +104,17 @@ def test_a_node_starts_without_the_grammar_of_sparql() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_a_node_starts_without_opentelemetry() -> None:
+    """It is an extra, needed by who sends spans to a collector alone; who asks for it without it is told what to do."""
+    code = (
+        "import sys; import p2prdf_node.daemon, p2prdf_node.otlp; assert 'opentelemetry' not in sys.modules\n"
+        "sys.modules['opentelemetry'] = None\n"
+        "try: p2prdf_node.otlp.SpanExport('http://localhost:4318/v1/traces', 'node')\n"
+        "except p2prdf_node.daemon.LocalProtocolError as error: sys.exit('p2prdf[otel]' not in str(error))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_a_node_starts_without_the_index_of_texts() -> None:
     """It is needed when the first query with a full-text condition comes to wait."""
     code = "import sys; import p2prdf_node.daemon; sys.exit('p2prdf.text' in sys.modules)"

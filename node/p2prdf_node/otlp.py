@@ -1,0 +1,131 @@
+"""Spans to an OpenTelemetry collector, by OTLP over HTTP (extra ``otel``).
+
+Spans are made elsewhere (:mod:`p2prdf.peer.tracing`), with numbers of their own; here they become OpenTelemetry's
+and go into the batch processor of its SDK: a thread of its own sends them, so the event loop waits for nobody.  What a
+collector does not take in time is tried again for some seconds, then dropped and counted; so is what is too much for
+the queue, which holds ``QUEUE_SPANS``.
+
+The exporter reads ``OTEL_EXPORTER_OTLP_HEADERS``, ``_CERTIFICATE`` and the like, as OpenTelemetry says, for what a
+collector asks of its clients.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from p2prdf.errors import LocalProtocolError
+
+if TYPE_CHECKING:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExportResult
+    from opentelemetry.trace import SpanContext
+
+    from p2prdf.wire.contract import Span
+
+__all__ = ["SpanExport"]
+
+QUEUE_SPANS: Final = 2048
+BATCH_SPANS: Final = 512
+BATCH_SECONDS: Final = 1.0
+"""How long spans wait for others to be sent with."""
+ATTEMPT_SECONDS: Final = 5.0
+"""For the collector to take a batch, repetitions included."""
+
+
+class _Counting:
+    """A SpanExporter that counts what became of spans: the node's state tells it, and not a line for each batch."""
+
+    def __init__(self, exporter: OTLPSpanExporter):
+        self._exporter = exporter
+        self.exported = self.failed = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send a batch; called by the processor's thread."""
+        result = self._exporter.export(spans)
+        if result.name == "SUCCESS":
+            self.exported += len(spans)
+        else:
+            self.failed += len(spans)
+        return result
+
+    def shutdown(self) -> None:
+        """End what is under way."""
+        self._exporter.shutdown()
+
+
+class SpanExport:
+    """The way of a node's spans to a collector."""
+
+    def __init__(self, endpoint: str, node: str):
+        """Send to ``endpoint``, an http or https URL such as ``http://127.0.0.1:4318/v1/traces``; ``node``: our key.
+
+        Raises LocalProtocolError if OpenTelemetry is not installed.
+        """
+        try:
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        except ImportError as error:
+            raise LocalProtocolError(
+                f"setting otlp_endpoint: it takes the extra otel (pip install 'p2prdf[otel]'): {error}"
+            ) from error
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # it would tell each batch that fails
+        self._resource = Resource.create({"service.name": "p2prdf", "service.instance.id": node})
+        self._counting = _Counting(OTLPSpanExporter(endpoint=endpoint, timeout=ATTEMPT_SECONDS))
+        self._processor = BatchSpanProcessor(
+            self._counting, max_queue_size=QUEUE_SPANS, max_export_batch_size=BATCH_SPANS,
+            schedule_delay_millis=BATCH_SECONDS * 1000,
+        )  # fmt: skip
+        self.taken = 0
+
+    def take(self, span: Span, ended: float) -> None:
+        """Queue a span that ended at ``ended`` (seconds since 1970)."""
+        self.taken += 1
+        self._processor.on_end(_converted(span, ended, self._resource))
+
+    def close(self) -> threading.Thread:
+        """Send what is queued, as far as the collector takes it; return the thread that does: it keeps no process."""
+        thread = threading.Thread(target=self._processor.shutdown, name="otlp-shutdown", daemon=True)
+        thread.start()
+        return thread
+
+    def status(self) -> dict[str, int]:
+        """Return counts of spans: taken, exported, and those that the collector did not take."""
+        return {"taken": self.taken, "exported": self._counting.exported, "failed": self._counting.failed}
+
+
+def _converted(span: Span, ended: float, resource: Resource) -> ReadableSpan:
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import Link, SpanKind
+
+    links = span.fields.get("links", ())
+    assert isinstance(links, list | tuple)
+    return ReadableSpan(
+        name=span.name,
+        context=_context(span.trace, span.span, remote=False),
+        parent=_context(span.trace, span.parent, remote=True) if span.parent else None,
+        resource=resource,
+        attributes={f"p2prdf.{name}": _plain(value) for name, value in span.fields.items() if name != "links"},
+        links=[Link(_context(span.trace, int(each, 16), remote=True)) for each in links],
+        kind=SpanKind.PRODUCER if span.name == "send" else SpanKind.INTERNAL,
+        start_time=int(span.began * 1e9),
+        end_time=int(max(span.began, ended) * 1e9),
+    )
+
+
+def _context(trace: int, span: int, *, remote: bool) -> SpanContext:
+    from opentelemetry.trace import SpanContext, TraceFlags
+
+    return SpanContext(trace, span, is_remote=remote, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+def _plain(value: object) -> str | bool | int | float:
+    """Return a value as an attribute: numbers of 64 bits without a sign do not fit OTLP's."""
+    if isinstance(value, bool | float) or (isinstance(value, int) and value < 1 << 63):
+        return value
+    return str(value)
