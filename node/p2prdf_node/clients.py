@@ -34,6 +34,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, Unavailable
 from p2prdf.wire import contract
+from p2prdf.wire.messages import LEVELS
+from p2prdf_node.histogram import Histogram
 from p2prdf_node.session import ClientSession, Pending
 from p2prdf_node.term_check import TermCheck
 
@@ -83,6 +85,10 @@ class Clients:
         self.terms = TermCheck(dictionary)
         self.sessions: dict[ClientSession, None] = {}
         self.counts: Counter[str] = Counter()
+        self.publication_seconds = {level: Histogram() for level in LEVELS}
+        """From a publication's arrival to its acknowledgement, by level."""
+        self.answer_seconds = Histogram()
+        """From writing a solution, the last of its frame, to its acknowledgement by the client."""
         self.stopping = False
         self._deliveries: dict[int, ClientSession] = {}
         self._pending: dict[int, Pending] = {}
@@ -158,8 +164,11 @@ class Clients:
             "clients": len(self.sessions),
             "deliveries": len(self._deliveries),
             "publications_under_way": self.publications_under_way,
+            "publications_waiting": sum(len(session.held) for session in self.sessions),
             "answers_waiting": sum(session.answers_waiting for session in self.sessions),
             "queries_parsing": self.parser.pending,
+            "publication_seconds": {level: each.status() for level, each in self.publication_seconds.items()},
+            "answer_seconds": self.answer_seconds.status(),
             **self.counts,
         }
 

@@ -490,6 +490,8 @@ class Daemon:
             "tls": None if self.tls is None else self.tls.status(),
             "otlp": None if self._spans is None else self._spans.status(),
             "counts": dict(self.driver.counts),
+            "failures": {name: self.driver.counts[f"{name}_failed"] for name in ("callbacks", "effects", "tasks")},
+            "turn_seconds": self.driver.turn_seconds.status(),
             "turn_seconds_max": round(self.driver.turn_seconds_max, 4),
             "memory_bytes": _memory_bytes(),
             "garbage_collector": {"thresholds": gc.get_threshold(), "frozen": self._frozen},

@@ -27,6 +27,7 @@ import structlog
 
 from p2prdf import hlc
 from p2prdf.wire import contract
+from p2prdf_node.histogram import Histogram
 from p2prdf_node.logs import LineLimit, log_span, trace_level
 from p2prdf_node.transport import Links, rows_of
 
@@ -73,6 +74,7 @@ class Driver:
         self.counts: Counter[str] = Counter()
         self.turn_seconds_max = 0.0
         """The longest turn: for so long nothing else was dealt with."""
+        self.turn_seconds = Histogram()
         self._clock = clock
         self._spawn = spawn
         self._lines = LineLimit(LOG_LINES_PER_SECOND)
@@ -153,6 +155,7 @@ class Driver:
         took = time.monotonic() - began
         self._linger = min(took, LINGER_SECONDS) if rows >= LINGER_ROWS else 0.0
         self.turn_seconds_max = max(self.turn_seconds_max, took)
+        self.turn_seconds.observe(took)
 
     @staticmethod
     def _release(connection: Connection) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from p2prdf.columns import as_list
 from p2prdf.errors import (
     Busy,
     DataRefused,
@@ -40,6 +41,8 @@ EVENTS_MAX: Final = (1 << 63) - 1
 """Largest number of a publication's first event."""
 FRAME_ANSWERS: Final = 4096
 """Solutions in one frame."""
+FRAMES_TIMED: Final = 64
+"""Frames of a subscription whose acknowledgement is waited for to count how long it took."""
 
 log = structlog.get_logger("clients")
 
@@ -53,6 +56,8 @@ class _Delivery:
     """Whether the client has been told of it; what comes in before waits."""
     waiting: deque[contract.Notify | contract.Bookmark] = field(default_factory=deque)
     """At most a window of solutions, for the home sends no more than is acknowledged; of bookmarks the last alone."""
+    timed: dict[int, float] = field(default_factory=dict)
+    """When the last solution of each frame was written, by identity; of frames not acknowledged the latest alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,9 @@ class Pending:
     kind: str
     names: tuple[str, ...] = ()
     subscription: int = 0
+    began: float = 0.0
+    """Of a publication: the monotonic time at which it came."""
+    level: str = ""
 
 
 class ClientSession:
@@ -216,13 +224,13 @@ class ClientSession:
 
     def admit_one(self) -> int:
         """Give the first waiting publication to the peer; return its number of triples."""
-        _, m, trace = self.held.popleft()
+        began, m, trace = self.held.popleft()
         self._triples.take(len(m))
         self.under_way += 1
         self._clients.counts["publications"] += 1
         self._clients.counts["triples"] += len(m)
         self._clients.ask(
-            Pending(self, m.request, "publish"),
+            Pending(self, m.request, "publish", began=began, level=m.level),
             lambda number: contract.Publish(
                 number, m.publisher, m.first_event, m.s, m.p, m.o, m.level, m.removed, m.after, m.graph, m.by_content,
                 m.times, trace,
@@ -297,6 +305,11 @@ class ClientSession:
         )
 
     def _acknowledge(self, message: messages.ClientAcknowledge) -> None:
+        delivery = self._deliveries.get(message.subscription)
+        if delivery is not None and delivery.timed:
+            now = time.monotonic()
+            for identity in delivery.timed.keys() & set(as_list(message.identity)):
+                self._clients.answer_seconds.observe(now - delivery.timed.pop(identity))
         self._clients.ask(
             Pending(self, message.request, "acknowledge"),
             lambda number: contract.AcknowledgeAnswers(number, message.subscription, message.identity),
@@ -341,6 +354,10 @@ class ClientSession:
                     raise
                 count = (count + 1) // 2
         self._clients.counts["answers"] += count
+        if count:
+            delivery.timed[int(effect.identity[count - 1])] = time.monotonic()
+            if len(delivery.timed) > FRAMES_TIMED:
+                del delivery.timed[next(iter(delivery.timed))]
         if count < rows:
             delivery.waiting.appendleft(_rest_of(effect, count))
 
@@ -357,6 +374,7 @@ class ClientSession:
         match outcome:
             case contract.Published(stamp):
                 self.under_way -= 1
+                self._clients.publication_seconds[pending.level].observe(time.monotonic() - pending.began)
                 self.connection.send([messages.ClientPublished(request, stamp)])
                 self._credit()
             case contract.Subscribed(subscription, since, order, opened):

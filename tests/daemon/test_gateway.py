@@ -829,9 +829,51 @@ async def test_metrics_are_what_the_node_and_the_gateway_tell(keeping_all, ns):
     lines = text.splitlines()
     told = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     for metric in METRICS:
-        assert f"# TYPE {metric.name} {metric.kind}" in lines, "the node tells no such thing"
+        has = metric.of in ("", "a view")
+        assert (f"# TYPE {metric.name} {metric.kind}" in lines) == has, f"{metric.name}: does the node tell that?"
+    within = [float(count) for name, count in told.items() if name.startswith("p2prdf_publication_seconds_bucket")]
+    counted = [float(told[f'p2prdf_publication_seconds_count{{level="{level}"}}']) for level in ("indexed", "accepted")]
+    assert sum(counted) == state["clients"]["publications"] > 0
+    assert within[: len(within) // 2] == sorted(within[: len(within) // 2])
+    assert within[len(within) // 2 - 1] == counted[0]
     assert told["p2prdf_published_total"] == str(state["peer"]["published"])
     assert told["p2prdf_in_step"] == "1"
     assert told["p2prdf_peers"] == "4"
     assert told["p2prdf_gateway_subscribers"] == "1"
     assert told['p2prdf_gateway_requests_total{path="/publish",status="200"}'] == "1"
+
+
+async def test_how_long_acknowledgements_took_is_told(keeping_all, ns):
+    async with p2prdf.connect(keeping_all[3].address) as client, gateway(keeping_all[3].address) as (session, _):
+
+        async def counts():
+            async with session.get("/metrics") as answer:
+                lines = (await answer.text()).splitlines()
+            told = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+            names = ('publication_seconds_count{level="accepted"}', "answer_acknowledged_seconds_count")
+            return [int(told[f"p2prdf_{name}"]) for name in names]
+
+        before = await counts()
+        subscription = await client.subscribe(f"SELECT * {{ ?s <{ns}p> ?o }}", auto_acknowledge=False)
+        for number in range(3):
+            await client.publish([(f"<{ns}s>", f"<{ns}p>", f'"{number}"')], acknowledge="accepted")
+            async with asyncio.timeout(SECONDS):
+                await anext(subscription)
+        assert await counts() == [before[0] + 3, before[1]]
+        subscription.acknowledge()
+        async with asyncio.timeout(SECONDS):
+            while await counts() != [before[0] + 3, before[1] + 3]:
+                await asyncio.sleep(0.02)
+        await subscription.unsubscribe()
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)")
+async def test_prometheus_own_tool_finds_nothing_wrong_with_names_and_types(keeping_all):
+    async with gateway(keeping_all[0].address) as (session, _), session.get("/metrics") as answer:
+        told = await answer.read()
+    check = await asyncio.create_subprocess_exec(
+        "promtool", "check", "metrics", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    said, _ = await check.communicate(told)
+    assert (check.returncode, said.decode()) == (0, "")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
 
 from p2prdf.gateway.metrics import METRICS, exposition
+from p2prdf_node.histogram import SECONDS, Histogram
 
 
 def test_counts_are_told_to_the_last_digit():
@@ -20,6 +22,46 @@ def test_counts_are_told_to_the_last_digit():
 
 def test_all_metrics_are_documented_and_no_others():
     page = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text()
-    told = set(re.findall(r"^\| `(p2prdf_\w+)(?:\{\w+\})?` \| (gauge|counter) \|", page, re.MULTILINE))
+    told = set(re.findall(r"^\| `(p2prdf_\w+)(?:\{\w+\})?` \| (gauge|counter|histogram) \|", page, re.MULTILINE))
     assert told - {("p2prdf_gateway_subscribers", "gauge")} == {(each.name, each.kind) for each in METRICS}
     assert all((each.kind == "counter") == each.name.endswith("_total") for each in METRICS)
+
+
+def test_names_are_those_of_prometheus_conventions():
+    names = [each.name for each in METRICS]
+    assert len(set(names)) == len(names)
+    for each in METRICS:
+        assert re.fullmatch(r"p2prdf(_[a-z]+)+", each.name), each.name
+        assert not re.search(r"_(ms|milliseconds|mib|kb|count|sum|bucket|info)$", each.name), each.name
+        assert each.name.endswith("_seconds") or each.kind != "histogram", each.name
+        assert each.text.endswith(".")
+        assert "\n" not in each.text
+
+
+def test_a_histogram_is_told_with_buckets_that_add_up():
+    taken = Histogram()
+    for seconds in (0.0005, 0.001, 0.0011, 2.0, 600.0):
+        taken.observe(seconds)
+    gateway = SimpleNamespace(subscribers=0, answered={})
+    state = {"turn_seconds": taken.status(), "clients": {"publication_seconds": {"indexed": taken.status()}}}
+    told = exposition(json.loads(json.dumps(state)), gateway).splitlines()
+    assert "# TYPE p2prdf_turn_seconds histogram" in told
+    buckets = [line for line in told if line.startswith('p2prdf_publication_seconds_bucket{level="indexed",le="')]
+    assert buckets[0].endswith('le="0.001"} 2')
+    assert buckets[1].endswith('le="0.0025"} 3')
+    assert buckets[-2:] == [
+        'p2prdf_publication_seconds_bucket{level="indexed",le="60"} 4',
+        'p2prdf_publication_seconds_bucket{level="indexed",le="+Inf"} 5',
+    ]
+    assert len(buckets) == len(SECONDS) + 1
+    assert 'p2prdf_publication_seconds_count{level="indexed"} 5' in told
+    assert 'p2prdf_publication_seconds_sum{level="indexed"} 602.0026' in told
+    assert "p2prdf_turn_seconds_count 5" in told
+
+
+def test_a_reason_is_told_as_there_being_one():
+    gateway = SimpleNamespace(subscribers=0, answered={})
+    for reason, value in ((None, 0), ("no room", 1)):
+        told = exposition({"storage": {"refusal": reason}}, gateway).splitlines()
+        assert f"p2prdf_storage_refusing {value}" in told
+    assert not [line for line in exposition({"storage": {}, "tls": None}, gateway).splitlines() if "storage" in line]
