@@ -260,6 +260,8 @@ class Home:
         """Changes with everything that other replicas should know."""
         self.answers = 0
         self.repeated = 0
+        self._dropped_before = 0
+        """Answers dropped of subscriptions that have ended."""
 
     # --- finding ---------------------------------------------------------------------------------
 
@@ -527,11 +529,17 @@ class Home:
     def _forget(self, number: int) -> Subscription | None:
         subscription = self.subscriptions.pop(number, None)
         if subscription is not None:
+            self._dropped_before += subscription.log.dropped_total
             self._opened.pop(subscription.opened_by, None)
             del subscription.group.subscriptions[number]
             del self.by_slot[subscription.slot]
             self.version += 1
         return subscription
+
+    @property
+    def dropped(self) -> int:
+        """Answers dropped before they were acknowledged, of all subscriptions that there ever were here."""
+        return self._dropped_before + sum(each.log.dropped_total for each in self.subscriptions.values())
 
     def drop(self, group: Group) -> None:
         """Forget a group."""

@@ -670,7 +670,7 @@ class Peer:
             "answers": home.answers,
             "answers_repeated": home.repeated,
             "answers_held": sum(len(each.log) for each in home.subscriptions.values()),
-            "answers_dropped": sum(each.log.dropped_total for each in home.subscriptions.values()),
+            "answers_dropped": home.dropped,
             "published": self._entry.published,
             "publications_open": self._entry.publications_open,
             "sent": exchange.sent,

@@ -134,3 +134,15 @@ def test_leases_end_unless_renewed():
     assert home.expired(60.0) == []
     assert home.deadline == 90.0
     assert home.expired(90.0) == [subscription.number]
+
+
+def test_what_was_dropped_is_counted_for_good():
+    """A counter that falls when a subscription ends would seem to have begun anew, and raise an alarm."""
+    home = Home(LISTS, log_rows_max=2)
+    one, other = opened(home, 1, 10), opened(home, 2, 10)
+    rows(home, one.group, *((number, 20 + number) for number in range(5)))
+    assert home.dropped == 6
+    home.close(one.number, 30)
+    assert home.dropped == 6
+    home.close(other.number, 31)
+    assert home.dropped == 6
