@@ -116,7 +116,7 @@ class Links:
         self.idle_seconds = idle_seconds
         self.spawn = spawn
         self.broken = broken
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter(frames=0, bytes=0)
         self._links: dict[int, _Link] = {}
         self._dirty: dict[int, _Link] = {}
         self._closed = False

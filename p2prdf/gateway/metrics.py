@@ -54,7 +54,10 @@ METRICS: Final = (
     _gauge("member", "discovery.member", "1 if the node is a member of its overlay."),
     _gauge("clock_suspect", "discovery.clock_suspect", "1 if the node's clock may be off."),
     _counter("datagrams_refused", "discovery.datagrams_refused", "Datagrams refused, by reason.", "reason"),
-    _gauge("fenced", "discovery.fenced", "1 while the node takes nothing new, as others may not be there.", "a view"),
+    _gauge(
+        "fenced", "discovery.fenced", "1 while the node takes no new work, for its clock or its place on the ring.",
+        "a view",
+    ),
     _gauge("in_step", "peer.in_step", "1 if the node may speak for the subscriptions it is home of."),
     _gauge("busy", "peer.busy", "1 if the node has no room for publications."),
     _gauge("replicas", "peer.replicas", "Copies that are to be kept of everything."),
