@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,12 @@ import pytest
 import yaml
 
 from p2prdf.gateway.metrics import METRICS
+from p2prdf_node.config import NodeConfig
 
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "deploy/prometheus/alerts.yaml"
 DASHBOARD = ROOT / "deploy/grafana/p2prdf.json"
+UNIT = ROOT / "deploy/p2prdf-node.service"
 RULES: list[dict[str, Any]] = [
     rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]
 ]
@@ -190,3 +194,36 @@ def _case(rule: dict[str, Any], series: dict[str, str], *, fires: bool) -> dict[
         "input_series": [{"series": name, "values": values} for name, values in series.items()],
         "alert_rule_test": [{"eval_time": "55m", "alertname": rule["alert"], "exp_alerts": expected}],
     }
+
+def _unit() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in UNIT.read_text().splitlines():
+        if not line.startswith(("#", "[")) and line:
+            name, value = line.split("=", 1)
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def test_the_unit_starts_a_node_with_settings_that_there_are_and_gives_it_time_to_leave() -> None:
+    unit = _unit()
+    assert unit["ExecStart"] == ["/opt/p2prdf/bin/python -m p2prdf_node"]
+    settings = {field.name: field for field in dataclasses.fields(NodeConfig)}
+    text = UNIT.read_text()
+    for name in re.findall(r"\bP2PRDF_(\w+)=", text):
+        assert name.lower() in settings, name
+    assert float(unit["TimeoutStopSec"][0]) > NodeConfig().drain_seconds + 10
+    assert unit["RestartPreventExitStatus"] == ["2"]  # a setting that is wrong
+    assert unit["StateDirectory"] == ["p2prdf"]
+    assert "P2PRDF_DATA=%S/p2prdf" in unit["Environment"][0]
+    assert unit["LoadCredential"][0].split(":")[0] == "secret"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_takes_the_unit_and_finds_it_shut_in(tmp_path: Path) -> None:
+    copy = tmp_path / UNIT.name
+    copy.write_text(UNIT.read_text().replace("/opt/p2prdf/bin/python", sys.executable))
+    for words in (["verify"], ["security", "--offline=true", "--threshold=20"]):
+        run = subprocess.run(["systemd-analyze", *words, copy], check=False, capture_output=True, text=True)
+        assert run.returncode == 0, run.stdout + run.stderr
+        assert "Unknown" not in run.stderr
+        assert "ignoring" not in run.stderr
