@@ -152,8 +152,10 @@ def test_rows_that_the_traced_triple_waited_for_are_followed_as_well():
     before = len(world.spans)
     world.publish(0.0, 0, [SECOND])
     world.run_for(5.0)
-    names = Counter(span.name for span in _spans(world)[before:])
+    after = _spans(world)[before:]
+    names = Counter(span.name for span in after)
     assert names["answer"] == names["deliver"] == 1
+    assert {span.fields["what"] for span in after if span.name == "send"} == {"Answers", "Deliver"}
 
 
 def test_every_nth_publication_of_a_peer_is_traced_and_others_cost_no_message():
@@ -228,4 +230,5 @@ def test_a_stamp_drawn_apart_is_after_all_before_it_and_near_the_clock():
         last = exchange.clock
     apart = {exchange.tick_apart() & 0xFFFF for _ in range(50)}
     assert len(apart) > 40
+    assert max(apart) - min(apart) > 4096
     assert abs(hlc.seconds(_exchange().tick_apart()) - 1000.0) < 0.002
