@@ -25,6 +25,7 @@ import skew
 import small
 import storage
 import tls
+import tracing
 import windows
 import words
 from rich.console import Console
@@ -43,6 +44,7 @@ SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "durability": durability.run,
     "small": small.run,
     "tls": tls.run,
+    "tracing": tracing.run,
     "windows": windows.run,
     "words": words.run,
     "channels": channels.run,
