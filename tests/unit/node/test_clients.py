@@ -14,6 +14,7 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.wire import contract, messages
 from p2prdf.wire.messages import CLIENT_VERSION, Contact
+from p2prdf.wire.trace_context import TraceContext
 from p2prdf_node.clients import Clients
 from p2prdf_node.config import NodeConfig
 from p2prdf_node.session import ClientSession
@@ -514,3 +515,25 @@ def test_elements_and_heartbeats_reach_the_peer_and_elements_by_content_do_not()
     (publication,) = world.taken(contract.Publish)
     assert (publication.times, publication.graph) == ((times,), (column,))
     assert world.taken(contract.Heartbeat) == [contract.Heartbeat(term_hash("<urn:stream>"), 7, 5, 9, 3)]
+
+
+def test_the_trace_of_a_publication_goes_before_it_and_belongs_to_it_alone():
+    world = World()
+    wire = world.client()
+    context = TraceContext(1 << 100, 5)
+    wire.take(messages.ClientTrace(1, str(context)))
+    wire.take(world.publication(1))
+    wire.take(world.publication(2))
+    world.turn()
+    assert [request.trace for request in world.requests] == [context, None]
+
+
+def test_traces_of_publications_that_do_not_follow_are_bounded_and_bad_ones_refused():
+    world = World(publications_max=2)
+    wire = world.client()
+    for request in range(4):
+        wire.take(messages.ClientTrace(request, str(TraceContext(1, 2))))
+    with pytest.raises(RemoteProtocolError, match="4 traces of publications that did not follow"):
+        wire.take(messages.ClientTrace(9, str(TraceContext(1, 2))))
+    with pytest.raises(RemoteProtocolError, match="traceparent '0815'"):
+        world.client().take(messages.ClientTrace(1, "0815"))
