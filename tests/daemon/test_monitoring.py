@@ -24,4 +24,4 @@ async def test_a_node_with_a_disk_and_certificates_tells_all_metrics(launcher, t
     assert int(told["p2prdf_storage_bytes"]) > 0
     assert told["p2prdf_storage_refusing"] == told["p2prdf_storage_damaged"] == told["p2prdf_fenced"] == "0"
     assert float(told["p2prdf_tls_expires_seconds"]) > 86_400
-    assert told['p2prdf_publication_seconds_count{level="indexed"}'] == "1"
+    assert int(told['p2prdf_publication_seconds_count{level="indexed"}']) >= 1

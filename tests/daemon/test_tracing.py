@@ -55,11 +55,13 @@ async def test_the_logs_of_all_nodes_tell_what_became_of_a_publication(keeping_a
         spans = await _told(until, keeping_all, trace, publish=1, answer=3, deliver=1, acknowledge=1)
         await subscription.unsubscribe()
     names = [span["name"] for span in spans]
-    assert names.count("answer") == 3  # at each replica of the home
-    assert names.count("publish") == names.count("deliver") == 1
-    assert {"take", "index", "join", "send", "acknowledge"} <= set(names)
-    nodes = {span["name"]: span["node"] for span in spans}
-    assert (nodes["publish"], nodes["deliver"]) == (keeping_all[0].key, keeping_all[4].key)
+    assert {"take", "index", "send", "acknowledge"} <= set(names)
+
+    def nodes(name):
+        return {span["node"] for span in spans if span["name"] == name}
+
+    assert len(nodes("answer")) == 3  # each replica of the home; who is busy may be sent something again
+    assert (nodes("publish"), nodes("deliver")) == ({keeping_all[0].key}, {keeping_all[4].key})
     assert all(span["level"] == "info" and span["ms"] >= 0 for span in spans)
     assert not _spans(keeping_all, unrecorded.split("-")[1])
 
@@ -77,7 +79,8 @@ async def test_the_logs_of_all_nodes_tell_what_became_of_a_publication(keeping_a
     for span in reversed(tree[: at + 1]):
         if span is tree[at] or span["depth"] == depth - 1:
             way, depth = [span["name"], *way], span["depth"]
-    assert [name for name in way if name != "send"] == ["publish", "index", "join", "answer", "deliver"]
+    way = [name for name in way if name not in ("send", "join")]  # joined, unless the pattern is the last of the plan
+    assert way == ["publish", "index", "answer", "deliver"]
 
 
 async def test_a_publication_over_http_belongs_to_the_trace_of_its_request(keeping_all, until):
@@ -91,8 +94,7 @@ async def test_a_publication_over_http_belongs_to_the_trace_of_its_request(keepi
             ) as answer:
                 assert answer.status == 200
     spans = await _told(until, keeping_all, trace, publish=1)
-    (published,) = (span for span in spans if span["name"] == "publish")
-    assert published["parent"] == parent
+    assert {span["parent"] for span in spans if span["name"] == "publish"} == {parent}
 
 
 def test_the_command_traces_what_it_publishes(keeping_all, tmp_path, until):
@@ -102,7 +104,7 @@ def test_the_command_traces_what_it_publishes(keeping_all, tmp_path, until):
     code, _, said = command(*words, "--trace", "new")
     assert code == 0
     (trace,) = (line.split()[-1] for line in said.splitlines() if line.startswith("p2prdf: trace "))
-    assert [span["name"] for span in asyncio.run(_told(until, keeping_all, trace, publish=1))].count("take") == 1
+    assert [span["name"] for span in asyncio.run(_told(until, keeping_all, trace, publish=1))].count("take") >= 1
     file.write_text(f"<urn:traced{next(_names)}> <urn:traced:p> <urn:o> .\n")
     code, _, said = command(*words, "--trace", "0815")
     assert (code, "traceparent '0815'" in said) == (4, True)
