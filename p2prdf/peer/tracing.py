@@ -122,8 +122,8 @@ class Traces:
         """Those of the live ones; None: to be made."""
         self._causes: dict[tuple[int, int, int], int] = {}
         """What led to what was gathered in this turn: by kind, the key of the peer it is for, and stamp."""
-        self._answers: dict[int, int] = {}
-        """Stamps of answers, by identity: of answers that a query's operators have made no other stamp is known."""
+        self._answers: dict[int, tuple[int, int]] = {}
+        """Stamps of answers and the last span of each, by identity: operators give answers other stamps."""
         self.begun = 0
         """Traces begun here."""
         self.refused = 0
@@ -189,7 +189,7 @@ class Traces:
             if len(came) <= _LINKS_MAX and all(span != parent for span, _ in came):
                 came.append((parent, self._exchange.now))
             if answer:
-                self._note_answer(answer, stamp)
+                self._note_answer(answer, stamp, parent)
 
     def _room(self) -> bool:
         self._forget()
@@ -205,8 +205,8 @@ class Traces:
             self._answers.clear()
             self._causes.clear()
 
-    def _note_answer(self, identity: int, stamp: int) -> None:
-        self._answers[identity & ~WITHDRAWN] = stamp
+    def _note_answer(self, identity: int, stamp: int, span: int) -> None:
+        self._answers[identity & ~WITHDRAWN] = stamp, span
         if len(self._answers) > ANSWERS_MAX:
             del self._answers[next(iter(self._answers))]
 
@@ -250,7 +250,7 @@ class Traces:
         hits: dict[int, list[int]] = {}
         for at in np.flatnonzero(known | np.isin(times, np.array(list(found), np.uint64))).tolist():
             name, time = int(names[at]), int(times[at])
-            stamp = time if time in found else self._answers[name]
+            stamp = time if time in found else self._answers[name][0]
             if stamp in self._live:
                 hits.setdefault(stamp, []).append(name)
         return hits
@@ -283,18 +283,22 @@ class Traces:
             for stamp in work.found:
                 places = np.flatnonzero((columns[0] == stamp) | (columns[1] == stamp))
                 for name in names[places[:_MARKS_MAX]].tolist():
-                    self._note_answer(name, stamp)
+                    self._note_answer(name, stamp, work.spans[stamp])
         return work
 
     def handed(self, name: str, subscription: int, identity: Column, born: Column | None = None) -> None:
         """Tell that answers were handed to their subscriber's connection, or acknowledged by it."""
         times: Column = [0] * len(identity) if born is None else born
         for stamp, names in self._answered(identity, times).items():
+            known = self._answers.get(names[0])
+            told = stamp in self._live and DELIVER in self._live[stamp].came
             parents, began = self._came(stamp, DELIVER)
+            parent = parents[0] if told or known is None else known[1]
+            span = self.new_span()
             fields: dict[str, object] = {"rows": len(names), "subscription": f"{subscription:016x}"}
             for each in names[:_MARKS_MAX]:
-                self._note_answer(each, stamp)
-            self.tell(stamp, name, self.new_span(), parents[0], began, fields)
+                self._note_answer(each, stamp, span)
+            self.tell(stamp, name, span, parent, began, fields)
 
     def tell(
         self, stamp: int, name: str, span: int, parent: int, began: float, fields: dict[str, object],
