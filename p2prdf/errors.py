@@ -10,6 +10,7 @@
     │   ├── LateElement           an element of a stream at or before a time up to which all were promised to be there
     │   ├── TargetMoved           a replica's target is not where its cursor was
     │   ├── TargetRefused         a replica's target, or the way to it, is not allowed or says no
+    │   ├── NotAllowed            what the client's rights do not allow, or another client's
     │   ├── SubscriptionGone      a subscription that was ended, or whose lease ran out
     │   └── TokenRefused          a resume token that is damaged, forged or made for something else
     ├── RemoteProtocolError       a peer or client sent what the protocol forbids
@@ -33,6 +34,7 @@ __all__ = [
     "LateElement",
     "LocalProtocolError",
     "NodeLeaving",
+    "NotAllowed",
     "P2PRDFError",
     "QueryRefused",
     "RemoteProtocolError",
@@ -119,6 +121,12 @@ class LateElement(LocalProtocolError):
         )
 
 
+class NotAllowed(LocalProtocolError):
+    """A client has not got the right to what it asked for; or it is about a subscription of another client."""
+
+    code = "not-allowed"
+
+
 class SubscriptionGone(LocalProtocolError):
     """There is no such subscription: it was ended, or nobody renewed its lease.  Its answers are lost."""
 
@@ -194,7 +202,7 @@ class TlsRefused(Unavailable):
 _BY_CODE: dict[str, type[P2PRDFError]] = {
     kind.code: kind
     for kind in (
-        P2PRDFError, LocalProtocolError, InterestOverflow, SubscriptionGone, TargetMoved, TargetRefused,
+        P2PRDFError, LocalProtocolError, InterestOverflow, NotAllowed, SubscriptionGone, TargetMoved, TargetRefused,
         TlsRefused, TokenRefused, RemoteProtocolError, Unavailable, NodeLeaving,
     )
 }  # fmt: skip

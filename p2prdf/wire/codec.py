@@ -29,7 +29,8 @@ The work is done in :mod:`~p2prdf.wire.encoding` and :mod:`~p2prdf.wire.decoding
 
 Which field is what is told by the message classes (:mod:`p2prdf.wire.messages`): metadata for
 columns, the annotation for the rest.  Numbers of message types (:mod:`~p2prdf.wire.shapes`) never change
-their meaning; a change of fields is a new ``VERSION``.
+their meaning; a change of fields is a new ``VERSION``, but for fields added at the end, which are left out where they
+have their defaults: what was written without them is read as ever.
 """
 
 from __future__ import annotations

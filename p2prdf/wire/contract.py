@@ -90,7 +90,8 @@ class Subscribe:
 
     ``per_event``: solutions per choice of publication events; of conjunctive queries only.
     ``lease_seconds``: how long the subscription outlives its subscriber.  ``since``: the stamp from which on triples
-    count, 0: from now on.  ``salt``: as in OpenSubscription.
+    count, 0: from now on.  ``salt``: as in OpenSubscription.  ``owner``: the client whose it is; empty: anybody who
+    knows its number may have to do with it.
     """
 
     request: int
@@ -100,6 +101,7 @@ class Subscribe:
     lease_seconds: float = 60.0
     since: int = 0
     salt: int = 0
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +109,14 @@ class Attach:
     """Deliver an existing subscription at this peer, but none of ``have``.
 
     ``have``: identities of answers that the subscriber is done with, as in AcknowledgeAnswers.
+    ``owner``: the client that asks, who is refused (NotAllowed) if the subscription is another's; empty: it is not
+    compared.  The same in what follows.
     """
 
     request: int
     subscription: int
     have: Column
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +128,11 @@ class Detach:
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribe:
-    """End a subscription."""
+    """End a subscription.  ``owner`` as in Attach."""
 
     request: int
     subscription: int
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +140,13 @@ class AcknowledgeAnswers:
     """The local subscriber has dealt with the answers of these identities.
 
     Completed with Settled when all replicas of the home know: until then they may come again, after a failover.
-    To acknowledge again is harmless.
+    To acknowledge again is harmless.  ``owner`` as in Attach.
     """
 
     request: int
     subscription: int
     identity: Column
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +164,7 @@ class WantBookmarks:
 class Explain:
     """Tell how a subscription is evaluated or, if that is 0, how a query would be; completed with Explained.
 
-    Of a query that would be ``per_event``, as in Subscribe.  Nothing is left standing for it.
+    Of a query that would be ``per_event``, as in Subscribe.  Nothing is left standing for it.  ``owner`` as in Attach.
     """
 
     request: int
@@ -165,6 +172,7 @@ class Explain:
     query: Query | None = None
     algorithm: Algorithm = Algorithm.CSBV
     per_event: bool = False
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,12 +252,17 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """Delivery goes on here; fields as in Subscribed, and the projected names."""
+    """Delivery goes on here; fields as in Subscribed, and the projected names.
+
+    ``reads`` and ``writes``: the graphs that its query is about (:class:`p2prdf.rdf.reach.Reach`).
+    """
 
     subscription: int
     since: int
     names: tuple[str, ...]
     order: tuple[int, ...]
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

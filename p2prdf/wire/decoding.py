@@ -108,12 +108,15 @@ class Decoder:
 
     def _fields(self, shape: shapes.Shape, parts: tuple[Any, ...]) -> Any:
         decoders = _FIELDS[shape.kind]
-        if len(parts) != len(decoders):
+        left_out = len(decoders) - len(parts)
+        if left_out and not 0 < left_out <= len(shape.added):
             raise RemoteProtocolError(f"{shape.name} has {len(decoders)} fields, not {len(parts)}")
         values = []
         try:
-            for decode, part in zip(decoders, parts, strict=True):
+            for decode, part in zip(decoders, parts, strict=not left_out):
                 values.append(decode(self, part))
+            if left_out:
+                values += shape.added[-left_out:]
             if shape.columns:
                 columns = [values[at] for at in shape.columns]
                 if shape.tables:

@@ -38,6 +38,7 @@ def describe(message: Any) -> str:
     said += [
         _field(field.name, field.metadata.get("kind", "object"), getattr(message, field.name))
         for field in dataclasses.fields(message)
+        if not (field.metadata.get("added") and getattr(message, field.name) == field.default)
     ]
     line = " ".join(part for part in said if part)
     return line if len(line) <= LINE_CHARACTERS_MAX else line[: LINE_CHARACTERS_MAX - 3] + "..."

@@ -117,6 +117,9 @@ class Encoder:
 
     def _fields(self, value: Any) -> list[Any]:
         fields = _FIELDS[type(value)]
+        added = _ADDED.get(type(value))
+        if added is not None:
+            fields = fields[: len(fields) - _left_out(value, fields, added)]
         self._elements += len(fields) + 1
         return [encode(self, getattr(value, name)) for name, encode in fields]
 
@@ -249,6 +252,14 @@ def _plan_parts(plan: Plan) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+def _left_out(value: Any, fields: Sequence[tuple[str, Method]], added: Sequence[Any]) -> int:
+    """Return how many of the last fields have their defaults, and need not be written."""
+    for count, default in enumerate(reversed(added)):
+        if getattr(value, fields[-1 - count][0]) != default:
+            return count
+    return len(added)
+
+
 _METHODS: Final[dict[str, Method]] = {
     "terms": Encoder.terms, "term_columns": Encoder.term_columns, "u64": Encoder.numbers, "u32": Encoder.numbers,
     "u64_columns": Encoder.number_columns,
@@ -263,3 +274,5 @@ _FIELDS: Final = {
     shape.kind: tuple(zip(shape.names, [_METHODS[kind] for kind in shape.kinds], strict=True))
     for shape in (*shapes.SHAPES.values(), shapes.GROUPS, shapes.ROWS)
 }
+_ADDED: Final = {shape.kind: shape.added for shape in shapes.SHAPES.values() if shape.added}
+"""By class the defaults of fields that are left out where they have them."""

@@ -43,7 +43,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-CLIENT_VERSION: Final = 7
+CLIENT_VERSION: Final = 8
 """Of the protocol between a client and its node; another version is refused by name."""
 INDEXED: Final = "indexed"
 ACCEPTED: Final = "accepted"
@@ -85,6 +85,11 @@ def _u64() -> Any:
 def _u32() -> Any:
     """A column of unsigned 32-bit numbers."""
     return _kind("u32")
+
+
+def _added(default: Any) -> Any:
+    """A last field that messages did not always have: where it has its default it is not written."""
+    return field(default=default, metadata={"added": True})
 
 
 @dataclass(frozen=True, slots=True)
@@ -611,7 +616,8 @@ class OpenSubscription:
     """Entry peer to home (owner of the query's key): leave a standing query for ``subscriber``.
 
     ``since``: the stamp from which on triples count; 0: from now on.  ``salt``: 0, or a number; equal queries are
-    evaluated together if their salts are equal.
+    evaluated together if their salts are equal.  ``owner``: the client whose it is (:class:`Subscribe` of
+    :mod:`p2prdf.wire.contract`).
     """
 
     request: int
@@ -624,6 +630,7 @@ class OpenSubscription:
     since: int = 0
     salt: int = 0
     hops: int = 0
+    owner: str = _added("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -631,7 +638,8 @@ class SubscriptionOpened:
     """Home to entry peer: the query is live at all its owners; it counts triples from ``since`` on.
 
     ``opened``: the stamp of its record: it was not live before.  ``epoch``: in which answers are told now; those that
-    this home told in before have smaller numbers.
+    this home told in before have smaller numbers.  ``reads`` and ``writes``: the graphs that the query is about
+    (:class:`p2prdf.rdf.reach.Reach`).
     """
 
     request: int
@@ -642,6 +650,8 @@ class SubscriptionOpened:
     order: tuple[int, ...]
     opened: int = 0
     epoch: int = 0
+    reads: tuple[str, ...] = _added(())
+    writes: tuple[str, ...] = _added(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -657,7 +667,8 @@ class SubscriptionRefused:
 class AttachSubscription:
     """Entry peer to home: deliver this subscription here, but not ``have``: the subscriber is done with these.
 
-    ``have`` are identities of answers, as in Delivered.
+    ``have`` are identities of answers, as in Delivered.  ``owner``: the client that asks; empty if nobody is to be
+    asked who it is.  Who is not the owner is refused, here and in what follows.
     """
 
     request: int
@@ -665,16 +676,18 @@ class AttachSubscription:
     subscriber: Contact
     have: Column = _u64()
     hops: int = 0
+    owner: str = _added("")
 
 
 @dataclass(frozen=True, slots=True)
 class CloseSubscription:
-    """Entry peer to home: end this subscription."""
+    """Entry peer to home: end this subscription.  ``owner`` as in AttachSubscription."""
 
     request: int
     subscription: int
     subscriber: Contact
     hops: int = 0
+    owner: str = _added("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -708,12 +721,16 @@ class RenewSubscriptions:
 
 @dataclass(frozen=True, slots=True)
 class ExplainSubscription:
-    """Entry peer to home: how is this subscription evaluated, and what waits where?"""
+    """Entry peer to home: how is this subscription evaluated, and what waits where?
+
+    ``owner`` as in AttachSubscription.
+    """
 
     request: int
     asker: Contact
     subscription: int
     hops: int = 0
+    owner: str = _added("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -750,13 +767,17 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Entry peer to home: the subscriber has dealt with the answers of these identities; send more."""
+    """Entry peer to home: the subscriber has dealt with the answers of these identities; send more.
+
+    ``owner`` as in AttachSubscription.
+    """
 
     subscriber: Contact
     request: int
     subscription: int
     identity: Column = _u64()
     hops: int = 0
+    owner: str = _added("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -783,7 +804,7 @@ class KeepSubscription:
     ``order``: those of the plans of its leaves, one after the other.  ``since_min``, ``since_max`` and ``youngest``
     (the latest ``oldest`` of any answer) only grow apart, so records of one group may be taken in in any order.
     ``changed`` stamps the part that changes, which is where the subscription is delivered: of two records the later
-    one counts.
+    one counts.  ``owner``: the client that opened it; empty: nobody was asked who it is, and anybody may attach to it.
     """
 
     group: int
@@ -803,6 +824,7 @@ class KeepSubscription:
     request: int
     changed: int
     salt: int = 0
+    owner: str = _added("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -977,7 +999,7 @@ class PeerHello:
 
     sender: Contact
     receiver_key: int
-    version: int = 6
+    version: int = 7
 
 
 Message = (
@@ -1011,10 +1033,14 @@ class Parcel:
 
 @dataclass(frozen=True, slots=True)
 class ClientHello:
-    """First frame of a client."""
+    """First frame of a client.
+
+    ``speaks_for``: the name of the client in whose place it speaks, if its own certificate gives it the right to.
+    """
 
     version: int = CLIENT_VERSION
     agent: str = ""
+    speaks_for: str = _added("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -1120,6 +1146,7 @@ class ClientSubscribe:
     """Leave a standing query, as SPARQL text.  ``since`` and ``salt`` as in OpenSubscription.
 
     ``ordered``: solutions are to have what ORDER BY orders them by in columns of their own, behind the others.
+    ``once``: it is a query that is answered once: the client will end it when it has all that is true.
     """
 
     request: int
@@ -1130,6 +1157,7 @@ class ClientSubscribe:
     since: int = 0
     salt: int = 0
     ordered: bool = False
+    once: bool = _added(False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,11 @@ NUMBERS: Final[dict[type, int]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shape:
-    """The fields of a class in their order; ``columns`` and ``tables`` are the places of its columns."""
+    """The fields of a class in their order; ``columns`` and ``tables`` are the places of its columns.
+
+    ``added``: the defaults of the last fields, which are left out where all behind have theirs, too.  So what was kept
+    on a disk before there were such fields is read as ever.
+    """
 
     kind: Any
     number: int
@@ -90,6 +94,7 @@ class Shape:
     kinds: tuple[str, ...]
     columns: tuple[int, ...]
     tables: tuple[int, ...]
+    added: tuple[Any, ...]
 
     @property
     def name(self) -> str:
@@ -103,7 +108,10 @@ def _shape(kind: Any, number: int) -> Shape:
     kinds = [str(field.type) if known == "object" else known for field, known in zip(fields, kinds, strict=True)]
     columns = [at for at, known in enumerate(kinds) if known in ("u32", "u64", "terms")]
     tables = [at for at, known in enumerate(kinds) if known in ("term_columns", "u64_columns")]
-    return Shape(kind, number, tuple(field.name for field in fields), tuple(kinds), tuple(columns), tuple(tables))
+    names = tuple(field.name for field in fields)
+    added = tuple(field.default for field in fields if field.metadata.get("added"))
+    assert all(field.metadata.get("added") for field in fields[len(fields) - len(added) :]), "they are the last ones"
+    return Shape(kind, number, names, tuple(kinds), tuple(columns), tuple(tables), added)
 
 
 SHAPES: Final = {kind: _shape(kind, number) for kind, number in NUMBERS.items()}
