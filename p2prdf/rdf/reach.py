@@ -1,0 +1,145 @@
+"""What a query is about: the graphs and streams that it reads, and those that a rule writes, pattern by pattern.
+
+It is read from what nodes evaluate, not from the text: the predicate of a pattern says which graph it is about
+(:mod:`p2prdf.rdf.quads`).  Where graph or predicate is a variable the predicate's place holds one that the directory
+binds: the pattern of the directory says which graph is meant, and the pattern of the statement nothing.  What cannot be
+told is about anything (``ANY``), never about nothing.
+
+Answers tell nothing of other graphs, though all lie in the same tables: a pattern of the default graph matches no
+statement of another (:func:`p2prdf.store.compiled.compile_step`), and what the directory says is told for the graph
+alone that it is joined with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from p2prdf.rdf import quads
+from p2prdf.rdf.algebra import Counted, Leaf, StandingQuery
+from p2prdf.rdf.query import ConjunctiveQuery, Pattern
+
+__all__ = ["ANY", "Access", "Reach", "accesses", "reach_of"]
+
+ANY: Final = "*"
+"""Stands for all graphs and streams, those that are yet to come among them."""
+_SHOWN_MAX: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A pattern of a query and what it is about.
+
+    ``place``: the canonical IRI of a graph or stream, ``quads.DEFAULT`` or ``ANY``.  ``stream``: it is a stream.
+    ``writes``: it is the conclusion of a rule, which is published.  ``pattern``: its text, for people.
+    """
+
+    place: str
+    pattern: str
+    stream: bool = False
+    writes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The places that a query reads and writes, each once, in the order of its patterns."""
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+
+def reach_of(query: ConjunctiveQuery | StandingQuery) -> Reach:
+    """Return what a query is about."""
+    found = list(accesses(query))
+    return Reach(
+        tuple(dict.fromkeys(each.place for each in found if not each.writes)),
+        tuple(dict.fromkeys(each.place for each in found if each.writes)),
+    )
+
+
+def accesses(query: ConjunctiveQuery | StandingQuery) -> Iterator[Access]:
+    """Yield what each pattern of a query is about; those of the directory lend their graph to the pattern they are for.
+
+    The leaves of a standing query have lost the names of variables, which are shown by number then.
+    """
+    if isinstance(query, ConjunctiveQuery):
+        yield from _Reader(query, dict(zip(query.answer, query.names, strict=True))).accesses()
+        return
+    for operator in query.operators:
+        if isinstance(operator, Counted):
+            stream = operator.window.stream
+            yield Access(stream, f"all elements of the stream {_shown(stream)}", stream=True)
+        elif isinstance(operator, Leaf):
+            yield from _Reader(operator.query, {}).accesses()
+
+
+class _Reader:
+    """Reads one conjunctive query."""
+
+    def __init__(self, query: ConjunctiveQuery, names: dict[int, str]):
+        self._query = query
+        self._names = names
+        patterns = query.patterns
+        self._listed = {s: o for s, p, o in patterns if self._constant(p) == quads.OF}
+        """By variable of a term of the directory: the predicate that it stands for."""
+        self._directory = {
+            s: (p, o) for s, p, o in patterns if p in self._listed or quads.predicate_of(self._constant(p)) is not None
+        }
+        """By variable of a qualified predicate: what lists it, and its graph."""
+
+    def accesses(self) -> Iterator[Access]:
+        query = self._query
+        told: set[int] = set()
+        conclusion = query.patterns[-1] if query.concludes else None
+        for pattern in query.patterns:
+            s, p, _ = pattern
+            if self._constant(p) == quads.OF or (s in self._directory and self._directory[s] == pattern[1:]):
+                continue  # what it is for says all
+            if p in self._directory:
+                told.add(p)
+            yield self._access(pattern, writes=pattern is conclusion)
+        for qualified in self._directory.keys() - told:  # of use to nothing: not made by any query that is parsed here
+            yield Access(self._graph(qualified), self._spelled((qualified, *self._directory[qualified])))
+
+    def _access(self, pattern: Pattern, *, writes: bool) -> Access:
+        s, p, o = pattern
+        if p in self._directory:
+            listed, graph = self._directory[p]
+            predicate = quads.predicate_of(self._constant(listed)) or self._term(self._listed.get(listed, listed))
+            where = self._graph(p)
+            text = f"GRAPH {self._term(graph)} {{ {self._term(s)} {_shown(predicate)} {self._term(o)} }}"
+            return Access(where, text, writes=writes)
+        constant = self._constant(p)
+        parts, stream = quads.parts_of(constant), quads.stream_parts_of(constant)
+        if parts is not None:
+            text = f"GRAPH {_shown(parts[1])} {{ {self._term(s)} {_shown(parts[0])} {self._term(o)} }}"
+            return Access(parts[1], text, writes=writes)
+        if stream is not None:
+            text = f"STREAM {_shown(stream[1])} {{ {self._term(s)} {_shown(stream[0])} {self._term(o)} }}"
+            return Access(stream[1], text, stream=True, writes=writes)
+        if any(each.text == quads.of_stream(p) for each in self._query.filters):
+            return Access(ANY, self._spelled(pattern), stream=True, writes=writes)  # of which one is no matter
+        worded = quads.word_parts_of(constant)
+        if quads.is_reserved(constant) and worded is None:
+            return Access(ANY, self._spelled(pattern), writes=writes)
+        return Access(quads.DEFAULT, self._spelled(pattern), writes=writes)
+
+    def _graph(self, qualified: int) -> str:
+        """Return the graph that the directory binds for a qualified predicate; ``ANY`` if it is a variable."""
+        return self._constant(self._directory[qualified][1]) or ANY
+
+    def _constant(self, slot: int) -> str:
+        return self._query.constants[~slot] if slot < 0 else ""
+
+    def _term(self, slot: int) -> str:
+        if slot < 0:
+            return _shown(self._constant(slot))
+        return f"?{self._names.get(slot, f'v{slot}')}"
+
+    def _spelled(self, pattern: Pattern) -> str:
+        return " ".join(map(self._term, pattern))
+
+
+def _shown(term: str) -> str:
+    return term if len(term) <= _SHOWN_MAX else term[:_SHOWN_MAX] + "..."
