@@ -331,6 +331,7 @@ class Client:
         alone: bool = False,
         hurry: bool = False,
         ordered: bool = False,
+        once: bool = False,
         rules: str | Iterable[Rule] = (),
     ) -> Subscription:
         """Leave a standing SPARQL query (SELECT, ASK, CONSTRUCT); when this returns, every later publication counts.
@@ -347,7 +348,8 @@ class Client:
         ``bookmarks``: about every second tell up to which time everything has come (:attr:`Batch.bookmark`);
         ``hurry``: in the first half minute eight times a second.
         ``ordered``: solutions have what ORDER BY orders them by in columns of their own, behind the others
-        (:func:`p2prdf.rdf.ordering.in_order`).
+        (:func:`p2prdf.rdf.ordering.in_order`).  ``once``: the answers so far are all that is wanted: it needs the right
+        to query, not that to subscribe.
         ``busy_seconds``: how long to go on trying at a node that is busy.
 
         If the node goes away before it has answered, the query is left again at the next one.  The subscription that
@@ -364,7 +366,7 @@ class Client:
         salt = secrets.randbits(32) + 1 if alone else 0
         session, answer = await self._sessions.ask(
             lambda request: messages.ClientSubscribe(
-                request, query, algorithm, per_event, float(lease_seconds), stamp, salt, ordered
+                request, query, algorithm, per_event, float(lease_seconds), stamp, salt, ordered, once
             ),
             busy_seconds=busy_seconds,
         )

@@ -50,7 +50,7 @@ async def answer_once(client: Client, query: str, *, algorithm: str, timeout_sec
         async with asyncio.timeout(timeout_seconds):
             subscription = await client.subscribe(
                 query, algorithm=algorithm, lease_seconds=_LEASE_SECONDS, bookmarks=True, since="beginning", alone=True,
-                hurry=True, ordered=True,
+                hurry=True, ordered=True, once=True,
             )  # fmt: skip
             try:
                 return await _read(subscription)

@@ -50,6 +50,7 @@ from p2prdf.errors import Busy, RemoteProtocolError
 from p2prdf.hlc import GONE
 from p2prdf.rdf.algebra import LEAVES_MAX, CountWindow, StandingQuery
 from p2prdf.rdf.query import Algorithm
+from p2prdf.rdf.reach import Reach, reach_of
 from p2prdf.store.result_log import Chunk, ResultLog, withdrawals
 from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription, Query
 
@@ -146,6 +147,8 @@ class Subscription:
     """Names it among the leaves and subscriptions of this peer."""
     contents: Contents | None
     """What it was told and is still true; None if its query is conjunctive."""
+    owner: str = ""
+    """The client that opened it; "" if nobody was asked who it is."""
     reported: int = -1
     """Of a query with windows: the event time (ms) up to which reports are made and kept, or not asked for."""
     counted: int = 0
@@ -167,6 +170,10 @@ class Subscription:
     cut_off: bool = False
     """Its subscriber's peer is believed to be gone: nothing is sent."""
 
+
+    def may(self, client: str) -> bool:
+        """Tell whether a client may have to do with it; "": nobody asks who it is."""
+        return not client or not self.owner or client == self.owner
 
     @property
     def mark(self) -> Mark:
@@ -199,6 +206,14 @@ class Group:
     """The largest ``oldest`` of the answers that were recorded here as they were derived, in this life."""
     since_min: int = 0
     since_max: int = 0
+    _reach: Reach | None = None
+
+    @property
+    def reach(self) -> Reach:
+        """The graphs that its query is about."""
+        if self._reach is None:
+            self._reach = reach_of(self.query)
+        return self._reach
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -359,21 +374,21 @@ class Home:
         opened_by = (opening.subscriber.key, opening.request)
         subscription = self._add(
             group, number, opening.subscriber, opening.request, opening.query.names, since,
-            opening.lease_seconds, opened_by, opened, now,
+            opening.lease_seconds, opened_by, opened, now, opening.owner,
         )  # fmt: skip
         subscription.opening = subscription.installed = True
         return subscription
 
     def _add(
         self, group: Group, number: int, subscriber: Contact, request: int, names: tuple[str, ...], since: int,
-        lease_seconds: float, opened_by: tuple[int, int], changed: int, now: float,
+        lease_seconds: float, opened_by: tuple[int, int], changed: int, now: float, owner: str,
     ) -> Subscription:  # fmt: skip
         query = group.query
         contents = Contents(reports=query.is_stream) if isinstance(query, StandingQuery) else None
         subscription = Subscription(
             number, group, subscriber, request, names, since, lease_seconds, now + lease_seconds,
             ResultLog(self._columns, self._log_rows_max, self._log_characters_max),
-            opened_by, changed, self._slot(), contents,
+            opened_by, changed, self._slot(), contents, owner,
         )  # fmt: skip
         if group.windowed and since != hlc.FIRST:
             subscription.reported = hlc.seconds_ms(since)
@@ -421,7 +436,7 @@ class Home:
             group.identity, query, group.algorithm.value, group.per_event, group.order, *subscription.opened_by,
             group.since_min, group.since_max, group.youngest, subscription.number, subscription.since,
             subscription.lease_seconds, subscription.subscriber, subscription.request, subscription.changed,
-            group.salt,
+            group.salt, subscription.owner,
         )  # fmt: skip
 
     def keep(self, record: KeepSubscription, now: float) -> tuple[Subscription | None, bool]:
@@ -440,7 +455,7 @@ class Home:
         if held is None:
             return self._add(
                 group, record.subscription, record.subscriber, record.request, record.query.names, record.since,
-                record.lease_seconds, (record.opener, record.opening), record.changed, now,
+                record.lease_seconds, (record.opener, record.opening), record.changed, now, record.owner,
             ), True  # fmt: skip
         if record.changed <= held.changed:
             return held, False

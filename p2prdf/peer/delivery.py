@@ -20,7 +20,7 @@ from typing import Any
 from p2prdf.columns import Column, as_array, as_list
 from p2prdf.continuous.home import Home, Subscription, group_home, subscription_home
 from p2prdf.continuous.leaf import Leaf
-from p2prdf.errors import RemoteProtocolError, SubscriptionGone
+from p2prdf.errors import NotAllowed, RemoteProtocolError, SubscriptionGone
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.evaluation import Evaluations
@@ -49,7 +49,7 @@ from p2prdf.wire.messages import (
     TellBookmarks,
 )
 
-__all__ = ["Delivery"]
+__all__ = ["Delivery", "another_clients"]
 
 _CHUNK_ROWS_MAX = 4096
 _EPOCH_BITS = 16
@@ -351,6 +351,16 @@ class Delivery:
             return False, None
         return True, subscription
 
+    def _is_anothers(
+        self, subscription: Subscription | None, message: AttachSubscription | CloseSubscription | Delivered
+    ) -> bool:
+        """Tell whether a subscription is of another client than the one that asks; it is told so then."""
+        if subscription is None or subscription.may(message.owner):
+            return False
+        text = another_clients(message.subscription)
+        self._by_key.reply(message.subscriber, SubscriptionRefused(message.request, NotAllowed.code, text))
+        return True
+
     def delivered(self, sender: Contact, message: Delivered) -> None:
         """Forget what a subscriber acknowledged, and tell it when all replicas have; send it more.
 
@@ -360,7 +370,7 @@ class Delivery:
         anything settled if peers that keep the home have come while the others were told: they were not.
         """
         now, subscription = self._find(sender, message, message.subscription)
-        if not now:
+        if not now or self._is_anothers(subscription, message):
             return
         keepers = self._keepers(message.subscription)
 
@@ -386,7 +396,7 @@ class Delivery:
     def attach(self, sender: Contact, message: AttachSubscription) -> None:
         """Deliver a subscription somewhere else from now on."""
         now, subscription = self._find(sender, message, message.subscription)
-        if not now:
+        if not now or self._is_anothers(subscription, message):
             return
         if subscription is None or subscription.opening:
             self._by_key.reply(message.subscriber, _unknown(message.request, message.subscription))
@@ -396,7 +406,7 @@ class Delivery:
         self._home.renew(subscription, self._exchange.now)
         here = subscription.subscriber.key == message.subscriber.key
         if here and subscription.request == message.request:  # it came before
-            self._by_key.reply(message.subscriber, opened_message(subscription, message.request))
+            self._by_key.reply(message.subscriber, opened_message(subscription, message.request, message.owner))
             return
         if not here:  # it is delivered there no longer
             closed = SubscriptionClosed(subscription.request, subscription.number, elsewhere=True)
@@ -405,7 +415,7 @@ class Delivery:
 
         def opened() -> None:
             if subscription.subscriber.key == message.subscriber.key:
-                told: Message = opened_message(subscription, message.request)
+                told: Message = opened_message(subscription, message.request, message.owner)
             else:  # it was attached elsewhere since, perhaps by an attempt that was given up long ago
                 told = SubscriptionClosed(message.request, subscription.number, elsewhere=True)
             self._by_key.reply(message.subscriber, told)
@@ -469,7 +479,7 @@ class Delivery:
     ) -> None:
         """End a subscription by ``end``, and tell so when enough replicas know."""
         now, subscription = self._find(sender, message, message.subscription)
-        if not now:
+        if not now or self._is_anothers(subscription, message):
             return
 
         def closed() -> None:
@@ -479,6 +489,11 @@ class Delivery:
             closed()
         else:
             end(subscription, closed)
+
+
+def another_clients(subscription: int) -> str:
+    """Say that a subscription is not that of the client that asks."""
+    return f"subscription {subscription:016x} is another client's"
 
 
 def _unknown(request: int, subscription: int) -> SubscriptionRefused:

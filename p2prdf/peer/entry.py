@@ -377,7 +377,7 @@ class Entry:
         key = home_key(query, request.algorithm, per_event=request.per_event, salt=request.salt)
         message = OpenSubscription(
             request.request, key, query, request.algorithm.value, request.per_event,
-            self._exchange.own, request.lease_seconds, request.since, request.salt,
+            self._exchange.own, request.lease_seconds, request.since, request.salt, owner=request.owner,
         )  # fmt: skip
         self._ask(request, key, message, request.lease_seconds)
 
@@ -397,7 +397,9 @@ class Entry:
         self._give_up(request.subscription, "it was attached again")
         self._keep(_Local(request.subscription, request.request, self._exchange.config.request_seconds))
         have = self._columns.adopt(request.have)
-        message = AttachSubscription(request.request, request.subscription, self._exchange.own, have)
+        message = AttachSubscription(
+            request.request, request.subscription, self._exchange.own, have, owner=request.owner
+        )
         self._ask(request, subscription_home(request.subscription), message)
 
     def detach(self, request: Detach) -> None:
@@ -482,7 +484,7 @@ class Entry:
 
     def unsubscribe(self, request: Unsubscribe) -> None:
         """End a subscription."""
-        message = CloseSubscription(request.request, request.subscription, self._exchange.own)
+        message = CloseSubscription(request.request, request.subscription, self._exchange.own, owner=request.owner)
         self._ask(request, subscription_home(request.subscription), message)
 
     def acknowledge(self, request: AcknowledgeAnswers) -> None:
@@ -490,7 +492,9 @@ class Entry:
         identity = self._columns.adopt(request.identity)
         if self._exchange.traces.active:
             self._exchange.traces.handed("acknowledge", request.subscription, identity)
-        message = Delivered(self._exchange.own, request.request, request.subscription, identity)
+        message = Delivered(
+            self._exchange.own, request.request, request.subscription, identity, owner=request.owner
+        )
         self._ask(request, subscription_home(request.subscription), message)
 
     def settled(self, message: SettledAnswers) -> None:
@@ -524,7 +528,10 @@ class Entry:
                 if local.taken:
                     local.taken = False
                     self._renew(local)
-            self._complete(message.request, Attached(message.subscription, message.since, message.names, message.order))
+            attached = Attached(
+                message.subscription, message.since, message.names, message.order, message.reads, message.writes
+            )
+            self._complete(message.request, attached)
             if local is not None:
                 local.first_epochs[sender.key] = message.epoch
                 early, local.early = local.early, []

@@ -22,8 +22,9 @@ from p2prdf.columns import as_list
 from p2prdf.continuous.home import Group, Subscription, home_key, subscription_home
 from p2prdf.continuous.leaf import Leaf
 from p2prdf.continuous.order import evaluation_order
-from p2prdf.errors import Busy, QueryRefused, RemoteProtocolError, SubscriptionGone, Unavailable
+from p2prdf.errors import Busy, NotAllowed, QueryRefused, RemoteProtocolError, SubscriptionGone, Unavailable
 from p2prdf.peer.counts import Counts
+from p2prdf.peer.delivery import another_clients
 from p2prdf.peer.explanation import STEPS_MAX, Sheet, StepCounts, address
 from p2prdf.peer.opening import rates_wanted
 from p2prdf.rdf.algebra import StandingQuery
@@ -109,7 +110,9 @@ class Explanations:
                 done(_busy())
                 return
             self._at_homes[request.request] = self._exchange.now + HOME_SECONDS
-            message = ExplainSubscription(request.request, self._exchange.own, request.subscription)
+            message = ExplainSubscription(
+                request.request, self._exchange.own, request.subscription, owner=request.owner
+            )
             self._host.to_owner(subscription_home(request.subscription), message)
             return
         query = request.query
@@ -157,6 +160,9 @@ class Explanations:
 
         if subscription is None:
             done(_gone(number))
+            return
+        if not subscription.may(message.owner):
+            done(Failed(NotAllowed.code, another_clients(number)))
             return
         case = self._begin(subscription.group, subscription, done)
         if case is not None:

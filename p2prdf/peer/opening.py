@@ -30,6 +30,7 @@ from p2prdf.peer.words import Words
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.quads import word_parts_of
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, constant_mask
+from p2prdf.rdf.reach import Reach
 from p2prdf.store.tables import Tables
 from p2prdf.wire.messages import (
     Advertise,
@@ -365,11 +366,15 @@ def rates_wanted(
     return questions
 
 
-def opened_message(subscription: Subscription, request: int) -> SubscriptionOpened:
-    """Return what a subscriber is told of its subscription."""
+def opened_message(subscription: Subscription, request: int, asker: str = "") -> SubscriptionOpened:
+    """Return what a subscriber is told of its subscription; what its query is about only where somebody's rights count.
+
+    ``asker``: the client that asked for it, if it is not the owner anyway.
+    """
+    reach = subscription.group.reach if subscription.owner or asker else Reach()
     return SubscriptionOpened(
         request, subscription.number, subscription.since, subscription.lease_seconds, subscription.names,
-        subscription.group.order, subscription.changed, subscription.epoch,
+        subscription.group.order, subscription.changed, subscription.epoch, reach.reads, reach.writes,
     )  # fmt: skip
 
 
