@@ -62,6 +62,9 @@ def node(
     tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's private key.")] = None,
     tls_ca: Annotated[Path | None, typer.Option(metavar="FILE", help="Authorities that are trusted.")] = None,
     tls_crl: Annotated[Path | None, typer.Option(metavar="FILE", help="Their lists of revoked certificates.")] = None,
+    rights: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What clients may do, by name; without it all may everything.")
+    ] = None,
     overlay: Annotated[
         str | None,
         typer.Option(metavar="kademlia|chord", help="Who owns a key, and how nodes meet; the same at all nodes."),
@@ -116,6 +119,7 @@ def node(
         "tls_key": tls_key or files.get("key"),
         "tls_ca": tls_ca or files.get("ca"),
         "tls_crl": tls_crl,
+        "rights": rights,
         "overlay": overlay,
         "membership": membership,
         "zone": zone,

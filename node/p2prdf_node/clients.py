@@ -32,9 +32,10 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, Unavailable
+from p2prdf.errors import Busy, NodeLeaving, NotAllowed, P2PRDFError, Unavailable
 from p2prdf.wire import contract
 from p2prdf.wire.messages import LEVELS
+from p2prdf_node.accounts import Accounts
 from p2prdf_node.histogram import Histogram
 from p2prdf_node.session import ClientSession, Pending
 from p2prdf_node.term_check import TermCheck
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact
     from p2prdf_node.config import NodeConfig
     from p2prdf_node.parsing import QueryParser
+    from p2prdf_node.rights import RightsTable
 
 __all__ = ["Clients"]
 
@@ -59,7 +61,7 @@ class Clients:
     ``busy`` tells why the peer wants no publication now, if so, ``refusal`` why nothing new can be taken at all,
     ``status`` makes the text of a status reply, ``listed`` that of a list of subscriptions after a number, ``others``
     some nodes for a client to turn to if this one fails.
-    ``short`` tells whether nodes are missing, so that nothing would be done.
+    ``short`` tells whether nodes are missing, so that nothing would be done, ``rights`` what clients may do.
     """
 
     def __init__(
@@ -78,11 +80,14 @@ class Clients:
         others: Callable[[], tuple[Contact, ...]] = tuple,
         listed: Callable[[int], str] = lambda _after: "{}",
         short: Callable[[], bool] = lambda: False,
+        rights: Callable[[], RightsTable | None] = lambda: None,
     ):
         self.config, self.own, self.parser = config, own, parser
         self.submit, self.schedule, self.busy, self.status, self.spawn = submit, schedule, busy, status, spawn
         self.refusal, self.others, self.listed, self.short = refusal, others, listed, short
+        self.dictionary = dictionary
         self.terms = TermCheck(dictionary)
+        self.accounts = Accounts(rights, config.publisher_key)
         self.sessions: dict[ClientSession, None] = {}
         self.counts: Counter[str] = Counter()
         self.publication_seconds = {level: Histogram() for level in LEVELS}
@@ -137,6 +142,14 @@ class Clients:
         self.admit()
         for session in list(self.sessions):
             session.refuse_held(now)
+            session.cut_off_overdue(now)
+        self.accounts.sweep(now)
+
+    def rights_changed(self) -> None:
+        """Hold everybody who is here to the rights that are in use now."""
+        self.accounts.renew(time.monotonic())
+        for session in list(self.sessions):
+            session.rights_changed()
 
     def stop(self) -> None:
         """Take no new requests; what is under way goes on."""
@@ -162,6 +175,7 @@ class Clients:
         """Return counts for people and monitoring."""
         return {
             "clients": len(self.sessions),
+            "names": len(self.accounts),
             "deliveries": len(self._deliveries),
             "publications_under_way": self.publications_under_way,
             "publications_waiting": sum(len(session.held) for session in self.sessions),
@@ -183,10 +197,10 @@ class Clients:
         if isinstance(outcome, contract.Failed):
             session.failed(pending, outcome.code, outcome.text)
         elif session not in self.sessions:
+            session.account.open_bytes -= pending.size
             if isinstance(outcome, contract.Subscribed):
                 # Its number never reached anyone: nobody could attach to it.
-                orphan = outcome.subscription
-                self.ask(Pending(session, 0, "orphan"), lambda n: contract.Unsubscribe(n, orphan))
+                self.end_orphan(outcome.subscription, session)
             elif isinstance(outcome, contract.Attached) and outcome.subscription not in self._deliveries:
                 self.submit(contract.Detach(outcome.subscription))
         else:
@@ -209,6 +223,22 @@ class Clients:
         session = self._deliveries.pop(effect.subscription, None)
         if session is not None:
             session.ended(effect.subscription, effect.code, effect.text)
+
+    def end_orphan(self, subscription: int, session: ClientSession) -> None:
+        """End a subscription that nobody gets the number of."""
+        self.ask(Pending(session, 0, "orphan"), lambda number: contract.Unsubscribe(number, subscription))
+
+    def check_holder(self, subscription: int, session: ClientSession) -> None:
+        """Raise NotAllowed if a subscription that is delivered here is another client's; of others its home says so.
+
+        Raises Busy if another client is attaching it, and its home has not answered yet.
+        """
+        holder = self._deliveries.get(subscription)
+        if holder is None or not session.account.asks or holder.account.owner in ("", session.account.asks):
+            return
+        if holder.is_live(subscription):
+            raise NotAllowed(f"subscription {subscription:016x} is another client's")
+        raise Busy(f"subscription {subscription:016x} is being attached by another client", retry_after=0.2)
 
     def deliver_to(self, subscription: int, session: ClientSession) -> None:
         """Note that a session takes a subscription over, from another one perhaps."""

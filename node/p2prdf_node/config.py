@@ -69,6 +69,8 @@ class NodeConfig:
     """Certificates of the authorities whose certificates are accepted; several while one replaces another."""
     tls_crl: Path | None = None
     """Their lists of revoked certificates."""
+    rights: Path | None = None
+    """File that says what clients may do, by the names in their certificates; without it all may do everything."""
     tls_poll_seconds: float = 10.0
     """How often these files are looked at."""
     overlay: str = "kademlia"
@@ -198,6 +200,11 @@ class NodeConfig:
         """The key that seals datagrams, derived from the secret."""
         return hashlib.blake2b(self.secret or _DEFAULT_SECRET, digest_size=32, person=b"p2prdf-seal").digest()
 
+    @property
+    def publisher_key(self) -> bytes:
+        """What makes the numbers of named clients' publishers their own, derived from the secret."""
+        return hashlib.blake2b(self.secret or _DEFAULT_SECRET, digest_size=32, person=b"p2prdf-names").digest()
+
     def validate(self) -> None:
         """Raise LocalProtocolError naming the setting, its value and what is wrong with it."""
         host, _ = self._address("listen", self.listen, port_min=0)
@@ -253,6 +260,11 @@ class NodeConfig:
         if missing and (len(missing) < len(files) or self.tls_crl is not None):
             raise LocalProtocolError(
                 f"setting {missing[0]}: not given, and TLS takes all of {', '.join(files)}: there is no TLS by halves"
+            )
+        if self.rights is not None and not self.tls:
+            raise LocalProtocolError(
+                f"setting rights: {self.rights}: rights go by the names in certificates, so TLS is needed"
+                f" (settings {', '.join(files)})"
             )
 
     @staticmethod

@@ -132,6 +132,8 @@ class Connection(asyncio.Protocol):
         self.moved_at = 0.0
         self.received = 0
         """Bytes that have come in."""
+        self.frame_bytes = 0
+        """Length of the frame that is being dealt with."""
         self._connections = connections
         self._codec = codec
         self._reader = FrameReader()
@@ -290,7 +292,9 @@ class Connection(asyncio.Protocol):
         self._draining = True
         try:
             while self._bodies and not self._holds and self.live:
-                self._deal(self._codec.decode(self._bodies.popleft(), trusted=self.trusted))
+                body = self._bodies.popleft()
+                self.frame_bytes = len(body)
+                self._deal(self._codec.decode(body, trusted=self.trusted))
         except P2PRDFError as error:
             self.refuse(error)
         finally:

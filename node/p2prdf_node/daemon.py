@@ -73,6 +73,7 @@ if TYPE_CHECKING:
 
     from p2prdf.wire.contract import Span
     from p2prdf_node.otlp import SpanExport
+    from p2prdf_node.rights_file import RightsFile
     from p2prdf_node.tls import NodeTls
 
 __all__ = ["Daemon", "run", "tame_garbage_collector"]
@@ -141,6 +142,7 @@ class Daemon:
         self._stop_reason: P2PRDFError = NodeLeaving()
         self.tls: NodeTls | None = None
         self._spans: SpanExport | None = None
+        self.rights: RightsFile | None = None
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -190,6 +192,10 @@ class Daemon:
             from p2prdf_node.tls import NodeTls  # what it reads certificates with takes a while to load
 
             self.tls = NodeTls(config)
+        if config.rights is not None:
+            from p2prdf_node.rights_file import RightsFile
+
+            self.rights = RightsFile(config.rights)
         if config.data is not None:
             self._lock = _locked(config.data)
         identifier = _identifier(
@@ -251,6 +257,7 @@ class Daemon:
             refusal=lambda: self.driver.journal.refusal or self.membership.fenced,
             status=self._status_text, spawn=self.spawn, others=self._others, listed=self.driver.listed,
             short=lambda: peer.short_of_peers,
+            rights=lambda: None if self.rights is None else self.rights.table,
         )  # fmt: skip
         self.driver.connect(self.links, self.clients, self.membership, disk_failed=self._disk_failed)
         self.driver.restore()
@@ -407,6 +414,8 @@ class Daemon:
             await asyncio.sleep(self.config.tls_poll_seconds)
             await tls.poll()
             tls.close_refused(list(self.connections.open))
+            if self.rights is not None and await self.rights.poll():
+                self.clients.rights_changed()
             for contact in self.membership.contacts():
                 if tls.barred(contact.key):
                     self.membership.suspect(contact.key)
@@ -442,7 +451,7 @@ class Daemon:
         self._inlets[inlet] = inlet.sender.key
 
     def greet_client(self, connection: Connection, hello: ClientHello) -> None:
-        """Begin a client's session on a connection.  Raises NodeLeaving."""
+        """Begin a client's session on a connection.  Raises NodeLeaving, NotAllowed."""
         if self._stop.is_set():
             raise NodeLeaving
         ClientSession(self.clients, connection, hello)
@@ -489,6 +498,7 @@ class Daemon:
             },
             "tls": None if self.tls is None else self.tls.status(),
             "otlp": None if self._spans is None else self._spans.status(),
+            "rights": None if self.rights is None else self.rights.status(),
             "counts": dict(self.driver.counts),
             "failures": {name: self.driver.counts[f"{name}_failed"] for name in ("callbacks", "effects", "tasks")},
             "turn_seconds": self.driver.turn_seconds.status(),

@@ -16,12 +16,17 @@ BURST_SECONDS: Final = 1.0
 
 
 class Bucket:
-    """One quota of one client, in units per second; ``math.inf`` for none."""
+    """One quota of one client, or of one connection, in units per second; ``math.inf`` for none."""
 
     def __init__(self, rate: float, now: float):
         self._rate = rate
         self._level = rate * BURST_SECONDS
         self._at = now
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing is missing in it, as it was seen last."""
+        return self._rate == math.inf or self._level >= self._rate * BURST_SECONDS
 
     def wait(self, now: float) -> float:
         """Return the seconds until something may come in: 0 if it may now."""

@@ -27,11 +27,11 @@ from p2prdf.errors import LocalProtocolError, TlsRefused
 from p2prdf.tls import CLIENT, NODE, Identity, context_of
 from p2prdf_node import certificates
 from p2prdf_node.tls_stream import TlsStream
+from p2prdf_node.watched import mark_of
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterable
-    from pathlib import Path
 
     from p2prdf_node.config import NodeConfig
     from p2prdf_node.connection import Connection
@@ -194,21 +194,13 @@ class NodeTls:
 
     def _marks(self) -> tuple[object, ...]:
         """Return what tells files from those that were there before.  Blocking."""
-        return tuple(None if path is None else _mark(path) for path in (self._cert, self._key, self._ca, self._crl))
+        return tuple(None if path is None else mark_of(path) for path in (self._cert, self._key, self._ca, self._crl))
 
     def _warn_of_end(self) -> None:
         own = self._files.own
         if own != self._warned and own.expires - time.time() < EXPIRES_SECONDS:
             self._warned = own
             log.warning("tls_certificate_expires", serial=f"{own.serial:x}", expires=_moment(own.expires))
-
-
-def _mark(path: Path) -> object:
-    try:
-        found = path.stat()
-    except OSError as error:
-        return error.errno
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev
 
 
 def _moment(seconds: float) -> str:

@@ -30,7 +30,8 @@ class Wire:
     def __init__(self):
         self.sent = []
         self.holds = set()
-        self.received = 0
+        self.received = self.frame_bytes = 0
+        self.identity = None
         self.address = "test"
         self.handler = None
 
