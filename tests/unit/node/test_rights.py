@@ -1,0 +1,270 @@
+"""What a file of rights says, and what it then allows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from p2prdf.errors import LocalProtocolError, NotAllowed
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.quads import DEFAULT
+from p2prdf.rdf.reach import ANY, Reach
+from p2prdf.rdf.standing.insertion import parse_insertion
+from p2prdf.rdf.standing.query import parse_query
+from p2prdf_node.rights import ALL, Rights, Verb
+from p2prdf_node.rights_file import RightsFile
+from p2prdf_node.rights_text import read_rights
+
+PLANT = """
+[groups.readers]
+may = ["subscribe", "query"]
+read = ["default", "urn:plant:"]
+triples_per_second = 100
+queries_max = 2
+
+[groups.fast]
+triples_per_second = 1_000
+
+[clients.press]
+groups = ["readers", "fast"]
+publish = ["urn:plant:press:"]
+remove = ["<urn:plant:press:now>"]
+queries_max = 7
+
+[clients.narrow]
+publish = ["default", "urn:any:"]
+predicates = ["urn:ns:"]
+subjects = ["urn:press:"]
+
+[clients.gateway]
+speaks_for = ["press", "bob"]
+
+[clients.root]
+may = ["subscribe", "query", "observe", "administer"]
+publish = ["*"]
+remove = ["*"]
+read = ["*"]
+speaks_for = ["*"]
+
+[default]
+may = ["observe"]
+"""
+
+
+def of(name: str, text: str = PLANT) -> Rights:
+    return read_rights(text).of(name)
+
+
+def test_a_client_has_what_its_section_and_its_groups_give() -> None:
+    press = of("press")
+    assert press.verbs == {Verb.PUBLISH, Verb.REMOVE, Verb.SUBSCRIBE, Verb.QUERY}
+    assert press.read.allows(DEFAULT)
+    assert press.read.allows("<urn:plant:anything>")
+    assert not press.read.allows("<urn:plan>")
+    assert not press.read.allows(ANY)
+    assert press.quotas.triples_per_second == 1000, "the largest of its groups'"
+    assert press.quotas.queries_max == 7, "its own"
+    assert press.quotas.subscriptions_max == math.inf
+
+
+def test_who_has_no_section_has_the_default_and_without_that_nothing() -> None:
+    assert of("somebody").verbs == {Verb.OBSERVE}
+    assert of("somebody").who == "client somebody"
+    nobody = of("somebody", "[clients.press]\nmay = ['query']")
+    assert nobody.verbs == frozenset()
+    with pytest.raises(NotAllowed, match="client somebody may not subscribe or query"):
+        nobody.check((Verb.SUBSCRIBE, Verb.QUERY))
+    nobody.check(())
+
+
+def test_who_may_speak_for_whom() -> None:
+    assert [of("gateway").may_speak_for(name) for name in ("press", "bob", "root")] == [True, True, False]
+    assert of("root").may_speak_for("anybody")
+    assert not of("press").may_speak_for("press")
+
+
+# --- publications --------------------------------------------------------------------------------
+
+
+class Rows:
+    """Statements by their terms."""
+
+    def __init__(self, *statements: tuple[str, ...]):
+        self.dictionary = TermDictionary()
+        columns = [self.dictionary.intern_all(column) for column in zip(*statements, strict=True)]
+        self.s, self.p, self.o, *self.graph = (np.array(column, np.uint32) for column in columns)
+
+    def check(self, rights: Rights, *, removed: bool = False) -> None:
+        graph = self.graph[0] if self.graph else None
+        rights.check_rows(self.dictionary, self.s, self.p, self.o, graph, removed=removed)
+
+    def refused(self, rights: Rights, *, removed: bool = False) -> str:
+        with pytest.raises(NotAllowed) as caught:
+            self.check(rights, removed=removed)
+        return str(caught.value)
+
+
+def test_statements_are_published_into_the_graphs_that_are_named() -> None:
+    press = of("press")
+    allowed = [("<urn:s>", "<urn:p>", '"1"', f"<urn:plant:press:{n % 3}>") for n in range(50)]
+    Rows(*allowed).check(press)
+    Rows(allowed[0]).check(press)
+    other = ("<urn:s>", "<urn:p>", '"2"', "<urn:plant:oven>")
+    said = Rows(*allowed[:20], other, *allowed).refused(press)
+    assert said == (
+        'client press may not publish <urn:s> <urn:p> "2" in <urn:plant:oven>: it may in <urn:plant:press:...>'
+    )
+    assert "in the default graph" in Rows(*allowed[:3], (*other[:3], DEFAULT)).refused(press)
+    assert "in the default graph" in Rows(("<urn:s>", "<urn:p>", '"1"')).refused(press)
+
+
+def test_what_may_be_published_need_not_be_removed() -> None:
+    press = of("press")
+    now, later = (("<urn:s>", "<urn:p>", '"1"', f"<urn:plant:press:{name}>") for name in ("now", "now2"))
+    Rows(now, later).check(press)
+    Rows(now).check(press, removed=True)
+    assert "may not remove <urn:s>" in Rows(now, later).refused(press, removed=True)
+
+
+def test_predicates_and_subjects_narrow_what_their_section_allows() -> None:
+    narrow = of("narrow")
+    fine = [("<urn:press:1>", "<urn:ns:p>", '"1"', "<urn:any:g>"), ("<urn:press:2>", "<urn:ns:q>", '"1"', DEFAULT)]
+    Rows(*fine).check(narrow)
+    Rows(fine[1][:3]).check(narrow)
+    for place, wrong in enumerate(("<urn:oven:1>", "<urn:other:p>", None, "<urn:g>")):
+        if wrong is not None:
+            changed = tuple(wrong if at == place else term for at, term in enumerate(fine[0]))
+            assert wrong in Rows(*fine, changed).refused(narrow)
+    said = Rows(("<urn:oven>", "<urn:ns:p>", '"1"')).refused(narrow)
+    assert said.endswith("with predicates <urn:ns:...> and with subjects <urn:press:...>")
+
+
+def test_a_statement_may_be_allowed_by_any_section_but_by_one_of_them_as_a_whole() -> None:
+    text = """
+    [groups.a]
+    publish = ["urn:a:"]
+    predicates = ["urn:p:"]
+    [groups.b]
+    publish = ["urn:b:"]
+    [clients.both]
+    groups = ["a", "b"]
+    """
+    both = of("both", text)
+    in_a, in_b = ("<urn:s>", "<urn:p:1>", '"1"', "<urn:a:g>"), ("<urn:s>", "<urn:q>", '"1"', "<urn:b:g>")
+    Rows(in_a, in_b, in_a).check(both)
+    assert "<urn:q>" in Rows(in_a, in_b, ("<urn:s>", "<urn:q>", '"1"', "<urn:a:g>")).refused(both)
+
+
+def test_who_may_all_may_all() -> None:
+    for rights in (of("root"), ALL):
+        Rows(("<urn:s>", "<urn:p>", '"1"', "<urn:g>"), ("<urn:s>", "<urn:p>", '"1"', DEFAULT)).check(rights)
+        rights.check_stream("<urn:st>")
+        rights.check_query(parse_query("SELECT * { GRAPH ?g { ?s ?p ?o } }"))
+        rights.check((Verb.QUERY,))
+
+
+def test_streams_are_named_like_graphs() -> None:
+    of("press").check_stream("<urn:plant:press:st>")
+    with pytest.raises(NotAllowed, match="client press may not publish into the stream <urn:st>"):
+        of("press").check_stream("<urn:st>")
+
+
+# --- queries -------------------------------------------------------------------------------------
+
+
+def refused(rights: Rights, group: str) -> str:
+    with pytest.raises(NotAllowed) as caught:
+        rights.check_query(parse_query(f"SELECT * {{ {group} }}"))
+    return str(caught.value)
+
+
+def test_a_query_names_graphs_that_may_be_read() -> None:
+    press = of("press")
+    press.check_query(parse_query("SELECT * { ?s ?p ?o GRAPH <urn:plant:oven> { ?s ?q ?x } }"))
+    said = refused(press, "?s ?p ?o GRAPH <urn:secret> { ?s <urn:q> ?x }")
+    assert "the pattern GRAPH <urn:secret> {" in said
+    assert "client press may not read <urn:secret>; it may read the default graph, <urn:plant:...>" in said
+    assert "may not read all graphs (name one by its IRI)" in refused(press, "GRAPH ?g { ?s ?p ?o }")
+    assert "may not read the default graph" in refused(of("narrow"), "?s ?p ?o")
+    press.check_reach(Reach((DEFAULT, "<urn:plant:x>")))
+    with pytest.raises(NotAllowed, match="client press may not read <urn:secret>"):
+        press.check_reach(Reach((DEFAULT, "<urn:secret>")))
+
+
+def test_a_rule_needs_to_publish_and_to_remove_in_the_whole_graph_it_concludes_into() -> None:
+    def rule(graph: str):
+        text = f"INSERT {{ GRAPH <{graph}> {{ ?x <urn:is> ?z }} }} WHERE {{ ?x <urn:is> ?y . ?y <urn:is> ?z }}"
+        return parse_insertion(text)
+
+    of("press").check_query(rule("urn:plant:press:now"))
+    with pytest.raises(NotAllowed, match="may not publish into and remove from <urn:plant:press:later>"):
+        of("press").check_query(rule("urn:plant:press:later"))
+    text = "[clients.a]\nread = ['*']\npublish = ['urn:g']\nremove = ['urn:g']\npredicates = ['urn:']"
+    with pytest.raises(NotAllowed, match="may not publish into and remove from <urn:g>"):
+        of("a", text).check_query(rule("urn:g"))
+
+
+# --- the file ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "complaint"), [
+    ("[clients", "rights: Expected ']'"),
+    ("[roles.a]", "roles: there are sections clients.NAME, groups.NAME and default"),
+    ("clients = 1", "clients: not a table"),
+    ("[clients]\na = 1", "clients.a: not a section"),
+    ("default = 1", "default: not a section"),
+    ("[clients.'a b']", "clients.a b: not the name of a client"),
+    ("[clients.a]\npublishes = []", "clients.a.publishes: there is no such key"),
+    ("[clients.a]\npublish = 'urn:g'", "clients.a.publish: not a list of texts"),
+    ("[clients.a]\npublish = [1]", "clients.a.publish: not a list of texts"),
+    ("[clients.a]\nread = ['g']", "clients.a.read: 'g' is not the beginning of an IRI"),
+    ("[clients.a]\nread = ['urn:g>x']", "'urn:g>x' is not the beginning"),
+    ("[clients.a]\nread = ['']", "'' is not the beginning"),
+    ("[clients.a]\npredicates = ['default']", "clients.a.predicates: 'default' is not the beginning"),
+    ("[clients.a]\nmay = ['publish']", "'publish' is none of subscribe, query, observe, administer; say which graphs"),
+    ("[clients.a]\nmay = ['fly']", "clients.a.may: 'fly' is none of"),
+    ("[clients.a]\ngroups = ['b']", "client a: there is no section groups.b"),
+    ("[groups.a]\ngroups = ['a']", "groups.a: groups belong to no groups"),
+    ("[clients.a]\nspeaks_for = ['a b']", "clients.a.speaks_for: 'a b' is neither"),
+    ("[clients.a]\nqueries_max = 0", "clients.a.queries_max: 0 is not a positive number"),
+    ("[clients.a]\nqueries_max = nan", "clients.a.queries_max: nan is not a positive number"),
+    ("[clients.a]\nqueries_max = true", "clients.a.queries_max: True is not a positive number"),
+    ("[clients.a]\nread = [" + "'urn:g'," * 1025 + "]", "1025 entries; at most 1024 are taken"),
+    ("a = " + "[" * 5000, "rights: "),
+])  # fmt: skip
+def test_what_is_wrong_is_named(text: str, complaint: str) -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        read_rights(text)
+    assert complaint in str(caught.value)
+
+
+async def test_a_file_is_read_again_and_what_is_bad_leaves_what_was_in_use(tmp_path) -> None:
+    path = tmp_path / "rights.toml"
+    path.write_text("[clients.a]\nmay = ['query']\n")
+    file = RightsFile(path)
+    assert not await file.poll()
+    path.write_text("[clients.a]\nmay = ['query', 'observe']\n")
+    assert await file.poll()
+    assert Verb.OBSERVE in file.table.of("a").verbs
+    for bad in ("[clients.a]\nmay = ['fly']\n", None, "\ud800"):
+        if bad is None:
+            path.unlink()
+        else:
+            path.write_bytes(bad.encode("utf-8", "surrogatepass"))
+        assert not await file.poll()
+        assert str(path) in file.status()["problem"]
+        assert Verb.OBSERVE in file.table.of("a").verbs
+    path.write_text("[clients.b]\nmay = ['query']\n")
+    assert await file.poll()
+    assert file.status() == {"clients": 1, "renewed": 2, "problem": None}
+    assert not file.table.of("a").verbs
+
+
+def test_a_bad_file_is_none_to_begin_with(tmp_path) -> None:
+    with pytest.raises(LocalProtocolError, match="No such file"):
+        RightsFile(tmp_path / "rights.toml")
+    (tmp_path / "large").write_bytes(b"#" * ((4 << 20) + 1))
+    with pytest.raises(LocalProtocolError, match="more than 4194304 bytes"):
+        RightsFile(tmp_path / "large")
