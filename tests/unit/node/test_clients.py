@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from session_world import OTHERS, OWN, World
 
-from p2prdf.errors import Busy, LocalProtocolError, RemoteProtocolError
+from p2prdf.errors import LocalProtocolError, RemoteProtocolError
 from p2prdf.keys import term_hash
 from p2prdf.wire import contract, messages
 from p2prdf.wire.messages import CLIENT_VERSION
