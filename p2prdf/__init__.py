@@ -21,6 +21,7 @@ from p2prdf.errors import (
     LateElement,
     LocalProtocolError,
     NodeLeaving,
+    NotAllowed,
     P2PRDFError,
     QueryRefused,
     RemoteProtocolError,
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from p2prdf.tls import Tls
 
 __all__ = [
-    "Busy", "DataRefused", "LateElement", "LocalProtocolError", "NodeLeaving", "P2PRDFError",
+    "Busy", "DataRefused", "LateElement", "LocalProtocolError", "NodeLeaving", "NotAllowed",
+    "P2PRDFError",
     "QueryRefused", "RemoteProtocolError", "SubscriptionGone", "Tls", "TlsRefused", "TokenRefused", "Unavailable",
     "connect",
 ]  # fmt: skip

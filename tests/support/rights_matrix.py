@@ -1,0 +1,206 @@
+"""Everything a client can say, by who says it and with which certificate, and what it is answered with.
+
+The rows come from the table of requests of the nodes themselves: one that stands there and not here is missed by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from p2prdf.columns import LISTS
+from p2prdf.rdf.dictionary import TermNames
+from p2prdf.wire import messages as m
+from p2prdf_node.rights import Verb
+from p2prdf_node.session import ACTIONS
+
+__all__ = ["CASES", "RIGHTS", "ROLES", "Case", "Place", "expected", "missing", "names_of"]
+
+INSIDE, OUTSIDE = "<urn:m:g>", "<urn:other:g>"
+LEASE = 60.0
+
+_ALL = """
+may = ["subscribe", "query", "observe", "administer"]
+read = ["urn:m:"]
+publish = ["urn:m:"]
+remove = ["urn:m:"]
+"""
+RIGHTS: Final = f"""
+[clients.publisher]
+publish = ["urn:m:"]
+[clients.remover]
+remove = ["urn:m:"]
+[clients.subscriber]
+may = ["subscribe"]
+read = ["urn:m:"]
+[clients.asker]
+may = ["query"]
+read = ["urn:m:"]
+[clients.observer]
+may = ["observe"]
+read = ["urn:m:"]
+[clients.administrator]
+may = ["administer"]
+read = ["urn:m:"]
+[clients.everything]
+{_ALL}
+[clients.owner]
+{_ALL}
+"""
+ROLES: Final[dict[str, frozenset[Verb]]] = {
+    "publisher": frozenset({Verb.PUBLISH}), "remover": frozenset({Verb.REMOVE}),
+    "subscriber": frozenset({Verb.SUBSCRIBE}), "asker": frozenset({Verb.QUERY}),
+    "observer": frozenset({Verb.OBSERVE}), "administrator": frozenset({Verb.ADMINISTER}),
+    "everything": frozenset(Verb), "nobody": frozenset(), "node": frozenset(Verb),
+}  # fmt: skip
+"""Verbs by role; a role is the name of a client, but for the last one, which comes with a node's certificate."""
+
+
+@dataclass(slots=True)
+class Place:
+    """What cases are about: subscriptions of the one who asks and of another client."""
+
+    own: int
+    others: int
+    others_live: int
+    """One that is delivered to its owner just now, at this node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One thing to say.
+
+    ``verbs``: one of them is needed; none if empty.  ``within``: it is about what such a client may have to do with; if
+    not only a node may.  ``answered``: whether it is answered.  ``terms``: of the frame it travels in.
+    """
+
+    kind: type
+    name: str
+    verbs: frozenset[Verb]
+    make: Callable[[int, Place], Any]
+    within: bool = True
+    answered: bool = True
+    terms: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.kind.__name__}: {self.name}"
+
+
+def expected(case: Case, role: str) -> bool:
+    """Tell whether a role may."""
+    if role == "node":
+        return True
+    return case.within and (not case.verbs or not case.verbs.isdisjoint(ROLES[role]))
+
+
+def missing() -> set[str]:
+    """Return the names of requests that there is no case for."""
+    return {kind.__name__ for kind in ACTIONS} - {case.kind.__name__ for case in CASES}
+
+
+def _verbs(*verbs: Verb) -> frozenset[Verb]:
+    return frozenset(verbs)
+
+
+_TERMS: Final = ("<urn:s>", "<urn:p>", "<urn:o>", INSIDE, OUTSIDE)
+
+
+def _publication(graph: int | None, *, removed: bool) -> Callable[[int, Place], Any]:
+    def make(request: int, _: Place) -> Any:
+        columns = ([0], [1], [2])
+        place = () if graph is None else ([graph],)
+        return m.ClientPublish(request, 7, 1, *columns, removed=removed, graph=place)
+
+    return make
+
+
+def _publications() -> list[Case]:
+    found = []
+    for removed, verb in ((False, Verb.PUBLISH), (True, Verb.REMOVE)):
+        for name, graph in (("in its graph", 3), ("in another graph", 4), ("in the default graph", None)):
+            make = _publication(graph, removed=removed)
+            said = f"{verb} {name}"
+            found.append(Case(m.ClientPublish, said, _verbs(verb), make, within=graph == 3, terms=_TERMS))
+    return found
+
+
+def _asked(graph: str, *, once: bool) -> Callable[[int, Place], Any]:
+    query = f"SELECT ?s {{ GRAPH {graph} {{ ?s <urn:p> ?o }} }}" if graph else "SELECT ?s { ?s <urn:p> ?o }"
+    return lambda request, _: m.ClientSubscribe(request, query, "csbv", False, LEASE, once=once)
+
+
+def _questions() -> list[Case]:
+    graphs = (
+        ("in its graph", INSIDE, True), ("in another graph", OUTSIDE, False), ("in any graph", "?g", False),
+        ("in the default graph", "", False),
+    )  # fmt: skip
+    found = []
+    for name, graph, within in graphs:
+        for once, verb in ((False, Verb.SUBSCRIBE), (True, Verb.QUERY)):
+            make = _asked(graph, once=once)
+            found.append(Case(m.ClientSubscribe, f"{verb} {name}", _verbs(verb), make, within=within))
+        query = f"SELECT ?s {{ GRAPH {graph} {{ ?s <urn:p> ?o }} }}" if graph else "SELECT ?s { ?s <urn:p> ?o }"
+        found.append(Case(
+            m.ClientExplain, f"a query {name}", _verbs(Verb.OBSERVE, Verb.ADMINISTER),
+            lambda request, _, query=query: m.ClientExplain(request, 0, query, "csbv", False), within=within,
+        ))  # fmt: skip
+    return found
+
+
+_HOLD: Final = _verbs(Verb.SUBSCRIBE, Verb.QUERY)
+_NONE: Final = LISTS.column([])
+
+
+def _about_subscriptions() -> list[Case]:
+    kinds: list[tuple[type, frozenset[Verb], frozenset[Verb] | None, Callable[[int, int], Any]]] = [
+        (m.ClientAttach, _HOLD, None, lambda request, number: m.ClientAttach(request, number, _NONE)),
+        (m.ClientAcknowledge, _HOLD, None, lambda request, number: m.ClientAcknowledge(request, number, [5])),
+        (m.ClientExplain, _verbs(Verb.OBSERVE, Verb.ADMINISTER), _verbs(Verb.ADMINISTER),
+         lambda request, number: m.ClientExplain(request, number, "", "csbv", False)),
+        (m.ClientUnsubscribe, _verbs(*_HOLD, Verb.ADMINISTER), _verbs(Verb.ADMINISTER), m.ClientUnsubscribe),
+    ]  # fmt: skip
+    found = []
+    for kind, own, others, make in kinds:
+        # One's own first: who was told by its home that one is another's attaches none for some seconds.
+        for name, verbs, number in (
+            ("one's own", own, "own"), ("another's that is delivered here", others, "others_live"),
+            ("another's", others, "others"),
+        ):  # fmt: skip
+            found.append(Case(
+                kind, name, own if verbs is None else verbs,
+                lambda request, place, make=make, number=number: make(request, getattr(place, number)),
+                within=verbs is not None,
+            ))  # fmt: skip
+    return found
+
+
+def _stream(kind: type, *, answered: bool) -> list[Case]:
+    def make(stream: str) -> Callable[[int, Place], Any]:
+        if answered:
+            return lambda request, _: kind(request, stream, 7, 1, 2, 3)
+        return lambda _, __: kind(stream, 7, 1, 2, 3)
+
+    return [
+        Case(kind, name, _verbs(Verb.PUBLISH), make(stream), within=within, answered=answered)
+        for name, stream, within in (("its stream", INSIDE, True), ("another stream", OUTSIDE, False))
+    ]
+
+
+CASES: Final[list[Case]] = [
+    Case(m.ClientPing, "at all", _verbs(), lambda request, _: m.ClientPing(request)),
+    Case(m.ClientStatus, "at all", _verbs(Verb.OBSERVE), lambda request, _: m.ClientStatus(request)),
+    *_publications(),
+    *_stream(m.ClientHeartbeat, answered=False),
+    *_stream(m.ClientEndStream, answered=True),
+    *_questions(),
+    Case(
+        m.ClientWantBookmarks, "of one's own", _HOLD, lambda _, place: m.ClientWantBookmarks(place.own), answered=False
+    ),
+    *_about_subscriptions(),
+]
+
+
+def names_of(case: Case) -> TermNames:
+    """Return the terms of the frame that a case travels in."""
+    return TermNames(case.terms)
