@@ -2,6 +2,9 @@
 
 As with certificates (:mod:`p2prdf_node.tls`) it is judged as a whole: if anything in it is wrong that is told in the
 log once, and shown in the status, and what was in use stays in use.  A node does not start with a bad one.
+
+A file that is only half written may well be a good one, which gives nobody any rights.  So one that has changed is read
+when it is found the same twice, and one without any section is bad.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ class RightsFile:
 
     def __init__(self, path: Path):
         self._path = path
-        self._seen = mark_of(path)
+        self._seen = self._found = mark_of(path)
         self.table = self._read()
         self.problem = ""
         self.renewed = 0
@@ -40,8 +43,9 @@ class RightsFile:
 
     async def poll(self) -> bool:
         """Look at the file, and take up what has changed.  Return whether something was taken up."""
-        mark = await asyncio.to_thread(mark_of, self._path)
-        if mark == self._seen:
+        mark, before = await asyncio.to_thread(mark_of, self._path), self._found
+        self._found = mark
+        if mark == self._seen or mark != before:
             return False
         self._seen = mark
         try:

@@ -78,6 +78,8 @@ def read_rights(text: str, source: str = "rights") -> RightsTable:
 
 
 def _table(document: dict[str, Any]) -> RightsTable:
+    if not document:
+        raise _Wrong("there is no section in it; one that is empty, [default], gives nobody any rights")
     for key in document:
         if key not in ("clients", "groups", "default"):
             raise _Wrong(f"{key}: there are sections clients.NAME, groups.NAME and default")

@@ -38,9 +38,6 @@ class Matrix:
         self.certificates = mine
         self.rights = folder / "rights.toml"
         self.rights.write_text(RIGHTS)
-        self.node = launcher.start(
-            **mine.settings(mine.node()), rights=self.rights, roles="all", replicas=1, copies_min=1, hello_seconds=20
-        )
         self.folders = {role: mine.client(role) for role in CLIENTS} | {"node": mine.node()}
         self.owner, self.watcher = mine.client("owner"), mine.node()
         self.states = {
@@ -50,8 +47,11 @@ class Matrix:
             "revoked": {each: mine.client(each) for each in CLIENTS} | {"node": mine.node()},
         }
         self.states["other authority"]["node"] = other.node()
-        for folder in self.states["revoked"].values():
-            mine.revoke(folder)
+        for revoked in self.states["revoked"].values():
+            mine.revoke(revoked)
+        self.node = launcher.start(
+            **mine.settings(mine.node()), rights=self.rights, roles="all", replicas=1, copies_min=1, hello_seconds=20
+        )
 
     async def session(self, folder):
         return await open_session("127.0.0.1", self.node.port, connect_seconds=SECONDS, tls=tls_of(folder))
@@ -154,3 +154,129 @@ async def told(matrix, context):
             finally:
                 writer.transport.abort()
     return [each for each in found if not (isinstance(each, messages.ClientError) and each.code == "tls-refused")]
+
+
+# --- while nodes run, fail and come back ---------------------------------------------------------
+
+PLAIN = "[clients.alice]\nmay = ['subscribe', 'query']\nread = ['urn:m:']\npublish = ['urn:m:']\n"
+BOTH = PLAIN + PLAIN.replace("alice", "mallory")
+
+
+def rows(count):
+    return [(f"<urn:s{number}>", "<urn:p>", '"x"') for number in range(count)]
+
+
+async def refused(attempt):
+    with pytest.raises(p2prdf.NotAllowed) as caught:
+        await attempt
+    return str(caught.value)
+
+
+@pytest.mark.long
+async def test_a_subscription_stays_its_owners_at_other_nodes_through_failures_and_on_the_disk(
+    launcher, until, tmp_path
+):
+    certificates, rights = Certificates(tmp_path), tmp_path / "rights.toml"
+    rights.write_text(BOTH)
+    common = {"rights": rights, "roles": "all", "replicas": 2, "copies_min": 1}
+    nodes, options = [], []
+    for number in range(2):
+        options.append({**common, **certificates.settings(certificates.node()), "data": tmp_path / f"data{number}"})
+        first = {"bootstrap": nodes[0].address} if nodes else {}
+        nodes.append(await asyncio.to_thread(launcher.start, **options[number], **first))
+    alice, mallory, watcher = (tls_of(each) for each in (
+        certificates.client("alice"), certificates.client("mallory"), certificates.node()
+    ))  # fmt: skip
+
+    async def met():
+        async with p2prdf.connect(nodes[1].address, tls=watcher) as client:
+            peer = (await client.status())["peer"]
+            return len(peer["contacts"]) == 2 and peer["in_step"] and not peer["comparing"]
+
+    await until(met, seconds=SECONDS)
+    async with p2prdf.connect(nodes[0].address, tls=alice) as client:
+        subscription = await client.subscribe(QUERY, lease_seconds=3600, auto_acknowledge=False)
+        await client.publish(rows(10), graph="<urn:m:g>")
+        async with asyncio.timeout(SECONDS):
+            assert len({(await anext(subscription))["s"] for _ in range(5)}) == 5
+        token = subscription.token()
+
+    async def tried(node, *, attach=True):
+        """Mallory has the token, and gets nothing for it but to wait before the next time."""
+        async with p2prdf.connect(node.address, tls=mallory) as client:
+            assert "is another client's" in await refused(client.unsubscribe(subscription.id))
+            if attach:
+                assert "is another client's" in await refused(client.attach(token))
+                with pytest.raises(p2prdf.Busy, match="client mallory attached a subscription of another client"):
+                    await client.attach(token)
+
+    async def resumed(node):
+        async with p2prdf.connect(node.address, tls=alice) as client:
+            again = await client.attach(token, auto_acknowledge=False)
+            async with asyncio.timeout(SECONDS):
+                return {(await anext(again))["s"] for _ in range(5)}
+
+    await tried(nodes[1])
+    left = await resumed(nodes[1])
+    nodes[0].kill()
+    await tried(nodes[1], attach=False)
+    assert await resumed(nodes[1]) == left
+    nodes[1].kill()
+    again = await asyncio.to_thread(launcher.start, **options[1])
+    await tried(again)
+    assert await resumed(again) == left
+
+
+async def test_nodes_take_up_rights_that_change_and_keep_those_in_use_if_a_file_is_bad(launcher, until, tmp_path):
+    certificates, rights = Certificates(tmp_path), tmp_path / "rights.toml"
+    rights.write_text(BOTH)
+    node = await asyncio.to_thread(
+        launcher.start, rights=rights, roles="all", replicas=1, copies_min=1,
+        **certificates.settings(certificates.node()),
+    )  # fmt: skip
+    node.expected.append("rights_file_refused")
+    alice, watcher = tls_of(certificates.client("alice")), tls_of(certificates.node())
+
+    async def taken_up(count):
+        async with p2prdf.connect(node.address, tls=watcher) as client:
+            state = (await client.status())["rights"]
+            return state if state["renewed"] == count or state["problem"] else None
+
+    async with p2prdf.connect(node.address, tls=alice) as client:
+        assert (await until(lambda: taken_up(0), seconds=SECONDS))["clients"] == 2
+        subscription = await client.subscribe(QUERY)
+        await client.publish(rows(1), graph="<urn:m:g>")
+        async with asyncio.timeout(SECONDS):
+            await anext(subscription)
+        rights.write_text("[clients.alice]\nmay = ['fly']\n")
+        state = await until(lambda: taken_up(-1), seconds=SECONDS)
+        assert state["problem"].startswith(f"{rights}: clients.alice.may: 'fly' is none of subscribe, query,")
+        await client.publish(rows(2), graph="<urn:m:g>")
+        async with asyncio.timeout(SECONDS):
+            await anext(subscription)
+        rights.write_text(PLAIN.replace("read = ['urn:m:']", "read = ['urn:m:other']"))
+        async with asyncio.timeout(SECONDS):
+            with pytest.raises(p2prdf.NotAllowed, match="client alice may not read <urn:m:g>"):
+                await anext(subscription)
+        assert "may not read <urn:m:g>" in await refused(client.attach(subscription.id))
+        assert "may not read <urn:m:g>" in await refused(client.query(QUERY))
+        await client.publish(rows(3), graph="<urn:m:g>")
+        rights.write_text("[default]")
+        await until(lambda: taken_up(2), seconds=SECONDS)
+        assert "client alice may not publish" in await refused(client.publish(rows(4), graph="<urn:m:g>"))
+        rights.write_text(PLAIN)
+        await until(lambda: taken_up(3), seconds=SECONDS)
+        again = await client.attach(subscription.id)
+        async with asyncio.timeout(SECONDS):
+            assert (await anext(again))["s"] in {s for s, _, _ in rows(3)}
+
+
+def test_a_node_does_not_start_with_rights_that_it_cannot_hold_anybody_to(launcher, tmp_path):
+    rights = tmp_path / "rights.toml"
+    rights.write_text(BOTH)
+    certificates = Certificates(tmp_path)
+    plain = launcher.launch(rights=rights)
+    rights_of_nobody = launcher.launch(rights=tmp_path / "nothing", **certificates.settings(certificates.node()))
+    for node, reason in ((plain, "so TLS is needed"), (rights_of_nobody, "No such file or directory")):
+        assert node.wait(SECONDS) == 2
+        assert reason in node.text()

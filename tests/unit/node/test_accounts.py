@@ -385,7 +385,7 @@ def test_what_is_open_is_held_to_rights_that_changed():
     world.notify(1, 1, number=50)
     assert alice.sent[-1].subscription == 51
     alice.sent.clear()
-    world.hold_to("")
+    world.hold_to("[default]")
     assert codes(alice.sent) == ["not-allowed"]
     assert codes(alice.take(world.publication(7))) == ["not-allowed"]
 
@@ -395,7 +395,7 @@ def test_what_is_being_opened_is_looked_at_again_when_it_is_live():
     alice = world.client(ALICE)
     subscribe(world, alice)
     (request,) = world.taken(contract.Subscribe)
-    world.hold_to("")
+    world.hold_to("[default]")
     world.complete(request, contract.Subscribed(50, 1, (0,)))
     assert codes(alice.sent) == ["not-allowed"]
     (end,) = world.taken(contract.Unsubscribe)

@@ -211,6 +211,7 @@ def test_a_rule_needs_to_publish_and_to_remove_in_the_whole_graph_it_concludes_i
 
 @pytest.mark.parametrize(("text", "complaint"), [
     ("[clients", "rights: Expected ']'"),
+    ("# nothing", "there is no section in it; one that is empty, [default], gives nobody any rights"),
     ("[roles.a]", "roles: there are sections clients.NAME, groups.NAME and default"),
     ("clients = 1", "clients: not a table"),
     ("[clients]\na = 1", "clients.a: not a section"),
@@ -246,18 +247,20 @@ async def test_a_file_is_read_again_and_what_is_bad_leaves_what_was_in_use(tmp_p
     file = RightsFile(path)
     assert not await file.poll()
     path.write_text("[clients.a]\nmay = ['query', 'observe']\n")
+    assert not await file.poll(), "it may be half written"
     assert await file.poll()
+    assert not await file.poll()
     assert Verb.OBSERVE in file.table.of("a").verbs
     for bad in ("[clients.a]\nmay = ['fly']\n", None, "\ud800"):
         if bad is None:
             path.unlink()
         else:
             path.write_bytes(bad.encode("utf-8", "surrogatepass"))
-        assert not await file.poll()
+        assert not [await file.poll(), await file.poll()][1]
         assert str(path) in file.status()["problem"]
         assert Verb.OBSERVE in file.table.of("a").verbs
     path.write_text("[clients.b]\nmay = ['query']\n")
-    assert await file.poll()
+    assert [await file.poll(), await file.poll()] == [False, True]
     assert file.status() == {"clients": 1, "renewed": 2, "problem": None}
     assert not file.table.of("a").verbs
 
