@@ -33,7 +33,7 @@ def gateway(
     ] = _LISTEN,
     tokens: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Lines of TOKEN read|write|read,write, readable by you alone."),
+        typer.Option(metavar="FILE", help="Lines of TOKEN read|write|read,write [CLIENT], for you alone to read."),
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
@@ -79,8 +79,8 @@ def gateway(
         access = Access(known, allow_origin or (), loopback=is_loopback(host))
         config = GatewayConfig(query_seconds_max=timeout, lease_seconds_max=lease, subscribers_max=subscribers)
 
-        async def connected() -> Client:
-            return await connect(peer)
+        async def connected(name: str) -> Client:
+            return await connect(peer, speaks_for=name)
 
         async def reached(address: str) -> Client:
             return await connect(address, reconnect_seconds=0, connect_seconds=_MEMBER_SECONDS)

@@ -62,11 +62,12 @@ class connect:  # noqa: N801 - used like a function
     that tries again as long.  0: the connection is all there is, and its end is told at once.
     ``ping_seconds``: after so long without a word from the node it is asked whether it is there.
     ``on_reconnect`` is called with each new address; the logger ``p2prdf.client`` tells of losses and reconnections.
+    ``speaks_for``: the name of a client in whose place to speak, which our certificate must have the right to.
     ``tls``: our certificate and whom to trust, where nodes speak TLS: a :class:`p2prdf.Tls`, whose files are read again
     for each connection, or a context.  The other side must be a node; where it runs does not matter.
 
-    Raises TlsRefused when we or the node are not trusted, or only one of us speaks TLS, and Unavailable when no address
-    answers: the first connection is tried once.
+    Raises TlsRefused when we or the node are not trusted, or only one of us speaks TLS, NotAllowed when we may not
+    speak for another, and Unavailable when no address answers: the first connection is tried once.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class connect:  # noqa: N801 - used like a function
         ping_seconds: float = 15.0,
         on_reconnect: Callable[[str], None] | None = None,
         tls: Tls | ssl.SSLContext | None = None,
+        speaks_for: str = "",
     ):
         if not (0 <= reconnect_seconds < float("inf") and ping_seconds > 0):
             raise LocalProtocolError(f"{reconnect_seconds} s to reconnect or {ping_seconds} s to a ping make no sense")
@@ -91,6 +93,7 @@ class connect:  # noqa: N801 - used like a function
         self._ping_seconds = ping_seconds
         self._on_reconnect = on_reconnect
         self._tls = tls
+        self._speaks_for = speaks_for
         self._client: Client | None = None
 
     def __await__(self) -> Generator[Any, None, Client]:
@@ -116,6 +119,7 @@ class connect:  # noqa: N801 - used like a function
                 ping_seconds=self._ping_seconds,
                 on_reconnect=self._on_reconnect,
                 tls=self._tls,
+                speaks_for=self._speaks_for,
             )
         )
         await client.open()

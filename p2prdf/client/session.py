@@ -10,6 +10,7 @@ import asyncio
 import socket
 import ssl
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from p2prdf.columns import LISTS
@@ -49,7 +50,8 @@ class Session(asyncio.Protocol):
     an error.  ``heard_at``: when something came in last.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, speaks_for: str = "") -> None:
+        self._speaks_for = speaks_for
         self.welcome: asyncio.Future[messages.ClientWelcome] = asyncio.get_running_loop().create_future()
         self.on_rows: Callable[[messages.ClientRows, TermNames], None] = lambda _rows, _terms: None
         self.on_bookmark: Callable[[messages.ClientBookmark], None] = lambda _message: None
@@ -149,7 +151,7 @@ class Session(asyncio.Protocol):
                 self.drop(error)
                 return
         _keep_alive(transport.get_extra_info("socket"))
-        self._write(encode(messages.ClientHello(messages.CLIENT_VERSION, AGENT)))
+        self._write(encode(messages.ClientHello(messages.CLIENT_VERSION, AGENT, self._speaks_for)))
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes."""
@@ -223,9 +225,9 @@ class Session(asyncio.Protocol):
 
 
 async def open_session(
-    host: str, port: int, *, connect_seconds: float, tls: Tls | ssl.SSLContext | None = None
+    host: str, port: int, *, connect_seconds: float, tls: Tls | ssl.SSLContext | None = None, speaks_for: str = ""
 ) -> Session:
-    """Connect to a node, by TLS if ``tls`` says how, and be welcomed.
+    """Connect to a node, by TLS if ``tls`` says how, and be welcomed, in the place of another client perhaps.
 
     Raises TlsRefused if it or we are not trusted, Unavailable, or what the node answers.
     """
@@ -233,7 +235,7 @@ async def open_session(
     context = tls.context() if isinstance(tls, Tls) else tls
     try:
         async with asyncio.timeout(connect_seconds):
-            _, session = await loop.create_connection(Session, host, port, ssl=context)
+            _, session = await loop.create_connection(partial(Session, speaks_for), host, port, ssl=context)
             try:
                 await session.welcome
             except BaseException as error:

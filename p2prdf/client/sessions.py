@@ -81,6 +81,7 @@ class Sessions:
         ping_seconds: float,
         on_reconnect: Callable[[str], None] | None = None,
         tls: Tls | ssl.SSLContext | None = None,
+        speaks_for: str = "",
     ):
         self.peer: Contact
         """The node of the session in use, or of the last one."""
@@ -96,6 +97,7 @@ class Sessions:
         """The latest stamp told of a publication: what is published next is after it, at whatever node."""
         self._connect_seconds = connect_seconds
         self._tls = tls
+        self._speaks_for = speaks_for
         self._given = addresses
         self._others: list[Address] = []
         self._address = addresses[0]
@@ -271,7 +273,9 @@ class Sessions:
         raise error
 
     async def _connect(self, address: Address, seconds: float) -> Session:
-        session = await open_session(*address, connect_seconds=seconds, tls=self._tls)
+        session = await open_session(
+            *address, connect_seconds=seconds, tls=self._tls, speaks_for=self._speaks_for
+        )
         if session.lost is not None:
             raise session.lost
         return session

@@ -4,6 +4,9 @@ Without tokens everybody may do everything, and the gateway listens on loopback 
 run scripts of any web site, though.  These are kept out in two ways.  What an ``Origin`` is sent with must be of the
 gateway's own host or of an origin that the operator allows; and on loopback the ``Host`` must be a name of loopback,
 or a name that its owner lets lead here would do as an own host (DNS rebinding).
+
+A token may name a client of the overlay: then nodes are told for whom the gateway speaks, and hold it to the rights of
+that client (docs/security.md).  What a token allows here only narrows these.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import hmac
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -22,8 +26,9 @@ from aiohttp import web
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf.gateway.problems import Handler, Refused
+from p2prdf.tls import CLIENT_NAME
 
-__all__ = ["Access", "Right", "is_loopback", "read_tokens"]
+__all__ = ["Access", "Right", "Token", "is_loopback", "read_tokens"]
 
 _TOKEN_BYTES_MIN: Final = 16
 _CROSS_ORIGIN: Final = {
@@ -42,23 +47,36 @@ class Right(enum.StrEnum):
     """Publications, removals and updates."""
 
 
-def read_tokens(path: Path) -> dict[bytes, frozenset[Right]]:
-    """Read a file of lines ``TOKEN RIGHT[,RIGHT]``; ``#`` begins a remark.  Return rights by the tokens' digests.
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What who has a token may do here, and as which client nodes know him; "": as the gateway itself."""
+
+    rights: frozenset[Right]
+    client: str = ""
+
+
+def read_tokens(path: Path) -> dict[bytes, Token]:
+    """Read a file of lines ``TOKEN RIGHT[,RIGHT] [CLIENT]``; ``#`` begins a remark.  Return tokens by their digests.
 
     Raises LocalProtocolError for a file that others may read, and for a bad line by its number, never by its content.
     """
     if path.stat().st_mode & 0o027:  # its group may read it: that is how Kubernetes gives a secret to who is not root
         raise LocalProtocolError(f"{path}: others may read it, or its group write it; chmod 600 {path}")
-    found: dict[bytes, frozenset[Right]] = {}
+    found: dict[bytes, Token] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         words = line.split("#", 1)[0].split()
         if not words:
             continue
         try:
-            token, rights = words
-            held = frozenset(Right(each) for each in rights.split(","))
+            token, rights, client = words if len(words) > 2 else (*words, "")
+            held = Token(frozenset(Right(each) for each in rights.split(",")), client)
         except ValueError:
-            raise LocalProtocolError(f"{path}:{number}: not TOKEN read, TOKEN write or TOKEN read,write") from None
+            reason = "not TOKEN read, TOKEN write or TOKEN read,write, and a client's name perhaps"
+            raise LocalProtocolError(f"{path}:{number}: {reason}") from None
+        if client and (not CLIENT_NAME.fullmatch(client) or client in tuple(Right)):
+            raise LocalProtocolError(
+                f"{path}:{number}: not TOKEN read,write CLIENT: what stands behind the rights is no client's name"
+            )
         if len(token.encode()) < _TOKEN_BYTES_MIN or not token.isprintable():
             raise LocalProtocolError(f"{path}:{number}: a token has at least {_TOKEN_BYTES_MIN} visible characters")
         found[_digest(token)] = held
@@ -79,7 +97,7 @@ def is_loopback(host: str) -> bool:
 class Access:
     """Lets requests in, or not."""
 
-    def __init__(self, tokens: Mapping[bytes, frozenset[Right]] | None, origins: Iterable[str], *, loopback: bool):
+    def __init__(self, tokens: Mapping[bytes, Token] | None, origins: Iterable[str], *, loopback: bool):
         """``origins``: web sites whose scripts may use the gateway, as ``https://example.org``; ``*``: all may.
 
         ``loopback``: the gateway listens there alone.
@@ -108,14 +126,17 @@ class Access:
             response.headers.update(_CROSS_ORIGIN)
             response.headers["Access-Control-Allow-Origin"] = origin
 
-    def check(self, request: web.Request, right: Right) -> None:
-        """Raise Refused if whoever asks has not got a right."""
-        self.check_token(request.headers.get("Authorization", ""), right)
+    def check(self, request: web.Request, right: Right) -> str:
+        """Return as which client nodes know whoever asks.  Raises Refused if he has not got a right."""
+        return self.check_token(request.headers.get("Authorization", ""), right)
 
-    def check_token(self, authorization: str, right: Right) -> None:
-        """Raise Refused if what is said in an ``Authorization`` header does not give a right."""
+    def check_token(self, authorization: str, right: Right) -> str:
+        """Return as which client nodes know who says this in an ``Authorization`` header; "": as the gateway itself.
+
+        Raises Refused if it does not give a right.
+        """
         if self._tokens is None:
-            return
+            return ""
         kind, _, token = authorization.partition(" ")
         if kind.lower() != "bearer" or not token:
             raise Refused(
@@ -123,14 +144,15 @@ class Access:
                 headers={"WWW-Authenticate": 'Bearer realm="p2prdf"'},
             )  # fmt: skip
         given = _digest(token.strip())
-        held = [rights for digest, rights in self._tokens.items() if hmac.compare_digest(digest, given)]
+        held = [known for digest, known in self._tokens.items() if hmac.compare_digest(digest, given)]
         if not held:
             raise Refused(
                 HTTPStatus.UNAUTHORIZED, "the bearer token is not known",
                 headers={"WWW-Authenticate": 'Bearer realm="p2prdf", error="invalid_token"'},
             )  # fmt: skip
-        if right not in held[0]:
+        if right not in held[0].rights:
             raise Refused(HTTPStatus.FORBIDDEN, f"the bearer token does not allow to {right}")
+        return held[0].client
 
     def _check_site(self, request: web.Request) -> None:
         """Raise Refused for the scripts of web sites that are not let in."""

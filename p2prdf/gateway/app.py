@@ -32,11 +32,11 @@ async def _health(_request: web.Request) -> web.StreamResponse:
     return web.Response(text="ok\n")
 
 
-async def _state(gateway: Gateway) -> dict[str, Any]:
+async def _state(gateway: Gateway, name: str = "") -> dict[str, Any]:
     """Return the state of the node that is used.  Raises Unavailable soon: whoever watches does not wait."""
     try:
         async with asyncio.timeout(_READY_SECONDS):
-            return await gateway.connections.client.status()
+            return await (await gateway.connections.client(name)).status()
     except TimeoutError:
         raise Unavailable(f"no node has answered within {_READY_SECONDS:g} s") from None
 
@@ -53,14 +53,14 @@ async def _readiness(request: web.Request) -> web.StreamResponse:
 async def _status(request: web.Request) -> web.StreamResponse:
     """Return the state of the node that is used, as ``p2prdf status --json`` writes it."""
     gateway = request.app[GATEWAY]
-    gateway.access.check(request, Right.READ)
-    return web.json_response(await _state(gateway))
+    name = gateway.access.check(request, Right.READ)
+    return web.json_response(await _state(gateway, name))
 
 
 async def _metrics(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
-    gateway.access.check(request, Right.READ)
-    text = exposition(await _state(gateway), gateway)
+    name = gateway.access.check(request, Right.READ)
+    text = exposition(await _state(gateway, name), gateway)
     return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
 
@@ -77,10 +77,10 @@ async def _counted(request: web.Request, handler: Handler) -> web.StreamResponse
 
 
 def application(
-    connect: Callable[[], Awaitable[Client]], access: Access, config: GatewayConfig | None = None,
+    connect: Callable[[str], Awaitable[Client]], access: Access, config: GatewayConfig | None = None,
     *, reach: Callable[[str], Awaitable[Client]] | None = None,
 ) -> web.Application:  # fmt: skip
-    """Return the gateway to the overlay that ``connect`` leads to.
+    """Return the gateway to the overlay that ``connect`` leads to; it is given the name of the client to speak for.
 
     ``reach`` connects to the node at an address and to no other; without it ``/ring`` and ``/subscriptions`` tell what
     the node that is used knows by itself.

@@ -64,9 +64,9 @@ _ANSWER: Final = "text/event-stream"
 async def handle(request: web.Request) -> web.StreamResponse:
     """Tell a subscription's answers as they come, until either side goes away."""
     gateway = request.app[GATEWAY]
-    gateway.access.check(request, Right.READ)
+    name = gateway.access.check(request, Right.READ)
     with gateway.delivering():
-        async with await gateway.connections.own() as client:
+        async with await gateway.connections.own(name) as client:
             subscription = await _opened(request, gateway, client)
             response = web.StreamResponse(
                 headers={

@@ -15,6 +15,7 @@ from p2prdf.errors import (
     Busy,
     DataRefused,
     LocalProtocolError,
+    NotAllowed,
     P2PRDFError,
     QueryRefused,
     SubscriptionGone,
@@ -43,6 +44,8 @@ def described(error: P2PRDFError) -> tuple[HTTPStatus, dict[str, Any], dict[str,
     headers: dict[str, str] = {}
     if isinstance(error, Refused):
         status, headers = error.status, error.headers
+    elif isinstance(error, NotAllowed):
+        status = HTTPStatus.FORBIDDEN
     elif isinstance(error, SubscriptionGone):
         status = HTTPStatus.GONE
     elif isinstance(error, LocalProtocolError):

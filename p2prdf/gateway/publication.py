@@ -50,7 +50,7 @@ async def retract(request: web.Request) -> web.StreamResponse:
 
 async def _send(request: web.Request, *, removed: bool) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
-    gateway.access.check(request, Right.WRITE)
+    name = gateway.access.check(request, Right.WRITE)
     syntax = RDF_TYPES.get(request.content_type)
     if syntax is None:
         known = ", ".join(RDF_TYPES)
@@ -74,7 +74,7 @@ async def _send(request: web.Request, *, removed: bool) -> web.StreamResponse:
     trace = _trace(request)
     mark = secrets.token_bytes(16) if key is None else hashlib.blake2b(key.encode(), digest_size=16).digest()
     batches = _Batches(request, syntax, mark.hex(), gateway.config)
-    async with gateway.connections.line() as line:
+    async with gateway.connections.line(name) as line:
         if removed:
             count = await line.client.retract(batches.read(line), graph=named, acknowledge=level, trace=trace)
         else:

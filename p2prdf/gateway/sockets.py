@@ -58,11 +58,15 @@ async def handle(request: web.Request) -> web.StreamResponse:
             HTTPStatus.UPGRADE_REQUIRED, "a WebSocket is opened here; server-sent events are at /events",
             headers={"Upgrade": "websocket"},
         )  # fmt: skip
+    authorization = request.headers.get("Authorization", "")
+    name = ""
+    with contextlib.suppress(Refused):  # the token may be in the message
+        name = gateway.access.check_token(authorization, Right.READ)
     with gateway.delivering():
-        async with await gateway.connections.own() as client:
+        async with await gateway.connections.own(name) as client:
             await socket.prepare(request)
             try:
-                await _Socket(gateway, client, socket, request.headers.get("Authorization", "")).serve()
+                await _Socket(gateway, {name: client}, socket, authorization).serve()
             except Exception as error:
                 raise broken_off(request, error) from error
     return socket
@@ -97,9 +101,14 @@ class _Held:
 class _Socket:
     """One WebSocket and its subscriptions."""
 
-    def __init__(self, gateway: Gateway, client: Client, socket: web.WebSocketResponse, authorization: str):
+    def __init__(
+        self, gateway: Gateway, clients: dict[str, Client], socket: web.WebSocketResponse, authorization: str
+    ):
+        """``clients``: by name, the one who speaks for whoever opened the socket; others join it as tokens come."""
         self._gateway = gateway
-        self._client = client
+        self._clients = clients
+        self._given = list(clients)
+        self._connecting = asyncio.Lock()
         self._socket = socket
         self._authorization = authorization
         self._held: dict[str, _Held] = {}
@@ -132,6 +141,8 @@ class _Socket:
                 for held in self._held.values():
                     if not held.acknowledges:
                         await held.subscription.unsubscribe()
+        for name in self._clients.keys() - self._given:
+            await self._clients[name].close()
 
     # --- what the client says ------------------------------------------------------------------------------------
 
@@ -151,17 +162,25 @@ class _Socket:
 
     def _subscribe(self, body: dict[str, Any], alias: str | None) -> None:
         authorization = body.get("authorization", self._authorization)
-        self._gateway.access.check_token(authorization if isinstance(authorization, str) else "", Right.READ)
+        said = authorization if isinstance(authorization, str) else ""
+        name = self._gateway.access.check_token(said, Right.READ)
         if len(self._held) + self._opening >= self._gateway.config.socket_subscriptions_max:
             most = self._gateway.config.socket_subscriptions_max
             raise Busy(f"{most} subscriptions are on this socket, which is the most", retry_after=5.0)
         wanted = _Wanted(body, self._gateway)
         self._opening += 1
-        self._spawn(self._open(wanted, alias))
+        self._spawn(self._open(wanted, alias, name))
 
-    async def _open(self, wanted: _Wanted, alias: str | None) -> None:
+    async def _speaker(self, name: str) -> Client:
+        """Return the connection of this socket that speaks for a client; each subscription may have brought one."""
+        async with self._connecting:
+            if name not in self._clients:
+                self._clients[name] = await self._gateway.connections.own(name)
+            return self._clients[name]
+
+    async def _open(self, wanted: _Wanted, alias: str | None, name: str) -> None:
         try:
-            subscription = await wanted.open(self._client)
+            subscription = await wanted.open(await self._speaker(name))
         except P2PRDFError as error:
             await self._complain(error, alias)
             return

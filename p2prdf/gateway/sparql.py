@@ -64,10 +64,11 @@ async def handle(request: web.Request) -> web.StreamResponse:
     """Answer a request to the SPARQL endpoint."""
     gateway = request.app[GATEWAY]
     asked = await _asked(request, gateway)
-    gateway.access.check(request, Right.WRITE if asked.is_update else Right.READ)
+    name = gateway.access.check(request, Right.WRITE if asked.is_update else Right.READ)
     if asked.is_update:
         async with gateway.turn():
-            await gateway.connections.client.update(asked.text, timeout_seconds=asked.timeout_seconds)
+            client = await gateway.connections.client(name)
+            await client.update(asked.text, timeout_seconds=asked.timeout_seconds)
         return web.Response(status=HTTPStatus.NO_CONTENT)
     accept = ",".join(request.headers.getall("Accept", [])) or None
     wanted: Format | GraphFormat
@@ -75,7 +76,8 @@ async def handle(request: web.Request) -> web.StreamResponse:
         # In a thread, for a text of some length takes its grammar a while.
         form = await asyncio.to_thread(lambda: parse_ruled(asked.text).form)
         media_type, wanted = chosen(accept, GRAPH_TYPES if form is Form.CONSTRUCT else RESULT_TYPES)
-        result = await gateway.connections.client.query(asked.text, timeout_seconds=asked.timeout_seconds)
+        client = await gateway.connections.client(name)
+        result = await client.query(asked.text, timeout_seconds=asked.timeout_seconds)
     if isinstance(wanted, Format):
         if form is Form.ASK:
             return web.Response(text=boolean(wanted, bool(result)), content_type=media_type)

@@ -21,7 +21,7 @@ from gateways import Events, GatewayProcess, gateway
 from rdflib.plugins.stores.sparqlstore import SPARQLStore, SPARQLUpdateStore
 
 import p2prdf
-from p2prdf.gateway.access import Right, _digest
+from p2prdf.gateway.access import Right, Token, _digest
 from p2prdf.gateway.metrics import METRICS
 from p2prdf.gateway.openapi import description
 from p2prdf.gateway.sparql import GRAPH_TYPES, RESULT_TYPES
@@ -625,7 +625,7 @@ async def test_tokens_allow_what_they_say_and_no_more(keeping_all, ns):
         "reader-reader-reader": {Right.READ}, "writer-writer-writer": {Right.WRITE},
         "both-both-both-both": {Right.READ, Right.WRITE}, "unknown-unknown-unk": set(),
     }  # fmt: skip
-    known = {_digest(token): frozenset(held) for token, held in rights.items() if held}
+    known = {_digest(token): Token(frozenset(held)) for token, held in rights.items() if held}
     asked = {
         Right.READ: [("GET", "/sparql", {"params": {"query": "ASK { <urn:a> <urn:b> <urn:c> }"}}),
                      ("GET", "/status", {}), ("GET", "/events", {"params": {"query": "SELECT * { ?s <urn:p> ?o }"}})],
@@ -748,7 +748,7 @@ async def test_whatever_is_sent_the_gateway_says_what_is_wrong_with_it(keeping_a
     (b"Authorization: Bearer \xff\xff", 401),
 ])  # fmt: skip
 async def test_bytes_that_are_no_characters_are_told_of_and_break_nothing(keeping_all, header, status):
-    known = {_digest("reader-reader-reader"): frozenset({Right.READ})}
+    known = {_digest("reader-reader-reader"): Token(frozenset({Right.READ}))}
     async with gateway(keeping_all[0].address, tokens=known) as (session, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", session._base_url.port)
         token = b"" if header.startswith(b"Authorization") else b"Authorization: Bearer reader-reader-reader\r\n"

@@ -7,12 +7,14 @@ import contextlib
 from collections import Counter
 
 import pytest
+from gateways import gateway
 from rights_matrix import CASES, RIGHTS, ROLES, Place, expected, missing, names_of
 from tls_files import Certificates, careless, tls_of
 
 import p2prdf
 from p2prdf.client.session import open_session
 from p2prdf.columns import LISTS
+from p2prdf.gateway.access import Right, Token, _digest
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire import messages
 from p2prdf.wire.codec import FrameCodec, FrameReader
@@ -154,6 +156,49 @@ async def told(matrix, context):
             finally:
                 writer.transport.abort()
     return [each for each in found if not (isinstance(each, messages.ClientError) and each.code == "tls-refused")]
+
+
+# --- in the place of others ----------------------------------------------------------------------
+
+
+async def test_a_gateway_speaks_for_the_clients_that_its_tokens_name(matrix):
+    every = frozenset(Right)
+    names = {"everything": "everything", "subscriber": "subscriber", "asker": "asker", "itself": ""}
+    known = {_digest(f"token-of-{each}-here"): Token(every, name) for each, name in names.items()}
+    tls = tls_of(matrix.certificates.client("gate"))
+    query = {"query": QUERY}
+
+    def said_by(who):
+        return {"Authorization": f"Bearer token-of-{who}-here", "Content-Type": "application/n-quads"}
+
+    async with gateway(matrix.node.address, tokens=known, tls=tls) as (session, _):
+
+        async def asked(who, method, path, **how):
+            async with session.request(method, path, headers=said_by(who), **how) as answer:
+                return answer.status, await answer.text()
+
+        fine, other = ('<urn:s> <urn:p> "gate" <urn:m:g> .', '<urn:s> <urn:p> "gate" <urn:other> .')
+        assert (await asked("everything", "POST", "/publish", data=fine))[0] == 200
+        for who, data in (("everything", other), ("subscriber", fine), ("itself", fine)):
+            status, text = await asked(who, "POST", "/publish", data=data)
+            assert (status, "not-allowed" in text) == (403, True)
+        assert "gate" in (await asked("everything", "GET", "/sparql", params=query))[1]
+        assert (await asked("subscriber", "GET", "/sparql", params=query))[0] == 403
+        status, text = await asked("asker", "GET", "/sparql", params=query)
+        assert (status, "client gate may not speak for client asker" in text) == (403, True)
+        assert [(await asked(who, "GET", "/status"))[0] for who in ("itself", "subscriber")] == [200, 403]
+        async with session.get("/events", headers=said_by("subscriber"), params=query) as answer:
+            assert answer.status == 200
+            token = (await answer.content.readuntil(b"\n\n")).split(b"id: ")[1].split(b"\n")[0].decode()
+        for who, expected_status in (("everything", 403), ("subscriber", 200)):
+            headers = {**said_by(who), "Last-Event-ID": token}
+            async with session.get("/events", headers=headers) as answer:
+                assert answer.status == expected_status
+        async with session.ws_connect("/subscribe") as socket:
+            for who, kind in (("everything", "notification"), ("asker", "error")):
+                authorization = said_by(who)["Authorization"]
+                await socket.send_json({"subscribe": {"sparql": QUERY, "authorization": authorization}})
+                assert kind in await socket.receive_json(timeout=SECONDS)
 
 
 # --- while nodes run, fail and come back ---------------------------------------------------------

@@ -47,6 +47,9 @@ read = ["urn:m:"]
 {_ALL}
 [clients.owner]
 {_ALL}
+[clients.gate]
+may = ["observe"]
+speaks_for = ["everything", "subscriber"]
 """
 ROLES: Final[dict[str, frozenset[Verb]]] = {
     "publisher": frozenset({Verb.PUBLISH}), "remover": frozenset({Verb.REMOVE}),

@@ -12,7 +12,9 @@ def test_tokens_are_known_by_their_digests(tmp_path):
     path = tmp_path / "tokens"
     path.write_text("# who\n\nreader-reader-reader read  # the dashboard\nboth-both-both-both read,write\n")
     path.chmod(0o600)
-    assert sorted(map(sorted, read_tokens(path).values())) == [[Right.READ], [Right.READ, Right.WRITE]]
+    assert sorted(sorted(each.rights) for each in read_tokens(path).values()) == [
+        [Right.READ], [Right.READ, Right.WRITE],
+    ]  # fmt: skip
     assert b"reader" not in b"".join(read_tokens(path))
 
 
@@ -20,6 +22,8 @@ def test_tokens_are_known_by_their_digests(tmp_path):
     ("secret-secret-secret\n", "tokens:1: not TOKEN read"), ("secret-secret-secret all\n", "tokens:1: not TOKEN read"),
     ("#\nsecret read\n", "tokens:2: a token has at least 16"), ("# none\n", "no token"),
     ("secret-secret-secret read write\n", "tokens:1: not TOKEN read"),
+    ("secret-secret-secret read a/b\n", "what stands behind the rights is no client's name"),
+    ("secret-secret-secret read alice bob\n", "tokens:1: not TOKEN read"),
 ])  # fmt: skip
 def test_a_bad_file_is_told_of_by_line(tmp_path, text, told):
     path = tmp_path / "tokens"
@@ -28,6 +32,15 @@ def test_a_bad_file_is_told_of_by_line(tmp_path, text, told):
     with pytest.raises(LocalProtocolError, match=told) as refusal:
         read_tokens(path)
     assert "secret" not in str(refusal.value)
+
+
+def test_a_token_may_name_a_client(tmp_path):
+    path = tmp_path / "tokens"
+    path.write_text("alice-alice-alice-alice read,write alice\nnobody-nobody-nobody read\n")
+    path.chmod(0o600)
+    access = Access(read_tokens(path), (), loopback=True)
+    assert access.check_token("Bearer alice-alice-alice-alice", Right.WRITE) == "alice"
+    assert access.check_token("Bearer nobody-nobody-nobody", Right.READ) == ""
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o660, 0o604])
