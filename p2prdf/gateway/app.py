@@ -93,7 +93,7 @@ def application(
         middlewares=[_counted, problems, access.middleware], client_max_size=4 * config.query_characters_max
     )
     connections = Connections(connect, publications_max=config.publications_max)
-    gateway = Gateway(config, connections, access, Survey(lambda: connections.client, reach))
+    gateway = Gateway(config, connections, access, Survey(lambda: connections.used, reach))
     app[GATEWAY] = gateway
     app.add_routes([
         web.get("/sparql", sparql.handle, allow_head=False), web.post("/sparql", sparql.handle),

@@ -54,6 +54,12 @@ class Connections:
                 self._clients[name] = await self._connect(name)
             return self._clients[name]
 
+    @property
+    def used(self) -> Client:
+        """The one that speaks for the gateway itself."""
+        assert "" in self._clients, "open comes first"
+        return self._clients[""]
+
     async def open(self) -> None:
         """Connect.  Raises Unavailable if no node answers."""
         await self.client()

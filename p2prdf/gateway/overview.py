@@ -32,7 +32,7 @@ _NO_STORE: Final = {"Cache-Control": "no-store"}
 async def ring(request: web.Request) -> web.StreamResponse:
     """Tell all members: where they are on the ring, whether they answer, how loaded they are."""
     gateway = request.app[GATEWAY]
-    gateway.access.check(request, Right.READ)
+    await _check_observes(request, gateway)
     await gateway.survey.refresh()
     return web.json_response(ring_of(gateway.survey), headers=_NO_STORE)
 
@@ -40,7 +40,7 @@ async def ring(request: web.Request) -> web.StreamResponse:
 async def subscriptions(request: web.Request) -> web.StreamResponse:
     """Tell the subscriptions that nodes are home of, of whoever."""
     gateway = request.app[GATEWAY]
-    gateway.access.check(request, Right.READ)
+    await _check_observes(request, gateway)
     await gateway.survey.refresh()
     return web.json_response(subscriptions_of(gateway.survey), headers=_NO_STORE)
 
@@ -48,7 +48,7 @@ async def subscriptions(request: web.Request) -> web.StreamResponse:
 async def explain(request: web.Request) -> web.StreamResponse:
     """Tell how a query would be evaluated, or how a subscription is."""
     gateway = request.app[GATEWAY]
-    gateway.access.check(request, Right.READ)
+    name = gateway.access.check(request, Right.READ)
     text, number = request.query.get("query"), request.query.get("subscription")
     if request.method == "POST":
         if request.content_type != "application/sparql-query":
@@ -65,11 +65,18 @@ async def explain(request: web.Request) -> web.StreamResponse:
         if text is not None:
             check_query(text, gateway.config)
             await asyncio.to_thread(parse_ruled, text)  # what is no query is refused here, with its place
-            told = await gateway.connections.client.explain(text, algorithm=algorithm)
+            told = await (await gateway.connections.client(name)).explain(text, algorithm=algorithm)
         else:
             assert number is not None
-            told = await gateway.connections.client.explain(int(number, 16))
+            told = await (await gateway.connections.client(name)).explain(int(number, 16))
     return web.json_response(told, headers=_NO_STORE)
+
+
+async def _check_observes(request: web.Request, gateway: Gateway) -> None:
+    """Raise Refused, or NotAllowed, for who may not see what the gateway sees."""
+    name = gateway.access.check(request, Right.READ)
+    if name:
+        await (await gateway.connections.client(name)).status()
 
 
 # --- what is told ------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
-from p2prdf.errors import Busy, LocalProtocolError, P2PRDFError, SubscriptionGone, Unavailable
+from p2prdf.errors import Busy, LocalProtocolError, NotAllowed, P2PRDFError, SubscriptionGone, Unavailable
 from p2prdf.presence.group import Group
 from p2prdf.presence.overlay import Connect, Writing
 from p2prdf.presence.roll import Roll, Triple
@@ -216,7 +216,17 @@ class Member(abc.ABC):
                 self._changed.set()
             except (Unavailable, Busy):
                 continue  # nothing is known of it, so it is taken to be there
+            except NotAllowed:
+                # It is there, and another client's; unless this member may have nothing explained at all.
+                await self._check_may_explain(overlay)
         return found
+
+    async def _check_may_explain(self, overlay: Writing) -> None:
+        """Raise NotAllowed if this member may not even have its own lease explained."""
+        own = self._group.number(self.name)
+        if own is not None:
+            with contextlib.suppress(SubscriptionGone, Unavailable, Busy):
+                await overlay.explain(own)
 
     # --- what is registered ------------------------------------------------------------------------------------
 

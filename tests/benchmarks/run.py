@@ -20,6 +20,7 @@ import hops
 import maintenance
 import matching
 import reexecution
+import rights
 import rules
 import skew
 import small
@@ -44,6 +45,7 @@ SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "durability": durability.run,
     "small": small.run,
     "tls": tls.run,
+    "rights": rights.run,
     "tracing": tracing.run,
     "windows": windows.run,
     "words": words.run,

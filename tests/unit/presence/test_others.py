@@ -1,0 +1,67 @@
+"""Whether other members are there, where subscriptions have owners."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from p2prdf.errors import NotAllowed, SubscriptionGone, Unavailable
+from p2prdf.presence.group import Group
+from p2prdf.presence.member import Member
+
+GROUP = Group("keeper", "<urn:keepers>", "<urn:keeps>", "<urn:keeper:", "<urn:asks>")
+
+
+class Looking(Member):
+    """A member that does nothing but look after others."""
+
+    def __init__(self, others):
+        super().__init__(lambda **_: None, GROUP, "", lease_seconds=1, check_seconds=1, tell=lambda _, __: None)
+        self.name = GROUP.subject(1)
+        self.known.roll.members = lambda: [self.name, *map(GROUP.subject, others)]
+
+    def _unknowing(self):
+        return SimpleNamespace(roll=SimpleNamespace(gone=set()), take=None)
+
+    def _said(self):
+        return {}
+
+    async def _share(self, overlay):
+        pass
+
+    async def _answer(self, overlay, request):
+        pass
+
+    async def _put_down(self):
+        pass
+
+    async def _was_taken_for_gone(self):
+        pass
+
+
+class Overlay:
+    """Explains, or says why not."""
+
+    def __init__(self, says):
+        self._says = says
+        self.asked = []
+
+    async def explain(self, number):
+        self.asked.append(number)
+        if number in self._says:
+            raise self._says[number]
+        return {}
+
+
+async def test_another_clients_subscription_is_there():
+    says = {2: NotAllowed("another client's"), 3: SubscriptionGone("gone"), 4: Unavailable("no answer")}
+    overlay = Overlay(says)
+    assert await Looking([2, 3, 4, 5])._look(overlay) == [GROUP.subject(3)]
+    assert overlay.asked == [2, 1, 3, 4, 5]
+
+
+async def test_who_may_have_nothing_explained_says_so():
+    overlay = Overlay({each: NotAllowed("client keeper may not observe") for each in (1, 2)})
+    with pytest.raises(NotAllowed, match="may not observe"):
+        await Looking([2])._look(overlay)
