@@ -18,10 +18,10 @@ SECONDS = 60.0
 
 
 @contextlib.asynccontextmanager
-async def hosting(addresses, *, lease_seconds=4.0, settle_seconds=0.5, kind=Host):
+async def hosting(addresses, *, lease_seconds=4.0, settle_seconds=0.5, kind=Host, tls=None):
     """Run a host in this process; it leaves in order."""
     host = kind(
-        lambda reconnect_seconds: p2prdf.connect(addresses, reconnect_seconds=reconnect_seconds),
+        lambda reconnect_seconds: p2prdf.connect(addresses, reconnect_seconds=reconnect_seconds, tls=tls),
         HostConfig(lease_seconds=lease_seconds, check_seconds=0.5, settle_seconds=settle_seconds),
     )
     task = asyncio.create_task(host.run())
