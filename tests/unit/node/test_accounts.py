@@ -298,7 +298,8 @@ def test_subscriptions_and_queries_are_counted_over_all_connections():
     subscribed(world, wires[1], 71, once=True)
 
 
-def test_bytes_of_open_publications_are_counted_over_all_connections():
+@pytest.mark.parametrize("outcome", [contract.Failed("busy", "no room"), contract.Published(9)])
+def test_bytes_of_open_publications_are_counted_over_all_connections(outcome):
     world = World(rights=QUOTAS)
     one, other = world.client(ALICE), world.client(ALICE)
     one.frame_bytes = other.frame_bytes = 600
@@ -313,7 +314,7 @@ def test_bytes_of_open_publications_are_counted_over_all_connections():
     (request,) = world.taken(contract.Publish)
     other.close()
     assert one.handler.account.open_bytes == 5000, "it is still under way"
-    world.complete(request, contract.Failed("busy", "no room"))
+    world.complete(request, outcome)
     assert one.handler.account.open_bytes == 0
     one.take(world.publication(4))
     one.close()
