@@ -391,7 +391,8 @@ def test_what_is_open_is_held_to_rights_that_changed():
     assert codes(alice.take(world.publication(7))) == ["not-allowed"]
 
 
-def test_what_is_being_opened_is_looked_at_again_when_it_is_live():
+@pytest.mark.parametrize("outcome", [contract.Unsubscribed(50), contract.Failed("unavailable", "no answer")])
+def test_what_is_being_opened_is_looked_at_again_when_it_is_live(outcome):
     world = World(rights=RIGHTS)
     alice = world.client(ALICE)
     subscribe(world, alice)
@@ -401,7 +402,7 @@ def test_what_is_being_opened_is_looked_at_again_when_it_is_live():
     assert codes(alice.sent) == ["not-allowed"]
     (end,) = world.taken(contract.Unsubscribe)
     assert (end.subscription, end.owner) == (50, "")
-    world.complete(end, contract.Unsubscribed(50))
+    world.complete(end, outcome)
     assert len(alice.sent) == 2, "nobody asked for its end"
     assert alice.handler.held_count(once=False) == 0
 
