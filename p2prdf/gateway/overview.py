@@ -17,7 +17,7 @@ from aiohttp import web
 
 from p2prdf.gateway.access import Right
 from p2prdf.gateway.problems import Refused
-from p2prdf.gateway.state import GATEWAY, check_query, text_of
+from p2prdf.gateway.state import GATEWAY, Gateway, check_query, text_of
 from p2prdf.gateway.survey import Survey, everyone_known
 from p2prdf.reasoning.ruled_query import parse_ruled
 

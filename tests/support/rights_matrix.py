@@ -193,6 +193,9 @@ def _stream(kind: type, *, answered: bool) -> list[Case]:
 CASES: Final[list[Case]] = [
     Case(m.ClientPing, "at all", _verbs(), lambda request, _: m.ClientPing(request)),
     Case(m.ClientStatus, "at all", _verbs(Verb.OBSERVE), lambda request, _: m.ClientStatus(request)),
+    Case(
+        m.ClientListSubscriptions, "at all", _verbs(Verb.OBSERVE), lambda request, _: m.ClientListSubscriptions(request)
+    ),
     *_publications(),
     *_stream(m.ClientHeartbeat, answered=False),
     *_stream(m.ClientEndStream, answered=True),
