@@ -108,6 +108,10 @@ MINUTES ?= 1
 chaos: $(STAMP) ## real nodes killed while clients publish and subscribe; MINUTES=10 ARGS='--network'
 	@PYTHONPATH=tests/support $(BIN)/python -m chaos --minutes $(MINUTES) $(ARGS)
 
+.PHONY: netns
+netns: $(STAMP) ## real nodes on hosts of their own (network namespaces): restarts, scaling, partitions, moves; six minutes
+	@PYTHONPATH=tests/support $(BIN)/python -m netns $(ARGS)
+
 N ?= 1000000
 .PHONY: spark-check
 spark-check: $(STAMP) ## N triples from a Spark cluster into five nodes; executor, driver and node killed; rates; N=20000

@@ -69,10 +69,7 @@ async def test_nodes_restarted_one_after_the_other_lose_and_repeat_nothing_while
         publisher = Publisher(addresses, next_publication, random.Random(2))
         publishing = asyncio.create_task(publisher.run())
         for node in cluster.nodes:
-            leaving = node.process
-            leaving.terminate()
-            assert await asyncio.wait_for(leaving.wait(), 60) == 0
-            node._forget()
+            await node.leave(60)
             await node.start()
             await until_back(cluster, until)
         stopped = True

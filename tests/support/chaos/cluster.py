@@ -17,7 +17,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -53,6 +53,7 @@ class Node:
     """One node: a place in the cluster, whatever process runs there now.
 
     ``address``: where clients reach it.  ``advertised``: where other nodes do; its front, if there is a proxy.
+    ``enter``: called in each new process before it becomes a node.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Node:
     paused: bool = False
     starts: int = 0
     failures: list[str] = field(default_factory=list)
+    enter: Callable[[], None] | None = None
     _dying: asyncio.subprocess.Process | None = None
 
     @property
@@ -88,7 +90,7 @@ class Node:
                 sys.executable, "-m", "p2prdf_node", *self.arguments,
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
                 env={name: value for name, value in os.environ.items() if not name.startswith("P2PRDF_")},
-                start_new_session=True, preexec_fn=_die_with_parent,
+                start_new_session=True, preexec_fn=self.begin,
             )  # fmt: skip
         assert process.stdout is not None
         line = b""
@@ -97,6 +99,26 @@ class Node:
         if not line.startswith(b"ready ") and self.process is process:
             raise NodeFailed(f"{self.name} did not get ready: {self.tail()}")
         self.ready = self.process is process
+        return time.monotonic() - begun
+
+    def begin(self) -> None:
+        """Run in the new process: tie its life to this one's, and go where it is to live."""
+        _die_with_parent()
+        if self.enter is not None:
+            self.enter()
+
+    async def leave(self, seconds: float = STOP_SECONDS) -> float:
+        """Ask the process to stop in order; return the seconds it took.  Raises NodeFailed."""
+        process = self.process
+        assert process is not None, "it runs"
+        begun = time.monotonic()
+        self._dying = process
+        self._forget()
+        process.terminate()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), seconds)
+        if process.returncode != 0:
+            raise NodeFailed(f"{self.name} did not stop in order (status {process.returncode}): {self.tail()}")
         return time.monotonic() - begun
 
     def kill(self) -> None:
@@ -164,6 +186,8 @@ class Cluster:
         self.keep = folder is not None
         self.folder = Path(tempfile.mkdtemp(prefix="p2prdf-chaos-")) if folder is None else folder
         self.nodes: list[Node] = []
+        self.former: list[Node] = []
+        """Nodes that have left for good."""
         self.proxy: Proxy | None = None
         self._count = count
         self._settings = settings
@@ -203,6 +227,11 @@ class Cluster:
         return [node for node in self.nodes if node.running]
 
     @property
+    def addresses(self) -> list[str]:
+        """What clients are told to connect to."""
+        return [node.address for node in self.nodes]
+
+    @property
     def failures(self) -> list[str]:
         """Processes that ended without having been asked to."""
         return [failure for node in self.nodes for failure in node.failures]
@@ -228,7 +257,7 @@ class Cluster:
         return time.monotonic() - begun
 
     def _whole(self, peer: dict[str, Any]) -> bool:
-        met = len(peer["contacts"]) == self._count and peer["settled"]
+        met = len(peer["contacts"]) == len(self.nodes) and peer["settled"]
         return met and peer["in_step"] and not peer["comparing"] and not peer["rejoining"]
 
     async def stop(self, seconds: float = STOP_SECONDS) -> list[str]:

@@ -57,6 +57,7 @@ class Publisher:
     """One stream.
 
     ``give_up``: the share of broken connections after which publications under way are given up.
+    ``reconnect_seconds``: how long the client library may look for another node by itself; 0: that is done here.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Publisher:
         rng: random.Random,
         *,
         give_up: float = 0.0,
+        reconnect_seconds: float = 0.0,
     ):
         self.publications: list[Publication] = []
         """Everything that was attempted."""
@@ -76,6 +78,7 @@ class Publisher:
         self._source = source
         self._rng = rng
         self._give_up = give_up
+        self._reconnect_seconds = reconnect_seconds
         self._next_event = 0
         self._pending: deque[Publication] = deque()
         self._done = 0
@@ -92,7 +95,7 @@ class Publisher:
             self._rng.shuffle(self._addresses)
             connecting = p2prdf.connect(
                 ",".join(self._addresses), connect_seconds=CONNECT_SECONDS, timeout_seconds=SILENCE_SECONDS,
-                reconnect_seconds=0,
+                reconnect_seconds=self._reconnect_seconds,
             )
             try:
                 async with connecting as client:

@@ -6,14 +6,14 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from chaos import workload
 from chaos.cluster import Cluster, NodeFailed
-from chaos.faults import FaultOptions, Faults
+from chaos.faults import FaultOptions, Faults, Kill
 from chaos.following import Follower
 from chaos.judge import Judge
 from chaos.probes import Probes
@@ -21,7 +21,7 @@ from chaos.publishing import Publication, Publisher, Source
 from chaos.queries import Query
 from chaos.report import GAP_AFTER_SECONDS, Report, gaps
 
-__all__ = ["Options", "play"]
+__all__ = ["Happenings", "Options", "play", "play_on"]
 
 PUBLISHERS: Final = 3
 FOLLOWERS: Final = 3
@@ -47,6 +47,8 @@ class Options:
     """How long publications, and then answers, may take after the last fault."""
     give_up: float = 0.1
     """Share of broken publications that are given up."""
+    reconnect_seconds: float = 0.0
+    """How long the publishers' library looks for another node by itself; what it does not hide then is a problem."""
     proxy: bool = False
     faults: FaultOptions = field(default_factory=FaultOptions)
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -55,21 +57,45 @@ class Options:
     """Where logs and data go, and stay."""
 
 
+class Happenings(Protocol):
+    """What happens to a cluster while clients publish and subscribe; for :class:`Faults`, kills and cuts."""
+
+    kills: list[Kill]
+    counts: Counter[str]
+    """What happened, by kind."""
+    whole_seconds: list[float]
+    """From something that happened until the cluster was whole again."""
+
+    async def run(self, *, until: float = float("inf"), kills_max: int | None = None) -> None:
+        """Let it happen; all nodes run at the end.  Raises NodeFailed."""
+        ...
+
+
 async def play(options: Options) -> Report:
     """Run and judge.  What goes wrong ends up in the report."""
     cluster = Cluster(
         options.nodes, options.settings, behind_proxy=options.proxy, folder=options.folder, seed=options.seed
     )
+    return await play_on(cluster, options, Faults(cluster, options.faults, options.seed))
+
+
+async def play_on(
+    cluster: Cluster, options: Options, happenings: Happenings, *, before_closing: Callable[[], None] = lambda: None
+) -> Report:
+    """Start a cluster, let things happen to it, judge, and take it down; before that, ``before_closing``."""
     try:
         await cluster.start()
-        report = await _Story(cluster, options).play()
+        report = await _Story(cluster, options, happenings).play()
         report.problems += cluster.failures + await cluster.stop()
         report.problems += [
-            f"{node.name}: {count} tracebacks in its log" for node in cluster.nodes if (count := node.tracebacks())
+            f"{node.name}: {count} tracebacks in its log"
+            for node in (*cluster.nodes, *cluster.former)
+            if (count := node.tracebacks())
         ]
         if not report.good:
             cluster.keep = True
             report.problems.append(f"logs and data are kept in {cluster.folder}")
+        before_closing()
         return report
     finally:
         await cluster.close()
@@ -78,11 +104,12 @@ async def play(options: Options) -> Report:
 class _Story:
     """The parts of one run while it goes on."""
 
-    def __init__(self, cluster: Cluster, options: Options):
+    def __init__(self, cluster: Cluster, options: Options, happenings: Happenings):
         self._cluster = cluster
+        self._happenings = happenings
         self._options = options
         self._rng = random.Random(options.seed)
-        self._addresses = [node.address for node in cluster.nodes]
+        self._addresses = cluster.addresses
         self._probes = Probes()
         self._publications = workload.publications(options.seed)
         self._stopped = False
@@ -103,10 +130,9 @@ class _Story:
         prober = self._publisher(self._probes.next_publication)
         publishing = [asyncio.create_task(each.run()) for each in publishers]
         probing = asyncio.create_task(prober.run())
-        faults = Faults(self._cluster, self._options.faults, self._options.seed)
         late = asyncio.create_task(self._late(queries))
         try:
-            await faults.run(until=begun + self._options.seconds, kills_max=self._options.kills_max)
+            await self._happenings.run(until=begun + self._options.seconds, kills_max=self._options.kills_max)
         except NodeFailed as failed:
             self._report.problems.append(str(failed))
         late.cancel()
@@ -124,7 +150,7 @@ class _Story:
         for task in (*publishing, *self._tasks):
             task.cancel()
         await asyncio.gather(*publishing, *self._tasks, late, return_exceptions=True)
-        self._tell(judge, ledger, publishers, faults)
+        self._tell(judge, ledger, publishers)
         return self._report
 
     # --- clients ---------------------------------------------------------------------------------
@@ -145,7 +171,10 @@ class _Story:
 
     def _publisher(self, source: Source) -> Publisher:
         rng = random.Random(self._rng.getrandbits(64))
-        return Publisher(self._addresses, source, rng, give_up=self._options.give_up)
+        options = self._options
+        return Publisher(
+            self._addresses, source, rng, give_up=options.give_up, reconnect_seconds=options.reconnect_seconds
+        )
 
     async def _next_publication(self) -> Publication | None:
         """Return a publisher's next publication after a while that makes up the rate wanted."""
@@ -168,10 +197,8 @@ class _Story:
 
     # --- the end ---------------------------------------------------------------------------------
 
-    def _tell(
-        self, judge: Judge, ledger: Sequence[Publication], publishers: Sequence[Publisher], faults: Faults
-    ) -> None:
-        report = self._report
+    def _tell(self, judge: Judge, ledger: Sequence[Publication], publishers: Sequence[Publisher]) -> None:
+        report, faults = self._report, self._happenings
         followed = [each for follower in self._followers for each in follower.followed if each.token is not None]
         report.verdict, report.queries = judge.judge_all(followed)
         report.losses = judge.losses(followed)
@@ -198,6 +225,11 @@ class _Story:
         report.kills = [replace(kill, at=kill.at - begun, back_at=kill.back_at - begun) for kill in faults.kills]
         report.whole = faults.whole_seconds
         report.proxy = dict(self._cluster.proxy.counts) if self._cluster.proxy is not None else {}
-        report.problems += [f"publisher: {code}" for code in failures if code.startswith("refused")]
+        to_be_hidden = self._options.reconnect_seconds > 0
+        report.problems += [
+            f"publisher: {count:,} {code}"
+            for code, count in failures.items()
+            if to_be_hidden or code.startswith("refused")
+        ]
         if report.publications["unfinished"]:
             report.problems.append(f"{report.publications['unfinished']} publications were never acknowledged")
