@@ -142,7 +142,7 @@ class ChordMembership:
             pause = min(2 * pause, RETRY_SECONDS_MAX if self._chord.contacts() else 1.0)
             await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311 - spreads load, guards nothing
 
-    def stop(self) -> None:
+    def stop(self, *, in_order: bool = True) -> None:  # noqa: ARG002 - nobody keeps copies here
         """Tell everyone known that this peer leaves, and close."""
         self._submit(Leave())
         self._stopped = True

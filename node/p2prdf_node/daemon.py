@@ -324,7 +324,7 @@ class Daemon:
         self._server.close()
         self.clients.close(self._stop_reason)
         self.links.close()
-        self.membership.stop()
+        self.membership.stop(in_order=self.config.replicas == 1 or self.driver.handed_over)
         await self.parser.stop()
         await asyncio.sleep(POLL_SECONDS)  # one more turn for sockets to take what was written
         for connection in list(self.connections.open):
@@ -463,9 +463,9 @@ class Daemon:
     def _seen(self, contact: Contact, zone: str = "") -> None:
         self.driver.submit(ContactSeen(contact, zone))
 
-    def _lost(self, contact: Contact) -> None:
+    def _lost(self, contact: Contact, left: bool = False) -> None:
         self.links.forget(contact)
-        self.driver.submit(ContactLost(contact))
+        self.driver.submit(ContactLost(contact, left))
 
     def _linked(self, key: int) -> bool:
         return self.links.established(key) or key in self._inlets.values()

@@ -57,8 +57,8 @@ class Members(Protocol):
         """Join and watch over the overlay until cancelled."""
         ...
 
-    def stop(self) -> None:
-        """Tell others that this node leaves, and close."""
+    def stop(self, *, in_order: bool = True) -> None:
+        """Tell others that this node leaves, and close; ``in_order``: others have what they are to keep then."""
         ...
 
     def contacts(self) -> list[Contact]:

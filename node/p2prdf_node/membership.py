@@ -117,7 +117,7 @@ class Membership:
             self._spawn(self._rejoin_for_ever(), "rejoin")
         await self._monitor()
 
-    def stop(self) -> None:
+    def stop(self, *, in_order: bool = True) -> None:  # noqa: ARG002 - nobody keeps copies here
         """Tell the neighbours that this peer leaves, and close."""
         self._stopped = True
         for member in self._members.values():

@@ -106,7 +106,8 @@ def settings_of(config: NodeConfig) -> SwimConfig:
 class SwimMembership:
     """The overlay as one peer sees it (:class:`p2prdf_node.members.Members`).
 
-    ``clock`` is the node's, by which others measure theirs.  ``known`` is called once, with all there is, when the
+    ``clock`` is the node's, by which others measure theirs.  ``lost`` is told whether a member left in order: whoever
+    did is not missing, so nobody waits for it.  ``known`` is called once, with all there is, when the
     view has become complete.  ``barred`` tells which members are out, by their keys: what they say is not heard.
     """
 
@@ -117,7 +118,7 @@ class SwimMembership:
         *,
         clock: Callable[[], float],
         seen: Callable[[Contact, str], None],
-        lost: Callable[[Contact], None],
+        lost: Callable[[Contact, bool], None],
         known: Callable[[OwnersFound], None],
         linked: Callable[[int], bool],
         spawn: Spawn,
@@ -172,9 +173,9 @@ class SwimMembership:
             pause = min(2 * pause, RETRY_SECONDS_MAX if self._swim.living else 1.0)
             await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311 - spreads load, guards nothing
 
-    def stop(self) -> None:
-        """Tell everyone known that this peer leaves, and close."""
-        self._submit(Leave())
+    def stop(self, *, in_order: bool = True) -> None:
+        """Tell everyone known that this peer leaves, or that it is gone, and close."""
+        self._submit(Leave(in_order))
         self._stopped = True
         self._complete.set()
         if self._timer is not None:
@@ -351,8 +352,8 @@ class SwimMembership:
                 case ContactSeen(contact, zone):
                     self.joined.set()
                     self._seen(contact, zone)
-                case ContactLost(contact):
-                    self._lost(contact)
+                case ContactLost(contact, left):
+                    self._lost(contact, left)
                 case Trace(event, fields):
                     level = _LEVELS.get(event, "debug")
                     if level == "debug" or self._lines.allow(time.monotonic()):

@@ -181,8 +181,8 @@ class Swim:
             case Refused(contact):
                 self._prober.refused(contact)
                 self._self.refused(contact)
-            case Leave():
-                self._leave()
+            case Leave(in_order):
+                self._leave(State.LEFT if in_order else State.DEAD)
             case _:
                 assert_never(request)
         return self._end()
@@ -440,10 +440,10 @@ class Swim:
         for contact in self.some(CLOCKS_AT_START):
             self._prober.probe(contact)
 
-    def _leave(self) -> None:
+    def _leave(self, state: State) -> None:
         self._left = True
         if self.member:
-            self._self.record = replace(self.record, state=State.LEFT)
+            self._self.record = replace(self.record, state=state)
             for contact in self.some(GOODBYES_MAX):
                 self.post(contact, Gossip(), ())
         self._timers.clear()

@@ -174,7 +174,13 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Tell everyone known that this peer goes, and answer nothing more."""
+    """Tell everyone known that this peer goes, and answer nothing more.
+
+    ``in_order``: it leaves nothing behind that others lack.  Otherwise they are told that it is dead, which it would be
+    found to be anyway: whoever waits for peers that were lost waits for it, too.
+    """
+
+    in_order: bool = True
 
 
 SwimRequest = Create | Introduce | Broken | Refused | Leave

@@ -692,6 +692,7 @@ class Peer:
             "replicas": self.config.replicas,
             "copies": exchange.copies,
             "copies_needed": exchange.copies_needed,
+            "members_max": exchange.members_max,
             "in_step": self._repair.in_step,
             "comparing": self._repair.comparing,
             "rejoining": self._engine.rejoining,

@@ -128,6 +128,23 @@ async def test_all_who_keep_something_may_leave_at_once_and_others_keep_it(launc
     assert answers == {s for s, _, _ in NAMES}
 
 
+async def test_whoever_left_in_order_is_not_missed_and_whoever_was_killed_is(launcher, status, until):
+    """For those who are missed others wait, lest nobody is left who knows what they knew."""
+    nodes = launcher.overlay(3, replicas=2, copies_min=1, roles="all")
+    await until_whole(nodes, status, until)
+
+    async def counted_on(alive, expected):
+        peer = (await status(nodes[0]))["peer"]
+        return (len(peer["contacts"]), peer["members_max"]) == (alive, expected)
+
+    assert await counted_on(3, 3)
+    nodes[2].terminate()
+    assert await asyncio.to_thread(nodes[2].wait, 60) == 0
+    await until(lambda: counted_on(2, 2), seconds=30)
+    nodes[1].kill()
+    await until(lambda: counted_on(1, 2), seconds=30)
+
+
 async def test_whoever_leaves_says_so_and_a_second_signal_ends_the_waiting(launcher, status, until):
     """The only other node does not answer, so there is nobody to hand anything over to."""
     options = {"ping_strikes_linked": 100_000, "drain_seconds": 600, "replicas": 2, "copies_min": 2, "roles": "all"}

@@ -49,8 +49,8 @@ class Node:
         self.log.append(("seen", contact))
         self.zones[contact.key] = zone
 
-    def _lost(self, contact):
-        self.log.append(("lost", contact))
+    def _lost(self, contact, left=False):
+        self.log.append(("left" if left else "lost", contact))
 
     def spawn(self, work, name):
         task = asyncio.create_task(work, name=name)

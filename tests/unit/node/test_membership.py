@@ -90,11 +90,15 @@ async def test_a_crashed_member_is_lost_by_all_and_never_an_owner(config):
 
 
 @ALL
-async def test_goodbye_is_heard_at_once(config):
+@pytest.mark.parametrize("in_order", [True, False], ids=["in order", "in haste"])
+async def test_goodbye_is_heard_at_once_and_in_a_view_whether_it_was_in_order(config, in_order):
     async with overlay(4, dataclasses.replace(config, ping_seconds=30)) as nodes:
         await until(lambda: all_know_all(nodes))
-        nodes[0].member.stop()
+        nodes[0].member.stop(in_order=in_order)
         await until(lambda: all_know_all(nodes[1:]), seconds=1)
+        how = "left" if in_order and config.membership == "view" else "lost"
+        for node in nodes[1:]:
+            assert node.log[-1] == (how, nodes[0].member.contact)
 
 
 @BOTH
