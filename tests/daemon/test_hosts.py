@@ -18,7 +18,6 @@ NOT_HERE = 77
 STORIES = {
     "rolling_restart": {"restarts": 5},
     "scaling": {"newcomers": 6, "leavers": 6},
-    "leaving_at_once": {"newcomers": 6, "leavers": 6},
     "partition": {"partitions": 1},
     "one_way": {"deaf ways out": 1, "deaf ways in": 1},
     "pulled_cable": {"pulled cables": 1},

@@ -240,7 +240,7 @@ class Cluster:
         """Return the state of every node, None where there is none to be had."""
         return await asyncio.gather(*(node.status() for node in self.nodes))
 
-    async def until_whole(self) -> float:
+    async def until_whole(self, seconds: float = WHOLE_SECONDS) -> float:
         """Wait until every node knows all others and no copy is missing anywhere.
 
         Returns how many seconds it took.  Raises NodeFailed.
@@ -251,8 +251,8 @@ class Cluster:
                 node.check()
             if self.failures:
                 raise NodeFailed(self.failures[0])
-            if time.monotonic() - begun > WHOLE_SECONDS:
-                raise NodeFailed(f"the cluster is not whole after {WHOLE_SECONDS:.0f} s")
+            if time.monotonic() - begun > seconds:
+                raise NodeFailed(f"the cluster is not whole after {seconds:.0f} s")
             await asyncio.sleep(POLL_SECONDS)
         return time.monotonic() - begun
 

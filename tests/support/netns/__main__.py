@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import sys
@@ -21,24 +22,24 @@ def main() -> int:
     arguments = _arguments()
     try:
         enter()  # first of all: what is imported below may start threads
-        lan = Lan()
+        with contextlib.closing(Lan()) as lan:
+            told = trial(lan)
     except Refused as reason:
         print(f"no hosts: {reason}", file=sys.stderr)
         return NOT_HERE
-    try:
-        if arguments.check:
-            print(json.dumps(trial(lan)))
-            return 0
-        return _tell_all(lan, arguments)
-    finally:
-        lan.close()
+    if arguments.check:
+        print(json.dumps(told))
+        return 0
+    if arguments.handing_over:
+        return _measure(arguments.handing_over)
+    return _tell_all(arguments)
 
 
-def _tell_all(lan: Lan, arguments: argparse.Namespace) -> int:
+def _tell_all(arguments: argparse.Namespace) -> int:
     import uvloop
     from rich.console import Console
 
-    from netns.stories import STORIES, Settings, tell
+    from netns.stories import LIMITS, STORIES, Settings, tell
 
     unknown = [name for name in arguments.story if name not in STORIES]
     if unknown:
@@ -48,13 +49,14 @@ def _tell_all(lan: Lan, arguments: argparse.Namespace) -> int:
     console = Console(width=None if sys.stdout.isatty() else 120, soft_wrap=True, stderr=arguments.json is None)
     told: dict[str, Any] = {}
     good = True
-    for name in arguments.story or STORIES:
+    for name in arguments.story or (each for each in STORIES if each not in LIMITS):
         settings = Settings(
             cut_seconds=arguments.cut_seconds, rate=arguments.rate, seed=arguments.seed,
             nodes=dict(each.split("=", 1) for each in arguments.set),
             folder=None if arguments.keep is None else arguments.keep / name,
         )  # fmt: skip
-        report, seen = uvloop.run(tell(name, lan, settings))
+        with contextlib.closing(Lan()) as lan:
+            report, seen = uvloop.run(tell(name, lan, settings))
         good = good and report.good
         console.rule(name)
         report.show(console)
@@ -65,6 +67,17 @@ def _tell_all(lan: Lan, arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(told, indent=1, default=str))
     return 0 if good else 1
+
+
+def _measure(sizes: list[int]) -> int:
+    import uvloop
+
+    from netns.handing_over import measure
+
+    with contextlib.closing(Lan()) as lan:
+        for figures in uvloop.run(measure(lan, sorted(sizes))):
+            print(", ".join(f"{name} {value}" for name, value in figures.items()), flush=True)
+    return 0
 
 
 def _line(name: str, figures: dict[str, Any]) -> str:
@@ -93,6 +106,10 @@ def _arguments() -> argparse.Namespace:
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of every node")
     add("--json", type=Path, metavar="FILE", help="write everything there")
     add("--keep", type=Path, metavar="FOLDER", help="keep logs and data there (a new folder)")
+    add(
+        "--handing-over", type=int, nargs="+", metavar="TRIPLES",
+        help="instead of stories: how long a node takes to leave when so many have been published, at each of five",
+    )  # fmt: skip
     add("--check", action="store_true", help="only tell who hears whom on hosts; exit code 77 if none can be made here")
     return parser.parse_args()
 

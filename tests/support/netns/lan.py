@@ -126,6 +126,8 @@ class Lan:
         """Let go of everything.  Processes in the hosts must have been ended."""
         with contextlib.suppress(OSError):
             _call("umount2", b"/etc/hosts", 0)
+        with contextlib.suppress(Refused):
+            _ip(self._own, ["link del eth0"])  # at once: there may be another lan after this one
         for namespace in self._namespaces:
             os.close(namespace)
         self._namespaces.clear()

@@ -23,7 +23,7 @@ from chaos.story import Options, play_on
 from netns.hosts import HostCluster
 from netns.lan import Lan
 
-__all__ = ["STORIES", "Settings", "Story", "tell"]
+__all__ = ["LIMITS", "STORIES", "Settings", "Story", "tell"]
 
 RECONNECT_SECONDS: Final = 60.0
 """Clients of these stories are ordinary: this is the library's default."""
@@ -188,6 +188,8 @@ STORIES: Final = {
     "exchanged_addresses": 5,
 }
 """Stories and how many nodes there are at their beginning."""
+LIMITS: Final = {"leaving_at_once"}
+"""Stories of what is not promised: they are told only when they are asked for."""
 
 
 async def tell(name: str, lan: Lan, settings: Settings) -> tuple[Report, dict[str, Any]]:

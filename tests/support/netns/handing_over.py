@@ -1,0 +1,63 @@
+"""How long a node takes to leave, by what it keeps: what ``drain_seconds`` and Kubernetes' grace periods must allow.
+
+Five nodes with three copies on disks; after each size one of them is told to leave, and comes back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import p2prdf
+from chaos.cluster import Node
+
+from netns.hosts import HostCluster
+from netns.lan import Lan
+
+__all__ = ["measure"]
+
+NODES: Final = 5
+BATCH: Final = 1000
+DRAIN_SECONDS: Final = 600
+"""Never the reason why a node has left."""
+ROLES: Final = "all"
+"""Every triple is kept under its seven keys, three times: as much as there can be to hand over."""
+
+
+async def measure(lan: Lan, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    """Publish until there are so many triples, let a node leave, and tell how long that took; for each size."""
+    cluster = HostCluster(lan, NODES, {"drain_seconds": DRAIN_SECONDS, "roles": ROLES})
+    figures = []
+    try:
+        await cluster.start()
+        published = 0
+        for number, size in enumerate(sizes):
+            async with p2prdf.connect(cluster.nodes[0].address) as client:
+                await client.publish(_triples(published, size), batch_triples=BATCH)
+            published = size
+            await cluster.until_whole(seconds=DRAIN_SECONDS)
+            node = cluster.nodes[1 + number % (NODES - 1)]
+            held = (await node.status() or {})["peer"]["triple_roles"]
+            seconds = await node.leave(2 * DRAIN_SECONDS)
+            ready = await node.start()
+            whole = await cluster.until_whole(seconds=DRAIN_SECONDS)
+            drained = _last_drained(node)
+            figures.append({
+                "triples": size, "held": held, "leave_seconds": round(seconds, 2), "drain_seconds": drained["seconds"],
+                "handed_over": drained["handed_over"], "ready_seconds": round(ready, 2),
+                "whole_seconds": round(whole, 2),
+            })  # fmt: skip
+        return figures
+    finally:
+        await cluster.close()
+
+
+def _triples(first: int, last: int) -> Iterator[tuple[str, str, str]]:
+    return ((f"<urn:s{n // 4}>", f"<urn:p{n % 4}>", f'"value {n}"') for n in range(first, last))
+
+
+def _last_drained(node: Node) -> dict[str, Any]:
+    told = [line for line in node.log.read_text().splitlines() if '"node_drained"' in line]
+    last: dict[str, Any] = json.loads(told[-1])
+    return last
