@@ -44,7 +44,7 @@ import numpy as np
 
 from p2prdf.columns import ARRAYS, LISTS, Columns
 from p2prdf.errors import RemoteProtocolError
-from p2prdf.rdf.dictionary import TermDictionary, TermNames
+from p2prdf.rdf.dictionary import DIGEST_BYTES, TermDictionary, TermNames
 from p2prdf.wire.decoding import Decoder
 from p2prdf.wire.encoding import Encoder
 from p2prdf.wire.shapes import (
@@ -137,6 +137,10 @@ class FrameReader:
         return bodies
 
 
+_BIN_BYTES_MAX: Final = max(8 * ROWS_MAX + 1, DIGEST_BYTES * TERMS_MAX)
+"""The longest column, or the digests of as many terms as a frame may have; whoever reads one knows which it is."""
+
+
 def _plain(value: Any) -> Any:
     """Turn what a column gave out into what msgpack knows."""
     if isinstance(value, np.generic):
@@ -151,7 +155,7 @@ def _unpack(
     try:
         return msgpack.unpackb(
             data, use_list=False, raw=False, strict_map_key=True, list_hook=count, ext_hook=_no_extension,
-            max_array_len=arrays_max, max_str_len=strings_max, max_bin_len=8 * ROWS_MAX + 1,
+            max_array_len=arrays_max, max_str_len=strings_max, max_bin_len=_BIN_BYTES_MAX,
             max_map_len=0, max_ext_len=0,
         )  # fmt: skip
     except (ValueError, msgpack.UnpackException) as error:

@@ -315,6 +315,18 @@ def test_batches_of_any_length_share_one_dictionary_of_terms(columns, count):
     assert [plain(each, there) for each in decoded] == [plain(each, here) for each in (triples, publish)]
 
 
+def test_a_frame_between_peers_may_have_more_distinct_terms_than_a_column_has_rows():
+    """Their digests are longer than the longest column."""
+    here, there = TermDictionary(), other_dictionary()
+    count = codec.ROWS_MAX // 4  # of three columns, with digests of two numbers each
+    s, p, o = (np.array(here.intern_all([f"<urn:{x}:{n}>" for n in range(count)]), np.uint32) for x in "spo")
+    one = ARRAYS.full(count, 1)
+    parcel = m.Parcel(1, 2, m.IndexTriples(s, p, o, one, one, ARRAYS.full(count, 1, np.uint32)))
+    frame = FrameCodec(here, ARRAYS).encode([parcel])
+    (decoded,) = FrameCodec(there, ARRAYS).decode(memoryview(frame)[4:], trusted=True)
+    assert plain(decoded, there) == plain(parcel, here)
+
+
 def test_columns_take_the_narrowest_width_and_equal_values_one_pair():
     dictionary = TermDictionary()
     pack = FrameCodec(dictionary, ARRAYS)._encoder.numbers
