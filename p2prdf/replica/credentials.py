@@ -86,8 +86,11 @@ def read_credentials(file: Path | None) -> CredentialsByHost:
 def _read(file: Path) -> str:
     try:
         with file.open("rb") as stream:
-            if stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & 0o077:
-                raise LocalProtocolError(f"{file}: others may read these credentials: chmod 600 it")
+            # Its group may read it: that is how Kubernetes gives a secret to who is not root.
+            if stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & 0o027:
+                raise LocalProtocolError(
+                    f"{file}: others may read these credentials, or its group write them: chmod 600 it"
+                )
             return stream.read(_BYTES_MAX).decode()
     except OSError as error:
         raise LocalProtocolError(f"{file}: credentials cannot be read: {error.strerror}") from None

@@ -257,13 +257,15 @@ async def test_a_name_that_leads_inside_is_refused_when_the_connection_is_made(p
 def test_credentials_come_from_files_that_nobody_else_reads(tmp_path: Path) -> None:
     file = tmp_path / "auth"
     file.write_text("bearer abc\n")
-    file.chmod(0o644)
-    with pytest.raises(LocalProtocolError, match="others may read"):
-        find_credentials(file)
-    file.chmod(0o600)
-    found = find_credentials(file)
-    assert found is not None
-    assert found.headers == {"Authorization": "Bearer abc"}
+    for mode in (0o644, 0o660, 0o604):
+        file.chmod(mode)
+        with pytest.raises(LocalProtocolError, match="others may read"):
+            find_credentials(file)
+    for mode in (0o440, 0o600):
+        file.chmod(mode)
+        found = find_credentials(file)
+        assert found is not None
+        assert found.headers == {"Authorization": "Bearer abc"}
     for wrong in ("", "basic nobody", "bearer a b", "digest x", "bearer a\nX: y"):
         with pytest.raises(LocalProtocolError, match="no credentials") as refused:
             Credentials(wrong, source="a file")
