@@ -9,7 +9,7 @@ import typer
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import ExitCode, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
-from p2prdf_cli.registered import event_teller
+from p2prdf_cli.registered import Alive, event_teller, turning
 
 __all__ = ["serve"]
 
@@ -22,6 +22,7 @@ def serve(
     settle: Annotated[
         float, typer.Option(min=0.0, metavar="SECONDS", help="How long a query that was left out may wait for others.")
     ] = 0.5,
+    alive: Alive = None,
     as_json: Json = False,
 ) -> None:
     """Evaluate channels that are registered in an overlay, until stopped.
@@ -47,7 +48,8 @@ def serve(
             HostConfig(lease_seconds=lease, check_seconds=min(2.0, lease / 4), settle_seconds=settle),
             tell=event_teller(as_json=as_json),
         )
-        await host.run()
+        async with turning(alive):
+            await host.run()
         return ExitCode.OK
 
     run(action())

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
 
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import ExitCode, run
@@ -12,7 +17,7 @@ from p2prdf_cli.exits import ExitCode, run
 if TYPE_CHECKING:
     from p2prdf.client import Client
 
-__all__ = ["event_teller", "tell_result", "with_client"]
+__all__ = ["Alive", "event_teller", "turning", "tell_result", "with_client"]
 
 
 def with_client(peer: str, action: Callable[[Client], Awaitable[ExitCode | None]]) -> None:
@@ -48,3 +53,34 @@ def event_teller(*, as_json: bool) -> Callable[[str, Mapping[str, object]], None
             print(event, *what.values(), flush=True)
 
     return tell
+
+
+Alive = Annotated[
+    Path | None,
+    typer.Option("--alive", metavar="FILE", help="Touch this file every 5 s, for whoever watches over the process."),
+]
+ALIVE_SECONDS: Final = 5.0
+
+
+@contextlib.asynccontextmanager
+async def turning(file: Path | None) -> AsyncIterator[None]:
+    """Touch a file as long as the event loop turns, for a process without a port to be looked at by; None: do not.
+
+    Raises OSError if it cannot be written at the beginning.
+    """
+    if file is None:
+        yield
+        return
+    file.touch()
+
+    async def touch() -> None:
+        while True:
+            await asyncio.sleep(ALIVE_SECONDS)
+            with contextlib.suppress(OSError):  # whoever watches will see that it is old
+                file.touch()
+
+    task = asyncio.create_task(touch())
+    try:
+        yield
+    finally:
+        task.cancel()

@@ -13,7 +13,7 @@ import typer
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import ExitCode, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
-from p2prdf_cli.registered import event_teller
+from p2prdf_cli.registered import Alive, event_teller, turning
 from p2prdf_cli.replica_target import HOSTS_VARIABLE
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def serve(
     lease: Annotated[
         float, typer.Option(min=1.0, metavar="SECONDS", help="So long after it was killed others take over, at first.")
     ] = 8.0,
+    alive: Alive = None,
     as_json: Json = False,
 ) -> None:
     """Keep targets of interests that are registered in an overlay, until stopped.
@@ -79,7 +80,8 @@ def serve(
             KeeperConfig(tuple(hosts.entries), lease_seconds=lease, check_seconds=min(2.0, lease / 4)),
             tell=event_teller(as_json=as_json),
         )
-        await keeper.run()
+        async with turning(alive):
+            await keeper.run()
         return ExitCode.OK
 
     run(action())

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from p2prdf.errors import P2PRDFError
+from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, complain, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer, StateFolder, subscription_name, subscription_number
@@ -67,6 +67,13 @@ async def _end_named(name: str, folder: Path | None, peer: str) -> None:
 def status(
     peer: Peer = PEER_DEFAULT,
     everyone: Annotated[bool, typer.Option("--all", help="Also ask every node that it knows.")] = False,
+    in_step: Annotated[
+        bool,
+        typer.Option(
+            "--in-step",
+            help="End with code 3 unless they know their overlay, may be relied on and speak for subscriptions.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Tell how nodes are doing: peers, share of keys, table sizes, loads.
@@ -76,11 +83,12 @@ def status(
       p2prdf status
       p2prdf status --peer 127.0.0.1:7401 --all
       p2prdf status --json | jq .peer.triples
+      until p2prdf status --peer node2:7400 --in-step; do sleep 1; done
     """
-    run(_status(peer, everyone=everyone, as_json=as_json))
+    run(_status(peer, everyone=everyone, in_step=in_step, as_json=as_json))
 
 
-async def _status(peer: str, *, everyone: bool, as_json: bool) -> ExitCode:
+async def _status(peer: str, *, everyone: bool, in_step: bool, as_json: bool) -> ExitCode:
     from p2prdf_cli.render import output, write_json
     from p2prdf_cli.reports import report_table, status_table
 
@@ -101,7 +109,21 @@ async def _status(peer: str, *, everyone: bool, as_json: bool) -> ExitCode:
             write_json(report, line=True)
     else:
         output().print(status_table(reports) if everyone else report_table(reports[0]))
+    if in_step:
+        for each in filter(_out_of_step, reports):
+            outcome = complain(Unavailable(f"node {each['key']} at {each['address']} {_out_of_step(each)}"))
     return outcome
+
+
+def _out_of_step(report: dict[str, Any]) -> str:
+    """Say why a node does not do all of its work yet; "" if it does."""
+    if report["discovery"].get("fenced"):
+        return f"is fenced: {report['discovery']['fenced']}"
+    if not report["peer"]["settled"]:
+        return "does not know its overlay yet"
+    if not report["peer"]["in_step"]:
+        return "compares what it holds with other nodes before it speaks for subscriptions"
+    return ""
 
 
 async def fetch(address: str) -> dict[str, Any]:

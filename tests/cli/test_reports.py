@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from p2prdf.sim.places import Places, random_positions
+from p2prdf_cli import subscriptions
 from p2prdf_cli.reports import owned_share
 
 
@@ -25,3 +26,21 @@ def test_shares_are_those_of_the_owners_of_many_keys(overlay, peers):
     ]
     assert shares == pytest.approx(owned.tolist(), abs=0.005)
     assert sum(shares) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("fenced", "settled", "in_step", "said"),
+    [
+        ("the clock is off", True, True, "is fenced: the clock is off"),
+        (None, False, True, "does not know its overlay"),
+        (None, True, False, "compares what it holds"),
+        (None, True, True, ""),
+    ],
+)
+def test_why_a_node_does_not_do_all_of_its_work_is_told(
+    fenced: str | None, settled: bool, in_step: bool, said: str
+) -> None:
+    report = {"discovery": {"fenced": fenced}, "peer": {"settled": settled, "in_step": in_step}}
+    told = subscriptions._out_of_step(report)
+    assert told.startswith(said)
+    assert bool(told) == bool(said)

@@ -315,6 +315,12 @@ def test_status_tells_peers_and_shares_of_keys(node: str) -> None:
     assert {report["key"] for report in reports} == {reports[0]["key"], reports[0]["peers"][0]["key"]}
 
 
+def test_status_in_step_is_0_where_a_node_does_all_of_its_work(node: str) -> None:
+    shown = _run("status", "--peer", node, "--in-step", "--json")
+    assert shown.returncode == 0, shown.stderr
+    assert json.loads(shown.stdout)["peer"]["in_step"] is True
+
+
 def test_explanations_name_the_pattern_that_stops_everything(node: str, tmp_path: Path) -> None:
     query = "SELECT ?s ?o WHERE { ?s <urn:explained> ?m . ?m <urn:never-matched> ?o FILTER(?o != <urn:x>) }"
     subscriber = _Subscriber(query, "--peer", node)
