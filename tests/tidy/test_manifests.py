@@ -1,17 +1,17 @@
 """Image, compose file and Kubernetes manifests fit this daemon: its options, settings and ports.
 
-Three layers, each as far as the machine allows: structure always; ``kubectl kustomize`` where
-kubectl is there; the schemas of Kubernetes where ``kubernetes-validate`` is.  A real cluster is
-not part of these tests.
+Structure always, ``kubectl kustomize`` where kubectl is there.  What holds of all manifests, and the schemas of
+Kubernetes: ``test_policies.py``.  A real cluster is not part of these tests.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import shutil
 import subprocess
-import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from p2prdf_node.config import NodeConfig, load_config, split_address
 
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "k8s/base"
-DEV = ROOT / "k8s/overlays/dev"
 FLEET = ROOT / "k8s/fleet"
 GATEWAY = ROOT / "k8s/gateway"
 PORT = 7400
@@ -62,8 +61,8 @@ def _container() -> Manifest:
     return container
 
 
-def _options(command: str) -> set[str]:
-    help_text = CliRunner().invoke(app, [command, "--help"], terminal_width=200).output
+def _options(*command: str) -> set[str]:
+    help_text = CliRunner().invoke(app, [*command, "--help"], terminal_width=200).output
     return set(re.findall(r"--[a-z][a-z-]*", help_text))
 
 
@@ -81,6 +80,7 @@ def _dockerfile_list(instruction: str) -> list[str]:
     "arguments",
     [
         pytest.param(lambda: _container()["args"], id="statefulset"),
+        pytest.param(lambda: _container()["startupProbe"]["exec"]["command"][1:], id="startup probe"),
         pytest.param(lambda: _container()["readinessProbe"]["exec"]["command"][1:], id="readiness probe"),
         pytest.param(lambda: _dockerfile_list("CMD"), id="healthcheck"),
         pytest.param(lambda: ["node", "--listen", "0.0.0.0:7400"], id="image command"),
@@ -97,6 +97,7 @@ def test_every_argument_is_an_option_of_the_command_line(arguments: Any) -> None
     "file",
     [
         "deploy/Dockerfile", "deploy/compose.yaml", "k8s/base/configmap.yaml", "k8s/components/tls/statefulset.yaml",
+        "k8s/overlays/prod/kustomization.yaml", "k8s/overlays/prod/statefulset.yaml",
     ],
 )  # fmt: skip
 def test_every_variable_is_a_setting_of_the_node(file: str) -> None:
@@ -133,8 +134,7 @@ def test_ports_agree_between_pod_services_policy_and_probes() -> None:
     policy = _one("NetworkPolicy")["spec"]
     named = [p for rule in policy["ingress"] + policy["egress"] for p in rule["ports"] if p["port"] != 53]
     assert {(p["port"], p["protocol"]) for p in named} == set(ports)
-    for probe in ("startupProbe", "livenessProbe"):
-        assert _container()[probe]["tcpSocket"]["port"] == "peer"
+    assert _container()["livenessProbe"]["tcpSocket"]["port"] == "peer"
 
 
 def test_selectors_match_the_pods() -> None:
@@ -306,6 +306,47 @@ def test_gateways_are_called_with_what_they_know_and_are_looked_at_where_they_an
     assert pod["spec"]["automountServiceAccountToken"] is False
 
 
+# --- keepers and hosts of channels ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("folder", "command"), [("keepers", ("replica", "serve")), ("hosts", ("channel", "serve"))])
+def test_members_without_a_port_are_called_with_what_they_know_and_looked_at_by_their_file(
+    folder: str, command: tuple[str, ...]
+) -> None:
+    made = {document["kind"]: document for document in _all_of(ROOT / "k8s" / folder)}
+    pod = made["Deployment"]["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert tuple(container["args"][:2]) == command
+    options = dict(part.removeprefix("--").partition("=")[::2] for part in container["args"][2:])
+    assert {f"--{name}" for name in options} <= _options(*command)
+    assert options["peer"] == f"{_one('Service', 'p2prdf')['metadata']['name']}:{PORT}"
+    mounted = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    assert str(Path(options["alive"]).parent) == mounted["run"]
+    for probe in ("startupProbe", "livenessProbe"):
+        assert options["alive"] in " ".join(container[probe]["exec"]["command"])
+    let_in = _one("NetworkPolicy")["spec"]["ingress"][1]["from"][0]["podSelector"]["matchLabels"]
+    assert let_in.items() <= pod["metadata"]["labels"].items()
+    assert made["NetworkPolicy"]["spec"]["egress"][0]["to"][0]["podSelector"]["matchLabels"] == {
+        "app.kubernetes.io/name": "p2prdf"
+    }
+
+
+def test_the_probe_of_members_without_a_port_tells_a_file_that_is_touched_from_one_that_is_old(tmp_path: Path) -> None:
+    (container,) = _all_of(ROOT / "k8s/keepers")[2]["spec"]["template"]["spec"]["containers"]
+    file = tmp_path / "alive"
+    *shell, script = container["livenessProbe"]["exec"]["command"]
+    command = [*shell, script.replace("/run/p2prdf/alive", str(file))]
+
+    def ends() -> int:
+        return subprocess.run(command, check=False, capture_output=True).returncode
+
+    assert ends() != 0, "there is no file"
+    file.touch()
+    assert ends() == 0
+    os.utime(file, (time.time() - 90, time.time() - 90))
+    assert ends() != 0
+
+
 # --- image and compose ---------------------------------------------------------------------------
 
 
@@ -343,25 +384,6 @@ def test_compose_starts_five_nodes_that_know_each_other() -> None:
 
 
 # --- tools, where they are -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("folder", [BASE, DEV, FLEET, GATEWAY], ids=["base", "dev", "fleet", "gateway"])
-def test_manifests_render_and_fit_the_schemas(folder: Path, tmp_path: Path) -> None:
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("kubectl is not installed: structure was checked, rendering was not")
-    rendered = subprocess.run([kubectl, "kustomize", folder], check=False, capture_output=True, text=True)
-    assert rendered.returncode == 0, rendered.stderr
-    documents = [document for document in yaml.safe_load_all(rendered.stdout) if document]
-    assert len(documents) >= len(_base() if folder == DEV else _all_of(folder))
-    file = tmp_path / "rendered.yaml"
-    file.write_text(rendered.stdout)
-    validate = shutil.which("kubernetes-validate", path=str(Path(sys.executable).parent)) or shutil.which(
-        "kubernetes-validate"
-    )
-    if validate is not None:
-        checked = subprocess.run([validate, "--strict", file], check=False, capture_output=True, text=True)
-        assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_certificates_come_into_the_pods_of_the_base(tmp_path: Path) -> None:
