@@ -74,9 +74,11 @@ def _measure(sizes: list[int]) -> int:
 
     from netns.handing_over import measure
 
+    def tell(figures: dict[str, Any]) -> None:
+        print(", ".join(f"{name} {value}" for name, value in figures.items()), flush=True)
+
     with contextlib.closing(Lan()) as lan:
-        for figures in uvloop.run(measure(lan, sorted(sizes))):
-            print(", ".join(f"{name} {value}" for name, value in figures.items()), flush=True)
+        uvloop.run(measure(lan, sorted(sizes), tell))
     return 0
 
 

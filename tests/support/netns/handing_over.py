@@ -6,12 +6,12 @@ Five nodes with three copies on disks; after each size one of them is told to le
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-import p2prdf
 from chaos.cluster import Node
 
+import p2prdf
 from netns.hosts import HostCluster
 from netns.lan import Lan
 
@@ -25,10 +25,9 @@ ROLES: Final = "all"
 """Every triple is kept under its seven keys, three times: as much as there can be to hand over."""
 
 
-async def measure(lan: Lan, sizes: Sequence[int]) -> list[dict[str, Any]]:
+async def measure(lan: Lan, sizes: Sequence[int], tell: Callable[[dict[str, Any]], None]) -> None:
     """Publish until there are so many triples, let a node leave, and tell how long that took; for each size."""
     cluster = HostCluster(lan, NODES, {"drain_seconds": DRAIN_SECONDS, "roles": ROLES})
-    figures = []
     try:
         await cluster.start()
         published = 0
@@ -43,12 +42,11 @@ async def measure(lan: Lan, sizes: Sequence[int]) -> list[dict[str, Any]]:
             ready = await node.start()
             whole = await cluster.until_whole(seconds=DRAIN_SECONDS)
             drained = _last_drained(node)
-            figures.append({
+            tell({
                 "triples": size, "held": held, "leave_seconds": round(seconds, 2), "drain_seconds": drained["seconds"],
                 "handed_over": drained["handed_over"], "ready_seconds": round(ready, 2),
                 "whole_seconds": round(whole, 2),
             })  # fmt: skip
-        return figures
     finally:
         await cluster.close()
 
