@@ -30,7 +30,7 @@ def told(tmp_path, story, *words):
     file = tmp_path / "told.json"
     done = subprocess.run(
         [sys.executable, "-m", "netns", story, "--cut-seconds", "8", "--json", file, *words],
-        capture_output=True, text=True, timeout=600, check=False,
+        capture_output=True, text=True, timeout=1800, check=False,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )  # fmt: skip
     if done.returncode == NOT_HERE:
@@ -50,7 +50,7 @@ def test_nothing_is_lost_twice_or_made_up_and_publishers_notice_nothing(story, t
 
 
 def test_nodes_that_keep_nothing_lose_answers_when_they_are_moved_and_the_story_says_so(tmp_path):
-    words = [f"--set={each}" for each in ("replicas=1", "copies_min=1", "durability=memory")]
+    words = [f"--set={each}" for each in ("replicas=1", "copies_min=1", "durability=memory")] + ["--rest-seconds=3"]
     code, figures = told(tmp_path, "exchanged_addresses", *words)
     assert code == 1
     assert figures["verdict"]["lost"] > 0

@@ -52,6 +52,7 @@ def _tell_all(arguments: argparse.Namespace) -> int:
     for name in arguments.story or (each for each in STORIES if each not in LIMITS):
         settings = Settings(
             cut_seconds=arguments.cut_seconds, rate=arguments.rate, seed=arguments.seed,
+            rest_seconds=arguments.rest_seconds,
             nodes=dict(each.split("=", 1) for each in arguments.set),
             folder=None if arguments.keep is None else arguments.keep / name,
         )  # fmt: skip
@@ -104,6 +105,7 @@ def _arguments() -> argparse.Namespace:
     add("story", nargs="*", help="which to tell; by default all")
     add("--cut-seconds", type=float, default=20.0, help="how long a broken network stays broken")
     add("--rate", type=float, default=10.0, help="publications a second, of 1 to 40 triples")
+    add("--rest-seconds", type=float, default=300.0, help="how long answers may be missing at the end")
     add("--seed", type=int, default=1, help="decides what is published")
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of every node")
     add("--json", type=Path, metavar="FILE", help="write everything there")

@@ -24,7 +24,8 @@ PORT: Final = 7400
 DOORS: Final = 2
 """Nodes that others join by."""
 SECRET: Final = "known to the hosts of one test alone"
-BACK_SECONDS: Final = 90.0
+BACK_SECONDS: Final = 300.0
+LEAVE_SECONDS: Final = 240.0
 
 
 class HostCluster(Cluster):
@@ -62,7 +63,7 @@ class HostCluster(Cluster):
         """Let the last node leave for good; return the seconds it took."""
         node = self.nodes.pop()
         self.former.append(node)
-        seconds = await node.leave()
+        seconds = await node.leave(LEAVE_SECONDS)
         self.lan.call(f"{node.name}.nodes", None)
         return seconds
 

@@ -27,6 +27,10 @@ __all__ = ["LIMITS", "STORIES", "Settings", "Story", "tell"]
 
 RECONNECT_SECONDS: Final = 60.0
 """Clients of these stories are ordinary: this is the library's default."""
+DRAIN_SECONDS: Final = 120.0
+"""Whoever leaves for good must be able to hand over everything, on a busy machine as well."""
+REST_SECONDS: Final = 300.0
+"""How long answers may take at the end, should the machine be busy; it is waited only as long as some are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class Settings:
     cut_seconds: float = 20.0
     rate: float = 10.0
     seed: int = 1
+    rest_seconds: float = REST_SECONDS
     nodes: dict[str, object] = field(default_factory=dict)
     """Settings of every node."""
     folder: Path | None = None
@@ -149,7 +154,7 @@ class Story:
 
     async def _leave(self, node: Node) -> Kill:
         kill = self._down(node)
-        self.leave_seconds.append(await node.leave())
+        self.leave_seconds.append(await node.leave(2 * DRAIN_SECONDS))
         return kill
 
     async def _kill(self, node: Node) -> Kill:
@@ -194,11 +199,13 @@ LIMITS: Final = {"leaving_at_once"}
 
 async def tell(name: str, lan: Lan, settings: Settings) -> tuple[Report, dict[str, Any]]:
     """Tell one story; return what came of it, and how long leaving took and which errors were logged."""
-    cluster = HostCluster(lan, STORIES[name], settings.nodes, folder=settings.folder)
+    nodes = {"drain_seconds": DRAIN_SECONDS, **settings.nodes}
+    cluster = HostCluster(lan, STORIES[name], nodes, folder=settings.folder)
     story = Story(cluster, name, settings)
     options = Options(
         seconds=settings.cut_seconds, nodes=STORIES[name], seed=settings.seed, give_up=0.0,
-        publications_per_second=settings.rate, reconnect_seconds=RECONNECT_SECONDS, settings=settings.nodes,
+        publications_per_second=settings.rate, reconnect_seconds=RECONNECT_SECONDS,
+        rest_seconds=settings.rest_seconds, settings=nodes,
     )  # fmt: skip
     complaints: Counter[str] = Counter()
     report = await play_on(cluster, options, story, before_closing=lambda: complaints.update(cluster.complaints()))
