@@ -109,7 +109,7 @@ chaos: $(STAMP) ## real nodes killed while clients publish and subscribe; MINUTE
 	@PYTHONPATH=tests/support $(BIN)/python -m chaos --minutes $(MINUTES) $(ARGS)
 
 .PHONY: netns
-netns: $(STAMP) ## real nodes on hosts of their own (network namespaces): restarts, scaling, partitions, moves; six minutes
+netns: $(STAMP) ## real nodes on hosts of their own (network namespaces): restarts, scaling, partitions, moves; ten minutes
 	@PYTHONPATH=tests/support $(BIN)/python -m netns $(ARGS)
 
 N ?= 1000000
