@@ -140,9 +140,9 @@ async def test_whoever_left_in_order_is_not_missed_and_whoever_was_killed_is(lau
     assert await counted_on(3, 3)
     nodes[2].terminate()
     assert await asyncio.to_thread(nodes[2].wait, 60) == 0
-    await until(lambda: counted_on(2, 2), seconds=30)
+    await until(lambda: counted_on(2, 2), seconds=60)
     nodes[1].kill()
-    await until(lambda: counted_on(1, 2), seconds=30)
+    await until(lambda: counted_on(1, 2), seconds=60)
 
 
 async def test_whoever_leaves_says_so_and_a_second_signal_ends_the_waiting(launcher, status, until):
