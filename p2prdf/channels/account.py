@@ -7,13 +7,15 @@ merit of it.)  While the balance is negative nothing is tested and nothing learn
 
 A small share of all processing is credited in any case, so a channel finds out when its data changes: once in a while
 the balance is positive again, one publication is looked at, and if that saves nothing the balance is negative
-again.  So what speculation takes without saving anything is never more than that share and the patience at the
-beginning.
+again, and the share is halved, down to a sixteenth; it is whole again when anything is saved.  So what speculation
+takes without saving anything is never more than that share and the patience at the beginning.  The patience is no more
+than what a few runs take: where a run takes hardly any time there is little to save.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import deque
 from typing import Final
 
@@ -23,6 +25,7 @@ HITS_CONSIDERED: Final = 10
 """New bindings by which it is judged how well they are foreseen (the paper's Figures 4 and 5)."""
 HITS_NEEDED: Final = 8
 """Foreseen of these, for queries to be left out."""
+_HALVED_MAX: Final = 4
 RATE_WINDOW: Final = 100
 """Publications over which the rate of new bindings is taken."""
 
@@ -33,6 +36,8 @@ class Account:
 
     patience: float
     share: float
+    patience_runs: float = math.inf
+    """The patience is no more than what so many runs take."""
     balance: float = dataclasses.field(init=False)
     took: float = 0.0
     saved: float = 0.0
@@ -41,6 +46,8 @@ class Account:
     runs: int = 0
     running: float = 0.0
     """All time that runs took."""
+    _vain: int = 0
+    """How often the share was halved."""
 
     def __post_init__(self) -> None:
         self.balance = self.patience
@@ -50,16 +57,24 @@ class Account:
         """Whether speculation may take time."""
         return self.balance >= 0
 
+    @property
+    def _credit_max(self) -> float:
+        return min(self.patience, self.patience_runs * self.run_time) if self.runs else self.patience
 
     def spend(self, time: float) -> None:
         """Speculation took time."""
+        was = self.balance
         self.took += time
         self.balance -= time
+        if self.balance < 0 <= was and self._vain < _HALVED_MAX:
+            self._vain += 1
 
     def save(self, time: float) -> None:
         """Speculation saved time; no more than the patience is kept as credit."""
         self.saved += time
-        self.balance = min(self.balance + time, self.patience)
+        self.balance = min(self.balance + time, self._credit_max)
+        if time > 0:
+            self._vain = 0
 
     def ran(self, time: float) -> None:
         """A run took time."""
@@ -70,7 +85,7 @@ class Account:
 
     def worked(self, time: float) -> None:
         """Other processing than speculation took time: a share is credited."""
-        self.balance = min(self.balance + self.share * time, self.patience)
+        self.balance = min(self.balance + self.share * time / (1 << self._vain), self._credit_max)
 
 
 class Schedule:

@@ -1,7 +1,8 @@
 """Categories: which graphs, and which bindings, are taken for the same kind of thing.
 
 What is learned from one graph is tried on others of its category only, and a position means the same in all of these:
-the n-th element of the graph's text.  Three ways to tell categories apart compete (:mod:`p2prdf.channels.learner`):
+the n-th element of the graph's text.  Ways to tell categories apart compete (:mod:`p2prdf.channels.competition`).
+Three read texts (:mod:`p2prdf.channels.learner`):
 
 - *count*, the paper's: by the number of elements.  Statements are taken as they were published.  Different things may
   have the same count, and one course more makes another category.
@@ -9,17 +10,19 @@ the n-th element of the graph's text.  Three ways to tell categories apart compe
   course more still makes another category.
 - *signature*: by the predicates, and the classes, whichever order they come in and however often; of each only the
   first statement is read.  So all students with an advisor are of one category.
+
+The fourth, *change*, reads what came to hold (:mod:`p2prdf.channels.seeding`).
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 from p2prdf.channels.elements import ELEMENTS_MAX, Cut, Cuts
 from p2prdf.errors import LocalProtocolError
-from p2prdf.reasoning import Triple
+from p2prdf.reasoning import Fact, Triple
 from p2prdf.reasoning.vocabulary import TYPE
 
 __all__ = ["POSITIONS_MAX", "Categories", "History", "Publication"]
@@ -31,12 +34,14 @@ POSITIONS_MAX: Final = 65_536
 class Categories(enum.Enum):
     """A way to tell categories apart."""
 
+    CHANGE = "change"
     COUNT = "count"
     SHAPE = "shape"
     SIGNATURE = "signature"
 
     def of_graph(self, statements: Sequence[Triple], cuts: Cuts) -> tuple[Hashable, tuple[str, ...]]:
         """Return the category of a graph, and its elements in the order that positions count in."""
+        assert self is not Categories.CHANGE, "of no text"
         if self is Categories.SIGNATURE:
             return _signature(statements, cuts)
         elements = cuts.elements(term for statement in statements for term in statement)
@@ -64,14 +69,36 @@ def _signature(statements: Sequence[Triple], cuts: Cuts) -> tuple[Hashable, tupl
 class Publication:
     """A published graph as learners see it: its category and elements by each way, worked out when first asked for."""
 
-    __slots__ = ("_cuts", "_places", "_seen", "number", "statements")
+    __slots__ = ("_by_predicate", "_cuts", "_places", "_seen", "added", "number", "statements")
 
-    def __init__(self, number: int, statements: Sequence[Triple], cuts: Cuts):
+    def __init__(
+        self, number: int, statements: Sequence[Triple], cuts: Cuts, added: Mapping[Fact, int] | None = None
+    ):
+        """``added``: the facts that came to hold by it."""
         self.number = number
         self.statements = statements
+        self.added: Mapping[Fact, int] = {} if added is None else added
+        self._by_predicate: dict[int, list[Fact]] | None = None
         self._cuts = cuts
         self._seen: dict[Categories, tuple[Hashable, tuple[str, ...]]] = {}
         self._places: dict[Categories, dict[str, list[int]]] = {}
+
+    def look(self, categories: Categories) -> None:
+        """Work out what learners of a kind want to know first."""
+        if categories is Categories.CHANGE:
+            assert self.by_predicate is not None
+        else:
+            self.seen(categories)
+
+    @property
+    def by_predicate(self) -> dict[int, list[Fact]]:
+        """The facts that came to hold, by predicate."""
+        found = self._by_predicate
+        if found is None:
+            found = self._by_predicate = {}
+            for fact in self.added:
+                found.setdefault(fact[1], []).append(fact)
+        return found
 
     def seen(self, categories: Categories) -> tuple[Hashable, tuple[str, ...]]:
         """Return category and elements; category None and no elements for what has too many."""

@@ -20,12 +20,14 @@ from typing import Final
 
 from p2prdf.channels.account import Account, Schedule
 from p2prdf.channels.category import Categories, Publication
-from p2prdf.channels.elements import cut
+from p2prdf.channels.competition import Competition
 from p2prdf.channels.evaluation import Evaluation
 from p2prdf.channels.evaluator import Evaluator, Incremental, Reexecuted
+from p2prdf.channels.heuristic import Heuristic, OfTexts, Texts
 from p2prdf.channels.knowledge import KnowledgeBase
 from p2prdf.channels.learner import Learner
 from p2prdf.channels.query import Row
+from p2prdf.channels.seeding import Seeding
 from p2prdf.channels.settings import Settings
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.reasoning import Change
@@ -35,12 +37,6 @@ __all__ = ["Channel", "ChannelStatistics", "Timer"]
 Timer = Callable[[], float]
 """Tells the time, in any unit and from any beginning."""
 
-_SHADOWED_FIRST: Final = 64
-"""New bindings about which all learners are asked at the beginning; later it is every eighth."""
-_SHADOWED_EVERY: Final = 8
-_COMPARED_LEAST: Final = 10
-_BETTER: Final = 0.05
-"""By how much more of the new bindings another learner must foresee to be the one that is asked."""
 _PRUNED_EVERY: Final = 64
 
 
@@ -91,16 +87,10 @@ class Channel:
         self._timer = timer
         made = Reexecuted if settings.evaluation is Evaluation.REEXECUTED else Incremental
         self._evaluator: Evaluator = made(query, knowledge)
-        self._width = len(query.answer)
-        self._learners = [
-            Learner(
-                each, threshold=settings.threshold, entries_max=settings.entries_max,
-                alternatives_max=settings.alternatives_max, skeletons_tried=settings.skeletons_tried,
-            )
-            for each in settings.heuristics
-        ]  # fmt: skip
-        self._active = 0
-        self.account = Account(settings.patience, settings.share)
+        texts = Texts(knowledge.numbers, len(query.answer))
+        heuristics = [_heuristic(each, settings, self._evaluator, knowledge, texts) for each in settings.heuristics]
+        self._competition = Competition(heuristics) if heuristics else None
+        self.account = Account(settings.patience, settings.share, settings.patience_runs)
         self.schedule = Schedule(settings.skip_max if self._evaluator.skippable else 1)
         self._tentative: dict[Row, Publication] = {}
         self._since: deque[Publication] = deque(maxlen=settings.skip_max)
@@ -117,10 +107,8 @@ class Channel:
     def _take_first(self) -> None:
         rows = list(self._evaluator.found)
         step = max(1, len(rows) // self.settings.bindings_first) if self.settings.bindings_first else len(rows) + 1
-        for row in rows[: step * self.settings.bindings_first : step]:
-            binding = cut(self.text(row))
-            for learner in self._learners:
-                learner.note(binding)
+        if self._competition is not None:
+            self._competition.begin(rows[: step * self.settings.bindings_first : step])
 
     # --- what is asked of it -------------------------------------------------------------------
 
@@ -132,17 +120,12 @@ class Channel:
     @property
     def speculating(self) -> bool:
         """Whether it tests and learns at the moment."""
-        return bool(self._learners) and (self.account.in_credit or not self.settings.switched)
+        return self._competition is not None and (self.account.in_credit or not self.settings.switched)
 
     @property
     def behind(self) -> bool:
         """Whether graphs were published since the query ran."""
         return self.schedule.waiting > 0
-
-    def text(self, row: Row) -> str:
-        """Return the text of a binding: its terms, a line break between them."""
-        text = self._numbers.text
-        return "\n".join([text(number) for number in row])
 
     def terms(self, row: Row) -> tuple[str, ...]:
         """Return the terms of a binding."""
@@ -150,13 +133,13 @@ class Channel:
 
     def statistics(self) -> ChannelStatistics:
         """Return what happened so far."""
-        active = self._learners[self._active] if self._learners else None
+        competition = self._competition
         return ChannelStatistics(
             name=self.name, subscribers=len(self.subscribers),
             bindings=len(self._evaluator.found) + len(self._tentative), told=self._told, foreseen=self._foreseen,
             recently_foreseen=sum(self.schedule.hits), candidates=self._candidates, cut_short=self._cut_short,
-            runs=self.account.runs, skipped=self._skipped, entries=sum(len(each.table) for each in self._learners),
-            heuristic=active.categories.value if active else "", speculating=self.speculating,
+            runs=self.account.runs, skipped=self._skipped, entries=competition.entries if competition else 0,
+            heuristic=competition.categories.value if competition else "", speculating=self.speculating,
             testing=self._testing, running=self.account.running, analysing=self._analysing, saved=self.account.saved,
             switched_off=self._switched_off, bound=self.schedule.interval - 1,
         )  # fmt: skip
@@ -177,8 +160,9 @@ class Channel:
 
     def wanted(self, publication: Publication) -> Categories | None:
         """Return by what categories a graph must be looked at for candidates; None if it is not looked at."""
-        looks = bool(self._since) and self._since[-1] is publication
-        return self._learners[self._active].categories if looks else None
+        if self._competition is None or not self._since or self._since[-1] is not publication:
+            return None
+        return self._competition.categories
 
     def charge(self, took: float) -> None:
         """Take note of time that looking at a graph took, this channel's part of it."""
@@ -187,12 +171,17 @@ class Channel:
 
     def test(self, publication: Publication) -> list[Row]:
         """Return what the graph makes true, of what was foreseen and not told; it is tentative from now on."""
-        if self.wanted(publication) is None:
+        if self._competition is None or self.wanted(publication) is None:
             return []
-        begun = self._timer()
-        found = self._tested(publication, begun + self.settings.test_budget)
-        took = self._timer() - begun
+        timer = self._timer
+        begun = timer()
+        until = begun + self.settings.test_budget
+        known = (self._evaluator.found, self._tentative)
+        found, candidates, cut_short = self._competition.test(publication, known, lambda: timer() >= until)
+        took = timer() - begun
         self.charge(took)
+        self._candidates += candidates
+        self._cut_short += cut_short
         earlier = max(0.0, self.account.run_time - took)
         for row in found:
             self._tentative[row] = publication
@@ -200,37 +189,6 @@ class Channel:
             self._note_told(foreseen=True)
             self.account.save(earlier)
         return found
-
-    def _tested(self, publication: Publication, until: float) -> list[Row]:
-        learner, timer = self._learners[self._active], self._timer
-        told, tentative = self._evaluator.found, self._tentative
-        found: list[Row] = []
-        seen: dict[str, bool | None] = {}
-        for entry, text in learner.candidates(publication):
-            outcome = seen.get(text)
-            if text not in seen:
-                if len(seen) >= self.settings.candidates_max or timer() >= until:
-                    self._cut_short += 1
-                    break
-                row = self._row(text)
-                if row is not None and (row in told or row in tentative):
-                    seen[text] = None  # neither a hit nor a miss
-                    continue
-                self._candidates += 1
-                outcome = seen[text] = row is not None and self._evaluator.holds(row)
-                if outcome and row is not None:
-                    found.append(row)
-            if outcome is not None:
-                entry.tries += 1
-                entry.hits += outcome
-        return found
-
-    def _row(self, text: str) -> Row | None:
-        """Return the binding of a text, None if it has terms that never came: it holds nowhere."""
-        terms = text.split("\n")
-        find = self._numbers.find
-        row = [number for number in map(find, terms) if number is not None]
-        return tuple(row) if len(row) == self._width == len(terms) else None
 
     def query(self) -> tuple[list[Row], list[Row]]:
         """Run the query; return what is confirmed of what was tentative, and what is new."""
@@ -258,7 +216,7 @@ class Channel:
         """Learn from new bindings."""
         if self._published % _PRUNED_EVERY == 0:
             self._prune()
-        if not self._news:
+        if not self._news or self._competition is None:
             return
         begun = self._timer()
         until = begun + self.settings.analysis_budget
@@ -266,47 +224,17 @@ class Channel:
             if self._timer() >= until:
                 self._cut_short += 1
                 break
-            self._learn(row, publications, foreseen=foreseen)
+            self._competition.heard(row, publications, foreseen=foreseen)
         self._news.clear()
         took = self._timer() - begun
         self._analysing += took
         self.account.spend(took)
 
-    def _learn(self, row: Row, publications: tuple[Publication, ...], *, foreseen: bool) -> None:
-        several = len(self._learners) > 1
-        shadowed = several and (self._told <= _SHADOWED_FIRST or self._told % _SHADOWED_EVERY == 0)
-        if foreseen and not shadowed:
-            return
-        text = self.text(row)
-        binding = cut(text)
-        for number, learner in enumerate(self._learners):
-            if number == self._active:
-                right = foreseen
-            elif not shadowed:
-                continue
-            else:
-                right = learner.foresees(text, publications, self.settings.candidates_max)
-            if several and shadowed:
-                learner.foreseen.append(right)
-            if not right:
-                learner.learn(binding, publications)
-        if shadowed:
-            self._choose()
-
-    def _choose(self) -> None:
-        """Ask the learner that foresaw most of the recent bindings, if it is clearly better."""
-        best = max(range(len(self._learners)), key=lambda at: self._learners[at].rate)
-        enough = len(self._learners[best].foreseen) >= _COMPARED_LEAST
-        if enough and self._learners[best].rate > self._learners[self._active].rate + _BETTER:
-            self._active = best
-
     def _prune(self) -> None:
         """Give up the worst entries if testing and learning took longer than the query does."""
         speculation = (self._testing + self._analysing) / max(1, self._published)
-        if speculation > self.account.run_time:
-            for learner in self._learners:
-                if len(learner.table):
-                    learner.table.prune()
+        if speculation > self.account.run_time and self._competition is not None:
+            self._competition.prune()
 
     def _run(self) -> list[Row]:
         begun = self._timer()
@@ -332,3 +260,16 @@ class Channel:
         assert not new, "a deletion brings no binding"
         self.schedule.ran()
         self._since.clear()
+
+
+def _heuristic(
+    categories: Categories, settings: Settings, evaluator: Evaluator, knowledge: KnowledgeBase, texts: Texts
+) -> Heuristic:
+    if categories is Categories.CHANGE:
+        query, entries, candidates = evaluator.query, settings.entries_max, settings.candidates_max
+        return Seeding(query, knowledge, entries_max=entries, candidates_max=candidates)
+    learner = Learner(
+        categories, threshold=settings.threshold, entries_max=settings.entries_max,
+        alternatives_max=settings.alternatives_max, skeletons_tried=settings.skeletons_tried,
+    )  # fmt: skip
+    return OfTexts(learner, texts, evaluator, settings.candidates_max)

@@ -132,7 +132,7 @@ class Channels:
         took = self._timer() - begun
         self._after += 1
         self._open = True
-        publication = Publication(self._after, published.statements, self._cuts)
+        publication = Publication(self._after, published.statements, self._cuts, published.change.added)
         for channel in self._channels.values():
             channel.published(publication, published.change, took)
         self._look(publication)
@@ -150,7 +150,7 @@ class Channels:
                 wanted.setdefault(categories, []).append(channel)
         for categories, channels in wanted.items():
             begun = self._timer()
-            publication.seen(categories)
+            publication.look(categories)
             took = (self._timer() - begun) / len(channels)
             for channel in channels:
                 channel.charge(took)

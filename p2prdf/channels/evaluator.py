@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from p2prdf.channels.knowledge import KnowledgeBase
-from p2prdf.channels.query import CompiledQuery, Pattern, Row, join_order
+from p2prdf.channels.query import CompiledQuery, Pattern, Row, join_order, variables
 from p2prdf.rdf import algebra
 from p2prdf.rdf.algebra import Form, StandingQuery
 from p2prdf.rdf.query import ConjunctiveQuery
@@ -32,6 +32,8 @@ class Evaluator(Protocol):
     """Whether leaving out a run saves anything."""
     found: dict[Row, None]
     """What the last run found."""
+    query: CompiledQuery
+    """The query over the facts themselves."""
 
     def changed(self, change: Change) -> None:
         """Take note of what changed in the knowledge base; call it for each change."""
@@ -52,7 +54,7 @@ class Reexecuted:
     skippable = True
 
     def __init__(self, query: ConjunctiveQuery, knowledge: KnowledgeBase):
-        self._query = CompiledQuery(query, knowledge)
+        self.query = CompiledQuery(query, knowledge)
         self.found: dict[Row, None] = {}
 
     def changed(self, change: Change) -> None:
@@ -60,12 +62,12 @@ class Reexecuted:
 
     def run(self) -> list[Row]:
         """See Evaluator."""
-        before, self.found = self.found, self._query.rows()
+        before, self.found = self.found, self.query.rows()
         return [row for row in self.found if row not in before]
 
     def holds(self, row: Row) -> bool:
         """See Evaluator."""
-        return self._query.holds(row)
+        return self.query.holds(row)
 
 
 class Incremental:
@@ -76,8 +78,8 @@ class Incremental:
     def __init__(self, query: ConjunctiveQuery, knowledge: KnowledgeBase):
         from p2prdf.continuous.dataflow import Dataflow
 
-        self._query = CompiledQuery(query, knowledge)
-        self._leaves = _Leaves(self._query.patterns)
+        self.query = CompiledQuery(query, knowledge)
+        self._leaves = _Leaves(self.query.patterns)
         self._flow: Dataflow = Dataflow(_standing(self._leaves.patterns, query), knowledge.numbers)
         self.found: dict[Row, None] = {}
         self._begun = False
@@ -113,7 +115,7 @@ class Incremental:
 
     def holds(self, row: Row) -> bool:
         """See Evaluator."""
-        return self._query.holds(row)
+        return self.query.holds(row)
 
 
 class _Leaves:
@@ -145,14 +147,10 @@ class _Leaves:
         return found
 
 
-def _columns(pattern: Pattern) -> list[int]:
-    return list(dict.fromkeys(slot for slot in pattern if slot >= 0))
-
-
 def _matcher(pattern: Pattern) -> Callable[[Fact], Row | None]:
     """Return what makes a leaf's row of a fact that matches its pattern."""
     constants = [(at, ~slot) for at, slot in enumerate(pattern) if slot < 0]
-    places = [pattern.index(slot) for slot in _columns(pattern)]
+    places = [pattern.index(slot) for slot in variables(pattern)]
     equal = [(at, pattern.index(slot)) for at, slot in enumerate(pattern) if slot >= 0 and pattern.index(slot) != at]
 
     def match(fact: Fact) -> Row | None:
@@ -173,7 +171,7 @@ def _standing(patterns: list[Pattern], query: ConjunctiveQuery) -> StandingQuery
     columns: list[int] = []
     root = -1
     for number, pattern in enumerate(patterns):
-        own = _columns(pattern)
+        own = variables(pattern)
         slots = [own.index(slot) if slot >= 0 else ~at for at, slot in enumerate(pattern)]
         s, p, o = slots
         leaf = ConjunctiveQuery(((s, p, o),), (f"<urn:leaf:{number}>",) * 3, tuple(range(len(own))), ("",) * len(own))

@@ -8,7 +8,7 @@ leaves that open).  Entries compete by their hit rates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from p2prdf.channels.elements import Cut
@@ -99,6 +99,11 @@ class MappingTable:
             entry = self._entries.setdefault(graph, {})[key] = Entry(*key)
             self._count += 1
         return entry
+
+    def known(self, graph: Hashable, bindings: Iterable[Hashable]) -> bool:
+        """Tell whether there is an entry for a category of graphs and one of some categories of bindings."""
+        wanted = set(bindings)
+        return any(key.binding in wanted for key in self._entries.get(graph, ()))
 
     def forget(self, binding: Hashable) -> None:
         """Give up the entries for a category of bindings: its key positions are others now."""

@@ -1,29 +1,37 @@
 """What a channel asks: a graph pattern, compiled to one expression over the facts.
 
-A query is compiled twice, as Python comprehensions with one clause for each pattern over just the dictionary that holds
-what matches: to list all its rows, and to tell of one row whether it is true, which takes a look-up for each
-pattern if all variables are projected.  Patterns come in the order in which fewest facts are met, by the sizes of
-the dictionaries when the text is written; it is written again when there are twice or half as many facts.  Names in
-the text are made here, and all else are numbers: nothing that a user wrote gets into it.
+A query is compiled, to Python with one clause for each pattern over just the dictionary that holds what matches: to
+list all its rows; to tell of one row whether it is true, which takes a look-up for each pattern if all variables are
+projected; and to list the rows that one fact is part of, in the place of a given pattern.  Patterns come in the order
+in which fewest facts are met, by the sizes of the dictionaries when the text is written; it is written again when there
+are twice or half as many facts.  Names in the text are made here, and all else are numbers: nothing that a user wrote
+gets into it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from p2prdf.channels.knowledge import KnowledgeBase
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf.query import ConjunctiveQuery, Filter
+from p2prdf.reasoning import Fact
 
-__all__ = ["CompiledQuery", "Pattern", "Row", "join_order", "parse_channel"]
+__all__ = ["CompiledQuery", "Pattern", "Row", "Seeded", "join_order", "matching", "parse_channel", "variables"]
 
 Row: TypeAlias = tuple[int, ...]
 """A binding: the numbers of the terms of the projected variables, in order."""
 Pattern: TypeAlias = tuple[int, int, int]
 """Slots: a variable's number, or ``~`` the number of a term."""
 
+Seeded: TypeAlias = Callable[[Row, dict[Row, None], int], int]
+"""Takes values of one pattern's variables, puts the query's rows that have them where it is told, and returns how many
+of the steps that it was given are left; a negative number if it went no further for want of steps."""
+
+_LOOPS_MAX: Final = 18
+"""Most loops in a function, for Python has no more than 20 in one another."""
 _SAMPLE: Final = 64
 """Rows of a dictionary that its mean size is taken from."""
 
@@ -64,8 +72,11 @@ class CompiledQuery:
         self.answer = query.answer
         self._filters = query.filters
         self._written_at = -1
+        self._writer: _Writer
         self._rows: Callable[[], dict[Row, None]]
         self._holds: Callable[[Row], bool]
+        self._seeded: dict[int, Seeded | None] = {}
+        self._solution: Callable[[Row], Row | None] | None = None
 
     def rows(self) -> dict[Row, None]:
         """Return all bindings, each once, in the order in which they are found."""
@@ -77,12 +88,29 @@ class CompiledQuery:
         self._keep_written()
         return self._holds(row)
 
+    def seeded(self, number: int) -> Seeded | None:
+        """Return what lists the bindings that a fact is part of in the place of a pattern; None for a query of too
+        many patterns."""
+        self._keep_written()
+        if number not in self._seeded:
+            self._seeded[number] = self._writer.seeded(self.patterns[number])
+        return self._seeded[number]
+
+    def solution(self, row: Row) -> Row | None:
+        """Return the values of all variables in one of the ways in which a binding is true; None if it is not."""
+        self._keep_written()
+        if self._solution is None:
+            self._solution = self._writer.solution()
+        return self._solution(row)
+
     def _keep_written(self) -> None:
         count = len(self._knowledge)
         if not self._written_at // 2 <= count <= self._written_at * 2 or self._written_at < 0:
             self._written_at = max(count, 16)
-            writer = _Writer(self._knowledge, self.patterns, self._filters, self.answer)
+            self._writer = writer = _Writer(self._knowledge, self.patterns, self._filters, self.answer)
             self._rows, self._holds = writer.rows(), writer.holds()
+            self._seeded.clear()  # these are written when they are first asked for
+            self._solution = None
 
 
 class _Writer:
@@ -101,21 +129,52 @@ class _Writer:
 
     def rows(self) -> Callable[[], dict[Row, None]]:
         """Write what lists all bindings."""
-        row = "".join(f"v{slot}," for slot in self._answer)
-        made: Callable[[], dict[Row, None]] = self._made(f"lambda: {{({row}): None{self._clauses(set())}}}")
+        made: Callable[[], dict[Row, None]]
+        made = self._made(f"lambda: {{({_names(self._answer)}): None {' '.join(self._clauses(set()))}}}")
         return made
 
     def holds(self) -> Callable[[Row], bool]:
         """Write what tests one."""
-        names = "".join(f"v{slot}," for slot in self._answer)
-        clauses = self._clauses(set(self._answer))
-        made: Callable[[Row], bool] = self._made(f"lambda row: any(True for {names} in (row,) {clauses})")
+        clauses = " ".join(self._clauses(set(self._answer)))
+        made: Callable[[Row], bool]
+        made = self._made(f"lambda row: any(True for {_names(self._answer)} in (row,) {clauses})")
         return made
 
-    def _made(self, text: str) -> Any:
-        return eval(compile(text, "<channel>", "eval"), self._space)  # noqa: S307 - made of the texts of this module
+    def solution(self) -> Callable[[Row], Row | None]:
+        """Write what completes one."""
+        clauses = " ".join(self._clauses(set(self._answer)))
+        every = _names(range(1 + max((slot for pattern in self._patterns for slot in pattern), default=-1)))
+        made: Callable[[Row], Row | None]
+        made = self._made(f"lambda row: next((({every}) for {_names(self._answer)} in (row,) {clauses}), None)")
+        return made
 
-    def _clauses(self, bound: set[int]) -> str:
+    def seeded(self, pattern: Pattern) -> Seeded | None:
+        """Write what lists the bindings that have some values in the place of a pattern's variables.
+
+        It counts down a step with each turn of a loop, so its work is bounded by what it is given."""
+        seed = variables(pattern)
+        clauses = self._clauses(set(seed), without=pattern)
+        if sum(clause.startswith("for") for clause in clauses) > _LOOPS_MAX:
+            return None
+        lines = ["def seeded(row, found, steps):", *([f"    {_names(seed)} = row"] if seed else [])]
+        depth = 1
+        for clause in clauses:
+            lines.append(f"{'    ' * depth}{clause}:")
+            depth += 1
+            if clause.startswith("for"):
+                lines += [f"{'    ' * depth}steps -= 1", f"{'    ' * depth}if steps < 0: return steps"]
+        lines += [f"{'    ' * depth}found[({_names(self._answer)})] = None", "    return steps"]
+        made: Seeded = self._made("\n".join(lines), "seeded")
+        return made
+
+    def _made(self, text: str, name: str = "") -> Any:
+        if not name:
+            return eval(compile(text, "<channel>", "eval"), self._space)  # noqa: S307 - made of the texts of this module
+        exec(compile(text, "<channel>", "exec"), self._space)  # noqa: S102 - as above
+        return self._space.pop(name)
+
+    def _clauses(self, bound: set[int], without: Pattern | None = None) -> list[str]:
+        """Return loops and tests, in order, for all patterns but perhaps one that is matched already."""
         bound, written = set(bound), list[str]()
         tested: set[int] = set()
 
@@ -128,11 +187,12 @@ class _Writer:
         if not bound:
             written.append("for _ in ONE")
         test()
-        for pattern in join_order(self._patterns, bound, self._estimate):
+        rest = [pattern for pattern in self._patterns if pattern != without]  # equal ones match alike
+        for pattern in join_order(rest, bound, self._estimate):
             written += self._clause(pattern, bound)
             bound.update(slot for slot in pattern if slot >= 0)
             test()
-        return " ".join(["", *written])
+        return written
 
     def _clause(self, pattern: Pattern, bound: set[int]) -> list[str]:
         """Return the clauses that find what matches a pattern."""
@@ -154,9 +214,9 @@ class _Writer:
         elif known_o:
             written.append(f"for {s} in {objects}.get({o}, E)")
         elif s == o:
-            written.append(f"for {s}, row_ in {subjects}.items() if {s} in row_")
+            written += [f"for {s}, row_ in {subjects}.items()", f"if {s} in row_"]
         else:
-            written.append(f"for {s}, row_ in {subjects}.items() for {o} in row_")
+            written += [f"for {s}, row_ in {subjects}.items()", f"for {o} in row_"]
         return written
 
     def _constant(self, order: str, predicate: int) -> str:
@@ -195,6 +255,29 @@ def join_order(
         found.append(best)
         bound.update(slot for slot in best if slot >= 0)
     return found
+
+
+def variables(pattern: Pattern) -> list[int]:
+    """Return the variables of a pattern, each once, in order."""
+    return list(dict.fromkeys(slot for slot in pattern if slot >= 0))
+
+
+def matching(pattern: Pattern) -> Callable[[Iterable[Fact]], list[Row]]:
+    """Return what lists, for those of some facts that match a pattern, the values of its variables."""
+    tests = [f"{part} == {~slot}" for part, slot in zip("spo", pattern, strict=True) if slot < 0]
+    first: dict[int, str] = {}
+    for part, slot in zip("spo", pattern, strict=True):
+        if slot >= 0 and first.setdefault(slot, part) != part:
+            tests.append(f"{part} == {first[slot]}")
+    row = "".join(f"{part}," for part in first.values())
+    test = f" if {' and '.join(tests)}" if tests else ""
+    made: Callable[[Iterable[Fact]], list[Row]]
+    made = eval(f"lambda facts: [({row}) for s, p, o in facts{test}]", {})  # noqa: S307 - nothing of a user's is in it
+    return made
+
+
+def _names(slots: Iterable[int]) -> str:
+    return "".join(f"v{slot}," for slot in slots)
 
 
 def _mean(rows: dict[int, dict[int, int]]) -> float:

@@ -44,7 +44,9 @@ class Settings:
     switched: bool = True
     """Whether speculation is off while it has saved less than it took."""
     patience: float = 0.01
-    """Time that speculation may take before it has saved anything."""
+    """Time that speculation may take before it has saved anything,"""
+    patience_runs: float = 8.0
+    """or what so many runs of the query take, if that is less: then little can be saved."""
     share: float = 0.03
     """Part of all processing that speculation may always take: how a channel finds out that it pays again."""
 
@@ -58,7 +60,7 @@ class Settings:
         for name, least, most in bounds:
             if not least <= getattr(self, name) <= most:
                 raise LocalProtocolError(f"{name}: {getattr(self, name)} is not between {least} and {most:,}")
-        for name in ("test_budget", "analysis_budget", "patience", "share"):
+        for name in ("test_budget", "analysis_budget", "patience", "patience_runs", "share"):
             if not getattr(self, name) >= 0:  # also what is no number
                 raise LocalProtocolError(f"{name}: {getattr(self, name)} is below 0")
         if len(set(self.heuristics)) != len(self.heuristics):

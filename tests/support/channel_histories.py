@@ -104,12 +104,13 @@ def random_settings(seed: int) -> Settings:
     kinds = list(Categories)
     return Settings(
         evaluation=rng.choice((Evaluation.REEXECUTED, Evaluation.REEXECUTED, Evaluation.INCREMENTAL)),
-        heuristics=tuple(rng.sample(kinds, rng.randint(1, 3))), skip_max=rng.choice((1, 2, 5, 10)),
+        heuristics=tuple(rng.sample(kinds, rng.randint(1, 4))), skip_max=rng.choice((1, 2, 5, 10)),
         threshold=rng.choice((2, 2, 2, 3)), test_budget=rng.choice((0.001, 1.0, 1.0, 1.0)),
         analysis_budget=rng.choice((0.001, 1.0, 1.0, 1.0)), candidates_max=rng.choice((1, 4, 16)),
         skeletons_tried=rng.choice((1, 2)), alternatives_max=rng.choice((1, 4)),
         entries_max=rng.choice((2, 1000, 1000)), bindings_first=rng.choice((0, 64)), switched=rng.random() < 0.3,
         patience=rng.choice((0.0, 0.01, 1.0)), share=rng.choice((0.0, 0.03, 1.0)),
+        patience_runs=rng.choice((0.0, 8.0, 1000.0)),
     )  # fmt: skip
 
 

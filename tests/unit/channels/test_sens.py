@@ -77,7 +77,7 @@ def test_the_mapping_is_learned_from_two_graphs_and_the_third_is_foreseen_before
     channels = made()
     both = told(channels, [teaches(137, 148)], [teaches(142, 259)])
     assert both == [([], [(professor(137), course(148))]), ([], [(professor(142), course(259))])]
-    (entry,) = channels._channels["it"]._learners[0].table
+    (entry,) = channels._channels["it"]._competition.every[0].table
     # BC(9) = GC(9) and BC(17) = GC(23), from 1 as the paper counts
     assert [(key + 1, place + 1) for key, place in zip(entry.keys, entry.places, strict=True)] == [(9, 9), (17, 23)]
     assert entry.binding == 17
@@ -138,7 +138,7 @@ def test_4_where_a_key_stands_several_times_hit_rates_decide() -> None:
         return [(professor(number), "<urn:in>", f"<urn:Course{room}>"), teaches(number, course_number)]
 
     told(channels, graph(1, 148, 148), graph(2, 259, 259))
-    table = channels._channels["it"]._learners[0].table
+    table = channels._channels["it"]._competition.every[0].table
     assert len(table) >= 2, "an entry for each place"
     for number in range(3, 9):
         told(channels, graph(number, 300 + number, 400 + number))
