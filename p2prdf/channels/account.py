@@ -23,8 +23,10 @@ __all__ = ["HITS_CONSIDERED", "HITS_NEEDED", "RATE_WINDOW", "Account", "Schedule
 
 HITS_CONSIDERED: Final = 10
 """New bindings by which it is judged how well they are foreseen (the paper's Figures 4 and 5)."""
-HITS_NEEDED: Final = 8
-"""Foreseen of these, for queries to be left out."""
+HITS_NEEDED: Final = 0.8
+"""The part of these that must be foreseen for queries to be left out."""
+_HITS_LEAST: Final = 3
+"""New bindings from which that is judged, at the beginning."""
 _HALVED_MAX: Final = 4
 RATE_WINDOW: Final = 100
 """Publications over which the rate of new bindings is taken."""
@@ -92,8 +94,8 @@ class Schedule:
     """At which publications a query runs.
 
     A query runs at every n-th publication, n between 1 and ``skip_max``: as many as the paper allows if at least eight
-    of the last ten new bindings were foreseen, for then most are told without it; and no more often than new bindings
-    come.
+    of the last ten new bindings were foreseen (or so many of the first few), for then most are told without it; and no
+    more often than new bindings come.
     """
 
     def __init__(self, skip_max: int):
@@ -126,7 +128,8 @@ class Schedule:
     @property
     def by_hits(self) -> int:
         """Publications from run to run, by how well bindings are foreseen."""
-        return self._skip_max if sum(self.hits) >= HITS_NEEDED else 1
+        known = len(self.hits)
+        return self._skip_max if known >= _HITS_LEAST and sum(self.hits) >= HITS_NEEDED * known else 1
 
     @property
     def by_rate(self) -> int:

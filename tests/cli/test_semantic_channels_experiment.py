@@ -58,8 +58,9 @@ def test_runs_are_told_by_channel_and_claims_fail_if_they_do_not_hold(folder: Pa
     assert claims["the same bindings are told in all runs, each once"][1]
     published = claims["the channels end with the benchmark's published answers"]
     assert published == ("1 1 1 1 80 80 1 80 1 1 1 1 1 80", False)
-    hits = {row[0]: row[6] for row in result["tables"][0]["rows"]}
-    assert hits["Q6"] > 70
+    told = {row[0]: row[1] for row in result["tables"][0]["rows"]}  # how much is early depends on times
+    assert told["Q6"] == told["Q14"] == 40
+    assert [row[0] for row in result["tables"][1]["rows"]] == [*(f"Q{at}" for at in range(1, 15)), "all 14"]
     assert [panel["title"] for panel in result["panels"]][1:3] == [
         "Q5: of the last ten (Figure 4)", "Q6: of the last ten (Figure 5)",
     ]  # fmt: skip

@@ -45,7 +45,7 @@ def semantic_channels(
     knowledge base with inference, the benchmark's 14 queries being channels.
     Prints by channel how early bindings are told without and with heuristics,
     how many are foreseen, and how many graphs can be published a second; by
-    three heuristics and their competition, and with both evaluators.
+    four heuristics and their competition, and with both evaluators.
 
     \b
     Examples:

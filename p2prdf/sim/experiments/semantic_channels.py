@@ -35,11 +35,16 @@ _RUNS: Final[dict[str, Settings]] = {
     "skipping": PAPER,
     "by shape": dataclasses.replace(PAPER, heuristics=(Categories.SHAPE,)),
     "by signature": dataclasses.replace(PAPER, heuristics=(Categories.SIGNATURE,)),
+    "by change": dataclasses.replace(PAPER, heuristics=(Categories.CHANGE,)),
     "competing": BEYOND_PAPER,
+    "competing, each": dataclasses.replace(BEYOND_PAPER, skip_max=1),
     "incremental": Settings(evaluation=Evaluation.INCREMENTAL, heuristics=()),
-    "incremental, heuristic": dataclasses.replace(PAPER, evaluation=Evaluation.INCREMENTAL),
+    "incremental, heuristic": dataclasses.replace(BEYOND_PAPER, evaluation=Evaluation.INCREMENTAL),
 }
-"""Without and with the paper's heuristic, with skipping, with the other heuristics; and the other evaluator."""
+"""Without and with the paper's heuristic, with skipping, with the other heuristics; all of them, the query run at each
+graph; and the other evaluator."""
+_ALONE: Final = ("reference", "skipping", "competing")
+"""Those of them in which each channel is run alone, too."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,15 +99,36 @@ def _measured(setting: ChannelsSetting, progress: Progress) -> Measured:
     progress(0.2)
     runs: dict[str, Run] = {}
     held: dict[str, int] = {}
-    for at, (name, settings) in enumerate(_RUNS.items()):
-        runs[name], held = _run(knowledge, data.queries, measured, settings)
-        progress(0.2 + 0.8 * (at + 1) / len(_RUNS))
-        for triple in new:
-            knowledge.remove(triple)
+    alone: dict[str, dict[str, float]] = {}
+    parts = len(_RUNS) + len(data.queries)
+
+    def undo(done: int) -> None:
+        knowledge.remove_all(new)
         assert len(knowledge) == begun, "what a run published is deleted again"
         gc.collect()
+        progress(0.2 + 0.8 * done / parts)
+
+    for at, (kind, settings) in enumerate(_RUNS.items()):
+        runs[kind], held = _run(knowledge, data.queries, measured, settings)
+        undo(at)
+    for at, (name, query) in enumerate(data.queries.items()):
+        alone[name] = {}
+        for kind in _ALONE:
+            alone[name][kind] = _rate_alone(knowledge, query, measured, _RUNS[kind])
+            undo(len(_RUNS) + at)
     sizes = Counter(map(len, graphs))
-    return Measured(len(graphs), sum(map(len, graphs)), (min(sizes), max(sizes)), begun, runs, held)
+    return Measured(len(graphs), sum(map(len, graphs)), (min(sizes), max(sizes)), begun, runs, held, alone)
+
+
+def _rate_alone(knowledge: KnowledgeBase, query: str, graphs: Sequence[Graph], settings: Settings) -> float:
+    """Return how many graphs a second can be published to a single channel, all included."""
+    channels = Channels(knowledge, time.process_time)
+    channels.create("alone", query, settings)
+    begun = time.process_time()
+    for graph in graphs:
+        channels.publish(graph)
+        channels.evaluate()
+    return len(graphs) / max(1e-9, time.process_time() - begun)
 
 
 def _run(
