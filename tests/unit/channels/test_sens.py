@@ -208,6 +208,15 @@ def test_8_a_query_is_left_out_as_long_as_eight_of_the_last_ten_were_foreseen() 
     assert schedule.interval == 1
 
 
+def test_8_at_the_beginning_the_first_few_are_enough() -> None:
+    schedule, found = Schedule(10), []
+    for foreseen in (True, True, True, False, True, True):
+        schedule.published()
+        schedule.told(foreseen)
+        found.append(schedule.by_hits)
+    assert found == [1, 1, 10, 1, 10, 10], "3 of 3; then 4 of 5 and 5 of 6"
+
+
 def test_8_what_is_rarely_new_is_rarely_looked_for() -> None:
     schedule = Schedule(10)
     for _ in range(9):
