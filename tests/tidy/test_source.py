@@ -25,7 +25,7 @@ TEXT = sorted(
         *ROOT.glob("*.md"),
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("p2prdf/gateway/page/*"),
-        *ROOT.glob("deploy/*"),
+        *(path for path in ROOT.glob("deploy/**/*") if path.is_file()),
         *ROOT.glob("k8s/**/*.yaml"),
         ROOT / "Makefile",
         ROOT / "pyproject.toml",
