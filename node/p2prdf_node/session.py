@@ -663,7 +663,7 @@ def _rest_of(effect: contract.Notify, count: int) -> contract.Notify:
 _HOLD: Final = (Verb.SUBSCRIBE, Verb.QUERY)
 ACTIONS: Final[dict[type, tuple[tuple[Verb, ...], Callable[[ClientSession, Any], None]]]] = {
     messages.ClientPublish: ((Verb.PUBLISH, Verb.REMOVE), ClientSession._publish),
-    messages.ClientTrace: ((Verb.PUBLISH, Verb.REMOVE), ClientSession._trace),
+    messages.ClientTrace: ((), ClientSession._trace),  # does nothing without a publication, which is looked at
     messages.ClientHeartbeat: ((Verb.PUBLISH,), ClientSession._heartbeat),
     messages.ClientEndStream: ((Verb.PUBLISH,), ClientSession._end_stream),
     messages.ClientSubscribe: (_HOLD, ClientSession._subscribe),

@@ -197,6 +197,10 @@ CASES: Final[list[Case]] = [
         m.ClientListSubscriptions, "at all", _verbs(Verb.OBSERVE), lambda request, _: m.ClientListSubscriptions(request)
     ),
     *_publications(),
+    Case(
+        m.ClientTrace, "at all", _verbs(),
+        lambda request, _: m.ClientTrace(request, f"00-{7:032x}-{7:016x}-01"), answered=False,
+    ),
     *_stream(m.ClientHeartbeat, answered=False),
     *_stream(m.ClientEndStream, answered=True),
     *_questions(),
