@@ -833,7 +833,7 @@ async def test_metrics_are_what_the_node_and_the_gateway_tell(keeping_all, ns):
         assert (f"# TYPE {metric.name} {metric.kind}" in lines) == has, f"{metric.name}: does the node tell that?"
     within = [float(count) for name, count in told.items() if name.startswith("p2prdf_publication_seconds_bucket")]
     counted = [float(told[f'p2prdf_publication_seconds_count{{level="{level}"}}']) for level in ("indexed", "accepted")]
-    assert sum(counted) == state["clients"]["publications"] > 0
+    assert 0 < sum(counted) <= state["clients"]["publications"]  # those that failed have no time
     assert within[: len(within) // 2] == sorted(within[: len(within) // 2])
     assert within[len(within) // 2 - 1] == counted[0]
     assert told["p2prdf_published_total"] == str(state["peer"]["published"])

@@ -116,15 +116,21 @@ class Gate:
         mine.revoke(self.folders["revoked"])
         mine.revoke(self.folders["revoked node"])
 
+    async def has_looked(self):
+        """Tell whether the node knows what was revoked."""
+        return (await state(self.node, self.alice))["tls"]["revoked"] == 2
+
     async def refusals(self):
         """Return how many were refused so far, by reason."""
         return Counter((await state(self.node, self.alice))["connections"]["tls_refused"])
 
 
 @pytest.fixture(scope="module")
-def gate(launcher_in, tmp_path_factory):
+def gate(launcher_in, tmp_path_factory, until):
     with launcher_in("gate") as launcher:
-        yield Gate(tmp_path_factory.mktemp("certificates"), launcher)
+        made = Gate(tmp_path_factory.mktemp("certificates"), launcher)
+        asyncio.run(until(made.has_looked, seconds=30))
+        yield made
 
 
 REFUSED = {
