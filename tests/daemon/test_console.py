@@ -16,7 +16,7 @@ from browser import Browser, BrowserProcess, program
 from gateways import gateway
 
 import p2prdf
-from p2prdf.gateway.access import Right, _digest
+from p2prdf.gateway.access import Right, Token, _digest
 from p2prdf.gateway.console import FILES, POLICY
 from p2prdf.gateway.state import GATEWAY
 
@@ -242,7 +242,8 @@ async def test_what_strangers_publish_is_text_and_never_runs(keeping_all, ns, ch
 
 @needs_browser
 async def test_without_a_token_nothing_is_told_and_a_token_stays_in_its_tab(keeping_all, chromium):
-    known = {_digest(TOKEN): frozenset({Right.READ}), _digest("writer-writer-writer"): frozenset({Right.WRITE})}
+    reader, writer = (Token(frozenset({right})) for right in (Right.READ, Right.WRITE))
+    known = {_digest(TOKEN): reader, _digest("writer-writer-writer"): writer}
     async with shown(keeping_all[0].address, chromium, tokens=known) as (page, url):
         await page.until("document.querySelector('#token-dialog').open")
         assert await page.text("#health") == "Token needed"
@@ -350,7 +351,7 @@ _LOW_CONTRAST = """
 
 
 async def test_the_page_needs_no_token_and_comes_with_its_policy(keeping_all):
-    known = {_digest(TOKEN): frozenset({Right.READ})}
+    known = {_digest(TOKEN): Token(frozenset({Right.READ}))}
     async with gateway(keeping_all[0].address, tokens=known) as (session, _):
         for path in ("/console", *(f"/console/{name}" for name in FILES)):
             async with session.get(path) as answer:
