@@ -25,7 +25,8 @@ def test_a_channels_life_by_commands(keeping_all, tmp_path):
     query.write_text("SELECT ?x { ?x a <urn:Person> }")
     for name in ("ann", "bob"):
         (tmp_path / f"{name}.nt").write_text(PERSON.format(f"urn:{name}"))
-    create = ("channel", "create", "people", *base, "--query", query, *peer)
+    plain = ("--setting", "heuristics=[]")  # nothing is told before its query runs
+    create = ("channel", "create", "people", *base, "--query", query, *plain, *peer)
     assert run(*create, "--wait", 0, "--json")[:2] == (0, [{"name": "people", "begun": False}])
     code, listed, _ = run("channel", "list", *peer)
     assert (code, listed.split("\t")[:3]) == (0, ["people", "unkept", "urn:by-commands\n"])
