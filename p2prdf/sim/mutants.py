@@ -1,8 +1,8 @@
 """One rule removed at a time: checkers that catch none of these would prove nothing.
 
 A mutant changes real classes while it is in force, inside a context manager; the code that runs in
-production has no switches.  Each names the rule that it removes and is run on seeds of bad days, in order,
-until one of them shows a broken promise.
+production has no switches.  Each names the rule that it removes and is run on seeds of bad days, of a kind on which
+the rule matters, in order, until one of them shows a broken promise.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from p2prdf.peer.settled import RecentlySettled
 from p2prdf.peer.tokens import Tokens
 from p2prdf.peer.unknown import Unknown
 from p2prdf.peer.words import Words
+from p2prdf.sim.failures.days import DAYS
 from p2prdf.sim.failures.scenario import Verdict, draw_bad_day, run_bad_day
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.store.columnar import ColumnarTables
@@ -61,6 +62,11 @@ SEEDS_MAX: Final = 2000
 
 _SHARE_SEEDS = 50
 _NEVER = (1 << 64) - 1
+_ON: Final = {
+    "late-words": "standing queries", "no-roll-forward": "crashes", "spare-the-returned": "returns",
+    "begun-before-live": "members", "settled-forgotten": "cuts", "settled-early": "cuts",
+}  # fmt: skip
+"""Kinds of days (:data:`DAYS`) on which rules matter that seldom do on those that seeds draw."""
 _CHUNK = 4
 
 Change = tuple[Any, str, Any]
@@ -87,10 +93,15 @@ class Mutant:
     rule: str
     changes: Callable[[], list[Change]]
 
+    @property
+    def days(self) -> str:
+        """On which kind of days the rule is put to the test."""
+        return _ON.get(self.name, "drawn")
+
     def run(self, seed: int) -> Verdict:
         """Run the story of a seed without the rule."""
         with _changed(self.changes()):
-            return run_bad_day(draw_bad_day(seed))
+            return run_bad_day(DAYS[self.days](draw_bad_day(seed)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -599,15 +610,16 @@ def _verdicts(name: str, seeds: int, jobs: int) -> Iterator[Verdict]:
 
 def run_mutants(names: list[str], *, seeds_max: int, jobs: int) -> int:
     """Run mutants and print how each was caught, as rows of a table; return 1 if one was not."""
-    print("| Rule removed | First bad seed | What it broke | Bad seeds |")
-    print("|---|---|---|---|")
+    print("| Rule removed | Days | First bad seed | What it broke | Bad seeds |")
+    print("|---|---|---|---|---|")
     alive = []
     for name in names:
         caught = catch(name, seeds_max=seeds_max, share_seeds=min(_SHARE_SEEDS, seeds_max), jobs=jobs)
         if caught.first is None:
             alive.append(name)
         share = f"{caught.bad} of {caught.seeds}"
+        rule = f"{name}: {MUTANTS[name].rule} | {MUTANTS[name].days}"
         first = "none" if caught.first is None else caught.first
-        print(f"| {name}: {MUTANTS[name].rule} | {first} | {', '.join(caught.kinds)} | {share} |", flush=True)
+        print(f"| {rule} | {first} | {', '.join(caught.kinds)} | {share} |", flush=True)
     print(f"{len(alive)} of {len(names)} mutants live" + (f": {', '.join(alive)}" if alive else ""))
     return 1 if alive else 0
