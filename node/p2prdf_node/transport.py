@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from p2prdf.errors import LocalProtocolError, P2PRDFError, RemoteProtocolError, TlsRefused
-from p2prdf.wire.codec import NUMBERS
-from p2prdf.wire.messages import ClientError, Contact, Parcel, PeerHello, Traced
+from p2prdf.wire.messages import ClientError, Contact, Parcel, PeerHello
 from p2prdf_node.config import format_address
 from p2prdf_node.connection import Connection, Connections
 
@@ -52,8 +51,6 @@ ATTEMPTS: Final = 3
 RETRY_SECONDS: Final = 0.2
 """...so far apart."""
 PORT_ATTEMPTS: Final = 64
-_NO_TRACES: Final = f"unknown message type {NUMBERS[Traced]}"
-"""What a node says that does not know messages of traces."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], object]
 
@@ -193,7 +190,6 @@ class _Link:
         self._failures = 0
         self._retry: asyncio.TimerHandle | None = None
         self._used_at = time.monotonic()
-        self._knows_traces = True
 
     @property
     def waiting(self) -> int:
@@ -202,8 +198,6 @@ class _Link:
 
     def post(self, parcel: Parcel) -> None:
         """Take a parcel, or drop it if too many are waiting."""
-        if not self._knows_traces and isinstance(parcel.message, Traced):
-            return
         rows = rows_of(parcel)
         if len(self._parcels) >= PARCELS_MAX or (self._parcels and self._rows + rows > ROWS_MAX):
             self._links.counts["dropped_full"] += 1
@@ -330,10 +324,6 @@ class _Link:
         if not isinstance(message, ClientError):
             raise RemoteProtocolError(f"a peer sent {type(message).__name__} against its link's direction")
         log.warning("link_refused", peer=str(self.contact), code=message.code, reason=message.text)
-        if message.text.endswith(_NO_TRACES):  # of an earlier build: what the frame held is sent again, without
-            self._knows_traces = False
-            self._parcels = deque(each for each in self._parcels if not isinstance(each.message, Traced))
-            self._rows = sum(map(rows_of, self._parcels))
 
     def writable(self, *, room: bool) -> None:
         """Go on sending when the socket has room again."""

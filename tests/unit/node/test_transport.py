@@ -8,15 +8,13 @@ import gc
 import socket
 import weakref
 
-import numpy as np
 import pytest
 
 from p2prdf.columns import ARRAYS
 from p2prdf.errors import LocalProtocolError
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.wire import shapes
 from p2prdf.wire.codec import FrameCodec
-from p2prdf.wire.messages import Acknowledge, Contact, IndexTriples, Parcel, Traced
+from p2prdf.wire.messages import Acknowledge, Contact, IndexTriples, Parcel
 from p2prdf_node import transport
 from p2prdf_node.connection import Connection, Connections
 from p2prdf_node.transport import Links, PeerInlet, bind_pair, rows_of
@@ -313,21 +311,3 @@ async def test_a_connection_that_is_gone_and_its_handler_leave_no_memory_behind(
         gc.enable()
         server.close()
     assert len(left) == 2
-
-
-async def test_a_peer_that_knows_no_traces_is_told_of_none_any_more(monkeypatch):
-    """It refuses one frame, whatever that held; what is sent again comes without."""
-    monkeypatch.delitem(shapes.IN_PARCELS, shapes.NUMBERS[Traced])
-    none = np.empty(0, np.uint64)
-    traced = Parcel(0, 1, Traced(1, none, none, none, none, none))
-    async with Side() as sender, Side() as receiver:
-        sender.links.post(receiver.contact, traced)
-        sender.links.post(receiver.contact, parcel(7))
-        sender.links.flush()
-        await sender.until(lambda: sender.links.counts["failed"])
-        assert not receiver.received
-        sender.links.post(receiver.contact, traced)
-        sender.links.post(receiver.contact, parcel(7))
-        await sender.until(lambda: sender.links.waiting == 0)
-        await receiver.until(lambda: receiver.received)
-    assert [parcel.message for parcel, _ in receiver.received] == [parcel(7).message]
