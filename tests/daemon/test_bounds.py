@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 
 import p2prdf
@@ -25,7 +26,9 @@ async def test_a_subscriber_that_stops_reading_costs_a_bounded_amount_and_others
     nodes = launcher.overlay(2, answers_window=1000, answers_pending_max=3000)
     await until(lambda: all_know_each_other(nodes))
     query = "SELECT ?s ?o { ?s <urn:slow> ?o }"
-    _, writer = await asyncio.open_connection("127.0.0.1", nodes[0].port, limit=1024)
+    sleeper = socket.create_connection(("127.0.0.1", nodes[0].port))
+    sleeper.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # or the kernel may take what a window holds
+    _, writer = await asyncio.open_connection(sock=sleeper, limit=1024)
     try:
         writer.write(frame(messages.ClientHello(CLIENT_VERSION, "sleeper")))
         writer.write(frame(messages.ClientSubscribe(1, query, "csbv", False, 60.0)))
