@@ -10,8 +10,8 @@ Whoever keeps triples remembers those whose publication may be unfinished.  The 
 once more when it has nothing under way, up to which stamp all it published in this life of its own is complete
 (and from which stamp on it lives); what is in between is forgotten.  When the origin is lost, or tells of a new
 life, or this peer starts anew, everything that is still remembered is sent to all its keys.  That is idempotent,
-so all keepers may do it.  What is given to others by repair meanwhile says where it was published as well: the giver
-may be the next to fail.
+so all keepers may do it.  Who does it may be the next to fail, so it is under way there as if it had been published
+there just now.  What is given to others by repair meanwhile says where it was published as well, for the same reason.
 
 Bounds: what one origin has under way is bounded by its own bound on publications; what is remembered of it
 here is no more than that, plus what came since it last said anything: with the next message, or after
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Final, TypeAlias
 
@@ -125,10 +126,21 @@ class RollForward:
             self.finish(origin)
 
     def _finish(self, batches: list[TripleBatch]) -> None:
+        """Send publications to all their keys; until they are there this peer is where they are published."""
+        if not batches:
+            return
+        exchange = self._exchange
+        stamp = exchange.tick()
+        self.begin(stamp)
+        token = exchange.token(partial(self.end, stamp), sparing=True)
         for batch in batches:
-            self._exchange.trace("publication-rolled-forward", triples=len(batch), origin=f"{batch.origin:016x}")
-            roles = self._exchange.columns.full(len(batch), batch.published, "uint32")
-            self._route(TripleBatch(batch.s, batch.p, batch.o, batch.time, batch.event, roles))
+            exchange.trace("publication-rolled-forward", triples=len(batch), origin=f"{batch.origin:016x}")
+            roles = exchange.columns.full(len(batch), batch.published, "uint32")
+            self._route(TripleBatch(
+                batch.s, batch.p, batch.o, batch.time, batch.event, roles, 0, (token,), None,
+                exchange.own.key, batch.published, self.began, 0, stamp,
+            ))  # fmt: skip
+        exchange.release((token,))
 
     # --- telling ---------------------------------------------------------------------------------
 

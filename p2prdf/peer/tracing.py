@@ -226,10 +226,14 @@ class Traces:
         return {stamp: int(np.logical_or.reduce([column == stamp for column in plain]).sum()) for stamp in sorted(hits)}
 
     def of_triples(self, time: Column, stamp: int) -> dict[int, int]:
-        """Return the same of triples; those of a publication of elements have its ``stamp`` beside them."""
+        """Return the same of triples; those of a publication of elements have its ``stamp`` beside them.
+
+        So have those that are rolled forward; they are known by their own.
+        """
         if stamp:
             self._forget()
-            return {stamp: len(time)} if stamp in self._live else {}
+            if stamp in self._live:
+                return {stamp: len(time)}
         return self.found((time,))
 
     def of_batches(self, batches: Sequence[TripleBatch]) -> dict[int, int]:

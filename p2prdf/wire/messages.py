@@ -164,7 +164,8 @@ class IndexTriples:
     are not indexed: the receiver only keeps them until they are at their owners (:mod:`p2prdf.peer.accepted`).
 
     Of elements of streams ``time`` is the event time (:func:`p2prdf.hlc.element`), and ``stamp`` the latest publication
-    stamp of any; of all else ``stamp`` is 0.
+    stamp of any; of what the origin finishes for another (rolls forward) it is when it began to do so.  Of all else
+    ``stamp`` is 0.
 
     ``words`` names the words of texts that the origin knew to be waited for, and has sent these texts under
     (:mod:`p2prdf.peer.words`); 0: none, or it is not known.

@@ -45,6 +45,8 @@ DAYS = [
     pytest.param(834535, id="what-a-peer-was-offered-is-offered-again-to-its-next-life"),
     # Its home was busy for long, then dealt with all attempts at once, the last of them given up by another peer.
     pytest.param(1307546, id="who-attached-is-not-told-so-when-another-has-it-since"),
+    # The one who finished what another had left sent a part of it, and lost its disk.
+    pytest.param(1600531, id="what-is-rolled-forward-is-finished-by-others-too"),
 ]
 
 

@@ -12,6 +12,7 @@ from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.wire.contract import (
     Completed,
     ContactSeen,
+    Effect,
     Ended,
     FindOwner,
     Notify,
@@ -23,7 +24,7 @@ from p2prdf.wire.contract import (
     Subscribed,
     Trace,
 )
-from p2prdf.wire.messages import Contact
+from p2prdf.wire.messages import Contact, Message, Parcel
 
 __all__ = ["HIGH", "LOW", "QUERY", "Pair"]
 
@@ -85,6 +86,19 @@ class Pair:
             if not todo:
                 due = (p for p in self.peers.values() if p.deadline is not None and p.deadline <= self.now)
                 todo = [(each, each.wake(now=self.now)) for each in islice(due, 1)]
+
+    def listen(self, at: Contact) -> list[Message]:
+        """Return a list that gets all that comes to one of them from now on."""
+        heard: list[Message] = []
+        peer = self.peers[at.key]
+        receive = peer.receive
+
+        def hear(parcel: Parcel, *, sender: Contact, now: float) -> list[Effect]:
+            heard.append(parcel.message)
+            return receive(parcel, sender=sender, now=now)
+
+        peer.receive = hear
+        return heard
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, timer by timer."""

@@ -84,3 +84,18 @@ def test_others_are_told_of_no_more_than_what_is_remembered_here(columns):
     setting.records.acknowledge(setting.subscription, columns.column([99, 50]))
     assert [as_list(message.identity) for message in setting.sent] == [[1, 2], [11, 12], [50]]
     assert [as_list(message.identity) for message in setting.persisted[1:]] == [[1, 2], [11, 12], [50]]
+
+
+def test_a_record_counts_as_kept_by_others_when_there_are_others():
+    setting = Setting()
+    exchange, held, waiting = setting.records._exchange, [], []
+    exchange.short_of_peers = True
+    exchange.hold, exchange.release = held.extend, lambda tokens: [held.remove(each) for each in tokens]
+    exchange.wait_for_peers = waiting.append
+    setting.records.tell_subscription(setting.subscription, (77,))
+    assert setting.persisted
+    assert (held, setting.sent) == ([77], [])
+    exchange.short_of_peers = False
+    waiting.pop()()
+    assert setting.sent == setting.persisted
+    assert held == []

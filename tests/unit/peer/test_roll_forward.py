@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from peer_pair import HIGH, LOW, Pair
 
 from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, as_list
@@ -101,3 +102,23 @@ def test_of_a_new_life_others_are_told_though_its_publications_never_pause_and_w
     for contact in (Contact(2, "other", 1), Contact(3, "third", 1)):
         peer._exchange.outbox.lost(contact)  # lest it be sent again
     assert _told(peer.wake(now=now + 3.0)) == {}
+
+
+@pytest.mark.parametrize("columns", [ARRAYS, LISTS], ids=["arrays", "lists"])
+def test_what_is_finished_for_another_is_under_way_here_until_it_is_where_it_belongs(columns):
+    """Who gets a part of it can finish it, when this peer is lost in the middle."""
+    pair = Pair(columns, replicas=2, copies_min=2)
+    pair.pass_time(30.0)
+    peer, heard = pair.peers[LOW.key], pair.listen(HIGH)
+    _note(peer, (*pair.dictionary.intern_all(["<urn:s>", "<urn:p>", "<urn:o>"]), STAMP, 91))
+    pair.cut = True
+    peer._engine.roll_forward.finish(ORIGIN)
+    pair.pass_time(0.1)
+    roll_forward = peer._engine.roll_forward
+    under_way = roll_forward.complete()
+    pair.cut = False
+    pair.pass_time(5.0)
+    message = next(each for each in heard if isinstance(each, IndexTriples))
+    assert (message.origin, message.published, message.began) == (LOW.key, ALL_ROLES, roll_forward.began)
+    assert as_list(message.time) == [STAMP]
+    assert message.complete <= under_way < message.stamp <= roll_forward.complete()

@@ -1,0 +1,86 @@
+"""Rules that others make up for on most days of failures, or on all: each by itself.
+
+What is broken when one is removed is told by ``python -m p2prdf.sim --mutants``, which runs these tests without it.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+from peer_pair import HIGH, LOW, QUERY, Pair
+
+from p2prdf import hlc
+from p2prdf.columns import ARRAYS, LISTS
+from p2prdf.continuous.home import Known
+from p2prdf.peer import Peer, PeerConfig
+from p2prdf.peer.unknown import Unknown
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Algorithm
+from p2prdf.wire.contract import ContactSeen, Subscribe, Subscribed
+from p2prdf.wire.messages import Contact, IndexTriples, Rows
+
+MATERIALS = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])
+GROUP = 5 << 16
+
+
+@MATERIALS
+def test_what_was_unfinished_before_a_restart_is_finished_though_its_origin_never_returns(columns):
+    """Peers that are never seen again are never lost either."""
+    pair = Pair(columns, replicas=2, copies_min=2)
+    pair.pass_time(30.0)
+    terms = [columns.column([each], "uint32") for each in pair.dictionary.intern_all(["<urn:s>", "<urn:p>", "<urn:o>"])]
+    stamp = hlc.from_seconds(pair.now) + 1
+    row = columns.column([stamp]), columns.column([7]), columns.column([1], "uint32")
+    part = IndexTriples(*terms, *row, origin=12345, published=0xFF, began=stamp - 1)
+    again = pair.peers[LOW.key] = Peer(LOW, pair.peers[HIGH.key].config, pair.dictionary, columns, Random(1))
+    again.restore([part], now=pair.now)
+    heard = pair.listen(HIGH)
+    for each in (LOW, HIGH):
+        pair.submit(LOW, ContactSeen(each))
+    pair.publish(LOW, ("<urn:a>", "<urn:b>", "<urn:c>"))  # so that it asks who keeps what
+    pair.pass_time(30.0)
+    whole = [each for each in heard if isinstance(each, IndexTriples) and each.published == 0xFF]
+    assert [(each.origin, list(each.event)) for each in whole] == [(LOW.key, [7])]
+
+
+def test_a_query_is_live_when_clocks_that_are_behind_are_past_its_stamp():
+    """Else who publishes at another peer, after having been told, may be given an earlier stamp there."""
+    pair = Pair(clock_skew_seconds=3.0)
+    pair.submit(LOW, Subscribe(1, QUERY, Algorithm.CSBV, lease_seconds=60.0))
+    pair.pass_time(2.9)
+    assert 1 not in pair.completed
+    pair.pass_time(1.0)
+    assert isinstance(pair.completed[1], Subscribed)
+
+
+@MATERIALS
+def test_answers_that_came_early_go_to_every_subscription_of_their_group(columns):
+    recorded, exchange = [], SimpleNamespace(now=10.0, columns=columns, replicated=True, trace=print)
+    home = SimpleNamespace(known=lambda _, *, subscription: Known.UNKNOWN if subscription else Known.LIVES)
+    unknown = Unknown(exchange, None, home, print, recorded.append)
+    answers = SimpleNamespace(rows=Rows(*(columns.column([1]) for _ in range(4)), ()))
+    assert unknown.hold_answers(GROUP, answers, Contact(3, "holder", 1))
+    for subscriptions in (1, 2, 3):
+        unknown.learned(GROUP, subscription=False)
+        assert recorded == [answers] * subscriptions
+    exchange.now += 21.0
+    unknown.wake()
+    unknown.learned(GROUP, subscription=False)
+    assert len(recorded) == 3
+    assert unknown.rows == 0
+
+
+@MATERIALS
+def test_what_was_left_out_for_a_subscription_heard_of_late_is_joined_again(columns):
+    peer = Peer(LOW, PeerConfig(replicas=2, copies_min=1), TermDictionary(), columns, Random(1))
+    engine, joined = peer._engine, []
+    engine.on_widened = lambda: joined.append(1)
+    engine._tables._widened, engine._tables._skipped = True, False
+    engine._widened(0)
+    assert not joined  # nothing had been left out
+    engine._tables._widened, engine._tables._skipped = True, True
+    engine._widened(0)
+    engine._widened(0)
+    assert joined == [1]
