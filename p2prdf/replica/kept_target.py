@@ -100,6 +100,10 @@ class KeptTarget:
         """Of the dataset, then."""
         self.paused = False
         self.error: str | None = None
+        self.updates = 0
+        """Updates that took effect."""
+        self.failures = 0
+        """How often the target could not be brought up at once."""
         self._base: Digest | None = None
         """Of what is there, as far as it is known; with what is pending it makes what is expected."""
         self._pending: dict[Triple, int] = {}
@@ -196,6 +200,12 @@ class KeptTarget:
 
     async def _work(self) -> None:
         """Bring the target up, however often that takes, until there is nothing to be done."""
+        while self._is_due() and not self.paused:
+            await self._bring_up()
+            async with self._writing:  # who compares or repairs uses the connections
+                await self._target.close()  # something may come meanwhile
+
+    async def _bring_up(self) -> None:
         pause = _PAUSE_SECONDS[0]
         while self._is_due() and not self.paused:
             try:
@@ -212,10 +222,10 @@ class KeptTarget:
                 self._failed(str(error))
             await self._pause(pause)
             pause = min(2 * pause, _PAUSE_SECONDS[1])
-        await self._target.close()
 
     def _failed(self, text: str) -> None:
         self._sure = False
+        self.failures += 1
         if text != self.error and self._on_error is not None:
             self._on_error(text)
         self.error = text
@@ -293,6 +303,7 @@ class KeptTarget:
                 base.add(triple, 1 if triple in new else 0)
             after = str(Cursor(self._number + 1, as_of, str(base)))
             await self._target.update(less, more, before=self._cursor, after=after)
+            self.updates += 1
             if self._beginnings != beginnings:
                 return
             self._base, self._cursor, self._number = base, after, self._number + 1

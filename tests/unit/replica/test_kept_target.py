@@ -37,6 +37,7 @@ class Memory:
         self.fails = fails
         self.gate: asyncio.Event | None = None
         self.read_gate: asyncio.Event | None = None
+        self.closes: asyncio.Queue[asyncio.Event] | None = None
 
     async def cursor(self) -> str | None:
         await asyncio.sleep(0)
@@ -70,7 +71,10 @@ class Memory:
             yield each
 
     async def close(self) -> None:
-        pass
+        if self.closes is not None:
+            gate = asyncio.Event()
+            self.closes.put_nowait(gate)
+            await gate.wait()
 
 
 class Goal:
@@ -288,3 +292,33 @@ async def test_the_dataset_has_to_be_read_first() -> None:
     for ask in (kept.verify, kept.repair):
         with pytest.raises(Unavailable, match="not been read"):
             await ask()
+
+
+async def test_what_comes_while_connections_are_closed_does_not_wait_for_the_next_bookmark() -> None:
+    target = Memory()
+    target.closes = asyncio.Queue()
+    goal = Goal(target, [triple(1)])
+    first = await asyncio.wait_for(target.closes.get(), 10)
+    assert target.held == {triple(1)}
+    goal.kept.note([], [triple(2)])
+    goal.kept.reach(2, None)  # no other bookmark follows
+    first.set()
+    (await asyncio.wait_for(target.closes.get(), 10)).set()
+    assert target.held == {triple(1), triple(2)}
+    assert (goal.kept.updates, goal.kept.failures) == (2, 0)
+
+
+async def test_connections_are_not_closed_under_who_repairs() -> None:
+    target = Memory()
+    target.closes = asyncio.Queue()
+    goal = Goal(target, [triple(1)])
+    closing = await asyncio.wait_for(target.closes.get(), 10)
+    reads = target.reads
+    repairing = asyncio.create_task(goal.kept.repair())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert target.reads == reads, "it waits until they are closed"
+    closing.set()
+    (await asyncio.wait_for(target.closes.get(), 10)).set()
+    assert (await repairing).equal
+    assert target.reads == reads + 1
