@@ -144,16 +144,22 @@ class Holdings:
                     self.touched[relation] = None
         return fact
 
-    def drop(self, fact: Fact, triple: Triple) -> None:
-        """Forget a triple that is here."""
+    def drop(self, fact: Fact, triple: Triple, *, given_up: bool = False) -> None:
+        """Forget a triple that is here; ``given_up``: for a bound."""
         self.gone[fact] = self.facts.pop(fact)
         for selection in self._index.matching(triple):
             del selection.facts[fact]
             selection.removed.append(fact)
+            selection.given_up += given_up
             self.selected[selection] = None
             for relation in selection.relations:
                 if relation.drop(fact):
                     self.touched[relation] = None
+
+    def nothing_given_up(self) -> None:
+        """Note that all triples are here."""
+        for selection in self._selections.values():
+            selection.given_up = 0
 
     def concerned(self) -> dict[Evaluation, dict[Node, dict[Relation, list[Key]]]]:
         """Return whom the keys that were touched in this round concern: their nodes, by interest."""

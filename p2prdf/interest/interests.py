@@ -114,7 +114,9 @@ class Interests:
         self._failed: str | None = None
         self._looked_at: tuple[Evaluation, ...] = ()
         self.evicted = 0
-        """Potentially interesting triples that were given up for the bound."""
+        """Potentially interesting triples that were given up for the bound, ever."""
+        self.given_up = 0
+        """How many since the dataset was here as a whole (:meth:`note_whole`): targets may lack triples if any were."""
 
     def __len__(self) -> int:
         return len(self._evaluations)
@@ -303,6 +305,22 @@ class Interests:
                 promoted.append(triple(fact))
         return Change(tuple(removed), tuple(demoted), tuple(added), tuple(promoted))
 
+    def trim(self) -> None:
+        """Give up what is over the bound now; otherwise that is done when the next changeset comes."""
+        self._evict()
+
+    def note_whole(self) -> None:
+        """Note that all triples of the dataset that match have been applied: targets lack nothing now."""
+        self.given_up = 0
+        self._holdings.nothing_given_up()
+
+    def given_up_of(self, name: str) -> int:
+        """Return how many triples that an interest's patterns take were given up since the dataset was here as a whole.
+
+        One that several of its patterns take counts for each.
+        """
+        return sum(selection.given_up for selection in self._evaluation(name).selections)
+
     def _begin(self) -> None:
         """Begin a round: give up what is over the bound, and forget what the last round changed."""
         self._evict()
@@ -323,8 +341,9 @@ class Interests:
         self._holdings.begin()
         for fact in list(self._potential)[: len(self._potential) - self.potential_max]:
             del self._potential[fact]
-            self._holdings.drop(fact, self._holdings.triple(fact))
+            self._holdings.drop(fact, self._holdings.triple(fact), given_up=True)
             self.evicted += 1
+            self.given_up += 1
         changes, _ = self._settled()
         assert not changes, "what is in no target holds up none"
 

@@ -128,6 +128,8 @@ class Selection:
         self.added: list[Fact] = []
         self.removed: list[Fact] = []
         """What this round brought and took."""
+        self.given_up = 0
+        """Triples that were given up for a bound since all were there."""
 
     def takes(self, triple: tuple[str, str, str]) -> bool:
         """Tell whether a triple matches; its constants are known to fit."""

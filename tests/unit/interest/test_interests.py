@@ -263,3 +263,22 @@ def test_the_oldest_goes_first_and_what_is_deleted_makes_room() -> None:
     target, _ = _holds(interests)
     assert target == {athlete("b"), goals("b", 1), athlete("d"), goals("d", 1)}
     assert interests.evicted == 1
+
+
+def test_what_was_given_up_is_counted_by_pattern_until_the_dataset_is_there_again() -> None:
+    interests = Interests(potential_max=1)
+    interests.add("athletes", INTEREST)
+    interests.add("goals", parse_interest("SELECT * { ?a <http://dbpedia.org/property/goals> ?g }"))
+    interests.apply(changes((), (athlete("a"), athlete("b"), athlete("c"), goals("x", 1))))
+    assert interests.triples == 4
+    interests.trim()
+    assert interests.triples == 2, "at once, and what is in a target stays"
+    assert (interests.given_up, interests.given_up_of("athletes"), interests.given_up_of("goals")) == (2, 2, 0)
+    interests.note_whole()
+    change = interests.apply(changes((), (athlete("a"), athlete("b"), goals("a", 1))))
+    assert set(change.changes["athletes"].added) == {athlete("a"), goals("a", 1)}
+    assert (interests.given_up, interests.evicted) == (0, 2)
+    interests.trim()
+    assert (interests.given_up, interests.given_up_of("athletes"), interests.evicted) == (1, 1, 3)
+    with pytest.raises(LocalProtocolError, match="no interest 'other'"):
+        interests.given_up_of("other")
