@@ -33,10 +33,10 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from p2prdf.errors import Busy, NodeLeaving, NotAllowed, P2PRDFError, Unavailable
+from p2prdf.monitoring.histogram import Histogram
 from p2prdf.wire import contract
 from p2prdf.wire.messages import LEVELS
 from p2prdf_node.accounts import Accounts
-from p2prdf_node.histogram import Histogram
 from p2prdf_node.session import ClientSession, Pending
 from p2prdf_node.term_check import TermCheck
 

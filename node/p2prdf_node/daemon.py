@@ -45,6 +45,7 @@ import structlog
 from p2prdf import keys
 from p2prdf.columns import ARRAYS
 from p2prdf.errors import Busy, LocalProtocolError, NodeLeaving, P2PRDFError, RemoteProtocolError, Unavailable
+from p2prdf.monitoring.process import memory_bytes
 from p2prdf.peer import Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.codec import FrameCodec
@@ -503,7 +504,7 @@ class Daemon:
             "failures": {name: self.driver.counts[f"{name}_failed"] for name in ("callbacks", "effects", "tasks")},
             "turn_seconds": self.driver.turn_seconds.status(),
             "turn_seconds_max": round(self.driver.turn_seconds_max, 4),
-            "memory_bytes": _memory_bytes(),
+            "memory_bytes": memory_bytes(),
             "garbage_collector": {"thresholds": gc.get_threshold(), "frozen": self._frozen},
         }
 
@@ -619,10 +620,3 @@ def _journal(config: NodeConfig, identifier: bytes, codec: FrameCodec) -> Journa
         storage, Records(codec), durability=durability, queued_bytes_max=config.queued_bytes_max,
         compact_bytes_min=config.compact_bytes_min,
     )  # fmt: skip
-
-
-def _memory_bytes() -> int:
-    try:
-        return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return 0

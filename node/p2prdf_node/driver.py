@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 import structlog
 
 from p2prdf import hlc
+from p2prdf.monitoring.histogram import Histogram
 from p2prdf.wire import contract
-from p2prdf_node.histogram import Histogram
 from p2prdf_node.logs import LineLimit, log_span, trace_level
 from p2prdf_node.transport import Links, rows_of
 

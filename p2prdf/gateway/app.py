@@ -22,6 +22,7 @@ from p2prdf.gateway.openapi import description
 from p2prdf.gateway.problems import Handler, problems
 from p2prdf.gateway.state import GATEWAY, Gateway, GatewayConfig
 from p2prdf.gateway.survey import Survey
+from p2prdf.monitoring.exposition import CONTENT_TYPE
 
 __all__ = ["GatewayConfig", "application"]
 
@@ -61,7 +62,7 @@ async def _metrics(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
     name = gateway.access.check(request, Right.READ)
     text = exposition(await _state(gateway, name), gateway)
-    return web.Response(text=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+    return web.Response(text=text, headers={"Content-Type": CONTENT_TYPE})
 
 
 async def _openapi(_request: web.Request) -> web.StreamResponse:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from p2prdf.gateway.metrics import METRICS, exposition
-from p2prdf_node.histogram import SECONDS, Histogram
+from p2prdf.monitoring.histogram import SECONDS, Histogram
 
 
 def test_counts_are_told_to_the_last_digit():

@@ -1,0 +1,85 @@
+"""A port for whoever watches over a process: ``/metrics``, ``/healthz`` and ``/readyz``, and nothing else.
+
+Nothing can be changed there, so nobody is asked who he is; what is told are names and counts.  Metrics are worked out
+at most once a second, by one request at a time, however many ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+
+from p2prdf.monitoring.exposition import CONTENT_TYPE
+
+__all__ = ["watched_at"]
+
+_LOGGER: Final = logging.getLogger(__name__)
+_FRESH_SECONDS: Final = 1.0
+"""What was told is told again for so long."""
+_GOODBYE_SECONDS: Final = 1.0
+
+
+class _Watched:
+    """What is told, and when it was worked out."""
+
+    def __init__(self, tell: Callable[[], Awaitable[str]], lacks: Callable[[], str | None]):
+        self._tell = tell
+        self._lacks = lacks
+        self._text = ""
+        self._at = -float("inf")
+        self._lock = asyncio.Lock()
+
+    async def metrics(self, _request: web.Request) -> web.StreamResponse:
+        async with self._lock:
+            if time.monotonic() - self._at >= _FRESH_SECONDS:
+                try:
+                    self._text = await self._tell()
+                except Exception:  # a bug here must not show its insides to whoever asked, nor end what is watched
+                    _LOGGER.exception("metrics cannot be told")
+                    return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text="metrics cannot be told\n")
+                self._at = time.monotonic()
+        return web.Response(text=self._text, headers={"Content-Type": CONTENT_TYPE})
+
+    async def health(self, _request: web.Request) -> web.StreamResponse:
+        return web.Response(text="ok\n")
+
+    async def readiness(self, _request: web.Request) -> web.StreamResponse:
+        lacking = self._lacks()
+        if lacking is not None:
+            return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text=f"{lacking}\n")
+        return web.Response(text="ready\n")
+
+
+@contextlib.asynccontextmanager
+async def watched_at(
+    address: tuple[str, int], tell: Callable[[], Awaitable[str]], lacks: Callable[[], str | None]
+) -> AsyncIterator[str]:
+    """Serve metrics and probes; yield the address as a URL.
+
+    ``tell`` returns metrics; ``lacks`` says what keeps the process from its work, None if nothing does.
+
+    Raises OSError if the address cannot be had.
+    """
+    watched = _Watched(tell, lacks)
+    app = web.Application(client_max_size=1)
+    for path, handler in (
+        ("/metrics", watched.metrics), ("/healthz", watched.health), ("/readyz", watched.readiness),
+    ):  # fmt: skip
+        app.router.add_get(path, handler)
+    runner = web.AppRunner(
+        app, handle_signals=False, access_log=None, auto_decompress=False, shutdown_timeout=_GOODBYE_SECONDS
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, *address).start()
+        host, port = runner.addresses[0][:2]
+        yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    finally:
+        await runner.cleanup()
