@@ -9,7 +9,7 @@ import typer
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import ExitCode, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
-from p2prdf_cli.registered import Alive, event_teller, turning
+from p2prdf_cli.registered import Alive, Metrics, event_teller, turning, watched
 
 __all__ = ["serve"]
 
@@ -23,6 +23,7 @@ def serve(
         float, typer.Option(min=0.0, metavar="SECONDS", help="How long a query that was left out may wait for others.")
     ] = 0.5,
     alive: Alive = None,
+    metrics: Metrics = None,
     as_json: Json = False,
 ) -> None:
     """Evaluate channels that are registered in an overlay, until stopped.
@@ -34,21 +35,23 @@ def serve(
     \b
     Examples:
       p2prdf channel serve --peer node1:7400,node2:7400
-      p2prdf channel serve --settle 0.1 --json
+      p2prdf channel serve --settle 0.1 --metrics 127.0.0.1:7482 --json
     """
 
     async def action() -> ExitCode:
         from p2prdf.hosting.host import Host, HostConfig
+        from p2prdf.hosting.host_metrics import exposition
 
+        tell = event_teller(as_json=as_json)
         host = Host(
             # An address where nothing answers must not take as long as a lease.
             lambda reconnect_seconds: connect(
                 peer, reconnect_seconds=reconnect_seconds, connect_seconds=min(5.0, lease / 4)
             ),
             HostConfig(lease_seconds=lease, check_seconds=min(2.0, lease / 4), settle_seconds=settle),
-            tell=event_teller(as_json=as_json),
+            tell=tell,
         )
-        async with turning(alive):
+        async with turning(alive), watched(metrics, host, lambda: exposition(host), tell):
             await host.run()
         return ExitCode.OK
 

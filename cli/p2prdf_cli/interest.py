@@ -130,7 +130,10 @@ def status(
         for each in told:
             lag = f"{each['lag_seconds']:.1f} s behind" if "lag_seconds" in each else ""
             size = f"{each['target_triples']:,} triples" if "target_triples" in each else ""
-            cells = (each["name"], each["state"], str(each.get("position", "")), lag, size, each.get("error") or "")
+            given_up = f"{each['given_up_triples']:,} given up: it may lack some" if "given_up_triples" in each else ""
+            cells = (
+                each["name"], each["state"], str(each.get("position", "")), lag, size, each.get("error") or given_up,
+            )  # fmt: skip
             tell_result(each, "\t".join(cells).rstrip(), as_json=as_json)
         well = all(each["state"] in ("current", "behind", "reading", "paused") for each in told)
         return ExitCode.OK if well else ExitCode.FAILURE
@@ -200,6 +203,9 @@ def verify(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
 def repair(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
     """Let its keeper make a target what it should be: insert what is lacking, delete what does not belong there.
 
+    If the keeper has given up potentially interesting triples (--potential-max),
+    it reads the dataset again first.
+
     \b
     Examples:
       p2prdf interest repair football
@@ -217,6 +223,8 @@ def _told(found: dict[str, Any], *, mended: bool, as_json: bool) -> ExitCode:
         return ExitCode.FAILURE
     if mended:
         text = f"{found['lacking']:,} triples inserted, {found['foreign']:,} deleted"
+        if "given_up_triples" in found:
+            text = f"the dataset was read again for {found['given_up_triples']:,} triples given up; then {text}"
     else:
         what = "the target holds what it should" if found["equal"] else "the target is not what it should be"
         text = f"{what}: {found['found']:,} triples, {found['expected']:,} expected"

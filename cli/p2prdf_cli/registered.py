@@ -16,8 +16,11 @@ from p2prdf_cli.exits import ExitCode, run
 
 if TYPE_CHECKING:
     from p2prdf.client import Client
+    from p2prdf.presence.member import Member
 
-__all__ = ["Alive", "event_teller", "turning", "tell_result", "with_client"]
+    Tell = Callable[[str, Mapping[str, object]], None]
+
+__all__ = ["Alive", "Metrics", "event_teller", "tell_result", "turning", "watched", "with_client"]
 
 
 def with_client(peer: str, action: Callable[[Client], Awaitable[ExitCode | None]]) -> None:
@@ -43,7 +46,7 @@ def tell_result(told: dict[str, Any], text: str, *, as_json: bool) -> None:
         print(text, flush=True)
 
 
-def event_teller(*, as_json: bool) -> Callable[[str, Mapping[str, object]], None]:
+def event_teller(*, as_json: bool) -> Tell:
     """Return what writes the events of a process that works for an overlay, a line each."""
 
     def tell(event: str, what: Mapping[str, object]) -> None:
@@ -84,3 +87,37 @@ async def turning(file: Path | None) -> AsyncIterator[None]:
         yield
     finally:
         task.cancel()
+
+
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics", metavar="HOST:PORT",
+        help="Where to tell metrics and health over HTTP, to whoever asks: /metrics, /healthz, /readyz.",
+    ),
+]  # fmt: skip
+
+
+@contextlib.asynccontextmanager
+async def watched(
+    listen: str | None, member: Member, exposition: Callable[[], Awaitable[str]], tell: Tell
+) -> AsyncIterator[None]:
+    """Tell metrics and health of a member over HTTP; the address is an event.  None: do not.
+
+    Raises LocalProtocolError for what is no address, OSError for one that cannot be had.
+    """
+    if listen is None:
+        yield
+        return
+    from p2prdf.errors import LocalProtocolError
+    from p2prdf.monitoring.serving import watched_at
+    from p2prdf.presence.member_metrics import lacking
+    from p2prdf_node.config import split_address
+
+    try:
+        address = split_address(listen)
+    except ValueError as error:
+        raise LocalProtocolError(f"--metrics: {error}") from None
+    async with watched_at(address, exposition, lambda: lacking(member)) as url:
+        tell("metrics", {"url": f"{url}/metrics"})
+        yield

@@ -13,7 +13,7 @@ import typer
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import ExitCode, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
-from p2prdf_cli.registered import Alive, event_teller, turning
+from p2prdf_cli.registered import Alive, Metrics, event_teller, turning, watched
 from p2prdf_cli.replica_target import HOSTS_VARIABLE
 
 if TYPE_CHECKING:
@@ -48,7 +48,15 @@ def serve(
     lease: Annotated[
         float, typer.Option(min=1.0, metavar="SECONDS", help="So long after it was killed others take over, at first.")
     ] = 8.0,
+    potential_max: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--potential-max", metavar="[IRI=]N",
+            help="Most potentially interesting triples kept of a dataset, or of each; targets may lack some then.",
+        ),
+    ] = None,
     alive: Alive = None,
+    metrics: Metrics = None,
     as_json: Json = False,
 ) -> None:
     """Keep targets of interests that are registered in an overlay, until stopped.
@@ -61,13 +69,17 @@ def serve(
     Examples:
       p2prdf replica serve --peer node1:7400,node2:7400 --allow-host db1.example.org:3030
       p2prdf replica serve --allow-host localhost --allow-private --auth-file targets.auth
+      p2prdf replica serve --allow-host localhost --allow-private --metrics 127.0.0.1:7481
+      p2prdf replica serve --allow-host db1.example.org --potential-max http://dbpedia.org=1000000
     """
 
     async def action() -> ExitCode:
         from p2prdf.replica.credentials import read_credentials
         from p2prdf.replica.hosts import Hosts
         from p2prdf.replica.keeper import Keeper, KeeperConfig
+        from p2prdf.replica.keeper_metrics import exposition
 
+        tell = event_teller(as_json=as_json)
         hosts = Hosts(allow_host or os.environ.get(HOSTS_VARIABLE, "").split(), private=allow_private)
         if not hosts.entries:
             print("p2prdf: no host is allowed, so no target is touched: --allow-host", file=sys.stderr)
@@ -77,14 +89,34 @@ def serve(
                 peer, reconnect_seconds=reconnect_seconds, connect_seconds=min(5.0, lease / 4)
             ),
             _opener(hosts, read_credentials(auth_file), update_triples),
-            KeeperConfig(tuple(hosts.entries), lease_seconds=lease, check_seconds=min(2.0, lease / 4)),
-            tell=event_teller(as_json=as_json),
+            KeeperConfig(
+                tuple(hosts.entries), lease_seconds=lease, check_seconds=min(2.0, lease / 4),
+                potential_max=_bounds(potential_max or []),
+            ),
+            tell=tell,
         )
-        async with turning(alive):
+        async with turning(alive), watched(metrics, keeper, lambda: exposition(keeper), tell):
             await keeper.run()
         return ExitCode.OK
 
     run(action())
+
+
+def _bounds(given: list[str]) -> dict[str | None, int]:
+    """Return bounds by dataset, None for all others.  Raises LocalProtocolError for what is none."""
+    from p2prdf.errors import LocalProtocolError
+    from p2prdf.rdf import terms
+
+    found: dict[str | None, int] = {}
+    for each in given:
+        dataset, _, number = each.rpartition("=")
+        if not (number.isascii() and number.isdigit() and len(number) <= 12):
+            raise LocalProtocolError(f"--potential-max {each}: it ends in no number of triples")
+        of = terms.iri(dataset) if dataset else None
+        if of in found:
+            raise LocalProtocolError(f"--potential-max {each}: there is a bound for that already")
+        found[of] = int(number)
+    return found
 
 
 def _opener(hosts: Hosts, credentials: CredentialsByHost, update_triples: int) -> Callable[[Registration], Target]:

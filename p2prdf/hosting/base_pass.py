@@ -55,6 +55,8 @@ class BasePass:
         """``is_sure``: whether nobody can have taken this host for gone, so that it may write."""
         self.base = base
         self.error: str | None = None
+        self.as_of: float | None = None
+        """Up to when all that was published has been taken account of, in seconds; None: nothing has yet."""
         self.engine: BaseEngine | None = None
         self._overlay = overlay
         self._settle_seconds = settle_seconds
@@ -276,7 +278,7 @@ class BasePass:
             if bookmark > self._opened:
                 self._log.settle(milliseconds)
                 await self._begin(again=False)
-                self.error = None
+                self.error, self.as_of = None, bookmark
             return
         lost = self._log.settle(milliseconds)
         if lost:
@@ -289,6 +291,7 @@ class BasePass:
             await self._called(engine.settle)
             differences = self._told.differences(milliseconds, time.monotonic())
         self._writer.write(differences)
+        self.as_of = bookmark
         if self._tidying is None or self._tidying.done():
             self._tidying = asyncio.create_task(self._tidy(milliseconds))
 

@@ -84,6 +84,11 @@ class Member(abc.ABC):
         self._renewed_at = -float("inf")
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
+        self.disconnections = 0
+        """How often the overlay could not be reached for long, and all was begun anew."""
+        self.lapses = 0
+        """How often this member was taken for gone and was not."""
+        self.began = time.monotonic()
         self._ready = asyncio.Event()
         """Set when all that is registered has been read, and other members were looked at."""
 
@@ -128,6 +133,7 @@ class Member(abc.ABC):
             except (Unavailable, Busy, SubscriptionGone) as error:
                 if first and not self.name:
                     raise
+                self.disconnections += 1
                 self._tell("disconnected", {"error": str(error)})
             first = False
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -143,6 +149,7 @@ class Member(abc.ABC):
         except BaseExceptionGroup as errors:
             raise first_error(errors) from None
         finally:
+            self._ready.clear()
             await self._leave(overlay)
 
     async def _introduce(self, overlay: Writing) -> None:
@@ -160,6 +167,11 @@ class Member(abc.ABC):
     def _sign(self) -> Triple:
         return self.name, self._group.predicate, terms.literal(json.dumps(self._said()))
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether all that is registered has been read, so that this member knows what is its own."""
+        return self._ready.is_set()
+
     def is_sure(self) -> bool:
         """Tell whether nobody can have taken this member for gone: its lease was renewed lately."""
         return time.monotonic() - self._renewed_at < self._lease_seconds
@@ -174,6 +186,7 @@ class Member(abc.ABC):
                     await passing.attach(self._number, bookmarks=False, auto_acknowledge=True)
                 self._renewed_at = at
             except SubscriptionGone:
+                self.lapses += 1
                 former = self._sign()
                 await self._was_taken_for_gone()
                 await self._introduce(overlay)

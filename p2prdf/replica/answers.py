@@ -7,18 +7,22 @@ neither.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from p2prdf.errors import P2PRDFError
 from p2prdf.interest import Triple
 from p2prdf.interest.registration import ANSWERS, REQUESTS_GRAPH, Registration
 from p2prdf.presence.answering import read_request, say
 from p2prdf.presence.overlay import Writing
+from p2prdf.replica.dataset_pass import Sizes
 
 if TYPE_CHECKING:
     from p2prdf.replica.keeper import Keeper, Kept
 
-__all__ = ["answer", "report"]
+__all__ = ["STATES", "answer", "report"]
+
+STATES: Final = ("current", "behind", "reading", "paused", "failing", "refused")
+"""What an interest may be in, as a keeper tells it."""
 
 Told: TypeAlias = dict[str, object]
 
@@ -32,7 +36,7 @@ async def answer(keeper: Keeper, overlay: Writing, request: Triple) -> None:
     if what == "status" and (name is None or isinstance(name, str)):
         told = await report(keeper, None if name is None else [name])
     elif what in ("verify", "repair") and isinstance(name, str) and name in keeper.kept:
-        told = [await _compared(name, keeper.kept[name], mend=what == "repair")]
+        told = [await _compared(keeper, name, mend=what == "repair")]
     elif what in ("verify", "repair") and isinstance(name, str) and name in keeper.refused:
         told = [{"name": name, "error": keeper.refused[name].reason}]
     else:
@@ -40,26 +44,38 @@ async def answer(keeper: Keeper, overlay: Writing, request: Triple) -> None:
     await say(overlay, request, told, member=keeper.name, graph=REQUESTS_GRAPH, predicate=ANSWERS)
 
 
-async def _compared(name: str, kept: Kept, *, mend: bool) -> Told:
+async def _compared(keeper: Keeper, name: str, *, mend: bool) -> Told:
+    """Compare a target with what it should hold; ``mend``: after what was given up has been read again, and for good.
+
+    What is read again is on its way to the target like any change, so it is not among what was lacking, unless it has
+    not arrived yet.
+    """
+    kept = keeper.kept[name]
+    dataset = keeper.passes.get(kept.registration.dataset)
     try:
+        given_up = 0 if dataset is None else await dataset.given_up_of(name)
+        if mend and dataset is not None and given_up:
+            await dataset.read_anew()
         found = await (kept.target.repair() if mend else kept.target.verify())
     except P2PRDFError as error:
         return {"name": name, "error": str(error)}
-    return {
+    told: Told = {
         "name": name, "expected": found.expected, "found": found.found, "equal": found.equal,
         "lacking": found.lacking, "foreign": found.foreign,
     }  # fmt: skip
+    return told | ({"given_up_triples": given_up} if given_up else {})
 
 
 async def report(keeper: Keeper, names: Iterable[str] | None = None) -> list[Told]:
     """Return how interests are that a keeper has to do with; ``names``: of these alone.
 
     ``as_of`` and ``position``: up to which time, and to which changeset, the target has the dataset; ``lag_seconds``:
-    how long ago that was.
+    how long ago that was.  ``given_up_triples``, where there are any: of the potentially interesting ones, for a bound;
+    ``whole_as_of``: up to when the target lacks nothing for that.
     """
     wanted = None if names is None else frozenset(names)
     kept = {name: each for name, each in keeper.kept.items() if wanted is None or name in wanted}
-    sizes: dict[str, tuple[int, int]] = {}
+    sizes: dict[str, Sizes] = {}
     for dataset in {each.registration.dataset for each in kept.values()}:
         if dataset in keeper.passes:
             here = [name for name, each in kept.items() if each.registration.dataset == dataset]
@@ -71,7 +87,7 @@ async def report(keeper: Keeper, names: Iterable[str] | None = None) -> list[Tol
     return told
 
 
-def _state(keeper: Keeper, name: str, kept: Kept, sizes: Mapping[str, tuple[int, int]]) -> Told:
+def _state(keeper: Keeper, name: str, kept: Kept, sizes: Mapping[str, Sizes]) -> Told:
     target, dataset = kept.target, keeper.passes.get(kept.registration.dataset)
     error = target.error or (None if dataset is None else dataset.error)
     if target.paused:
@@ -89,7 +105,11 @@ def _state(keeper: Keeper, name: str, kept: Kept, sizes: Mapping[str, tuple[int,
     if target.reached_position is not None:
         told["position"] = target.reached_position
     if name in sizes:
-        told["target_triples"], told["potential_triples"] = sizes[name]
+        told |= {"target_triples": sizes[name].target, "potential_triples": sizes[name].potential}
+        if sizes[name].given_up:
+            told["given_up_triples"] = sizes[name].given_up
+            if dataset is not None and dataset.whole_as_of is not None:
+                told["whole_as_of"] = dataset.whole_as_of / 1000
     if error is not None:
         told["error"] = error
     return told

@@ -10,6 +10,10 @@ gets the new interests, and the difference between what the second tells and wha
 changeset: for the others that is next to nothing.  Then the first ends.  The same is done when answers were dropped or
 the query's lease ran out; so the engine's state is always that of one query at one of its bookmarks.
 
+With a bound on what is kept of potentially interesting triples, targets are exact when the dataset has been read, and
+may lack what would be made of triples that were given up since.  It is read again for an interest that is added then,
+and when that is asked for (:meth:`DatasetPass.read_anew`).
+
 The engine works in a thread if there is much to do, so that leases are renewed meanwhile; a lock keeps others from it.
 """
 
@@ -20,61 +24,48 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from p2prdf.errors import Busy, InterestOverflow, P2PRDFError, QueryRefused, SubscriptionGone, Unavailable
 from p2prdf.interest import Change, Changeset, Interest, Interests, Pattern, Triple, parse_interest
 from p2prdf.interest.registration import Registration
-from p2prdf.presence.overlay import Left, Overlay
+from p2prdf.monitoring.histogram import Histogram
+from p2prdf.presence.overlay import Overlay
 from p2prdf.rdf import terms
 from p2prdf.rdf.standing.syntax import is_variable
 from p2prdf.replica.candidates import POSITION, branches_of, candidates_text
 from p2prdf.replica.changeset_files import position_order
+from p2prdf.replica.dataset_reading import Reading, Step
 from p2prdf.replica.kept_target import Content, KeptTarget
 from p2prdf.replica.replica import START
 from p2prdf.replica.target import Digest
 
-__all__ = ["DatasetPass"]
+__all__ = ["DatasetPass", "Sizes"]
 
 _LEASE_SECONDS: Final = 30.0
-_TRIPLES_MAX: Final = 10_000_000
-"""Most candidates of one dataset."""
 _INLINE_TRIPLES: Final = 500
 """A changeset of so many triples is applied at once, a larger one in a thread."""
 _PAUSE_SECONDS: Final = 2.0
-_GOODBYE_SECONDS: Final = 5.0
 _STEPS_WAITING: Final = 4
 
 
-@dataclass(eq=False)
-class _Reading:
-    """One standing query of the dataset, and what it has told up to its last bookmark that was dealt with."""
+class Sizes(NamedTuple):
+    """How many triples an interest's target is to hold, are potentially interesting, and were given up of these."""
 
-    left: Left
-    wanted: dict[str, Registration]
-    """The interests that it was left for."""
-    state: Counter[Triple] = field(default_factory=Counter)
-    """All candidates; kept only until the engine has them."""
-    task: asyncio.Task[None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """What came up to a bookmark, or why nothing comes any more."""
-
-    reading: _Reading
-    change: Counter[Triple]
-    as_of: float
-    error: P2PRDFError | None = None
+    target: int
+    potential: int
+    given_up: int
 
 
 class DatasetPass:
     """The interests in one dataset."""
 
     def __init__(self, overlay: Overlay, dataset: str, *, on_refused: Callable[[str, str], None],
-                 on_error: Callable[[str], None]):  # fmt: skip
-        """``on_refused`` is called with the name of an interest that the engine refuses, and why."""
+                 on_error: Callable[[str], None], potential_max: int | None = None):  # fmt: skip
+        """``on_refused`` is called with the name of an interest that the engine refuses, and why.
+
+        ``potential_max``: most triples that are kept between bookmarks without being in any target; None: all.
+        """
         self._overlay = overlay
         self.dataset = dataset
         self.as_of = 0
@@ -86,7 +77,17 @@ class DatasetPass:
         self.seconds = 0.0
         """That the engine worked, by the clock."""
         self.steps = 0
-        self._interests = Interests()
+        """Bookmarks that were reached."""
+        self.changesets = 0
+        """Those at which something had changed."""
+        self.readings = 0
+        """How often the dataset was read as a whole."""
+        self.passes = Histogram()
+        """How long the engine took for each changeset and reading."""
+        self.whole_as_of: int | None = None
+        """Up to when, in milliseconds, no target lacks anything for what was given up; None: nothing was given up."""
+        self._potential_max = potential_max
+        self._interests = Interests(potential_max=potential_max)
         self._read_before: dict[str, Interest] = {}
         self._evaluated: dict[str, Registration] = {}
         """The interests that the engine has."""
@@ -95,10 +96,12 @@ class DatasetPass:
         self._lock = asyncio.Lock()
         self._on_refused = on_refused
         self._on_error = on_error
-        self._steps: asyncio.Queue[_Step | None] = asyncio.Queue(_STEPS_WAITING)
-        self._current: _Reading | None = None
-        self._next: _Reading | None = None
+        self._steps: asyncio.Queue[Step | None] = asyncio.Queue(_STEPS_WAITING)
+        self._current: Reading | None = None
+        self._next: Reading | None = None
         self._positions: Counter[str] = Counter()
+        self._readers: list[asyncio.Future[None]] = []
+        """Who waits until the dataset has been read anew."""
 
     # --- interests ---------------------------------------------------------------------------------------------
 
@@ -106,8 +109,22 @@ class DatasetPass:
         """Keep these interests from now on, at these targets, and no others."""
         if dict(wanted) != self._wanted:
             self._wanted, self._targets = dict(wanted), dict(targets)
-            with contextlib.suppress(asyncio.QueueFull):  # then a step is there, and interests are looked at after it
-                self._steps.put_nowait(None)
+            self._nudge()
+
+    def _nudge(self) -> None:
+        """Have it looked at what is wished for."""
+        with contextlib.suppress(asyncio.QueueFull):  # then a step is there, and wishes are looked at after it
+            self._steps.put_nowait(None)
+
+    async def read_anew(self) -> None:
+        """Have the dataset read once more; return when targets have been told what they lacked.
+
+        Raises Unavailable if the pass ends before.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._readers.append(done)
+        self._nudge()
+        await done
 
     @contextlib.asynccontextmanager
     async def content(self, name: str) -> AsyncIterator[Content]:
@@ -117,8 +134,8 @@ class DatasetPass:
                 raise Unavailable(f"the dataset {self.dataset} has not been read for it yet")
             yield Content(await asyncio.to_thread(lambda: set(self._interests.target(name))), self.as_of)
 
-    async def sizes(self, names: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """Return how many triples are in targets, and how many are potentially interesting, where that is known.
+    async def sizes(self, names: Iterable[str]) -> dict[str, Sizes]:
+        """Return how many triples interests have, where that is known.
 
         Nothing is while the engine has much to do.
         """
@@ -128,13 +145,28 @@ class DatasetPass:
         async with self._lock:
             known = [name for name in names if name in interests]
             return await asyncio.to_thread(
-                lambda: {name: (interests.target_size(name), interests.potential_size(name)) for name in known}
+                lambda: {
+                    name: Sizes(
+                        interests.target_size(name), interests.potential_size(name), interests.given_up_of(name)
+                    )
+                    for name in known
+                }
             )
+
+    async def given_up_of(self, name: str) -> int:
+        """Return how many triples of an interest's patterns were given up since the dataset was read as a whole."""
+        async with self._lock:
+            return self._interests.given_up_of(name) if name in self._interests else 0
 
     @property
     def triples(self) -> int:
         """The number of triples that are held for all interests together."""
         return self._interests.triples
+
+    @property
+    def given_up(self) -> int:
+        """Potentially interesting triples that were given up since the dataset was read as a whole."""
+        return self._interests.given_up
 
     # --- the work ------------------------------------------------------------------------------------------------
 
@@ -146,13 +178,24 @@ class DatasetPass:
                     await self._follow()
                 except InterestOverflow as error:  # the engine is of no use any more
                     self._refuse(error.interest, str(error))
-                    self._interests, self._evaluated = Interests(), {}
+                    self._interests, self._evaluated = Interests(potential_max=self._potential_max), {}
                 except (Unavailable, Busy, SubscriptionGone, QueryRefused) as error:
                     self._failed(str(error))
                 await self._end_readings()
                 await asyncio.sleep(_PAUSE_SECONDS)
         finally:
+            self._end_waiting(Unavailable(f"the dataset {self.dataset} is not read here any more"))
             await self._end_readings()
+
+    def _end_waiting(self, error: P2PRDFError | None) -> None:
+        readers, self._readers = self._readers, []
+        for each in readers:
+            if each.done():  # who waited was cancelled
+                continue
+            if error is None:
+                each.set_result(None)
+            else:
+                each.set_exception(error)
 
     def _failed(self, text: str) -> None:
         if text != self.error:
@@ -177,6 +220,8 @@ class DatasetPass:
             async with self._lock:
                 del self._evaluated[name]
                 self._interests.remove(name)
+                self._interests.trim()  # what was in its target alone is potentially interesting now
+                self._note_given_up()
         for name in list(self._evaluated):
             if not self._targets[name].is_begun:  # it was given up for a moment, and taken on again
                 await self._begin(name)
@@ -185,13 +230,15 @@ class DatasetPass:
         if self._current is not None:
             if self._wanted.keys() != self._evaluated.keys():
                 await self._add_known()
-            if self._wanted.keys() == self._evaluated.keys():
+            if self._wanted.keys() == self._evaluated.keys() and not self._readers:
                 return
         if self._wanted:
             self._next = await self._leave()
 
     async def _add_known(self) -> None:
-        """Begin with interests all of whose patterns others have as well: their triples are there."""
+        """Begin with interests all of whose patterns others have as well: their triples are there, if all were kept."""
+        if self.given_up:
+            return
         known = {_shape(each) for name in self._interests for each in self._interests.interest(name).patterns}
         new = {
             name: each for name, each in self._wanted.items()
@@ -210,7 +257,7 @@ class DatasetPass:
                 self._targets[name].begin(digest)
                 self._targets[name].reach(self.as_of, self.position)
 
-    async def _leave(self) -> _Reading:
+    async def _leave(self) -> Reading:
         """Leave a query for all interests that are wanted now."""
         wanted = dict(self._wanted)
         texts = {each.query for each in wanted.values()}
@@ -222,31 +269,12 @@ class DatasetPass:
             candidates_text(self.dataset, branches_of(patterns)), since="beginning", bookmarks=True, hurry=True,
             auto_acknowledge=True, lease_seconds=_LEASE_SECONDS,
         )  # fmt: skip
-        reading = _Reading(left, wanted)
-        reading.task = asyncio.create_task(self._read(reading))
-        return reading
+        return Reading(left, wanted, self._steps, on_read=self._count_solutions)
 
-    async def _read(self, reading: _Reading) -> None:
-        """Hand on what a query tells, bookmark by bookmark."""
-        change: Counter[Triple] = Counter()
-        try:
-            async for batch in reading.left.batches():
-                if batch.lost:
-                    raise Unavailable(f"{batch.lost} answers were dropped at the query's home")
-                self.read += len(batch)
-                for solution in batch:
-                    change[solution.terms] += -1 if solution.removed else 1
-                if len(change) > _TRIPLES_MAX:
-                    raise Unavailable(f"more than {_TRIPLES_MAX:,} triples change at once")
-                if batch.bookmark is not None and batch.bookmark > reading.left.opened:
-                    await self._steps.put(_Step(reading, change, batch.bookmark))
-                    change = Counter()
-            error: P2PRDFError = Unavailable("the query of the dataset has ended")
-        except P2PRDFError as raised:
-            error = raised
-        await self._steps.put(_Step(reading, Counter(), 0, error))
+    def _count_solutions(self, count: int) -> None:
+        self.read += count
 
-    async def _catch_up(self, step: _Step) -> None:
+    async def _catch_up(self, step: Step) -> None:
         """Take in what the wider query tells; when it is as far as the other one, it takes its place."""
         reading = step.reading
         if step.error is not None:
@@ -261,10 +289,10 @@ class DatasetPass:
             return
         former, self._current, self._next = self._current, reading, None
         if former is not None:
-            await self._end(former)
+            await former.end()
         await self._exchange(step)
 
-    async def _exchange(self, step: _Step) -> None:
+    async def _exchange(self, step: Step) -> None:
         """Make what a query has told the engine's state, and begin with the interests that it was left for."""
         reading = step.reading
         fresh = {name: each for name, each in reading.wanted.items() if self._wanted.get(name) == each}
@@ -279,7 +307,10 @@ class DatasetPass:
                 digest = await self._digest(name)
                 if name in self._targets:
                     self._targets[name].begin(digest)
+            self.readings += 1
+            self.whole_as_of = None
             self._tell({name: change for name, change in changes.items() if name not in begun}, step.as_of)
+        self._end_waiting(None)
 
     async def _digest(self, name: str) -> Digest:
         return await asyncio.to_thread(lambda: Digest(self._interests.target(name)))
@@ -312,35 +343,46 @@ class DatasetPass:
 
     def _difference(self, state: Counter[Triple]) -> Mapping[str, Change]:
         """Apply what is between what the engine holds and what a query has told."""
-        there = {triple for triple, count in state.items() if count > 0}
-        held = set(self._interests.held())
-        return self._interests.apply(Changeset(tuple(held - there), tuple(there - held))).changes
+        self._interests.trim()  # what goes when changes are applied would be missed
+        held = dict.fromkeys(self._interests.held())
+        removed = tuple(triple for triple in held if state.get(triple, 0) <= 0)
+        added = tuple(triple for triple, count in state.items() if count > 0 and triple not in held)
+        self._interests.note_whole()  # what is given up on the way is over the bound after all
+        changes = self._interests.apply(Changeset(removed, added)).changes
+        self._interests.trim()
+        return changes
 
-    async def _apply(self, step: _Step) -> None:
+    async def _apply(self, step: Step) -> None:
         """Take account of what came up to a bookmark."""
         async with self._lock:
             change = self._without_positions(step.change)
             removed = tuple(triple for triple, count in change.items() if count < 0)
             added = tuple(triple for triple, count in change.items() if count > 0)
             changeset = Changeset(removed, added)
-            if len(changeset) <= _INLINE_TRIPLES:
-                began = time.perf_counter()
-                changes = self._applied(changeset) if changeset else {}
-                self.seconds += time.perf_counter() - began
-            else:
-                changes = await self._worked(lambda: self._applied(changeset))
+            changes: Mapping[str, Change] = {}
+            if changeset:
+                self.changesets += 1
+                changes = await self._worked(
+                    lambda: self._applied(changeset), inline=len(changeset) <= _INLINE_TRIPLES
+                )
             self._tell(changes, step.as_of)
 
     def _applied(self, changeset: Changeset) -> Mapping[str, Change]:
-        return self._interests.apply(changeset).changes
+        changes = self._interests.apply(changeset).changes
+        self._interests.trim()
+        return changes
 
-    async def _worked(self, work: Callable[[], Mapping[str, Change]]) -> Mapping[str, Change]:
-        """Return what the engine does in a thread."""
+    async def _worked(
+        self, work: Callable[[], Mapping[str, Change]], *, inline: bool = False
+    ) -> Mapping[str, Change]:
+        """Return what the engine does, in a thread unless it is little."""
         began = time.perf_counter()
         try:
-            return await asyncio.to_thread(work)
+            return work() if inline else await asyncio.to_thread(work)
         finally:
-            self.seconds += time.perf_counter() - began
+            seconds = time.perf_counter() - began
+            self.seconds += seconds
+            self.passes.observe(seconds)
 
     def _tell(self, changes: Mapping[str, Change], as_of: float) -> None:
         """Tell targets what changes, all at one moment."""
@@ -348,12 +390,20 @@ class DatasetPass:
         self.error = None
         self.as_of = max(self.as_of, _milliseconds(as_of))
         self.position = self._latest()
+        self._note_given_up()
         for name, change in changes.items():
             if name in self._targets and self._targets[name].is_begun:  # it may be wanted no more
                 self._targets[name].note(change.deletions, change.insertions)
         for name in self._interests:
             if name in self._targets and self._targets[name].is_begun:
                 self._targets[name].reach(self.as_of, self.position)
+
+    def _note_given_up(self) -> None:
+        """Note up to when targets lack nothing, if something was given up now."""
+        if not self.given_up:
+            self.whole_as_of = None
+        elif self.whole_as_of is None:
+            self.whole_as_of = self.as_of
 
     def _without_positions(self, change: Counter[Triple]) -> Counter[Triple]:
         """Take out of a change what it says of the dataset's position."""
@@ -371,19 +421,10 @@ class DatasetPass:
 
     # --- ends ------------------------------------------------------------------------------------------------------
 
-    async def _end(self, reading: _Reading) -> None:
-        if reading.task is not None:
-            reading.task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await reading.task
-        with contextlib.suppress(P2PRDFError, TimeoutError):
-            async with asyncio.timeout(_GOODBYE_SECONDS):
-                await reading.left.unsubscribe()
-
     async def _end_readings(self) -> None:
         for reading in (self._current, self._next):
             if reading is not None:
-                await self._end(reading)
+                await reading.end()
         self._current = self._next = None
 
 

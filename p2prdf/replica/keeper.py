@@ -11,10 +11,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from p2prdf.errors import P2PRDFError, Unavailable
+from p2prdf.errors import LocalProtocolError, P2PRDFError, Unavailable
 from p2prdf.interest import Triple
 from p2prdf.interest.registration import KEEPERS, Registration, checked_url, host_entry
 from p2prdf.presence.member import Member, check_times, ended
@@ -36,16 +36,26 @@ class KeeperConfig:
     """``hosts``: which the operator allows, as :attr:`p2prdf.replica.hosts.Hosts.entries` has them.
 
     ``lease_seconds``: so long after its last sign of life a keeper is taken for gone, at the latest;
-    ``check_seconds``: how often others are looked at.
+    ``check_seconds``: how often others are looked at.  ``potential_max``: most potentially interesting triples that are
+    kept of a dataset, by its canonical IRI, and of others under None; without either all are.
     """
 
     hosts: tuple[str, ...]
     lease_seconds: float = 8.0
     check_seconds: float = 2.0
+    potential_max: Mapping[str | None, int] = field(default_factory=dict)
 
     def validate(self) -> None:
-        """Raise LocalProtocolError for times that are none."""
+        """Raise LocalProtocolError for times and bounds that are none."""
         check_times(KEEPERS, self.lease_seconds, self.check_seconds)
+        for dataset, bound in self.potential_max.items():
+            if bound < 0:
+                of = "" if dataset is None else f" of {dataset}"
+                raise LocalProtocolError(f"the potentially interesting triples kept{of} cannot be {bound}")
+
+    def bound_of(self, dataset: str) -> int | None:
+        """Return how many potentially interesting triples of a dataset are kept; None: all."""
+        return self.potential_max.get(dataset, self.potential_max.get(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +163,9 @@ class Keeper(Member):
         found = self.passes.get(dataset)
         if found is None:
             found = self.passes[dataset] = DatasetPass(
-                overlay, dataset, on_refused=self._refuse, on_error=lambda text: self._tell("error", {"error": text})
-            )
+                overlay, dataset, on_refused=self._refuse, on_error=lambda text: self._tell("error", {"error": text}),
+                potential_max=self.config.bound_of(dataset),
+            )  # fmt: skip
             self._running[dataset] = asyncio.create_task(found.run())
             self._tell("took", {"dataset": dataset[1:-1]})
         return found

@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 
-from commands import command
+from commands import command, fetched
+
+from p2prdf.hosting.host_metrics import METRICS
 
 PERSON = "<{}> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <urn:Person> .\n"
 
@@ -35,10 +37,11 @@ def test_a_channels_life_by_commands(keeping_all, tmp_path):
     code, (first,), _ = run(*publish, tmp_path / "ann.nt")
     assert (code, first["statements"]) == (0, 1)
     host = subprocess.Popen(
-        [sys.executable, "-m", "p2prdf_cli", "channel", "serve", *peer, "--settle", "0.1"], stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-m", "p2prdf_cli", "channel", "serve", *peer, "--settle", "0.1", "--metrics", "127.0.0.1:0"],
+        stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
+        metrics = host.stdout.readline().split()[1]
         assert run(*create, "--wait", 30)[:2] == (0, "channel people is evaluated\n")
         assert run(*publish, tmp_path / "ann.nt")[1][0]["graph"] == first["graph"]
         run(*publish, tmp_path / "bob.nt")
@@ -62,6 +65,12 @@ def test_a_channels_life_by_commands(keeping_all, tmp_path):
         assert told.read_text().splitlines()[-1] == '-\t"confirmed"\t<urn:bob>'
         code, (stats,), _ = run("channel", "stats", "people", *peer, "--json")
         assert (code, stats["state"], stats["graphs"] <= 4) == (0, "evaluated", True)
+        told = fetched(metrics)
+        assert fetched(metrics.replace("/metrics", "/readyz")) == "ready\n"
+        assert 'p2prdf_host_channel_state{channel="people",state="evaluated"} 1\n' in told
+        assert 'p2prdf_host_base_graphs{base="urn:by-commands"} 2\n' in told
+        assert 'p2prdf_host_channel_told_total{channel="people"} ' in told
+        assert all(f"# TYPE {each.name} {each.kind}\n" in told for each in METRICS)
         assert run("channel", "drop", "people", *peer)[:2] == (0, "1 dropped\n")
         assert run("channel", "drop", "people", *peer)[:2] == (0, "0 dropped\n")
     finally:

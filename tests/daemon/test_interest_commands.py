@@ -9,8 +9,10 @@ import sys
 import time
 
 import pytest
-from commands import SECONDS, command
+from commands import SECONDS, command, fetched
 from sparql_endpoint import EndpointProcess
+
+from p2prdf.replica.keeper_metrics import METRICS
 
 INTEREST = "SELECT * { ?a <urn:type> <urn:A> ; <urn:goals> ?g }"
 ONE = '<urn:x> <urn:type> <urn:A> .\n<urn:x> <urn:goals> "1" .\n<urn:y> <urn:goals> "2" .\n'
@@ -61,9 +63,11 @@ def test_an_interests_life_by_commands(keeping_all, endpoint, tmp_path):
     assert (run("interest", "status", "x", *peer))[:2] == (1, "x\tunkept\t\t\t\tno keeper answers for it\n")
     keeper = subprocess.Popen(
         [sys.executable, "-m", "p2prdf_cli", "replica", "serve", *peer, "--allow-host", f"127.0.0.1:{endpoint.port}",
-         "--allow-private", "--auth-file", str(tmp_path / "auth")], stdout=subprocess.PIPE, text=True,
+         "--allow-private", "--auth-file", str(tmp_path / "auth"), "--metrics", "127.0.0.1:0"],
+        stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
+        metrics = keeper.stdout.readline().split()[1]
         code, found = state("x", "current")
         assert (code, found["position"], found["target_triples"], found["potential_triples"]) == (0, "start", 2, 1)
         (tmp_path / "changes/000001.added.nt").write_text("<urn:y> <urn:type> <urn:A> .\n")
@@ -74,6 +78,14 @@ def test_an_interests_life_by_commands(keeping_all, endpoint, tmp_path):
             0, "the target holds what it should: 4 triples, 4 expected\n", "",
         )  # fmt: skip
         assert run("interest", "repair", "x", *peer) == (0, "0 triples inserted, 0 deleted\n", "")
+        told = fetched(metrics)
+        assert fetched(metrics.replace("/metrics", "/healthz")) == "ok\n"
+        assert fetched(metrics.replace("/metrics", "/readyz")) == "ready\n"
+        assert 'p2prdf_keeper_interest_state{interest="x",state="current"} 1\n' in told
+        assert 'p2prdf_keeper_interest_target_triples{interest="x"} 4\n' in told
+        assert 'p2prdf_keeper_dataset_changesets_total{dataset="urn:by-commands"} ' in told
+        assert "abc" not in told, "no credentials"
+        assert all(f"# TYPE {each.name} {each.kind}\n" in told for each in METRICS)
         code, found = state("far", "refused")
         assert (code, "far.example" in found["error"]) == (1, True)
         assert (run("interest", "verify", "far", *peer))[0] == 1
@@ -133,5 +145,11 @@ def test_what_is_wrong_is_said(keeping_all, tmp_path):
     (tmp_path / "auth").chmod(0o644)
     code, _, err = run("replica", "serve", *peer, "--allow-host", "h", "--auth-file", tmp_path / "auth")
     assert (code, "others may read" in err) == (4, True)
+    for words, reason in (
+        (("--metrics", "nowhere"), "--metrics"), (("--potential-max", "many"), "ends in no number"),
+        (("--potential-max", "1", "--potential-max", "2"), "a bound for that already"),
+    ):  # fmt: skip
+        code, _, err = run("replica", "serve", *peer, "--allow-host", "h", *words)
+        assert (code, reason in err) == (4, True), err
     code, _, err = run("replica", "serve", *peer, "--allow-host", "h/x")
     assert (code, "not a host" in err) == (4, True)

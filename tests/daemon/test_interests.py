@@ -51,11 +51,13 @@ def opened(registration, hosts=None):
 
 
 @contextlib.asynccontextmanager
-async def keeping(addresses, *, lease_seconds=4.0, kind=Keeper):
+async def keeping(addresses, *, lease_seconds=4.0, kind=Keeper, potential_max=None):
     """Run a keeper in this process; it leaves in order."""
     keeper = kind(
         lambda reconnect_seconds: p2prdf.connect(addresses, reconnect_seconds=reconnect_seconds), opened,
-        KeeperConfig(("127.0.0.1",), lease_seconds=lease_seconds, check_seconds=0.5),
+        KeeperConfig(
+            ("127.0.0.1",), lease_seconds=lease_seconds, check_seconds=0.5, potential_max=potential_max or {}
+        ),
     )  # fmt: skip
     task = asyncio.create_task(keeper.run())
     try:
@@ -152,6 +154,42 @@ async def test_targets_are_exact_at_each_point_of_their_interests_lives(keeping_
         there = await on()
         await exact(endpoint, dataset, {"<urn:g:one>": slice_of(there)})
         assert await held(endpoint, dataset, "<urn:g:two>") == left
+        await client.interests.remove("one")
+
+
+async def test_a_target_that_a_bound_left_wanting_is_made_whole_by_repair(keeping_all, dataset, endpoint):
+    label, team = ("<urn:t>", "<urn:label>", '"T"'), ("<urn:a>", "<urn:team>", "<urn:t>")
+    text = "SELECT * { ?a <urn:team> ?t . ?t <urn:label> ?l }"
+    async with (
+        p2prdf.connect(keeping_all[0].address) as client,
+        keeping(keeping_all[2].address, potential_max={None: 10, dataset: 0}),
+    ):
+        publisher = DatasetPublisher(client, dataset)
+        await publisher.begin()
+        await publisher.start([])
+        await publisher.publish("000001", Changeset.of([], [label]))
+        await client.interests.add(dataset, f"{endpoint.url}/update", text, name="one", graph="<urn:g:one>")
+
+        async def said(position):
+            async with asyncio.timeout(SECONDS):
+                while True:
+                    (found,) = await client.interests.status("one")
+                    if (found["state"], found.get("position")) == ("current", position) and "target_triples" in found:
+                        return found
+
+        found = await said("000001")
+        assert (found["given_up_triples"], found["potential_triples"], found["target_triples"]) == (1, 0, 0)
+        whole = found["whole_as_of"]
+        await publisher.publish("000002", Changeset.of([], [team]))
+        found = await said("000002")
+        assert (found["given_up_triples"], found["target_triples"]) == (2, 0), "nobody knows the label any more"
+        assert found["whole_as_of"] == whole < found["as_of"]
+        assert await held(endpoint, dataset, "<urn:g:one>") == set()
+        assert (await client.interests.repair("one"))["given_up_triples"] == 2
+        assert await held(endpoint, dataset, "<urn:g:one>") == {label, team}
+        found = await said("000002")
+        assert found["target_triples"] == 2
+        assert not {"given_up_triples", "whole_as_of"} & found.keys()
         await client.interests.remove("one")
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import urllib.request
 
 from typer.testing import CliRunner
 
 from p2prdf_cli.app import app
 
-__all__ = ["SECONDS", "command"]
+__all__ = ["SECONDS", "command", "fetched"]
 
 SECONDS = 60.0
 
@@ -27,3 +28,9 @@ def command(*arguments, given=None, environment=None):
         deadline.cancel()
         deadline.join()
     return done.exit_code, done.stdout_bytes.decode(), done.stderr
+
+
+def fetched(url):
+    """Return what is at a URL of this machine."""
+    with urllib.request.urlopen(url, timeout=SECONDS) as answer:
+        return answer.read().decode()

@@ -7,11 +7,9 @@ Kubernetes: ``test_policies.py``.  A real cluster is not part of these tests.
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -310,7 +308,7 @@ def test_gateways_are_called_with_what_they_know_and_are_looked_at_where_they_an
 
 
 @pytest.mark.parametrize(("folder", "command"), [("keepers", ("replica", "serve")), ("hosts", ("channel", "serve"))])
-def test_members_without_a_port_are_called_with_what_they_know_and_looked_at_by_their_file(
+def test_members_are_called_with_what_they_know_and_looked_at_where_they_tell_their_health(
     folder: str, command: tuple[str, ...]
 ) -> None:
     made = {document["kind"]: document for document in _all_of(ROOT / "k8s" / folder)}
@@ -320,31 +318,24 @@ def test_members_without_a_port_are_called_with_what_they_know_and_looked_at_by_
     options = dict(part.removeprefix("--").partition("=")[::2] for part in container["args"][2:])
     assert {f"--{name}" for name in options} <= _options(*command)
     assert options["peer"] == f"{_one('Service', 'p2prdf')['metadata']['name']}:{PORT}"
-    mounted = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
-    assert str(Path(options["alive"]).parent) == mounted["run"]
-    for probe in ("startupProbe", "livenessProbe"):
-        assert options["alive"] in " ".join(container[probe]["exec"]["command"])
+    (port,) = container["ports"]
+    assert options["metrics"] == f"0.0.0.0:{port['containerPort']}"
+    paths = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+    for probe, path in paths.items():
+        assert container[probe]["httpGet"] == {"path": path, "port": port["name"]}
+    assert pod["metadata"]["annotations"] == {
+        "prometheus.io/scrape": "true", "prometheus.io/port": str(port["containerPort"]),
+        "prometheus.io/path": "/metrics",
+    }  # fmt: skip
+    (ingress,) = made["NetworkPolicy"]["spec"]["ingress"]
+    assert ingress["from"] == [{"podSelector": {"matchLabels": {"p2prdf.monitoring": "true"}}}]
+    assert ingress["ports"] == [{"port": port["name"], "protocol": "TCP"}]
     let_in = _one("NetworkPolicy")["spec"]["ingress"][1]["from"][0]["podSelector"]["matchLabels"]
     assert let_in.items() <= pod["metadata"]["labels"].items()
     assert made["NetworkPolicy"]["spec"]["egress"][0]["to"][0]["podSelector"]["matchLabels"] == {
         "app.kubernetes.io/name": "p2prdf"
     }
 
-
-def test_the_probe_of_members_without_a_port_tells_a_file_that_is_touched_from_one_that_is_old(tmp_path: Path) -> None:
-    (container,) = _all_of(ROOT / "k8s/keepers")[2]["spec"]["template"]["spec"]["containers"]
-    file = tmp_path / "alive"
-    *shell, script = container["livenessProbe"]["exec"]["command"]
-    command = [*shell, script.replace("/run/p2prdf/alive", str(file))]
-
-    def ends() -> int:
-        return subprocess.run(command, check=False, capture_output=True).returncode
-
-    assert ends() != 0, "there is no file"
-    file.touch()
-    assert ends() == 0
-    os.utime(file, (time.time() - 90, time.time() - 90))
-    assert ends() != 0
 
 
 # --- image and compose ---------------------------------------------------------------------------

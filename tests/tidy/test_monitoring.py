@@ -1,4 +1,4 @@
-"""Dashboard, alerts and unit fit what nodes and gateways tell, and what docs/operations.md says to do."""
+"""Dashboard, alerts and unit fit what nodes, gateways, keepers and hosts tell, and what docs/operations.md says."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from typing import Any
 import pytest
 import yaml
 
-from p2prdf.gateway.metrics import METRICS
+from p2prdf.gateway.metrics import METRICS as OF_NODES
+from p2prdf.hosting.host_metrics import METRICS as OF_HOSTS
+from p2prdf.monitoring.exposition import Metric
+from p2prdf.replica.keeper_metrics import METRICS as OF_KEEPERS
 from p2prdf_node.config import NodeConfig
 
+METRICS: tuple[Metric, ...] = (*OF_NODES, *OF_KEEPERS, *OF_HOSTS)
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "deploy/prometheus/alerts.yaml"
 DASHBOARD = ROOT / "deploy/grafana/p2prdf.json"
@@ -51,6 +55,17 @@ FIRING: dict[str, dict[str, str]] = {
     "P2prdfMessagesRefused": {"p2prdf_messages_refused_total": "0+1x60"},
     "P2prdfDefect": {'p2prdf_failures_total{what="tasks"}': "0+1x60", 'p2prdf_failures_total{what="effects"}': "0x60"},
     "P2prdfCertificateExpires": {"p2prdf_tls_expires_seconds": "600000-60x60"},
+    "P2prdfMemberDown": {'up{job="p2prdf-keepers",instance="a"}': "0x60"},
+    "P2prdfMemberNotReady": {"p2prdf_host_ready": "0x60"},
+    "P2prdfMemberLapses": {"p2prdf_keeper_lapses_total": "0+1x60"},
+    "P2prdfDatasetUnread": {"p2prdf_keeper_dataset_failing": "1x60"},
+    "P2prdfTargetFailing": {'p2prdf_keeper_interests{state="failing"}': "1x60"},
+    "P2prdfTargetBehind": {
+        'p2prdf_keeper_interest_lag_seconds{interest="a",instance="x"}': "0+60x60",
+        'p2prdf_keeper_interest_state{interest="b",state="paused",instance="x"}': "1x60",
+    },
+    "P2prdfInterestRefused": {'p2prdf_keeper_interests{state="refused"}': "1x60"},
+    "P2prdfTargetsIncomplete": {"p2prdf_keeper_dataset_incomplete_seconds": "84000+60x60"},
 }  # fmt: skip
 """Series, a value a minute, by which each alert fires within the hour, and does not if they are as in ``QUIET``."""
 QUIET: dict[str, dict[str, str]] = {
@@ -76,6 +91,21 @@ QUIET: dict[str, dict[str, str]] = {
     "P2prdfOutboxFull": {"p2prdf_outbox": "6000x50 4000x9"},
     "P2prdfDefect": {'p2prdf_failures_total{what="tasks"}': "7x60"},
     "P2prdfCertificateExpires": {"p2prdf_tls_expires_seconds": "900000-60x60"},
+    "P2prdfMemberDown": {
+        'up{job="p2prdf-keepers",instance="a"}': "0x50 1x10", 'up{job="p2prdf",instance="b"}': "0x60",
+    },
+    "P2prdfMemberNotReady": {"p2prdf_host_ready": "0x52 1x8", "p2prdf_keeper_ready": "1x60"},
+    "P2prdfMemberLapses": {"p2prdf_keeper_lapses_total": "0+1x20 20x40"},
+    "P2prdfDatasetUnread": {"p2prdf_keeper_dataset_failing": "1x40 0x20"},
+    "P2prdfTargetFailing": {
+        'p2prdf_keeper_interests{state="failing"}': "1x49 0x10", 'p2prdf_keeper_interests{state="current"}': "9x60",
+    },
+    "P2prdfTargetBehind": {
+        'p2prdf_keeper_interest_lag_seconds{interest="a",instance="x"}': "0+60x60",
+        'p2prdf_keeper_interest_state{interest="a",state="paused",instance="x"}': "1x60",
+    },
+    "P2prdfInterestRefused": {'p2prdf_keeper_interests{state="refused"}': "0x60"},
+    "P2prdfTargetsIncomplete": {"p2prdf_keeper_dataset_incomplete_seconds": "0+60x60"},
 }  # fmt: skip
 
 
@@ -123,7 +153,7 @@ def test_labels_that_expressions_name_are_those_of_the_metric() -> None:
     labels = {each.name: set(each.labels) for each in METRICS}
     for expression in _expressions():
         for name, inside in re.findall(r"\b(p2prdf_\w+)\{([^}]*)\}", expression):
-            used = set(re.findall(r"(\w+)\s*=", inside)) - {"job", "instance"}
+            used = set(re.findall(r"(\w+)\s*!?=", inside)) - {"job", "instance"}
             base = re.sub(r"_(bucket|sum|count)$", "", name)
             assert used <= labels.get(base, set()) | {"le"}, f"{expression}: {name} has no {used}"
 
@@ -185,7 +215,10 @@ def test_each_alert_fires_when_it_should_and_not_otherwise(tmp_path: Path) -> No
 def _case(rule: dict[str, Any], series: dict[str, str], *, fires: bool) -> dict[str, Any]:
     labels = {"severity": rule["labels"]["severity"]}
     label = re.search(r"\{(.*?)\}", next(iter(series)))
-    kept = {"P2prdfNodeDown": ("job", "instance"), "P2prdfViewsDiffer": ("job",)}.get(rule["alert"], ())
+    kept = {
+        "P2prdfNodeDown": ("job", "instance"), "P2prdfViewsDiffer": ("job",), "P2prdfMemberDown": ("job", "instance"),
+        "P2prdfTargetBehind": ("interest",),
+    }.get(rule["alert"], ())  # fmt: skip
     if label is not None:
         labels |= {name: value for name, value in re.findall(r'(\w+)="([^"]*)"', label[1]) if name in kept}
     expected = [{"exp_labels": labels, "exp_annotations": rule["annotations"]}] if fires else []

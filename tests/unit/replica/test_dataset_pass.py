@@ -109,13 +109,14 @@ class Overlay:
 class Kept:
     """A pass over the scripted overlay, with targets in memory."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, potential_max: int | None = None):
         monkeypatch.setattr(dataset_pass, "_PAUSE_SECONDS", 0)
         self.overlay = Overlay()
         self.refused: dict[str, str] = {}
         self.run = DatasetPass(
-            self.overlay, DATASET, on_refused=self.refused.__setitem__, on_error=lambda _: None  # type: ignore[arg-type]
-        )
+            self.overlay, DATASET, on_refused=self.refused.__setitem__,  # type: ignore[arg-type]
+            on_error=lambda _: None, potential_max=potential_max,
+        )  # fmt: skip
         self.targets: dict[str, KeptTarget] = {}
         self.stores: dict[str, EmbeddedStore] = {}
         self.wanted: dict[str, Registration] = {}
@@ -132,6 +133,15 @@ class Kept:
 
     async def exact(self, position: str) -> None:
         """Wait until all targets are at a position; they are exact then, and one query is left."""
+        await self.reach(position)
+        for name, each in self.wanted.items():
+            assert await self.holds(name) == slice_of(self.overlay.held, each.query)
+
+    async def holds(self, name: str) -> set[Triple]:
+        return {triple async for triple in self.stores[name].triples()}
+
+    async def reach(self, position: str) -> None:
+        """Wait until all targets are at a position, and one query is left."""
         async with asyncio.timeout(20):
             while any(
                 self.targets[name].reached_position != position or not self.targets[name].is_current
@@ -140,13 +150,16 @@ class Kept:
                 await asyncio.sleep(0.001)
             while len(self.overlay.live) > 1:
                 await asyncio.sleep(0.001)
-        for name, each in self.wanted.items():
-            assert {triple async for triple in self.stores[name].triples()} == slice_of(self.overlay.held, each.query)
 
 
 @pytest.fixture
 async def kept(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kept]:
-    made = Kept(monkeypatch)
+    async with running(Kept(monkeypatch)) as made:
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def running(made: Kept) -> AsyncIterator[Kept]:
     task = asyncio.create_task(made.run.run())
     yield made
     task.cancel()
@@ -179,7 +192,7 @@ async def test_interests_come_and_go_and_share_a_query(kept: Kept) -> None:
     await kept.exact(on())
     assert len(kept.overlay.queries) == 3
     assert await kept.run.sizes(["one", "two", "four"]) == {
-        name: (len(slice_of(kept.overlay.held, kept.wanted[name].query)), len(list(potential(kept, name))))
+        name: (len(slice_of(kept.overlay.held, kept.wanted[name].query)), len(list(potential(kept, name))), 0)
         for name in ("one", "four")
     }
     assert one is kept.targets["one"]
@@ -248,7 +261,7 @@ async def test_a_query_that_ends_is_left_anew_and_the_difference_sent(kept: Kept
 
 
 async def test_an_interest_with_too_many_matches_goes_alone(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset_pass, "Interests", lambda: Interests(matches_max=3))
+    monkeypatch.setattr(dataset_pass, "Interests", lambda **_: Interests(matches_max=3))
     kept.run._interests = dataset_pass.Interests()
     circle = "SELECT * { ?a <urn:team> ?b . ?b <urn:team> ?c . ?c <urn:team> ?a }"
     kept.want(circle=circle, two=OTHER)
@@ -259,3 +272,77 @@ async def test_an_interest_with_too_many_matches_goes_alone(kept: Kept, monkeypa
     await kept.exact(position)
     assert list(kept.refused) == ["circle"]
     assert "matches" in kept.refused["circle"]
+
+
+# --- a bound on what is potentially interesting --------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_bound_costs_triples_adds_none_and_reading_anew_makes_targets_whole(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    lacking = 0
+    async with running(Kept(monkeypatch, potential_max=2)) as kept:
+        kept.want(one=INTEREST, two=OTHER)
+        for position, _, held in history(Random(seed), 12):
+            kept.overlay.publish(held, position)
+            await kept.reach(position)
+            for name, each in kept.wanted.items():
+                exact = slice_of(kept.overlay.held, each.query)
+                assert await kept.holds(name) <= exact, "a target never has one too many"
+                lacking += len(exact - await kept.holds(name))
+            assert len(list(potential_of(kept))) <= 2
+            if kept.run.given_up:
+                assert kept.run.whole_as_of is not None
+                assert kept.run.whole_as_of <= kept.run.as_of
+            if lacking and position.endswith(("4", "8")):
+                before = kept.run.readings
+                await kept.run.read_anew()
+                await kept.exact(position)
+                assert kept.run.readings == before + 1
+                assert kept.run.whole_as_of in (None, kept.run.as_of)
+    assert lacking > 0, "a bound that costs nothing was not reached"
+
+
+def potential_of(kept: Kept) -> set[Triple]:
+    """Return what is held and in no target."""
+    return set(kept.run._interests.held()) - set(kept.run._interests.union())
+
+
+async def test_a_bound_that_is_not_reached_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(Kept(monkeypatch, potential_max=10_000)) as kept:
+        kept.want(one=INTEREST, two=OTHER)
+        for position, _, held in history(Random(2), 8):
+            kept.overlay.publish(held, position)
+            await kept.exact(position)
+        assert (kept.run.given_up, kept.run.whole_as_of, kept.run.readings) == (0, None, 1)
+        assert {each.given_up for each in (await kept.run.sizes(["one", "two"])).values()} == {0}
+
+
+async def test_an_interest_that_is_added_when_triples_were_given_up_begins_whole(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other interest has its patterns, but not their triples any more."""
+    async with running(Kept(monkeypatch, potential_max=0)) as kept:
+        kept.want(one=INTEREST)
+        for position, _, held in history(Random(3), 6):
+            kept.overlay.publish(held, position)
+            await kept.reach(position)
+        assert await kept.run.given_up_of("one") == (await kept.run.sizes(["one"]))["one"].given_up > 0
+        kept.want(one=INTEREST, labels="SELECT * { ?t <urn:label> ?l }")
+        await kept.exact(position)
+
+
+async def test_who_waits_for_a_reading_hears_that_there_will_be_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(Kept(monkeypatch)) as kept:
+        kept.want(one=INTEREST)
+        ((position, _, held),) = history(Random(4), 1)
+        kept.overlay.publish(held, position)
+        await kept.exact(position)
+        kept.overlay.slow = True
+        waiting = asyncio.create_task(kept.run.read_anew())
+        async with asyncio.timeout(20):
+            while len(kept.overlay.queries) < 2:
+                await asyncio.sleep(0)
+    with pytest.raises(Unavailable, match="not read here any more"):
+        await waiting

@@ -1,0 +1,76 @@
+"""What a host of channels tells whoever watches over it: itself, the knowledge bases it has, the channels over them.
+
+Channels are told one by one up to ``CHANNELS_TOLD``, those that are not well first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from p2prdf.hosting.base_pass import BasePass
+from p2prdf.hosting.host import Host
+from p2prdf.monitoring.exposition import counter, gauge, lines
+from p2prdf.presence.member_metrics import member_metrics, member_state
+
+__all__ = ["CHANNELS_TOLD", "METRICS", "STATES", "exposition"]
+
+CHANNELS_TOLD: Final = 1000
+STATES: Final = ("failing", "refused", "reading", "evaluated")
+"""What a channel may be in; in this order they are told when there are too many."""
+
+METRICS: Final = (
+    *member_metrics("host"),
+    gauge("host_channels", "states", "Channels of this host by state; refused ones may be told by each.", "state"),
+    gauge("host_channels_untold", "untold", "Channels that are not told one by one, for they are too many."),
+    gauge("host_base_lag_seconds", "bases.lag_seconds", "Since when what is published is not evaluated.", "base"),
+    gauge("host_base_failing", "bases.failing", "1 while the knowledge base cannot be read or written.", "base"),
+    gauge("host_base_graphs", "bases.graphs", "Published graphs that hold.", "base"),
+    gauge("host_base_facts", "bases.facts", "Facts, with those that follow by rules.", "base"),
+    gauge("host_base_rules", "bases.rules", "Texts of rules that are used.", "base"),
+    gauge("host_base_refused", "bases.refused_publications", "Publications and rules that were refused.", "base"),
+    gauge("host_channel_state", "channels.state", "1 for the state that a channel is in.", "channel", "state"),
+    gauge("host_channel_bindings", "channels.bindings", "Bindings that hold.", "channel"),
+    counter("host_channel_told", "channels.told", "New bindings that were told.", "channel"),
+    counter("host_channel_foreseen", "channels.foreseen", "Of these, told before the query had run.", "channel"),
+    counter("host_channel_runs", "channels.runs", "How often the query was evaluated.", "channel"),
+    counter("host_channel_skipped", "channels.skipped", "Publications at which the query did not run.", "channel"),
+)  # fmt: skip
+
+
+async def exposition(host: Host) -> str:
+    """Return all metrics of a host."""
+    return "".join(f"{line}\n" for line in lines(METRICS, await _state(host)))
+
+
+async def _state(host: Host) -> dict[str, Any]:
+    channels: dict[str, dict[str, Any]] = {}
+    bases: dict[str, dict[str, Any]] = {}
+    for base, each in sorted(host.passes.items()):
+        found = await each.statistics()
+        channels |= found
+        _put(bases, base[1:-1], _about(each, next(iter(found.values()), {})))
+    channels |= {name: {"state": "refused"} for name in sorted(host.refused)}
+    states = Counter(str(each["state"]) for each in channels.values())
+    order = sorted(channels, key=lambda name: (STATES.index(channels[name]["state"]), name))
+    told: dict[str, dict[str, Any]] = {}
+    for name in order[:CHANNELS_TOLD]:
+        _put(told, name, {**channels[name], "state": {channels[name]["state"]: 1}})
+    return {
+        **member_state(host), "states": {state: states[state] for state in STATES},
+        "untold": max(0, len(channels) - CHANNELS_TOLD), "bases": bases, "channels": told,
+    }  # fmt: skip
+
+
+def _about(base: BasePass, one: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how a knowledge base is; what is the same for all its channels is in each of them."""
+    found = {name: one[name] for name in ("graphs", "facts", "rules", "refused_publications") if name in one}
+    lag = {} if base.as_of is None else {"lag_seconds": max(0.0, time.time() - base.as_of)}
+    return {"failing": base.error is not None, **lag, **found}
+
+
+def _put(found: dict[str, dict[str, Any]], name: str, told: Mapping[str, Any]) -> None:
+    for key, value in told.items():
+        found.setdefault(key, {})[name] = value

@@ -1,0 +1,45 @@
+"""What any member of a group tells of itself, beside what its work is."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from p2prdf.monitoring.exposition import Metric, counter, gauge
+from p2prdf.monitoring.process import memory_bytes
+from p2prdf.presence.member import Member
+
+__all__ = ["lacking", "member_metrics", "member_state"]
+
+
+def member_metrics(word: str) -> tuple[Metric, ...]:
+    """Return the metrics of a member; ``word``: what it is called, with which their names begin."""
+    return (
+        gauge(f"{word}_uptime_seconds", "uptime_seconds", f"Since the {word} began."),
+        gauge(f"{word}_memory_bytes", "memory_bytes", f"Resident memory of the {word}."),
+        gauge(f"{word}_ready", "ready", f"1 if the {word} has read what is registered, and knows what is its own."),
+        gauge(f"{word}_lease_held", "lease_held", f"1 if nobody can have taken the {word} for gone."),
+        gauge(f"{word}_members", "members", f"{word.capitalize()}s that are there, as far as this one knows."),
+        counter(f"{word}_disconnections", "disconnections", "How often all was begun anew, the overlay being away."),
+        counter(f"{word}_lapses", "lapses", f"How often the {word} was taken for gone and was not."),
+    )
+
+
+def member_state(member: Member) -> dict[str, Any]:
+    """Return the state that these metrics are of."""
+    return {
+        "uptime_seconds": time.monotonic() - member.began,
+        "memory_bytes": memory_bytes(),
+        "ready": member.is_ready,
+        "lease_held": member.is_sure(),
+        "members": len(member.known.roll.members()),
+        "disconnections": member.disconnections,
+        "lapses": member.lapses,
+    }
+
+
+def lacking(member: Member) -> str | None:
+    """Return what keeps a member from its work, None if nothing does: for those who ask whether it is ready."""
+    if not member.is_ready:
+        return "what is registered in the overlay has not been read"
+    return None if member.is_sure() else "the lease was not renewed in time: others may have taken over"

@@ -1,0 +1,112 @@
+"""What a keeper tells whoever watches over it: itself, the datasets it reads, the interests it keeps.
+
+Interests are told one by one up to ``INTERESTS_TOLD``, those that are not well first; a monitoring system keeps a few
+series for each.  The counts by state are of all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from p2prdf.monitoring.exposition import Metric, counter, gauge, lines, seconds
+from p2prdf.presence.member_metrics import member_metrics, member_state
+from p2prdf.replica.answers import STATES, report
+from p2prdf.replica.dataset_pass import DatasetPass
+from p2prdf.replica.keeper import Keeper
+
+__all__ = ["INTERESTS_TOLD", "METRICS", "exposition"]
+
+INTERESTS_TOLD: Final = 1000
+_UNWELL: Final = ("failing", "refused", "behind", "reading")
+"""States in the order in which interests are told when there are too many."""
+
+
+def _of_dataset(name: str, text: str) -> Metric:
+    return gauge(f"keeper_dataset_{name}", f"datasets.{name}", text, "dataset")
+
+
+def _of_interest(name: str, text: str) -> Metric:
+    return gauge(f"keeper_interest_{name}", f"interests.{name}", text, "interest")
+
+
+METRICS: Final = (
+    *member_metrics("keeper"),
+    gauge("keeper_interests", "states", "Interests of this keeper by state; refused ones are told by each.", "state"),
+    gauge("keeper_interests_untold", "untold", "Interests that are not told one by one, for they are too many."),
+    _of_dataset("lag_seconds", "Since when what is published has not been taken account of."),
+    _of_dataset("failing", "1 while the dataset cannot be read."),
+    _of_dataset("triples", "Triples held for all interests together."),
+    _of_dataset("given_up_triples", "Potentially interesting triples given up since the dataset was read as a whole."),
+    _of_dataset("incomplete_seconds", "Since when targets may lack triples for those given up; 0: they lack none."),
+    counter("keeper_dataset_solutions", "datasets.solutions", "Solutions that came from the overlay.", "dataset"),
+    counter("keeper_dataset_changesets", "datasets.changesets", "Bookmarks at which something had changed.", "dataset"),
+    counter("keeper_dataset_readings", "datasets.readings", "How often the dataset was read as a whole.", "dataset"),
+    seconds("keeper_dataset_pass", "datasets.pass_seconds", "Finding what a changeset makes of targets.", "dataset"),
+    gauge("keeper_interest_state", "interests.state", "1 for the state that an interest is in.", "interest", "state"),
+    _of_interest("lag_seconds", "Since when what is published is not in the target."),
+    _of_interest("target_triples", "Triples that the target is to hold."),
+    _of_interest("potential_triples", "Potentially interesting triples that are kept."),
+    _of_interest("given_up_triples", "Triples given up since the dataset was read as a whole, by pattern."),
+    _of_interest("pending_triples", "Triples by which the target is known to be behind."),
+    counter("keeper_interest_updates", "interests.updates", "Updates that the target took.", "interest"),
+    counter("keeper_interest_failures", "interests.failures", "How often the target was not brought up.", "interest"),
+)  # fmt: skip
+
+
+async def exposition(keeper: Keeper) -> str:
+    """Return all metrics of a keeper."""
+    return "".join(f"{line}\n" for line in lines(METRICS, await _state(keeper)))
+
+
+async def _state(keeper: Keeper) -> dict[str, Any]:
+    told = await report(keeper)
+    states = Counter(str(each["state"]) for each in told)
+    well = len(_UNWELL)
+    rank = {state: number for number, state in enumerate(_UNWELL)}
+    told.sort(key=lambda each: (rank.get(str(each["state"]), well), str(each["name"])))
+    return {
+        **member_state(keeper),
+        "states": {state: states[state] for state in STATES},
+        "untold": max(0, len(told) - INTERESTS_TOLD),
+        "datasets": _datasets(keeper.passes, keeper.now()),
+        "interests": _interests(keeper, told[:INTERESTS_TOLD]),
+    }
+
+
+def _datasets(passes: Mapping[str, DatasetPass], now: float) -> dict[str, dict[str, Any]]:
+    """Return by metric, then by dataset."""
+    found: dict[str, dict[str, Any]] = {}
+    for dataset, each in sorted(passes.items()):
+        told: dict[str, Any] = {
+            "failing": each.error is not None, "triples": each.triples, "given_up_triples": each.given_up,
+            "incomplete_seconds": 0.0 if each.whole_as_of is None else max(0.0, now - each.whole_as_of / 1000),
+            "solutions": each.read, "changesets": each.changesets, "readings": each.readings,
+            "pass_seconds": each.passes.status(),
+        }  # fmt: skip
+        if each.as_of:
+            told["lag_seconds"] = max(0.0, now - each.as_of / 1000)
+        _put(found, dataset[1:-1], told)
+    return found
+
+
+def _interests(keeper: Keeper, told: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return by metric, then by interest."""
+    found: dict[str, dict[str, Any]] = {}
+    known = ("lag_seconds", "target_triples", "potential_triples", "given_up_triples", "pending_triples")
+    for each in told:
+        name = str(each["name"])
+        mine = {key: each[key] for key in known if key in each}
+        if "target_triples" in mine:
+            mine.setdefault("given_up_triples", 0)
+        kept = keeper.kept.get(name)
+        if kept is not None:
+            mine |= {"updates": kept.target.updates, "failures": kept.target.failures}
+        _put(found, name, {"state": {each["state"]: 1}, **mine})
+    return found
+
+
+def _put(found: dict[str, dict[str, Any]], name: str, told: Mapping[str, Any]) -> None:
+    for key, value in told.items():
+        found.setdefault(key, {})[name] = value
