@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from types import TracebackType
-from typing import Self
+from typing import Final, Self, TypeVar
 
 from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
+    Task,
     TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from p2prdf_cli.render import console
 
-__all__ = ["PublishBar", "RunBar"]
+__all__ = ["PublishBar", "RunBar", "SliceBar"]
 
 
 class PublishBar:
@@ -100,3 +104,69 @@ class RunBar:
     def show(self, done: float, what: str | None = None) -> None:
         """Show that this part, 0 to 1, is done; ``what`` renames what is being done."""
         self._progress.update(self._task, completed=done, description=what)
+
+
+_SHOWN_EACH: Final = 1000
+"""Triples between two looks at the bar: showing each would take longer than reading it."""
+Each = TypeVar("Each")
+
+
+class _Rate(ProgressColumn):
+    """Triples a second, lately."""
+
+    def render(self, task: Task) -> Text:
+        """Return it, empty while it is not known."""
+        return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
+
+
+class SliceBar:
+    """Shows how many triples of a replica's first slice have come, and how fast; nobody knows how many come."""
+
+    def __init__(self, what: str) -> None:
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.completed:,.0f} triples"),
+            _Rate(),
+            TimeElapsedColumn(),
+            console=console(),
+            disable=not sys.stderr.isatty(),
+            transient=True,
+        )
+        self._task = self._progress.add_task(what, total=None)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Show nothing any more; to be called once more does nothing."""
+        self._progress.stop()
+
+    def advance(self, count: int) -> None:
+        """Show that so many more have come."""
+        self._progress.advance(self._task, count)
+
+    async def counted(self, each: AsyncIterable[Each] | Iterable[Each]) -> AsyncIterator[Each]:
+        """Yield what is given, and show how many have come."""
+        count = 0
+        if isinstance(each, AsyncIterable):
+            async for one in each:
+                count = self._count(count)
+                yield one
+        else:
+            for one in each:
+                count = self._count(count)
+                yield one
+        self.advance(count)
+
+    def _count(self, count: int) -> int:
+        if count + 1 < _SHOWN_EACH:
+            return count + 1
+        self.advance(count + 1)
+        return 0

@@ -197,15 +197,18 @@ def follow_dataset(
         from p2prdf.interest import parse_interest
         from p2prdf.rdf import terms
         from p2prdf.replica.following import follow
+        from p2prdf_cli.progress import SliceBar
 
         wanted = parse_interest(interest.read_text("utf-8"))
         opened = open_target(target, reach)
         try:
-            async with (
-                connect(peer) as client,
-                contextlib.aclosing(follow(client, wanted, terms.iri(dataset), opened)) as steps,
-            ):
+            async with contextlib.AsyncExitStack() as stack:
+                client = await stack.enter_async_context(connect(peer))
+                bar = stack.enter_context(SliceBar(f"first slice of {dataset}"))
+                followed = follow(client, wanted, terms.iri(dataset), opened, on_solutions=bar.advance)
+                steps = await stack.enter_async_context(contextlib.aclosing(followed))
                 async for step in steps:
+                    bar.stop()  # it is there
                     if step.whole or step.removed or step.added:
                         told: dict[str, object] = {
                             "removed": step.removed, "added": step.added, "as_of": step.as_of,
@@ -303,6 +306,7 @@ async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reac
     from p2prdf.interest import Interests, parse_interest
     from p2prdf.replica.changeset_files import read_file
     from p2prdf.replica.replica import START, Replica
+    from p2prdf_cli.progress import SliceBar
 
     texts = [path.read_text("utf-8") for path in beginning.files]
     replica = Replica.load(state, target)
@@ -322,12 +326,15 @@ async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reac
         source = source_of(beginning.start, beginning.source_graph, reach)
         try:
             triples = matching(source, interests, matched=not beginning.potential)
-            count = await replica.begin(triples, potential=beginning.potential, position=position)
+            with SliceBar(f"first slice from {beginning.start}") as bar:
+                begun = bar.counted(triples)
+                count = await replica.begin(begun, potential=beginning.potential, position=position)
         finally:
             await source.close()
     else:
         dump = read_file(Path(beginning.start), blank_scope=beginning.blank_scope, triples_max=None)
-        count = await replica.begin(dump, potential=beginning.potential, position=position)
+        with SliceBar(f"first slice from {beginning.start}") as bar:
+            count = await replica.begin(bar.counted(dump), potential=beginning.potential, position=position)
     print(f"p2prdf: the target begins with {count:,} triples", file=sys.stderr)
     return replica
 

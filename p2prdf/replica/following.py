@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from p2prdf.errors import DataRefused, QueryRefused, SubscriptionGone, TokenRefused, Unavailable
@@ -89,11 +89,13 @@ def _renamed(condition: Filter, branch: int) -> str:
 
 
 async def follow(
-    overlay: Overlay, interest: Interest, dataset: str, target: Target, *, lease_seconds: float = 86_400.0
+    overlay: Overlay, interest: Interest, dataset: str, target: Target, *, lease_seconds: float = 86_400.0,
+    on_solutions: Callable[[int], object] = lambda _count: None,
 ) -> AsyncGenerator[Followed, None]:
     """Keep a target at an interest's slice of a dataset, for as long as one iterates; yield each step.
 
     ``dataset``: the canonical IRI of its graph.  ``lease_seconds``: so long the query stands while nobody follows.
+    ``on_solutions`` is told how many solutions have come, each time some have.
 
     Raises QueryRefused for interests that nodes do not take, TargetMoved, TargetRefused, Unavailable, Busy.
     """
@@ -115,6 +117,7 @@ async def follow(
         for solution in batch:
             change.tell(solution.terms, solution.identity, removed=solution.removed)
         told += len(batch)
+        on_solutions(len(batch))
         if len(change) > _PENDING_MAX:
             raise DataRefused(f"more than {_PENDING_MAX:,} triples change at once")
         if batch.bookmark is not None and batch.bookmark > left.opened:
