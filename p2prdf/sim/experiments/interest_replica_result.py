@@ -12,6 +12,8 @@ __all__ = ["Bounded", "Followed", "Many", "Measured", "Span", "result_of"]
 
 _PAPER_SECONDS: Final = {"Football": 0.87, "Location": 5.31}
 """Seconds for one changeset in the paper."""
+_FIGURES: Final = (("4a", "4b"), ("4c", "4d"))
+"""Of the paper: for Football and for Location, what changes and how that grows."""
 _FASTER: Final = 50
 _MANY_MAX: Final = 20
 _TRANSFER_MAX: Final = 0.01
@@ -97,8 +99,8 @@ def result_of(setting: dict[str, str | int | float], measured: Measured) -> Resu
     for followed in measured.followed:
         result.tables.append(_days(followed))
     result.tables += [_times(measured.followed), _bounds(measured.bounded), _many(measured.many)]
-    for followed in measured.followed:
-        result.panels += [_volume(followed), _growth(followed)]
+    for followed, (volume, growth) in zip(measured.followed, _FIGURES, strict=True):
+        result.panels += [_volume(followed, volume), _growth(followed, growth)]
     result.panels.append(_potential(measured.followed))
     result.claims += _claims(measured)
     result.notes.append(
@@ -167,7 +169,7 @@ def _many(many: Sequence[Many]) -> Table:
     )  # fmt: skip
 
 
-def _volume(followed: Followed) -> Panel:
+def _volume(followed: Followed, figure: str) -> Panel:
     """Figures 4a and 4c: what changes at the source, and what of it matters."""
     ticks = tuple(span.label for span in followed.spans)
     x = tuple(float(at) for at in range(len(ticks)))
@@ -176,7 +178,7 @@ def _volume(followed: Followed) -> Panel:
         return Curve(label, x, tuple(float(max(1, getattr(span, name))) for span in followed.spans))
 
     return Panel(
-        f"{followed.name}: triples changed", "", "triples (none is drawn as 1)", (
+        f"{figure}. {followed.name}: triples changed", "", "triples (none is drawn as 1)", (
             curve("source, removed", "removed"), curve("source, added", "added"),
             curve("potentially interesting", "potential"), curve("interesting, removed", "interesting_removed"),
             curve("interesting, added", "interesting_added"),
@@ -184,12 +186,12 @@ def _volume(followed: Followed) -> Panel:
     )  # fmt: skip
 
 
-def _growth(followed: Followed) -> Panel:
+def _growth(followed: Followed, figure: str) -> Panel:
     """Figures 4b and 4d: how mirror and replica grow."""
     x = tuple(float(at) for at in range(len(followed.sizes)))
     mirror, target = (tuple(float(size[at] - followed.sizes[0][at]) for size in followed.sizes) for at in (0, 1))
     return Panel(
-        f"{followed.name}: growth since the start", "changesets", "triples",
+        f"{figure}. {followed.name}: growth since the start", "changesets", "triples",
         (Curve("mirror", x, mirror), Curve("replica", x, target)),
     )  # fmt: skip
 
@@ -197,7 +199,7 @@ def _growth(followed: Followed) -> Panel:
 def _potential(followed: Sequence[Followed]) -> Panel:
     """Figure 4e: how potentially interesting triples grow."""
     return Panel(
-        "Potentially interesting triples kept", "changesets", "triples",
+        "4e. Potentially interesting triples kept", "changesets", "triples",
         tuple(
             Curve(each.name, tuple(map(float, range(len(each.sizes)))), tuple(float(size[2]) for size in each.sizes))
             for each in followed
