@@ -52,6 +52,11 @@ class Given:
         back = [fact for fact in dict.fromkeys(taken_back) if fact in self.labels]
         return Turn(expired, {fact: self.labels.pop(fact) for fact in back}, self._taken(given))
 
+    @property
+    def lasting(self) -> bool:
+        """Whether all that is given lasts for ever, and so all that follows."""
+        return not self._levels
+
     def descending(self) -> Iterator[tuple[int, list[Fact]]]:
         """Yield labels and the facts that have them, largest first."""
         labels = self.labels
@@ -79,7 +84,8 @@ class Given:
             if label > was:
                 labels[fact] = label
                 taken[fact] = was
-                levels.setdefault(label, []).append(fact)
+                if label != FOREVER:
+                    levels.setdefault(label, []).append(fact)
         for label, facts in levels.items():
             self._levels.put(label, facts)
         return taken

@@ -22,6 +22,9 @@ class Levels:
         self._order: list[int] = []
         """The labels, a heap."""
 
+    def __bool__(self) -> bool:
+        return bool(self._order)
+
     def put(self, label: int, facts: list[Fact]) -> None:
         """File facts under a label; the list belongs to this from now on."""
         if label == FOREVER:

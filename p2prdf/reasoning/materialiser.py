@@ -136,6 +136,11 @@ class Materialiser:
         return change
 
     def _mend(self, turn: Turn, changes: int) -> Change:
+        if self._only_lasting_come(turn):
+            added = dict.fromkeys(self._closing.take(turn.taken, FOREVER), FOREVER)
+            self.touched += len(added)
+            self._effort.touched(changes, len(added))
+            return Change(added)
         expired = self._expire(turn.expired)
         labels = self._given.labels
         withdrawn, left = self._withdrawal.of(turn.taken_back, labels) if turn.taken_back else ({}, {})
@@ -143,6 +148,16 @@ class Materialiser:
         self.touched += touched + len(expired) + len(withdrawn)
         self._effort.touched(changes, touched + len(withdrawn))
         return _change(expired, withdrawn, added, raised)
+
+    def _only_lasting_come(self, turn: Turn) -> bool:
+        """Tell whether all labels are the same before and after a step, so that none rises and what is new is enough.
+
+        Not for edges of transitive relations, which are entered in a way of their own.
+        """
+        if turn.expired or turn.taken_back or self._levels or not self._given.lasting:
+            return False
+        transitive = self._program.transitive
+        return not transitive or not any(fact[1] in transitive for fact in turn.taken)
 
     def _expire(self, given: list[Fact]) -> list[Fact]:
         """Drop what has expired, by its label; return it.  ``given``: what was given until now."""

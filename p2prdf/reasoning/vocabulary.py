@@ -53,6 +53,7 @@ _SCHEMA_CLASSES: Final = frozenset(
 _OF_INDIVIDUALS: Final = frozenset(
     expanded("owl:sameAs owl:differentFrom owl:Thing owl:Nothing owl:NamedIndividual aux:ofAll")
 )
+_OURS: Final = (f"<{OWL}", f"<{AUXILIARY}")
 
 
 def is_schema(triple: Triple) -> bool:
@@ -70,4 +71,4 @@ def is_auxiliary(triple: Triple) -> bool:
 
 
 def _is_ours(term: str) -> bool:
-    return term.startswith((f"<{OWL}", f"<{AUXILIARY}")) and term not in _OF_INDIVIDUALS
+    return term.startswith(_OURS) and term not in _OF_INDIVIDUALS

@@ -188,6 +188,39 @@ def test_a_fact_holds_just_as_long_as_it_follows_from_what_holds(seed, effort):
         held = found
 
 
+@pytest.mark.parametrize("seed", range(100))
+def test_while_all_lasts_only_what_is_new_is_worked_out_and_labels_count_when_something_expires(seed, monkeypatch):
+    rng, numbers = random.Random(seed), Numbers()
+    rules = random_rules(rng)
+    both, given, held, taken = Materialiser(rules, numbers, effort=MENDED), Given(), {}, []
+    take = both._closing.take
+    monkeypatch.setattr(both._closing, "take", lambda these, label: taken.append(label) or take(these, label))
+    for at, (now, arrivals, back) in enumerate(history(rng, numbers, 12)):
+        lasts = at % 6 < 4
+        arrivals = dict.fromkeys(arrivals, FOREVER) if lasts else arrivals
+        back = [] if lasts and at % 6 else back
+        change = both.step(now, arrivals, back)
+        given.step(now, arrivals, back)
+        found = dict(both)
+        assert found == labelled_closure(rules, given.labels, numbers)
+        assert change.added == {fact: label for fact, label in found.items() if fact not in held}
+        assert sorted(change.removed) == sorted(held.keys() - found.keys())
+        assert change.relabelled == {f: label for f, label in found.items() if held.get(f, label) != label}
+        held = found
+    assert set(taken) == {FOREVER}
+
+
+def test_what_came_to_last_is_not_filed_for_ever_under_the_label_it_once_had():
+    numbers = Numbers()
+    both = Materialiser([THREE], numbers, effort=MENDED)
+    fact = numbers.fact("<urn:a>", "<urn:q>", "<urn:b>")
+    both.step(0, {fact: 5})
+    both.step(1, {fact: FOREVER})
+    both.step(6)
+    assert list(both._levels.descending()) == list(both._given._levels.descending()) == []
+    assert dict(both) == {fact: FOREVER}
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_one_materialisation_serves_windows_of_all_sizes(seed):
     """With the oldest support as the label, and facts dropped after the largest window."""
