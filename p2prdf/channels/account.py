@@ -102,6 +102,8 @@ class Schedule:
         self._skip_max = skip_max
         self.hits: deque[bool] = deque(maxlen=HITS_CONSIDERED)
         """Of the last new bindings, which were foreseen."""
+        self._foreseen = 0
+        """How many of these; it is asked for at each publication, and changes with new bindings alone."""
         self._news: deque[int] = deque(maxlen=RATE_WINDOW)
         self._total = 0
         self.waiting = 0
@@ -117,6 +119,7 @@ class Schedule:
     def told(self, foreseen: bool) -> None:
         """A new binding was told of, early or by a run."""
         self.hits.append(foreseen)
+        self._foreseen = sum(self.hits)
         if self._news:
             self._news[-1] += 1
             self._total += 1
@@ -129,7 +132,7 @@ class Schedule:
     def by_hits(self) -> int:
         """Publications from run to run, by how well bindings are foreseen."""
         known = len(self.hits)
-        return self._skip_max if known >= _HITS_LEAST and sum(self.hits) >= HITS_NEEDED * known else 1
+        return self._skip_max if known >= _HITS_LEAST and self._foreseen >= HITS_NEEDED * known else 1
 
     @property
     def by_rate(self) -> int:
@@ -142,7 +145,8 @@ class Schedule:
     @property
     def interval(self) -> int:
         """Publications from run to run."""
-        return max(1, min(self._skip_max, max(self.by_hits, self.by_rate)))
+        by_hits = self.by_hits
+        return by_hits if by_hits >= self._skip_max else max(by_hits, self.by_rate)
 
     @property
     def due(self) -> bool:

@@ -97,7 +97,11 @@ class Publication:
         if found is None:
             found = self._by_predicate = {}
             for fact in self.added:
-                found.setdefault(fact[1], []).append(fact)
+                predicate = fact[1]
+                if predicate in found:
+                    found[predicate].append(fact)
+                else:
+                    found[predicate] = [fact]
         return found
 
     def seen(self, categories: Categories) -> tuple[Hashable, tuple[str, ...]]:

@@ -169,26 +169,30 @@ class Channel:
         self._testing += took
         self.account.spend(took)
 
-    def test(self, publication: Publication) -> list[Row]:
-        """Return what the graph makes true, of what was foreseen and not told; it is tentative from now on."""
-        if self._competition is None or self.wanted(publication) is None:
-            return []
+    def test(self, publication: Publication, begun: float) -> tuple[list[Row], float]:
+        """Return what the graph makes true, of what was foreseen and not told; it is tentative from now on.
+
+        The graph is one that is ``wanted``.  ``begun``: what the timer says; what it says at the end is returned, too.
+        """
+        assert self._competition is not None
         timer = self._timer
-        begun = timer()
         until = begun + self.settings.test_budget
         known = (self._evaluator.found, self._tentative)
         found, candidates, cut_short = self._competition.test(publication, known, lambda: timer() >= until)
-        took = timer() - begun
+        ended = timer()
+        took = ended - begun
         self.charge(took)
         self._candidates += candidates
         self._cut_short += cut_short
+        if not found:
+            return found, ended
         earlier = max(0.0, self.account.run_time - took)
         for row in found:
             self._tentative[row] = publication
             self._news.append((row, (publication,), True))
             self._note_told(foreseen=True)
             self.account.save(earlier)
-        return found
+        return found, ended
 
     def query(self) -> tuple[list[Row], list[Row]]:
         """Run the query; return what is confirmed of what was tentative, and what is new."""
@@ -218,15 +222,16 @@ class Channel:
             self._prune()
         if not self._news or self._competition is None:
             return
-        begun = self._timer()
+        begun = now = self._timer()
         until = begun + self.settings.analysis_budget
         for row, publications, foreseen in self._news:
-            if self._timer() >= until:
+            if now >= until:
                 self._cut_short += 1
                 break
             self._competition.heard(row, publications, foreseen=foreseen)
+            now = self._timer()
         self._news.clear()
-        took = self._timer() - begun
+        took = now - begun
         self._analysing += took
         self.account.spend(took)
 

@@ -129,31 +129,40 @@ class Channels:
             raise LocalProtocolError("the last publication waits to be evaluated: call evaluate before the next one")
         begun = self._timer()
         published = self.knowledge.add(graph)
-        took = self._timer() - begun
+        now = self._timer()
+        took = now - begun
         self._after += 1
         self._open = True
         publication = Publication(self._after, published.statements, self._cuts, published.change.added)
         for channel in self._channels.values():
             channel.published(publication, published.change, took)
-        self._look(publication)
+        now = self._look(publication, now)
         found: list[Notification] = []
         for channel in self._channels.values():
-            found += self._notifications(channel, Kind.TENTATIVE, channel.test(publication), first=True)
+            if channel.wanted(publication) is not None:
+                rows, now = channel.test(publication, now)
+                if rows:
+                    found += self._notifications(channel, Kind.TENTATIVE, rows, first=True)
         return found
 
-    def _look(self, publication: Publication) -> None:
-        """Find a graph's categories and elements, once for all channels that want them, at their common expense."""
+    def _look(self, publication: Publication, now: float) -> float:
+        """Find a graph's categories and elements, once for all channels that want them, at their common expense.
+
+        ``now``: the timer's last reading, for a reading may cost as much as what is measured; returns the next one.
+        """
         wanted: dict[Categories, list[Channel]] = {}
         for channel in self._channels.values():
             categories = channel.wanted(publication)
             if categories is not None:
                 wanted.setdefault(categories, []).append(channel)
         for categories, channels in wanted.items():
-            begun = self._timer()
+            begun = now
             publication.look(categories)
-            took = (self._timer() - begun) / len(channels)
+            now = self._timer()
+            took = (now - begun) / len(channels)
             for channel in channels:
                 channel.charge(took)
+        return now
 
     def evaluate(self) -> list[Notification]:
         """Run the queries whose turn it is after a publication; return what they found.  Without one nothing
