@@ -16,6 +16,9 @@ Background Knowledge, ESWC 2010, with the defects of its printed program mended:
    label that what is left supports (Delete and Rederive; where all labels are equal it is just that);
 3. take in what is given, largest label first, and what follows with labels that are better than before.
 
+Where all that is given lasts for ever, and is not taken back, all labels are the same: then 3 puts what is not there,
+with what follows and is not there (:mod:`p2prdf.reasoning.closing`).
+
 In 3 a fact that is looked at has its final label, for whatever follows later has no larger one
 (:mod:`p2prdf.reasoning.raising`).  Transitive relations are closed edge by edge (:mod:`p2prdf.reasoning.transitive`).
 
