@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import pytest
 from channel_histories import Ticks
 
 import p2prdf.channels
-from p2prdf.channels import Categories, Channels, Evaluation, KnowledgeBase, Settings
+from p2prdf.channels import Categories, Channels, Evaluation, KnowledgeBase, Settings, knowledge
 from p2prdf.channels.account import Account
 from p2prdf.channels.category import Publication
 from p2prdf.channels.elements import Cuts
@@ -105,6 +106,21 @@ def test_what_is_no_graph_is_refused_before_anything_is_taken_in(graph, reason) 
     assert set(channels.knowledge.triples()) == set()
     assert channels.publish([("<urn:x>", TYPE, "<urn:C>")]) == []
     assert ("<urn:x>", TYPE, "<urn:D>") in set(channels.knowledge.triples())
+
+
+def test_the_quick_look_at_a_statement_takes_nothing_that_the_slow_one_refuses():
+    """All statements of odd terms, in each place; what the slow one says is what is told."""
+    terms = ("<urn:a>", "<>", "<a", "a>", "_:b", "", "<", ">", '"', '""', '"a"', '"a"@en', "a", 5, None, ("<", ">"))
+    pairs = [(s, p) for s in terms for p in terms]
+    statements = [*pairs, *((*pair, *pair) for pair in pairs), *((*pair, o) for pair in pairs for o in terms)]
+    for statement in [*statements, ("<urn:a>", TYPE, FUNCTIONAL), ("<urn:a>", SUB_CLASS, "<urn:b>")]:
+        try:
+            knowledge._check(statement, 1, refuse_schema=True)
+        except DataRefused as refused:
+            with pytest.raises(DataRefused, match=re.escape(str(refused))):
+                knowledge.check_graph([statement], refuse_schema=True)
+        else:
+            assert knowledge.check_graph([statement], refuse_schema=True) == (statement,)
 
 
 def test_a_graph_that_is_too_large_is_refused(monkeypatch) -> None:
