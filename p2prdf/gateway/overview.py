@@ -15,16 +15,19 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from p2prdf.client import Client
 from p2prdf.gateway.access import Right
 from p2prdf.gateway.problems import Refused
 from p2prdf.gateway.state import GATEWAY, Gateway, check_query, text_of
 from p2prdf.gateway.survey import Survey, everyone_known
 from p2prdf.reasoning.ruled_query import parse_ruled
 
-__all__ = ["LISTED_MAX", "explain", "ring", "ring_of", "subscriptions", "subscriptions_of"]
+__all__ = ["LISTED_MAX", "check_observes", "explain", "ring", "ring_of", "subscriptions", "subscriptions_of"]
 
 LISTED_MAX: Final = 1000
 """Subscriptions told at a time."""
+_NONE_AFTER: Final = (1 << 64) - 1
+"""The last number there is: no subscription comes after it."""
 _MEANS: Final = ("storage_load", "processing_load", "triples")
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 
@@ -76,7 +79,12 @@ async def _check_observes(request: web.Request, gateway: Gateway) -> None:
     """Raise Refused, or NotAllowed, for who may not see what the gateway sees."""
     name = gateway.access.check(request, Right.READ)
     if name:
-        await (await gateway.connections.client(name)).status()
+        await check_observes(await gateway.connections.client(name))
+
+
+async def check_observes(client: Client) -> None:
+    """Raise NotAllowed if a client may not observe; what is asked for is an empty list, which costs a node little."""
+    await client.subscriptions(after=_NONE_AFTER)
 
 
 # --- what is told ------------------------------------------------------------------------------------------------
