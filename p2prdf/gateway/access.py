@@ -26,6 +26,7 @@ from aiohttp import web
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf.gateway.problems import Handler, Refused
+from p2prdf.private_files import read_private
 from p2prdf.tls import CLIENT_NAME
 
 __all__ = ["Access", "Right", "Token", "is_loopback", "read_tokens"]
@@ -60,10 +61,8 @@ def read_tokens(path: Path) -> dict[bytes, Token]:
 
     Raises LocalProtocolError for a file that others may read, and for a bad line by its number, never by its content.
     """
-    if path.stat().st_mode & 0o027:  # its group may read it: that is how Kubernetes gives a secret to who is not root
-        raise LocalProtocolError(f"{path}: others may read it, or its group write it; chmod 600 {path}")
     found: dict[bytes, Token] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_private(path, "tokens").splitlines(), 1):
         words = line.split("#", 1)[0].split()
         if not words:
             continue

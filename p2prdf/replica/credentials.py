@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import base64
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf.interest.registration import checked_url, host_entry
+from p2prdf.private_files import read_private
 
 __all__ = ["CREDENTIALS_VARIABLE", "Credentials", "CredentialsByHost", "find_credentials", "read_credentials"]
 
 CREDENTIALS_VARIABLE: Final = "P2PRDF_ENDPOINT_AUTH"
-_BYTES_MAX: Final = 1 << 20
 
 
 class Credentials:
@@ -52,7 +51,7 @@ def find_credentials(file: Path | None, environment: Mapping[str, str] = os.envi
     if file is None:
         text = environment.get(CREDENTIALS_VARIABLE)
         return None if text is None else Credentials(text, source=CREDENTIALS_VARIABLE)
-    return Credentials(_read(file), source=str(file))
+    return Credentials(read_private(file, "credentials"), source=str(file))
 
 
 class CredentialsByHost:
@@ -80,19 +79,4 @@ def read_credentials(file: Path | None) -> CredentialsByHost:
 
     Raises LocalProtocolError for a file that others may read, that cannot be read, or that has a line that is none.
     """
-    return CredentialsByHost("" if file is None else _read(file), source=str(file))
-
-
-def _read(file: Path) -> str:
-    try:
-        with file.open("rb") as stream:
-            # Its group may read it: that is how Kubernetes gives a secret to who is not root.
-            if stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & 0o027:
-                raise LocalProtocolError(
-                    f"{file}: others may read these credentials, or its group write them: chmod 600 it"
-                )
-            return stream.read(_BYTES_MAX).decode()
-    except OSError as error:
-        raise LocalProtocolError(f"{file}: credentials cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise LocalProtocolError(f"{file}: credentials are not text") from None
+    return CredentialsByHost("" if file is None else read_private(file, "credentials"), source=str(file))
