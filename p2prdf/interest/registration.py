@@ -32,7 +32,7 @@ from p2prdf.rdf import terms
 
 __all__ = [
     "ANSWERS", "ASKS", "INTEREST", "INTERESTS_GRAPH", "KEEPERS", "KEEPERS_GRAPH", "KEEPS", "PAUSED", "REQUESTS_GRAPH",
-    "Registration", "checked_url", "default_name", "host_entry", "is_listed", "keeper_of", "name_of",
+    "Registration", "checked_url", "default_name", "host_entry", "is_host_listed", "is_listed", "keeper_of", "name_of",
     "read_hosts", "read_registration", "subject_of",
 ]  # fmt: skip
 
@@ -164,11 +164,13 @@ def host_entry(host: str, port: int | None) -> str:
 
 def is_listed(registration: Registration, hosts: Collection[str]) -> bool:
     """Tell whether a list has the hosts of a target."""
-    for url in (registration.target, registration.query_url):
-        host, port = checked_url(url)
-        if host_entry(host, None) not in hosts and host_entry(host, port) not in hosts:
-            return False
-    return True
+    return all(is_host_listed(url, hosts) for url in (registration.target, registration.query_url))
+
+
+def is_host_listed(url: str, hosts: Collection[str]) -> bool:
+    """Tell whether a list has the host of a URL, with its port or without one."""
+    host, port = checked_url(url)
+    return host_entry(host, None) in hosts or host_entry(host, port) in hosts
 
 
 def keeper_of(registration: Registration, keepers: Mapping[str, Collection[str]]) -> str | None:
