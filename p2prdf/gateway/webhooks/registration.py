@@ -1,0 +1,198 @@
+"""Webhooks that are registered in an overlay, and the gateways that deliver: names and forms.
+
+All of it is triples of known graphs, kept and copied as everything is, so whichever gateway took a webhook may go:
+
+- ``<urn:p2prdf:webhooks>``: of each webhook one triple, its identity and a literal that says the rest, with the seal of
+  a gateway (:mod:`p2prdf.gateway.webhooks.keys`).  Beside it there may be one that says that it was stopped, one that
+  its receiver fails, and one that its receiver is to be told of a gap.
+- ``<urn:p2prdf:webhook-gateways>``: of each gateway one triple (:mod:`p2prdf.presence.group`), with the hosts that its
+  operator allows.
+
+The standing query is left when a webhook is registered, in the name of the client whose it is, and its number stands in
+the registration: whoever delivers takes the subscription up.  When it was nobody's for longer than its lease it is
+gone, and is left anew: the registration's next *generation*.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from p2prdf.errors import DataRefused, LocalProtocolError, P2PRDFError
+from p2prdf.gateway.webhooks.keys import SigningKeys
+from p2prdf.interest.registration import checked_url
+from p2prdf.presence.group import Group
+from p2prdf.presence.roll import Triple
+from p2prdf.rdf import terms
+
+__all__ = [
+    "BATCH_MAX", "FAILING", "GAP", "GATEWAYS", "STOPPED", "WEBHOOK", "WEBHOOKS_GRAPH", "Stop", "WebhookRegistration",
+    "check_name", "failing_triple", "gap_triple", "identity_of", "read_failing", "read_stop", "read_webhook",
+]  # fmt: skip
+
+WEBHOOKS_GRAPH: Final = "<urn:p2prdf:webhooks>"
+WEBHOOK: Final = "<urn:p2prdf:webhook>"
+STOPPED: Final = "<urn:p2prdf:webhook-stopped>"
+FAILING: Final = "<urn:p2prdf:webhook-failing>"
+GAP: Final = "<urn:p2prdf:webhook-gap>"
+GATEWAYS: Final = Group(
+    "gateway", "<urn:p2prdf:webhook-gateways>", "<urn:p2prdf:delivers>", "<urn:p2prdf:webhook-gateway:",
+    "<urn:p2prdf:asks>",
+)  # fmt: skip
+"""Who delivers webhooks."""
+
+BATCH_MAX: Final = 1000
+"""Most answers of one request."""
+_URL_MAX: Final = 2_000
+_REASON_MAX: Final = 500
+_PREFIX: Final = "<urn:p2prdf:webhook:"
+_SUBJECT: Final = re.compile(rf"{_PREFIX}([0-9a-f]{{32}})>")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def check_name(name: object) -> str:
+    """Return a name.  Raises LocalProtocolError for what is none."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise LocalProtocolError(f"name: {str(name)[:120]!r} is no name: up to 100 of letters, digits, '.', '_', '-'")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRegistration:
+    """A webhook as it is registered.
+
+    ``identity``: 32 hexadecimal digits, random.  ``client``: whose it is ("": the gateway's own), ``name``: what that
+    client calls it.  ``query``: left as ``subscription`` (16 hexadecimal digits), the ``generation``-th time.
+    ``batch``: most answers of a request.  ``created``: milliseconds since the epoch.  ``key``: the name of the key that
+    its secret is made of.
+    """
+
+    identity: str
+    client: str
+    name: str
+    url: str
+    query: str
+    subscription: str
+    generation: int
+    batch: int
+    created: int
+    key: str
+
+    def check(self) -> None:
+        """Raise LocalProtocolError (of the kinds that name what is wrong) for what is no webhook."""
+        check_name(self.name)
+        if len(self.url) > _URL_MAX:
+            raise LocalProtocolError(f"url: {len(self.url)} characters, more than {_URL_MAX}: {self.url[:60]}...")
+        checked_url(self.url)
+        if not 1 <= self.batch <= BATCH_MAX:
+            raise LocalProtocolError(f"batch: {self.batch} is not a number of answers from 1 to {BATCH_MAX:,}")
+
+    @property
+    def subject(self) -> str:
+        """Its IRI."""
+        return f"{_PREFIX}{self.identity}>"
+
+    @property
+    def number(self) -> int:
+        """The number of its subscription."""
+        return int(self.subscription, 16)
+
+    def triple(self, keys: SigningKeys) -> Triple:
+        """Return the triple that says it, sealed."""
+        told = self._told()
+        sealed = {**told, "seal": keys.seal(self.key, _canonical(self.identity, told))}
+        return self.subject, WEBHOOK, terms.literal(json.dumps(sealed, sort_keys=True))
+
+    def _told(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "identity"}
+
+
+_FIELDS: Final = {each.name: each.type for each in fields(WebhookRegistration) if each.name != "identity"}
+
+
+def identity_of(subject: str) -> str | None:
+    """Return the identity in the IRI of a webhook, None for other terms."""
+    found = _SUBJECT.fullmatch(subject)
+    return None if found is None else found[1]
+
+
+def read_webhook(subject: str, text: str, keys: SigningKeys) -> WebhookRegistration:
+    """Return what a triple of the graph of webhooks says.  Raises DataRefused for what is none, or has no good seal."""
+    identity = identity_of(subject)
+    if identity is None:
+        raise DataRefused("not the identity of a webhook", source=subject[:120])
+    told = _object(text)
+    seal = told.pop("seal", None)
+    if {name: type(value).__name__ for name, value in told.items()} != _FIELDS or not isinstance(seal, str):
+        raise DataRefused("not a webhook as this version writes it", source=identity)
+    if told["key"] not in keys:
+        raise DataRefused(f"its key {told['key'][:40]!r} is not among this gateway's", source=identity)
+    if not hmac.compare_digest(keys.seal(told["key"], _canonical(identity, told)).encode(), seal.encode()):
+        raise DataRefused("no gateway has sealed it: somebody else wrote it", source=identity)
+    found = WebhookRegistration(identity, **told)
+    try:
+        found.check()
+    except P2PRDFError as error:
+        raise DataRefused(str(error), source=identity) from None
+    return found
+
+
+def _canonical(identity: str, told: dict[str, Any]) -> str:
+    return json.dumps([identity, told], sort_keys=True)
+
+
+# --- what is said beside it --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """That nothing is delivered: ``ended`` for ever, else paused; ``at``: seconds since the epoch."""
+
+    ended: bool
+    reason: str
+    at: float
+
+    def triple(self, subject: str) -> Triple:
+        """Return the triple that says it of a webhook."""
+        told = {"ended": self.ended, "reason": self.reason[:_REASON_MAX], "at": self.at}
+        return subject, STOPPED, terms.literal(json.dumps(told, sort_keys=True))
+
+
+def read_stop(text: str) -> Stop:
+    """Return why a webhook was stopped; a pause without a reason if that cannot be read."""
+    told = _object(text)
+    ended, reason, at = told.get("ended"), told.get("reason"), told.get("at")
+    return Stop(ended is True, str(reason)[:_REASON_MAX], _seconds(at))
+
+
+def failing_triple(subject: str, since: float, error: str) -> Triple:
+    """Return the triple that says that a receiver fails, since when, and how at first."""
+    told = {"since": round(since, 3), "error": error[:_REASON_MAX]}
+    return subject, FAILING, terms.literal(json.dumps(told, sort_keys=True))
+
+
+def read_failing(text: str) -> tuple[float, str]:
+    """Return since when a receiver fails, and how it did at first."""
+    told = _object(text)
+    return _seconds(told.get("since")), str(told.get("error"))[:_REASON_MAX]
+
+
+def gap_triple(registration: WebhookRegistration) -> Triple:
+    """Return the triple that says that a generation begins with a gap, which its receiver is still to be told of."""
+    return registration.subject, GAP, terms.literal(str(registration.generation))
+
+
+def _seconds(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Return the JSON object of a literal; an empty one if there is none."""
+    try:
+        told = json.loads(terms.lexical(text))
+    except (ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}
