@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -13,6 +15,7 @@ from p2prdf_cli.options import PEER_DEFAULT, Peer
 
 if TYPE_CHECKING:
     from p2prdf.client import Client
+    from p2prdf.gateway.webhooks import WebhookHost
 
 __all__ = ["register"]
 
@@ -46,6 +49,20 @@ def gateway(
         float, typer.Option(min=1.0, metavar="SECONDS", help="The longest that a subscription may wait for its client.")
     ] = 3600.0,
     subscribers: Annotated[int, typer.Option(min=1, metavar="N", help="Most event streams and WebSockets.")] = 512,
+    webhooks: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Deliver webhooks; lines of NAME and KEY, for you alone to read."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST[:PORT]", help="Hosts that webhooks may be posted to, repeatable; without one none."),
+    ] = None,
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Hosts on the list may be on private networks or this machine.")
+    ] = False,
+    allow_http: Annotated[
+        bool, typer.Option("--allow-http", help="Webhooks may be posted over http, not over https alone.")
+    ] = False,
     announce: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="When told to stop, go on so long, not ready any more.")
     ] = 0.0,
@@ -55,12 +72,14 @@ def gateway(
     It holds no state, so any number may run. /sparql is a SPARQL 1.1 endpoint;
     RDF is sent to /publish and /retract; /events tells answers as server-sent
     events, /subscribe over WebSocket; /console is a page for people.
-    docs/gateway.md has all of it.
+    docs/gateway.md has all of it. With --webhooks answers are posted to URLs
+    as well, by all gateways that have the same keys (docs/webhooks.md).
 
     \b
     Examples:
       p2prdf gateway --peer 127.0.0.1:7400
       p2prdf gateway --peer node1:7400,node2:7400 --listen 0.0.0.0:7480 --tokens tokens.txt
+      p2prdf gateway --webhooks webhooks.keys --allow-host hooks.example.org
     """
 
     async def action() -> None:
@@ -85,7 +104,31 @@ def gateway(
         async def reached(address: str) -> Client:
             return await connect(address, reconnect_seconds=0, connect_seconds=_MEMBER_SECONDS)
 
-        app = application(connected, access, config, reach=reached)
+        hosting = None
+        if webhooks is not None:
+            hosting = _hosting(peer, webhooks, allow_host or (), private=allow_private, plain=allow_http)
+        elif allow_host or allow_private or allow_http:
+            raise LocalProtocolError("--allow-host, --allow-private and --allow-http are for webhooks: --webhooks FILE")
+        app = application(connected, access, config, reach=reached, webhooks=hosting)
         await serve(app, host, port, ready=lambda url: print(f"ready {url}", flush=True), announce_seconds=announce)
 
     run(action())
+
+
+def _hosting(peer: str, keys: Path, hosts: Iterable[str], *, private: bool, plain: bool) -> WebhookHost:
+    """Return what delivers webhooks."""
+    from p2prdf.gateway.webhooks import Sender, WebhookHost, read_keys
+    from p2prdf.replica.hosts import Hosts
+
+    allowed = Hosts(hosts, private=private)
+    if not allowed.entries:
+        print("p2prdf: no host is allowed, so nothing is posted: --allow-host", file=sys.stderr)
+
+    async def spoken(name: str) -> Client:
+        return await connect(peer, speaks_for=name)
+
+    return WebhookHost(
+        # An address where nothing answers must not take as long as a lease.
+        lambda reconnect_seconds: connect(peer, reconnect_seconds=reconnect_seconds, connect_seconds=_MEMBER_SECONDS),
+        spoken, Sender(allowed, plain=plain), read_keys(keys),
+    )  # fmt: skip

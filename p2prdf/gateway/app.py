@@ -6,7 +6,8 @@ The table below is all there is: what is served, and what ``/openapi.json`` says
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ from p2prdf.gateway.openapi import description
 from p2prdf.gateway.problems import Handler, problems
 from p2prdf.gateway.state import GATEWAY, Gateway, GatewayConfig
 from p2prdf.gateway.survey import Survey
+from p2prdf.gateway.webhooks import WebhookHost
+from p2prdf.gateway.webhooks.handlers import routes
 from p2prdf.monitoring.exposition import CONTENT_TYPE
 
 __all__ = ["GatewayConfig", "application"]
@@ -79,12 +82,12 @@ async def _counted(request: web.Request, handler: Handler) -> web.StreamResponse
 
 def application(
     connect: Callable[[str], Awaitable[Client]], access: Access, config: GatewayConfig | None = None,
-    *, reach: Callable[[str], Awaitable[Client]] | None = None,
+    *, reach: Callable[[str], Awaitable[Client]] | None = None, webhooks: WebhookHost | None = None,
 ) -> web.Application:  # fmt: skip
     """Return the gateway to the overlay that ``connect`` leads to; it is given the name of the client to speak for.
 
     ``reach`` connects to the node at an address and to no other; without it ``/ring`` and ``/subscriptions`` tell what
-    the node that is used knows by itself.
+    the node that is used knows by itself.  ``webhooks``: what delivers them, without it there are none here.
 
     Raises LocalProtocolError for a bound that is none.
     """
@@ -94,7 +97,7 @@ def application(
         middlewares=[_counted, problems, access.middleware], client_max_size=4 * config.query_characters_max
     )
     connections = Connections(connect, publications_max=config.publications_max)
-    gateway = Gateway(config, connections, access, Survey(lambda: connections.used, reach))
+    gateway = Gateway(config, connections, access, Survey(lambda: connections.used, reach), webhooks)
     app[GATEWAY] = gateway
     app.add_routes([
         web.get("/sparql", sparql.handle, allow_head=False), web.post("/sparql", sparql.handle),
@@ -105,16 +108,18 @@ def application(
         web.get("/explain", overview.explain, allow_head=False), web.post("/explain", overview.explain),
         web.get("/console", console.page), web.get("/console/{name}", console.file),
         web.get("/status", _status), web.get("/metrics", _metrics), web.get("/openapi.json", _openapi),
-        web.get("/healthz", _health), web.get("/readyz", _readiness),
+        web.get("/healthz", _health), web.get("/readyz", _readiness), *routes(),
     ])  # fmt: skip
     for path, methods in (
         ("/sparql", "GET, POST"), ("/publish", "POST"), ("/retract", "POST"), ("/events", "GET, POST"),
         ("/status", "GET, HEAD"), ("/ring", "GET, HEAD"), ("/subscriptions", "GET, HEAD"), ("/explain", "GET, POST"),
+        ("/webhooks", "GET, POST"), ("/webhooks/{name}", "GET, DELETE"),
     ):  # fmt: skip
         app.router.add_route("OPTIONS", path, _options(f"{methods}, OPTIONS"))
     app.on_response_prepare.append(access.add_headers)
     app.on_startup.append(_open)
     app.on_cleanup.append(_close)
+    app.cleanup_ctx.append(_delivering)
     return app
 
 
@@ -134,3 +139,17 @@ async def _open(app: web.Application) -> None:
 async def _close(app: web.Application) -> None:
     await app[GATEWAY].survey.close()
     await app[GATEWAY].connections.close()
+
+
+async def _delivering(app: web.Application) -> AsyncIterator[None]:
+    """Deliver webhooks as long as the gateway serves."""
+    host = app[GATEWAY].webhooks
+    if host is None:
+        yield
+        return
+    task = asyncio.create_task(host.run_on())
+    yield
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    await host.close()

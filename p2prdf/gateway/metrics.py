@@ -101,3 +101,10 @@ def _own(gateway: Gateway) -> Iterator[str]:
     yield from head("p2prdf_gateway_requests_total", "counter", "Requests answered, by path and status.")
     for (path, status), count in sorted(gateway.answered.items()):
         yield f'p2prdf_gateway_requests_total{{path="{path}",status="{status}"}} {count}'
+    if gateway.webhooks is not None:
+        yield from head("p2prdf_gateway_webhooks", "gauge", "Webhooks that this gateway delivers, by state.")
+        for state_name, count in sorted(gateway.webhooks.states().items()):
+            yield f'p2prdf_gateway_webhooks{{state="{state_name}"}} {count}'
+        yield from head("p2prdf_gateway_webhook_requests_total", "counter", "Requests to receivers, by outcome.")
+        for outcome, count in sorted(gateway.webhooks.sender.outcomes.items()):
+            yield f'p2prdf_gateway_webhook_requests_total{{outcome="{outcome}"}} {count}'

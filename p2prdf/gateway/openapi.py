@@ -74,6 +74,64 @@ _STATEMENTS: Final = {
 }
 
 
+_JSON: Final = {"application/json": {"schema": {"type": "object"}}}
+_NAME: Final = _parameter("name", "What its client calls it.", place="path", required=True)
+_STOPPED_OR_NOT: Final = {"204": {"description": "It is so."}, "404": _PROBLEM, "409": _PROBLEM, **_problems(503)}
+_WEBHOOK: Final = {
+    "type": "object", "required": ["name", "url", "query"], "additionalProperties": False,
+    "properties": {
+        "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"},
+        "url": {"type": "string", "format": "uri", "maxLength": 2000},
+        "query": {"type": "string", "description": "SELECT, ASK or CONSTRUCT, left standing."},
+        "since": {"enum": ["now", "beginning"], "default": "now"},
+        "batch": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
+    },
+}  # fmt: skip
+
+
+def _webhook_paths() -> dict[str, Any]:
+    """Return the paths of webhooks, which a gateway has that is run with --webhooks; others answer 404."""
+    return {
+        "/webhooks": {
+            "post": {
+                "summary": "Have answers posted to a URL", "operationId": "registerWebhook",
+                "requestBody": {"required": True, "content": {"application/json": {"schema": _WEBHOOK}}},
+                "responses": {
+                    "201": {"description": "It is registered; the secret is told in this answer alone.",
+                            "content": _JSON},
+                    "404": _PROBLEM, "409": _PROBLEM, **_problems(413, 415, 503),
+                },
+            },
+            "get": {
+                "summary": "One's own webhooks; all of them to who may observe", "operationId": "webhooks",
+                "responses": {"200": {"description": "Keys in docs/webhooks.md.", "content": _JSON}, "404": _PROBLEM,
+                              **_problems(503)},
+            },
+        },
+        "/webhooks/{name}": {
+            "get": {
+                "summary": "How a webhook is", "operationId": "webhook",
+                "parameters": [_NAME, _parameter("client", "Whose it is, for who may observe.")],
+                "responses": {"200": {"description": "Keys in docs/webhooks.md.", "content": _JSON}, "404": _PROBLEM,
+                              **_problems(503)},
+            },
+            "delete": {
+                "summary": "Forget a webhook, and end its subscription", "operationId": "removeWebhook",
+                "parameters": [_NAME],
+                "responses": {"204": {"description": "It is forgotten."}, "404": _PROBLEM, **_problems(503)},
+            },
+        },
+        "/webhooks/{name}/pause": {"post": {
+            "summary": "Deliver nothing more; answers wait", "operationId": "pauseWebhook", "parameters": [_NAME],
+            "responses": _STOPPED_OR_NOT,
+        }},
+        "/webhooks/{name}/resume": {"post": {
+            "summary": "Deliver what has waited, and what comes", "operationId": "resumeWebhook",
+            "parameters": [_NAME], "responses": _STOPPED_OR_NOT,
+        }},
+    }  # fmt: skip
+
+
 def description() -> dict[str, Any]:
     """Return the description."""
     body = {"required": True, "content": _content(RDF_TYPES)}
@@ -168,6 +226,7 @@ def description() -> dict[str, Any]:
                     "responses": {**_EXPLANATION, "415": _PROBLEM},
                 },
             },
+            **_webhook_paths(),
             "/console": {"get": {
                 "summary": "A page for people", "operationId": "console", "security": [],
                 "responses": {"200": {"description": "The page.", "content": _content(("text/html",))}},

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
@@ -19,6 +19,9 @@ from p2prdf.gateway.access import Access
 from p2prdf.gateway.connections import Connections
 from p2prdf.gateway.problems import Refused
 from p2prdf.gateway.survey import Survey
+
+if TYPE_CHECKING:
+    from p2prdf.gateway.webhooks.host import WebhookHost
 
 __all__ = [
     "GATEWAY", "Gateway", "GatewayConfig", "check_charset", "check_query", "check_since", "seconds_of", "text_of",
@@ -70,6 +73,8 @@ class Gateway:
     connections: Connections
     access: Access
     survey: Survey
+    webhooks: WebhookHost | None = None
+    """None: this gateway has none."""
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("p2prdf.gateway"))
     subscribers: int = 0
     """Server-sent events and WebSockets that are open."""

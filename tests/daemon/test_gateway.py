@@ -805,7 +805,9 @@ async def test_the_command_ends_what_it_has_begun(keeping_all, ns):
 
 @pytest.mark.parametrize(("words", "code", "told"), [
     (("--listen", "0.0.0.0:0"), 4, "give --tokens"), (("--listen", "nowhere"), 4, "not host:port"),
-    (("--peer", "127.0.0.1:1"), 3, "unavailable"),
+    (("--peer", "127.0.0.1:1"), 3, "unavailable"), (("--allow-host", "h"), 4, "are for webhooks: --webhooks FILE"),
+    (("--webhooks", "/nowhere/keys"), 4, "/nowhere/keys: signing keys cannot be read"),
+    (("--webhooks", __file__, "--allow-host", "a/b"), 4, "not a host, with or without a port: 'a/b'"),
 ])  # fmt: skip
 async def test_the_command_says_why_it_does_not_begin(keeping_all, words, code, told):
     peer = () if "--peer" in words else ("--peer", keeping_all[0].address)

@@ -142,6 +142,10 @@ class WebhookRegistry:
             if each.registration.client == client and each.registration.name == name
         ]  # fmt: skip
 
+    def beside(self, subject: str) -> list[Triple]:
+        """Return the triples that are said of a webhook beside its registration, if there is one or not."""
+        return [each for what in _OF_WEBHOOKS[1:] for each in self._triples.of(what) if each[0] == subject]
+
     def failing(self, subject: str) -> list[Triple]:
         """Return the triples that say that a receiver fails."""
         return [triple for triple in self._triples.of(FAILING) if triple[0] == subject]

@@ -13,7 +13,7 @@ from p2prdf.monitoring.histogram import SECONDS, Histogram
 
 def test_counts_are_told_to_the_last_digit():
     """A count of seven digits that is rounded seems to stand still, and then to leap."""
-    gateway = SimpleNamespace(subscribers=0, answered={})
+    gateway = SimpleNamespace(subscribers=0, answered={}, webhooks=None)
     state = {"connections": {"refused": {"rate": 1_234_567}}, "peer": {"sent": 123_456_789}}
     told = exposition(state, gateway).splitlines()
     assert 'p2prdf_connections_refused_total{reason="rate"} 1234567' in told
@@ -23,8 +23,24 @@ def test_counts_are_told_to_the_last_digit():
 def test_all_metrics_are_documented_and_no_others():
     page = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text()
     told = set(re.findall(r"^\| `(p2prdf_\w+)(?:\{\w+\})?` \| (gauge|counter|histogram) \|", page, re.MULTILINE))
-    assert told - {("p2prdf_gateway_subscribers", "gauge")} == {(each.name, each.kind) for each in METRICS}
+    own = {("p2prdf_gateway_subscribers", "gauge"), ("p2prdf_gateway_webhooks", "gauge")}
+    own |= {("p2prdf_gateway_webhook_requests_total", "counter")}
+    assert told - own == {(each.name, each.kind) for each in METRICS}
     assert all((each.kind == "counter") == each.name.endswith("_total") for each in METRICS)
+
+
+def test_webhooks_are_counted_where_there_are_some():
+    sender = SimpleNamespace(outcomes={"2xx": 7, "unanswered": 2})
+    webhooks = SimpleNamespace(states=lambda: {"active": 3, "ended": 0}, sender=sender)
+    told = exposition({}, SimpleNamespace(subscribers=0, answered={}, webhooks=webhooks)).splitlines()
+    assert told[-7:] == [
+        "# TYPE p2prdf_gateway_webhooks gauge", 'p2prdf_gateway_webhooks{state="active"} 3',
+        'p2prdf_gateway_webhooks{state="ended"} 0',
+        "# HELP p2prdf_gateway_webhook_requests_total Requests to receivers, by outcome.",
+        "# TYPE p2prdf_gateway_webhook_requests_total counter",
+        'p2prdf_gateway_webhook_requests_total{outcome="2xx"} 7',
+        'p2prdf_gateway_webhook_requests_total{outcome="unanswered"} 2',
+    ]  # fmt: skip
 
 
 def test_names_are_those_of_prometheus_conventions():
@@ -42,7 +58,7 @@ def test_a_histogram_is_told_with_buckets_that_add_up():
     taken = Histogram()
     for seconds in (0.0005, 0.001, 0.0011, 2.0, 600.0):
         taken.observe(seconds)
-    gateway = SimpleNamespace(subscribers=0, answered={})
+    gateway = SimpleNamespace(subscribers=0, answered={}, webhooks=None)
     state = {"turn_seconds": taken.status(), "clients": {"publication_seconds": {"indexed": taken.status()}}}
     told = exposition(json.loads(json.dumps(state)), gateway).splitlines()
     assert "# TYPE p2prdf_turn_seconds histogram" in told
@@ -60,7 +76,7 @@ def test_a_histogram_is_told_with_buckets_that_add_up():
 
 
 def test_a_reason_is_told_as_there_being_one():
-    gateway = SimpleNamespace(subscribers=0, answered={})
+    gateway = SimpleNamespace(subscribers=0, answered={}, webhooks=None)
     for reason, value in ((None, 0), ("no room", 1)):
         told = exposition({"storage": {"refusal": reason}}, gateway).splitlines()
         assert f"p2prdf_storage_refusing {value}" in told

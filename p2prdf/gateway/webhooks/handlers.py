@@ -1,0 +1,299 @@
+"""The paths ``/webhooks``: registered, told of, paused, resumed and removed over HTTP.
+
+A webhook is its client's: of the client that a token names, or the gateway's own.  Whoever may observe is told of all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from http import HTTPStatus
+from typing import Any, Final
+
+from aiohttp import web
+
+from p2prdf.errors import Busy, NotAllowed, P2PRDFError, Unavailable
+from p2prdf.gateway.access import Right
+from p2prdf.gateway.overview import check_observes
+from p2prdf.gateway.problems import Refused
+from p2prdf.gateway.state import GATEWAY, Gateway, check_charset, check_query, check_since, text_of
+from p2prdf.gateway.webhooks.host import WebhookHost
+from p2prdf.gateway.webhooks.registration import (
+    BATCH_MAX,
+    STOPPED,
+    WEBHOOKS_GRAPH,
+    Stop,
+    WebhookRegistration,
+    check_name,
+)
+from p2prdf.gateway.webhooks.registry import Webhook
+
+__all__ = ["routes"]
+
+_FIELDS: Final = frozenset({"name", "url", "query", "since", "batch"})
+_BATCH: Final = 100
+_NO_STORE: Final = {"Cache-Control": "no-store"}
+
+
+def routes() -> list[web.RouteDef]:
+    """Return the paths."""
+    return [
+        web.post("/webhooks", _register), web.get("/webhooks", _list, allow_head=False),
+        web.get("/webhooks/{name}", _tell, allow_head=False), web.delete("/webhooks/{name}", _remove),
+        web.post("/webhooks/{name}/pause", _pause), web.post("/webhooks/{name}/resume", _resume),
+    ]  # fmt: skip
+
+
+def _host(gateway: Gateway) -> WebhookHost:
+    if gateway.webhooks is None:
+        raise Refused(HTTPStatus.NOT_FOUND, "this gateway has no webhooks: p2prdf gateway --webhooks FILE")
+    return gateway.webhooks
+
+
+# --- registered, and removed -------------------------------------------------------------------------------------
+
+
+async def _register(request: web.Request) -> web.StreamResponse:
+    """Register a webhook; its secret is told in the answer, and never again."""
+    gateway = request.app[GATEWAY]
+    client = gateway.access.check(request, Right.READ)
+    host = _host(gateway)
+    asked = await _asked(request)
+    name, url, query, *_ = asked
+    check_query(query, gateway.config)
+    host.sender.check(url)
+    host.check_known()
+    async with host.registering:
+        made = await _written(gateway, host, client, asked)
+    found = host.registry.webhooks().get(made.identity)
+    if found is None:
+        raise Unavailable("it is registered, but the registry does not tell so yet: look at GET /webhooks")
+    if found.shadowed:  # another gateway was asked for the same at the same time
+        await _forget(host, [found])
+        raise _taken(name)
+    told = _what(gateway, found) | {"secret": host.keys.secret(made.key, made.identity)}
+    location = {"Location": f"/webhooks/{name}", **_NO_STORE}
+    return web.json_response(told, status=HTTPStatus.CREATED, headers=location)
+
+
+async def _written(
+    gateway: Gateway, host: WebhookHost, client: str, asked: tuple[str, str, str, str, int]
+) -> WebhookRegistration:
+    """Leave the query in the client's name and write the registration; return when it is read here, or after a while.
+
+    One after the other, so that of two of one name the second is refused.
+    """
+    name, url, query, since, batch = asked
+    _check_room(host, client, name)
+    async with await gateway.connections.own(client) as speaker:
+        left = await speaker.subscribe(
+            query, since=since, lease_seconds=host.config.subscription_lease_seconds, auto_acknowledge=False
+        )
+        made = WebhookRegistration(
+            secrets.token_hex(16), client, name, url, query, f"{left.id:016x}", 0, batch, int(time.time() * 1000),
+            host.keys.newest,
+        )  # fmt: skip
+        try:
+            made.check()
+            await host.writing.publish([made.triple(host.keys)], graph=WEBHOOKS_GRAPH)
+        except BaseException:
+            await asyncio.shield(speaker.unsubscribe(left.id))
+            raise
+    await host.seen(lambda registry: made.identity in registry.webhooks())
+    return made
+
+
+async def _asked(request: web.Request) -> tuple[str, str, str, str, int]:
+    """Return the name, URL, query, beginning and batch that are asked for.  Raises Refused, LocalProtocolError."""
+    if request.content_type != "application/json":
+        raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {request.content_type}: not application/json")
+    check_charset(request)
+    text = await text_of(request)
+    try:
+        body = json.loads(text)
+        json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # "\ud800" is JSON and no text
+        raise Refused(HTTPStatus.BAD_REQUEST, "half a surrogate pair is no character") from None
+    except (ValueError, RecursionError):
+        raise Refused(HTTPStatus.BAD_REQUEST, f"not JSON: {text[:80]!r}") from None
+    if not isinstance(body, dict):
+        raise Refused(HTTPStatus.BAD_REQUEST, "a webhook is a JSON object with name, url and query")
+    unknown = sorted(set(body) - _FIELDS)
+    if unknown:
+        raise Refused(HTTPStatus.BAD_REQUEST, f"{unknown[0][:80]!r} is not known; a webhook has {sorted(_FIELDS)}")
+    for member in ("url", "query"):
+        if not isinstance(body.get(member), str) or not body[member]:
+            raise Refused(HTTPStatus.BAD_REQUEST, f"{member}: there is none")
+    batch = body.get("batch", _BATCH)
+    if not isinstance(batch, int) or isinstance(batch, bool) or not 1 <= batch <= BATCH_MAX:
+        reason = f"batch: {str(batch)[:80]!r} is not a number of answers from 1 to {BATCH_MAX:,}"
+        raise Refused(HTTPStatus.BAD_REQUEST, reason)
+    since = check_since(body.get("since", "now"))
+    return check_name(body.get("name")), body["url"], body["query"], since, batch
+
+
+def _check_room(host: WebhookHost, client: str, name: str) -> None:
+    """Raise Refused for a name that a client has used, Busy if there are as many webhooks as there may be."""
+    webhooks = host.registry.webhooks().values()
+    if host.registry.of_name(client, name):
+        raise _taken(name)
+    own = sum(each.registration.client == client for each in webhooks)
+    if own >= host.config.client_webhooks_max:
+        raise Busy(f"this client has {own} webhooks, which is the most", retry_after=60.0)
+    if len(webhooks) >= host.config.webhooks_max:
+        raise Busy(f"{len(webhooks):,} webhooks are registered, which is the most", retry_after=60.0)
+
+
+def _taken(name: str) -> Refused:
+    return Refused(HTTPStatus.CONFLICT, f"name: there is a webhook {name!r}: DELETE /webhooks/{name} first")
+
+
+async def _remove(request: web.Request) -> web.StreamResponse:
+    """Forget a webhook; its receiver is sent nothing more."""
+    host, found = _own(request)
+    await _forget(host, found)
+    gone = {each.registration.identity for each in found}
+    await host.seen(lambda registry: not gone & registry.webhooks().keys())
+    late = [triple for each in found for triple in host.registry.beside(each.registration.subject)]
+    if late:  # who delivered it said so at the same time
+        await host.writing.retract(late, graph=WEBHOOKS_GRAPH)
+    return web.Response(status=HTTPStatus.NO_CONTENT)
+
+
+async def _forget(host: WebhookHost, found: list[Webhook]) -> None:
+    """Remove all that is said of webhooks, then end their subscriptions: in this order, or one would be left anew."""
+    await host.writing.retract([triple for each in found for triple in each.triples], graph=WEBHOOKS_GRAPH)
+    for each in found:
+        await host.unsubscribe(each)
+
+
+# --- paused, and resumed -----------------------------------------------------------------------------------------
+
+
+async def _pause(request: web.Request) -> web.StreamResponse:
+    """Deliver nothing more until it is resumed; answers wait."""
+    host, found = _own(request)
+    for each in found:
+        if each.stop is None:
+            stop = Stop(False, "it was asked for", time.time())
+            await host.writing.publish([stop.triple(each.registration.subject)], graph=WEBHOOKS_GRAPH)
+    await host.seen(lambda registry: all(
+        (now := registry.webhooks().get(each.registration.identity)) is None or now.stop is not None for each in found
+    ))  # fmt: skip
+    return web.Response(status=HTTPStatus.NO_CONTENT)
+
+
+async def _resume(request: web.Request) -> web.StreamResponse:
+    """Deliver what has waited, and what comes."""
+    host, found = _own(request)
+    for each in found:
+        if each.stop is not None and each.stop.ended:
+            reason = f"it has ended, for {each.stop.reason}: remove it, and register it again"
+            raise Refused(HTTPStatus.CONFLICT, reason)
+        said = [triple for triple in each.triples if triple[1] == STOPPED]
+        said += host.registry.failing(each.registration.subject)
+        if said:
+            await host.writing.retract(said, graph=WEBHOOKS_GRAPH)
+    await host.seen(lambda registry: all(
+        (now := registry.webhooks().get(each.registration.identity)) is None or now.stop is None for each in found
+    ))  # fmt: skip
+    return web.Response(status=HTTPStatus.NO_CONTENT)
+
+
+def _own(request: web.Request) -> tuple[WebhookHost, list[Webhook]]:
+    """Return the webhook that a path names, of the client that asks; several only if one is shadowed."""
+    gateway = request.app[GATEWAY]
+    client = gateway.access.check(request, Right.READ)
+    host = _host(gateway)
+    host.check_known()
+    return host, _named(host, client, request.match_info["name"])
+
+
+def _named(host: WebhookHost, client: str, name: str) -> list[Webhook]:
+    found = host.registry.of_name(client, name)
+    if not found:
+        raise Refused(HTTPStatus.NOT_FOUND, f"there is no webhook {name[:120]!r}")
+    return found
+
+
+# --- told of -----------------------------------------------------------------------------------------------------
+
+
+async def _list(request: web.Request) -> web.StreamResponse:
+    """Tell one's own webhooks, or all to who may observe."""
+    gateway = request.app[GATEWAY]
+    client = gateway.access.check(request, Right.READ)
+    host = _host(gateway)
+    host.check_known()
+    sees_all = await _sees_all(gateway, client)
+    told = [
+        _what(gateway, each) for each in host.registry.webhooks().values()
+        if sees_all or each.registration.client == client
+    ]  # fmt: skip
+    said: dict[str, Any] = {"webhooks": sorted(told, key=lambda each: (each["client"], each["name"]))}
+    if sees_all:
+        said["refused"] = dict(sorted(host.registry.refused.items()))
+    return web.json_response(said, headers=_NO_STORE)
+
+
+async def _tell(request: web.Request) -> web.StreamResponse:
+    """Tell how a webhook is; of another client's to who may observe."""
+    gateway = request.app[GATEWAY]
+    client = gateway.access.check(request, Right.READ)
+    host = _host(gateway)
+    host.check_known()
+    whose = request.query.get("client", client)
+    if whose != client and not await _sees_all(gateway, client):
+        raise NotAllowed(f"client: {whose[:80]!r} is another client, and {client} may not observe")
+    webhook = _named(host, whose, request.match_info["name"])[0]
+    return web.json_response(_what(gateway, webhook) | await _counts(gateway, webhook), headers=_NO_STORE)
+
+
+async def _sees_all(gateway: Gateway, client: str) -> bool:
+    if not client:
+        return True
+    try:
+        await check_observes(await gateway.connections.client(client))
+    except NotAllowed:
+        return False
+    return True
+
+
+def _what(gateway: Gateway, webhook: Webhook) -> dict[str, Any]:
+    """Return what is known of a webhook here."""
+    host = _host(gateway)
+    made, delivery = webhook.registration, host.deliveries.get(webhook.registration.identity)
+    deliverer = host.registry.deliverer(webhook, host.registry.gateways())
+    since, error = webhook.failing or (0.0, "")
+    if delivery is not None:
+        since, error = delivery.failing_since or since, delivery.error or error
+    if webhook.stop is not None:
+        state, error = ("ended" if webhook.stop.ended else "paused"), webhook.stop.reason
+    elif webhook.shadowed:
+        state, error = "refused", f"there was another webhook {made.name!r} before it"
+    elif deliverer is None:
+        state, error = "refused", f"{made.url}: its host is on no gateway's list of hosts that may be asked"
+    else:
+        state = "failing" if since else "active"
+    return {
+        "name": made.name, "client": made.client, "url": made.url, "query": made.query, "batch": made.batch,
+        "created": made.created / 1000, "state": state, "error": error or None, "failing_since": since or None,
+        "subscription": made.subscription, "gateway": None if deliverer is None else deliverer[1:-1],
+    }  # fmt: skip
+
+
+async def _counts(gateway: Gateway, webhook: Webhook) -> dict[str, int | None]:
+    """Return how many answers were taken, wait and were dropped, as the subscription's home says; None: it cannot."""
+    number = webhook.registration.number
+    for name in dict.fromkeys((webhook.registration.client, "")):
+        try:
+            told = (await (await gateway.connections.client(name)).explain(number))["subscription"]
+        except NotAllowed:
+            continue  # whose it is may not have it explained; the gateway may, if it administers
+        except P2PRDFError:
+            break
+        pending, dropped = told["unacknowledged"], told["dropped"]
+        return {"delivered": told["answers"] - pending - dropped, "pending": pending, "dropped": dropped}
+    return {"delivered": None, "pending": None, "dropped": None}

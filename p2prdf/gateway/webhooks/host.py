@@ -1,0 +1,262 @@
+"""A gateway as one of those that deliver webhooks: a member of a group (:mod:`p2prdf.presence.member`).
+
+Whose a webhook is follows from the gateways that live and from the hosts that they allow.  That two deliver the same
+for a while is harmless: a subscription is taken up by one at a time, and what is delivered twice has the same names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from p2prdf.client import Client
+from p2prdf.errors import P2PRDFError, Unavailable
+from p2prdf.gateway.webhooks.delivery import Delivery, DeliveryConfig
+from p2prdf.gateway.webhooks.keys import SigningKeys
+from p2prdf.gateway.webhooks.registration import GATEWAYS, WEBHOOKS_GRAPH, Stop, failing_triple, gap_triple
+from p2prdf.gateway.webhooks.registry import REGISTRY, Webhook, WebhookRegistry
+from p2prdf.gateway.webhooks.sender import Sender
+from p2prdf.presence.member import Member, check_times
+from p2prdf.presence.overlay import Connect, Writing
+from p2prdf.presence.roll import Triple
+
+__all__ = ["WebhookConfig", "WebhookHost"]
+
+_PAUSE_SECONDS: Final = 5.0
+_CLOSE_SECONDS: Final = 3.0
+"""How long a request that is under way may take when its webhook is put down."""
+_LOOK_SECONDS: Final = 0.05
+_SEEN_SECONDS: Final = 10.0
+"""How long what was written may take to be read here."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookConfig:
+    """Bounds and times of webhooks.
+
+    ``subscription_lease_seconds``: so long a webhook's subscription outlives the last gateway that delivers it, for
+    nodes' ``lease_seconds_max`` at most.  ``lease_seconds``, ``check_seconds``: as a keeper's
+    (:class:`p2prdf.replica.keeper.KeeperConfig`).
+    """
+
+    webhooks_max: int = 1024
+    """Webhooks registered in all: who wants more is told that gateways are busy."""
+    client_webhooks_max: int = 64
+    """Webhooks of one client."""
+    subscription_lease_seconds: float = 86_400.0
+    lease_seconds: float = 8.0
+    check_seconds: float = 2.0
+    delivery: DeliveryConfig = field(default_factory=DeliveryConfig)
+
+    def validate(self) -> None:
+        """Raise LocalProtocolError for times that are none."""
+        check_times(GATEWAYS, self.lease_seconds, self.check_seconds)
+
+
+class WebhookHost(Member):
+    """Delivers what is its own until cancelled."""
+
+    def __init__(
+        self, connect: Connect, speak: Callable[[str], Awaitable[Client]], sender: Sender, keys: SigningKeys,
+        config: WebhookConfig | None = None, *,
+        tell: Callable[[str, Mapping[str, object]], None] | None = None,
+    ):  # fmt: skip
+        """``speak`` connects in the place of a client, by name.  ``tell`` is called with events, beside the log."""
+        config = config or WebhookConfig()
+        config.validate()
+        self._logger = logging.getLogger("p2prdf.gateway")
+        self._told = tell
+        self.sender = sender
+        self.keys = keys
+        self.config = config
+        self.failure = ""
+        """Why this gateway knows nothing of webhooks now; "" if it does."""
+        self.deliveries: dict[str, Delivery] = {}
+        """By the identities of webhooks."""
+        self.registering = asyncio.Lock()
+        """Held while one is registered."""
+        self._speak = speak
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._closing: dict[str, asyncio.Task[None]] = {}
+        self._tidying: set[str] = set()
+        self._overlay: Writing | None = None
+        super().__init__(
+            connect, GATEWAYS, REGISTRY, lease_seconds=config.lease_seconds, check_seconds=config.check_seconds,
+            tell=self._event,
+        )  # fmt: skip
+
+    async def run_on(self) -> None:
+        """Run, and begin again when that fails: a gateway serves others as well."""
+        while True:
+            try:
+                await self.run()
+            except P2PRDFError as error:
+                self.failure = str(error)
+                self._event("failed", {"error": str(error)})
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def close(self) -> None:
+        """Close what is open beside the overlay; called when this runs no more."""
+        await self.sender.close()
+
+    def _event(self, event: str, what: Mapping[str, object]) -> None:
+        if event == "ready":
+            self.failure = ""
+        self._logger.info("webhooks: %s %s", event, dict(what))
+        if self._told is not None:
+            self._told(event, what)
+
+    # --- a member ----------------------------------------------------------------------------------------------
+
+    def _unknowing(self) -> WebhookRegistry:
+        self.registry = WebhookRegistry(self.keys)
+        return self.registry
+
+    def _said(self) -> Mapping[str, object]:
+        return {"hosts": self.sender.hosts.entries}
+
+    async def _answer(self, overlay: Writing, request: Triple) -> None:
+        """Nobody asks: what there is to say of a webhook is in the registry, and at its subscription's home."""
+
+    async def _was_taken_for_gone(self) -> None:
+        await self._put_down()
+
+    async def _put_down(self) -> None:
+        for identity in list(self.deliveries):
+            self._drop(identity)
+        await asyncio.gather(*self._closing.values())
+
+    async def _share(self, overlay: Writing) -> None:
+        self._overlay = overlay
+        # In a thread, for reading very many webhooks for the first time takes longer than a lease.
+        own = await asyncio.to_thread(self.registry.share, self.name, self.sender.hosts.entries)
+        for identity, delivery in list(self.deliveries.items()):
+            if identity not in own or _work(own[identity]) != _work(delivery.webhook):
+                self._drop(identity)
+        for identity, webhook in own.items():
+            if webhook.superseded and identity not in self._tidying:
+                self._tidying.add(identity)
+                self._spawn(self._tidy(webhook))
+            if identity not in self.deliveries:
+                delivery = self.deliveries[identity] = Delivery(
+                    webhook, self._speak, self.sender, self.keys, self, self.config.delivery, is_sure=self.is_sure
+                )
+                former = self._closing.get(identity)
+                self._running[identity] = asyncio.create_task(_after(former, delivery))
+
+    def _drop(self, identity: str) -> None:
+        """Begin to end a delivery; it is none from now on."""
+        delivery, task = self.deliveries.pop(identity), self._running.pop(identity)
+        closing = asyncio.create_task(delivery.close(task, seconds=_CLOSE_SECONDS))
+        self._closing[identity] = closing
+        closing.add_done_callback(
+            lambda _: self._closing.pop(identity, None) if self._closing.get(identity) is closing else None
+        )
+
+    # --- what becomes of webhooks ------------------------------------------------------------------------------
+
+    async def failing(self, webhook: Webhook, since: float, error: str) -> None:
+        """Note that a receiver fails, so that who takes over knows since when."""
+        made = webhook.registration
+        self._event("failing", {"webhook": made.name, "client": made.client, "error": error})
+        said = failing_triple(made.subject, since, error)
+        await self._publish([said])
+        if made.identity not in self.registry.webhooks():  # it was removed meanwhile
+            await self.writing.retract([said], graph=WEBHOOKS_GRAPH)
+
+    async def recovered(self, webhook: Webhook) -> None:
+        """Note that a receiver fails no more."""
+        found = self.registry.failing(webhook.registration.subject)
+        if found:
+            await self.writing.retract(found, graph=WEBHOOKS_GRAPH)
+
+    async def stopped(self, webhook: Webhook, stop: Stop) -> None:
+        """Note that nothing more is delivered."""
+        made = webhook.registration
+        self._event("stopped", {"webhook": made.name, "client": made.client, "reason": stop.reason})
+        await self._publish([stop.triple(made.subject)])
+
+    async def left_anew(self, webhook: Webhook) -> None:
+        """Leave a query whose subscription is gone again: from now on, with a gap before."""
+        made = webhook.registration
+        if made.identity not in self.registry.webhooks():
+            return
+        async with await self._speak(made.client) as client:
+            left = await client.subscribe(
+                made.query, lease_seconds=self.config.subscription_lease_seconds, auto_acknowledge=False
+            )
+        again = dataclasses.replace(made, subscription=f"{left.id:016x}", generation=made.generation + 1)
+        self._event("left anew", {"webhook": made.name, "client": made.client})
+        await self._publish([again.triple(self.keys), gap_triple(again)])
+        await self.writing.retract([made.triple(self.keys)], graph=WEBHOOKS_GRAPH)
+
+    async def told_gap(self, webhook: Webhook) -> None:
+        """Note that a receiver knows of the gap before a generation."""
+        await self.writing.retract([gap_triple(webhook.registration)], graph=WEBHOOKS_GRAPH)
+
+    async def unsubscribe(self, webhook: Webhook) -> None:
+        """End the subscriptions of a webhook, as far as that can be; else they end with their lease."""
+        with contextlib.suppress(P2PRDFError):
+            async with await self._speak(webhook.registration.client) as client:
+                for each in (webhook.registration, *webhook.superseded):
+                    await client.unsubscribe(each.number)
+
+    async def _tidy(self, webhook: Webhook) -> None:
+        """Remove what a later generation replaced: who wrote that was killed, or another did the same."""
+        with contextlib.suppress(P2PRDFError):
+            gone = [each.triple(self.keys) for each in webhook.superseded]
+            await self.writing.retract(gone, graph=WEBHOOKS_GRAPH)
+            async with await self._speak(webhook.registration.client) as client:
+                for each in webhook.superseded:
+                    await client.unsubscribe(each.number)
+        self._tidying.discard(webhook.registration.identity)
+
+    async def _publish(self, triples: list[Triple]) -> None:
+        await self.writing.publish(triples, graph=WEBHOOKS_GRAPH)
+
+    # --- for who registers -------------------------------------------------------------------------------------
+
+    @property
+    def writing(self) -> Writing:
+        """What publishes.  Raises Unavailable while the registry is not known here."""
+        self.check_known()
+        assert self._overlay is not None, "it is known from there"
+        return self._overlay
+
+    def check_known(self) -> None:
+        """Raise Unavailable while the registry is not known here."""
+        if self._overlay is None or not self._ready.is_set():
+            reason = self.failure or "it has not been read yet"
+            raise Unavailable(f"what webhooks there are is not known here: {reason}")
+
+    def states(self) -> dict[str, int]:
+        """Return how many webhooks this gateway has to deliver are in which state."""
+        return {"active": 0, "failing": 0, "paused": 0, "ended": 0} | Counter(
+            each.state for each in self.deliveries.values()
+        )
+
+    async def seen(self, holds: Callable[[WebhookRegistry], bool]) -> bool:
+        """Wait until something is true of the registry, but not for long; return whether it is."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SEEN_SECONDS):
+                while not holds(self.registry):
+                    await asyncio.sleep(_LOOK_SECONDS)
+        return holds(self.registry)
+
+
+async def _after(former: asyncio.Task[None] | None, delivery: Delivery) -> None:
+    """Deliver a webhook, after what did so before has ended."""
+    if former is not None:
+        await asyncio.wait((former,))
+    await delivery.run()
+
+
+def _work(webhook: Webhook) -> tuple[object, ...]:
+    """Return what has to be done for a webhook: if that changes it is put down and taken up anew."""
+    return webhook.registration, webhook.stop
