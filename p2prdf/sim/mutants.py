@@ -65,6 +65,10 @@ _NEVER = (1 << 64) - 1
 _ON: Final = {
     "late-words": "standing queries", "no-roll-forward": "crashes", "spare-the-returned": "returns",
     "begun-before-live": "members", "settled-forgotten": "cuts", "settled-early": "cuts",
+    "one-stay": "removals", "rows-live-on": "removals", "answers-after-withdrawals": "removals",
+    "always-sure": "removals", "never-sure": "removals", "bookmark-before-answers": "bookmarks",
+    "withdrawn-leaf-comes-back": "standing queries", "no-compare-after-takeover": "standing queries",
+    "names-taken-for-new": "standing queries", "leaf-answers-not-kept": "standing queries",
 }  # fmt: skip
 """Kinds of days (:data:`DAYS`) on which rules matter that seldom do on those that seeds draw."""
 _CHUNK = 4
