@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -52,15 +53,21 @@ _BUILT_IN: Final = tuple(f"<{RDF}{name}>" for name in ("type", "first", "rest", 
 _Slots = tuple[int, int, int]
 
 
+_ALONE: Final = threading.RLock()
+"""Whoever has it uses the grammar.  Its parse actions find out on their first calls how many arguments they take; two
+threads that are at that at once leave some of them broken for good, and every filter is refused from then on."""
+
+
 @contextlib.contextmanager
 def _deep() -> Iterator[None]:
-    """Let the grammar recurse as deep as the tokenizer lets brackets nest."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _RECURSION_LIMIT))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
+    """Let the grammar recurse as deep as the tokenizer lets brackets nest, for one thread at a time."""
+    with _ALONE:
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(before, _RECURSION_LIMIT))
+        try:
+            yield
+        finally:
+            sys.setrecursionlimit(before)
 
 
 # --- queries -------------------------------------------------------------------------------------
