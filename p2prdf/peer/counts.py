@@ -76,7 +76,7 @@ class Counts:
             mine = self._owns(self._tables.row_keys(rows))
         oldest = [each for each, is_mine in zip(as_list(rows.oldest), mine, strict=True) if is_mine]
         over = oldest.count(GONE)
-        waiting = sum(each >= since for each in oldest) - over
+        waiting = sum(since <= each != GONE for each in oldest)
         return waiting * count // len(rows), over * count // len(rows), len(rows) < count
 
     def _triples(
