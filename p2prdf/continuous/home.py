@@ -69,6 +69,8 @@ LEAF_BITS = (LEAVES_MAX - 1).bit_length()
 
 SUBSCRIPTION_BITS = 20
 """Low bits of a subscription's number that tell those of one query apart."""
+_LOOK_SECONDS = 0.1
+"""A subscription whose lease ran out is looked at again no sooner, however short its lease is."""
 
 
 class Known(enum.IntEnum):
@@ -580,17 +582,20 @@ class Home:
 
     def expired(self, now: float) -> list[int]:
         """Return the subscriptions whose lease ran out.  Whoever lives on is to be renewed."""
-        found = []
+        found: list[int] = []
+        again: list[tuple[float, int]] = []
         while self._leases and self._leases[0][0] <= now:
             _, number = heapq.heappop(self._leases)
             subscription = self.subscriptions.get(number)
             if subscription is None:
                 continue
             if subscription.lease_until <= now:
-                found.append(number)
-                heapq.heappush(self._leases, (now + subscription.lease_seconds, number))  # if it is kept after all
+                found.append(number)  # and look again, if it is kept after all
+                again.append((now + max(subscription.lease_seconds, _LOOK_SECONDS), number))
             else:  # renewed meanwhile: look again then
-                heapq.heappush(self._leases, (subscription.lease_until, number))
+                again.append((subscription.lease_until, number))
+        for each in again:  # not before all are seen: a lease of no length would be over again, and again
+            heapq.heappush(self._leases, each)
         return found
 
     @property

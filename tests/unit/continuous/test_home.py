@@ -25,6 +25,18 @@ def opened(home: Home, request: int, since: int):
     return home.subscribe(group, message, since, now=0.0)
 
 
+def test_a_lease_of_no_length_is_over_once_each_time_it_is_looked_at():
+    """It came from another peer, say, and must not keep whoever looks for leases looking."""
+    home = Home(LISTS, log_rows_max=100)
+    subscription = opened(home, 1, since=0)
+    subscription.lease_seconds = subscription.lease_until = 0.0
+    for now in (1e9, 1e9 + 100.0):
+        assert home.expired(now) == [subscription.number]
+        assert home.expired(now) == []
+    assert home.deadline is not None
+    assert home.deadline > 1e9 + 100.0
+
+
 def rows(home: Home, group, *answers: tuple[int, int]) -> None:
     """Record answers given as (identity, oldest)."""
     identity, oldest = (list(column) for column in zip(*answers, strict=True))
