@@ -129,6 +129,8 @@ class Connection(asyncio.Protocol):
         self.identified = False
         self.trusted = False
         """Whether a confirmed peer speaks: then its digests of terms are taken at their word."""
+        self.named = False
+        """Whether it is known who speaks: before that frames name no terms, which a node keeps for good."""
         self.moved_at = 0.0
         self.received = 0
         """Bytes that have come in."""
@@ -294,7 +296,7 @@ class Connection(asyncio.Protocol):
             while self._bodies and not self._holds and self.live:
                 body = self._bodies.popleft()
                 self.frame_bytes = len(body)
-                self._deal(self._codec.decode(body, trusted=self.trusted))
+                self._deal(self._codec.decode(body, trusted=self.trusted, named=self.named))
         except P2PRDFError as error:
             self.refuse(error)
         finally:

@@ -47,8 +47,8 @@ class Decoder:
         self._elements = 0
         self._cells = 0
 
-    def messages(self, body: bytes | memoryview, *, trusted: bool) -> list[Any]:
-        """Return the messages of a frame's body; only a peer's digests are taken at their word."""
+    def messages(self, body: bytes | memoryview, *, trusted: bool, named: bool = True) -> list[Any]:
+        """Return the messages of a frame's body; only a peer's digests are taken at their word, strangers name none."""
         if len(body) > shapes.FRAME_BYTES_MAX:
             raise RemoteProtocolError(f"a frame of {len(body)} bytes; {shapes.FRAME_BYTES_MAX} are allowed")
         self._elements, self._cells = shapes.ELEMENTS_MAX, shapes.CELLS_FREE + len(body)
@@ -63,6 +63,8 @@ class Decoder:
             raise RemoteProtocolError(f"frame version {check.shown(version)}; {spoken}")
         if len(check.tuple_of(messages, "messages")) > shapes.MESSAGES_MAX:
             raise RemoteProtocolError(f"{len(messages)} messages in one frame; {shapes.MESSAGES_MAX} are allowed")
+        if terms and not named:
+            raise RemoteProtocolError("terms, of somebody who has not said who it is")
         self._ids = self._intern(check.tuple_of(terms, "terms"), digests if trusted else b"")
         return [self._message(message) for message in messages]
 

@@ -44,6 +44,9 @@ PATTERNS_MAX: Final = 256
 ORDER_MAX: Final = 1024
 """Patterns of all leaves of a standing query; a parser's bound is lower."""
 
+LEASE_SECONDS_MIN: Final = 0.01
+"""The shortest lease between peers: what is added to the time of day must change it."""
+
 _HOST_CHARACTERS_MAX: Final = 255
 _STREAM_CHARACTERS_MAX: Final = 1 << 20
 _STREAM: Final = re.compile(r'<[^\x00-\x20<>"{}|^`\\]+>')
@@ -353,6 +356,13 @@ def _check_step(message: m.IndexQuery | m.Forward, dictionary: TermDictionary | 
         raise RemoteProtocolError(f"{len(message.groups.params)} constants for a plan of {plan.constant_count}")
 
 
+def _check_index_query(message: m.IndexQuery, dictionary: TermDictionary | TermNames) -> None:
+    _check_step(message, dictionary)
+    step = message.plan.steps[message.step]
+    if any(slot >= 0 and step.role & bit for bit, slot in zip((keys.S, keys.P, keys.O), step.pattern, strict=True)):
+        raise RemoteProtocolError(f"step {message.step} waits under values that only rows have")
+
+
 def _check_forward(message: m.Forward, dictionary: TermDictionary | TermNames) -> None:
     _check_step(message, dictionary)
     bound = message.plan.steps[message.step].bound
@@ -407,8 +417,22 @@ def _check_kinds(message: m.Totals | m.Differing, dictionary: TermDictionary | T
         raise RemoteProtocolError(f"{len(message.kinds)} kinds; there are at most {KINDS_MAX}")
 
 
-def _check_keep_subscription(message: m.KeepSubscription, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+def _check_lease(
+    message: m.OpenSubscription | m.SubscriptionOpened | m.KeepSubscription,
+    dictionary: TermDictionary | TermNames,  # noqa: ARG001
+) -> None:
+    if message.lease_seconds < LEASE_SECONDS_MIN:
+        raise RemoteProtocolError(f"a lease of {message.lease_seconds} s is less than {LEASE_SECONDS_MIN} s")
+
+
+def _check_open(message: m.OpenSubscription, dictionary: TermDictionary | TermNames) -> None:
     _algorithm(message.algorithm)
+    _check_lease(message, dictionary)
+
+
+def _check_keep_subscription(message: m.KeepSubscription, dictionary: TermDictionary | TermNames) -> None:
+    _algorithm(message.algorithm)
+    _check_lease(message, dictionary)
     query, first = message.query, 0
     leaves = (query,) if isinstance(query, ConjunctiveQuery) else query.leaves
     for leaf in leaves:
@@ -436,14 +460,14 @@ def _check_ask_counts(message: m.AskCounts, dictionary: TermDictionary | TermNam
 
 
 def _check_algorithm(
-    message: m.OpenSubscription | m.ClientSubscribe | m.ClientExplain, dictionary: TermDictionary | TermNames  # noqa: ARG001
+    message: m.ClientSubscribe | m.ClientExplain, dictionary: TermDictionary | TermNames  # noqa: ARG001
 ) -> None:
     _algorithm(message.algorithm)
 
 
 _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = {
     m.IndexTriples: _check_index_triples, m.ClientPublish: _check_publish,
-    m.ClientHeartbeat: _check_heartbeat, m.ClientEndStream: _check_heartbeat, m.IndexQuery: _check_step,
+    m.ClientHeartbeat: _check_heartbeat, m.ClientEndStream: _check_heartbeat, m.IndexQuery: _check_index_query,
     m.Traced: _check_traced, m.WatchLowMarks: _check_watch, m.KeepEnds: _check_ends,
     m.Forward: _check_forward, m.Answers: _check_answers, m.GetRates: _check_get_rates,
     m.Rates: _check_rates, m.NotOwner: _check_not_owner, m.Advertise: _check_roles, m.TellRoles: _check_roles,
@@ -451,7 +475,7 @@ _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = 
     m.HoldSubKeys: _check_depth, m.KeyDepth: _check_depth,
     m.Summary: _check_kind, m.Offer: _check_kind, m.Want: _check_kind, m.Given: _check_kind,
     m.Totals: _check_kinds, m.Differing: _check_kinds,
-    m.OpenSubscription: _check_algorithm, m.ClientSubscribe: _check_algorithm,
+    m.OpenSubscription: _check_open, m.SubscriptionOpened: _check_lease, m.ClientSubscribe: _check_algorithm,
     m.KeepSubscription: _check_keep_subscription, m.TellKnown: _check_tell_known,
     m.AskKnown: _check_ask_known, m.AskCounts: _check_ask_counts, m.ClientExplain: _check_algorithm,
 }  # fmt: skip

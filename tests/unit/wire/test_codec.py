@@ -136,7 +136,7 @@ class Maker:
             return m.Parcel(self.draw(st.integers(0, TOP)), self.draw(st.integers(0, TOP)), self.message(inner))
         if kind in (m.IndexQuery, m.Forward):
             plan = self.plan()
-            step = self.draw(st.integers(0, len(plan.order) - 1))
+            step = self.draw(st.sampled_from(waiting_alone(plan) if kind is m.IndexQuery else range(len(plan.order))))
             groups = self.groups(plan.constant_count)
             parts = [plan, step, groups]
             if kind is m.Forward:
@@ -183,7 +183,7 @@ class Maker:
         simple = {
             "int": st.integers(0, INTEGERS.get(field.name, TOP)),
             "bool": st.booleans(),
-            "float": st.floats(0, 1e9),
+            "float": st.floats(1 if field.name == "lease_seconds" else 0, 1e9),
             "str": st.just("<urn:stream>")
             if field.name == "stream"
             else st.sampled_from(["csbv", "cqc"]) if field.name == "algorithm" else st.text(max_size=20),
@@ -215,6 +215,16 @@ class Maker:
         if field.type == "Query":
             return self.any_query()
         return self.draw(simple[str(field.type)].filter(lambda value: not _surrogates(value)))
+
+
+def waiting_alone(plan: Plan) -> list[int]:
+    """Return the steps that wait under what their own pattern names: the first one, and all those of CQC."""
+    bits = (keys.S, keys.P, keys.O)
+    return [
+        number
+        for number, step in enumerate(plan.steps)
+        if not any(slot >= 0 and step.role & bit for bit, slot in zip(bits, step.pattern, strict=True))
+    ]
 
 
 def _surrogates(value: Any) -> bool:
@@ -701,6 +711,10 @@ def query(**changes: Any) -> list[Any]:
         (frame_of([*query()[:-4], float("nan"), 0, 0, 0]), "nan is not a number of seconds"),
         (frame_of([*query()[:-4], float("inf"), 0, 0, 0]), "inf is not a number of seconds"),
         (frame_of([*query()[:-4], -1, 0, 0, 0]), "-1 is not a number of seconds"),
+        (frame_of([*query()[:-4], 0, 0, 0, 0]), "a lease of 0.0 s is less than 0.01 s"),
+        (frame_of([*query()[:-4], 1e-9, 0, 0, 0]), "a lease of 1e-09 s is less than 0.01 s"),
+        (frame_of([17, 1, 2, 3, 0.0, [], [], 0, 0]), "a lease of 0.0 s is less than 0.01 s"),
+        (frame_of(index_query([*PLAN[:3], [[0, -1, 1], [1, 0, 2]], *PLAN[4:]], 1)), "under values that only rows have"),
         (frame_of([23, 1, 2, 3, ONE, ONE, [ONE] * 257, 0]), "257 columns"),
         (frame_of([68, 1, "SELECT", "magic", False, 1.0, 0, 0, False]), "unknown algorithm"),
         (frame_of(*[[11]] * (codec.MESSAGES_MAX + 1)), "8193 messages"),
@@ -724,6 +738,16 @@ def test_what_the_protocol_forbids_is_refused_with_its_reason(columns, body, rea
         FrameCodec(TermDictionary(), columns).decode(body)
     assert reason in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("columns", MATERIALS.values(), ids=MATERIALS)
+def test_whoever_has_not_said_who_it_is_names_no_terms_which_would_stay_for_good(columns):
+    dictionary = TermDictionary()
+    codec = FrameCodec(dictionary, columns)
+    with pytest.raises(RemoteProtocolError, match="terms, of somebody who has not said who it is"):
+        codec.decode(frame_of([64, 1, "", ""]), named=False)
+    assert len(dictionary) == 0
+    assert codec.decode(frame_of([64, 1, "", ""], terms=()), named=False) == [m.ClientHello(1)]
 
 
 def test_the_frames_that_the_refused_ones_deviate_from_are_taken():
