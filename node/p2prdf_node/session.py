@@ -47,6 +47,8 @@ FRAME_ANSWERS: Final = 4096
 """Solutions in one frame."""
 FRAMES_TIMED: Final = 64
 """Frames of a subscription whose acknowledgement is waited for to count how long it took."""
+LEASE_SECONDS_MIN: Final = 1.0
+"""The shortest lease of a client: one that is over before its subscription is open would be opened for nobody."""
 QUERY_SECONDS: Final = 600.0
 """So long a one-time query of who may not subscribe is delivered at most,"""
 QUERY_LEASE_SECONDS: Final = 60.0
@@ -124,6 +126,7 @@ class ClientSession:
         self.account.sessions[self] = None
         clients.sessions[self] = None
         connection.handler = self
+        connection.named = True
         version = messages.CLIENT_VERSION
         welcome = messages.ClientWelcome(clients.own, self._config.publications_max, version, clients.others())
         connection.send([welcome])
@@ -325,8 +328,9 @@ class ClientSession:
         if message.algorithm not in (a.value for a in Algorithm):
             raise LocalProtocolError(f"algorithm {message.algorithm!r} is neither csbv nor cqc")
         lease_max = self._config.lease_seconds_max
-        if not 0 < message.lease_seconds <= lease_max:
-            raise LocalProtocolError(f"a lease of {message.lease_seconds} s is not within {lease_max:g} s")
+        if not LEASE_SECONDS_MIN <= message.lease_seconds <= lease_max:
+            bounds = f"{LEASE_SECONDS_MIN:g} to {lease_max:g} s"
+            raise LocalProtocolError(f"a lease of {message.lease_seconds} s is not within {bounds}")
         if message.lease_seconds > QUERY_LEASE_SECONDS and not self._may_subscribe:
             reason = f"a lease of {message.lease_seconds:g} s is more than {QUERY_LEASE_SECONDS:g} s"
             raise NotAllowed(f"{reason}, and {rights.who} may not subscribe")

@@ -19,6 +19,7 @@ that inherited the address of another one, do not talk to each other.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import socket
 import time
 from collections import Counter, deque
@@ -253,6 +254,8 @@ class _Link:
         connection.identified = True  # it is we who introduce ourselves
         where = self.contact.host, self.contact.port
         try:
+            # A peer says where it lives by its address.  Names are not looked up, whoever says that one is a peer's.
+            ipaddress.ip_address(self.contact.host)
             async with asyncio.timeout(links.connect_seconds):
                 if links.tls is None:
                     await loop.create_connection(lambda: connection, *where)
@@ -265,7 +268,7 @@ class _Link:
             connection.abort()
             self._failed("no connection in time")  # one of us is busy, perhaps
             return
-        except (OSError, TlsRefused) as error:
+        except (OSError, ValueError, TlsRefused) as error:
             connection.leave()
             self._failed(str(error))
             links.broken(self.contact.key)
@@ -389,7 +392,7 @@ class PeerInlet:
 
     async def _admit(self, connection: Connection) -> None:
         if await self._confirm(self.sender):
-            connection.trusted = True
+            connection.trusted = connection.named = True
             connection.release("confirm")
         else:
             connection.refuse(RemoteProtocolError(f"no member of this cluster answers as {self.sender}"))

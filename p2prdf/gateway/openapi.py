@@ -32,7 +32,7 @@ def _content(types: Any) -> dict[str, Any]:
 _TIMEOUT: Final = _parameter("timeout", "Seconds that the query may take.", type="number", exclusiveMinimum=0)
 _SINCE: Final = _parameter("since", "From when on publications count.", enum=["now", "beginning"], default="now")
 _LEASE: Final = _parameter(
-    "lease", "Seconds that the subscription outlives the connection.", type="number", exclusiveMinimum=0
+    "lease", "Seconds that the subscription outlives the connection.", type="number", minimum=1
 )
 _RESUME: Final = _parameter("Last-Event-ID", "The id of the last event: what followed is told.", place="header")
 _GRAPH: Final = _parameter("graph", "The IRI of the graph of what names none.", format="iri")

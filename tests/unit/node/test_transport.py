@@ -186,6 +186,21 @@ async def test_an_unreachable_peer_costs_no_memory(monkeypatch):
             assert a.broken == [9] * transport.ATTEMPTS
 
 
+@pytest.mark.parametrize("host", ["peer.example", "h" * 255, "a..b", ""])
+async def test_who_is_said_to_live_at_a_name_is_not_looked_for(monkeypatch, host):
+    """Peers live at addresses: whoever tells of one at a name gets none looked up, and nothing fails unexpectedly."""
+    monkeypatch.setattr(transport, "RETRY_SECONDS", 0.01)
+
+    async def looked_up(*_, **__):
+        raise AssertionError("a name was looked up")
+
+    async with Side() as a:
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", looked_up)
+        a.links.post(Contact(9, host, 7400), parcel(1))
+        a.links.flush()
+        await a.until(lambda: a.links.counts["dropped_unreachable"] == 1)
+
+
 async def test_what_waits_is_sent_when_a_later_attempt_succeeds(monkeypatch):
     monkeypatch.setattr(transport, "RETRY_SECONDS", 0.01)
     async with Side() as a, Side() as b:
