@@ -103,6 +103,11 @@ channels: $(STAMP) ## random histories of channels, with heuristics and without,
 reads: $(STAMP) ## W3C cases and ten universities asked once, and left standing, through seven simulated peers; ARGS=--nodes
 	@PYTHONPATH=tests/support $(BIN)/python -m reads $(ARGS)
 
+SEED_OF_FUZZ = $(if $(SEED),--seed $(SEED))
+.PHONY: fuzz
+fuzz: $(STAMP) ## bad datagrams and frames by the million, HTTP requests by the 100,000, for real nodes; ARGS='frames --frames 10000'
+	@PYTHONPATH=tests/support $(BIN)/python -m fuzz $(SEED_OF_FUZZ) $(ARGS)
+
 MINUTES ?= 1
 .PHONY: chaos
 chaos: $(STAMP) ## real nodes killed while clients publish and subscribe; MINUTES=10 ARGS='--network'

@@ -1,0 +1,289 @@
+"""Fuzzed frames: mutations of genuine frames of every type, as a stranger, as a client and as a peer.
+
+Three parts, each with nodes of its own:
+
+* ``malformed``: frames that no decoder takes (and, before a hello, anything else than a hello), one to a connection.
+  The node has to say why, and to end the connection; nothing else may come of it.
+* ``requests``: frames that are well-formed and that a welcomed client may say, with contents at random.  A ping behind
+  each one tells that it was dealt with.  What is published is of a vocabulary of its own.
+* ``parcels``: well-formed and untrue, from somebody who says that it is a node which is known: without TLS nothing
+  contradicts that, with TLS a member that was taken over would say it.  Such a one is believed, so here it is only
+  asked for that nodes go on: no exception, no end, bounded memory, answers in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from fuzz.genuine import Maker, bodies
+from fuzz.mutate import framed, mutated
+from fuzz.target import Report, Target
+from p2prdf.columns import ARRAYS, LISTS
+from p2prdf.errors import P2PRDFError
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.wire import messages as m
+from p2prdf.wire.codec import FrameCodec, FrameReader
+from p2prdf_node.session import ACTIONS
+
+__all__ = ["run"]
+
+_TALKS: Final = 48
+"""Connections at a time,"""
+_TALKS_BELIEVED: Final = 6
+"""and of those that say to be nodes."""
+_SECONDS: Final = 20.0
+_POOL: Final = 40
+"""Genuine frames of each type at a time, made anew after each ``_RENEW`` mutations."""
+_RENEW: Final = 20_000
+_ASKED: Final = 25
+"""Requests of one connection."""
+_TOLD: Final = 100
+"""Parcels of one connection."""
+_END: Final = framed(b"\xc0")
+"""No frame: who reads it ends the connection, and has dealt with all before."""
+_LATER_SECONDS: Final = 0.3
+_WAITING: Final = 0.1
+_SHARES: Final = {"malformed": 0.6, "requests": 0.3, "parcels": 0.1}
+
+
+class _Talk(asyncio.Protocol):
+    """One connection: says something, and reads until the other side ends it."""
+
+    def __init__(self, data: bytes, ended: asyncio.Future[bytes], *, hang_up: bool, later: bytes):
+        self._data, self._ended, self._hang_up, self._later = data, ended, hang_up, later
+        self._read = bytearray()
+
+    def connection_made(self, transport: Any) -> None:
+        """Say everything at once."""
+        transport.write(self._data)
+        if self._later:
+            asyncio.get_running_loop().call_later(_LATER_SECONDS, transport.write, self._later)
+        if self._hang_up:
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Keep what is answered."""
+        self._read += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell what was answered."""
+        if not self._ended.done():
+            self._ended.set_result(bytes(self._read))
+
+
+async def _said(port: int, data: bytes, *, hang_up: bool = False, later: bytes = b"") -> list[Any]:
+    """Say something to a node, and more ``later``, and return what it answered.
+
+    Raises TimeoutError if it does not end the connection.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[bytes] = loop.create_future()
+    transport, _ = await loop.create_connection(lambda: _Talk(data, ended, hang_up=hang_up, later=later), "127.0.0.1", port)  # noqa: E501
+    try:
+        async with asyncio.timeout(_SECONDS):
+            answered = await ended
+    finally:
+        transport.abort()
+    codec = FrameCodec(TermDictionary(), LISTS)
+    return [each for body in FrameReader().feed(answered) for each in codec.decode(body)]
+
+
+class _Source:
+    """Frames at random: genuine ones, and what comes of them; told apart by a decoder as nodes have one."""
+
+    def __init__(self, rng: Random, contacts: list[m.Contact], known: list[int]):
+        self.rng, self.contacts, self.known = rng, contacts, known
+        self.reason = ""
+        """Why the last frame was taken for none."""
+        self._made = 0
+        self._renew()
+
+    def _renew(self) -> None:
+        self._bodies = bodies(self.rng, _POOL, self.contacts)
+        self._kinds = list(self._bodies)
+        self._codec = FrameCodec(TermDictionary(), ARRAYS)
+        self._dictionary = TermDictionary()
+        self._maker = Maker(self.rng, self._dictionary, self.contacts, self.known)
+        self._encoder = FrameCodec(self._dictionary, LISTS)
+
+    def mutated(self) -> tuple[bytes, list[Any] | None, bool]:
+        """Return a mutated frame, its messages if it is taken for some, and whether more of it would be waited for."""
+        self._made += 1
+        if self._made % _RENEW == 0:
+            self._renew()
+        rng = self.rng
+        frame = mutated(rng, rng.choice(self._bodies[rng.choice(self._kinds)]))
+        reader, decoded = FrameReader(), list[Any]()
+        try:
+            for body in reader.feed(frame):
+                decoded += self._codec.decode(body)
+        except P2PRDFError as error:
+            self.reason = str(error)
+            return frame, None, False
+        return frame, decoded, bool(reader.pending)
+
+    def malformed(self, *, trusted: bool) -> tuple[bytes, bool]:
+        """Return a frame that no decoder takes, and whether more of it would be waited for.
+
+        ``trusted``: nor one that knows terms by the digests that come with them, and does not look at them again.
+        """
+        while True:
+            frame, decoded, pending = self.mutated()
+            if decoded is None and trusted and "term" in self.reason:
+                continue
+            if frame != _END and (decoded is None or (pending and not decoded)):
+                return frame, pending
+
+    def unfit(self) -> tuple[bytes, bool]:
+        """Return a frame that cannot be the first one of a connection, well-formed or not."""
+        while True:
+            frame, decoded, pending = self.mutated()
+            if frame != _END and (decoded is None or (pending and not decoded)):
+                return frame, pending
+            if decoded and not isinstance(decoded[0], m.ClientHello | m.PeerHello):
+                return frame, pending
+
+    def made(self, kind: type) -> bytes:
+        """Return a well-formed frame of a type, with contents at random."""
+        while True:
+            self._made += 1
+            if self._made % _RENEW == 0:
+                self._renew()
+            body = self._encoder.encode([self._maker.message(kind)])[4:]
+            try:
+                self._codec.decode(body)
+            except P2PRDFError:
+                continue
+            return framed(body)
+
+    def taken(self, wanted: Callable[[Any], bool]) -> bytes | None:
+        """Return a mutated frame that is taken for messages that are all ``wanted``; None if that was not to be had."""
+        for _ in range(20):
+            frame, decoded, pending = self.mutated()
+            if decoded and not pending and all(map(wanted, decoded)):
+                return frame
+        return None
+
+
+class _Run:
+    """The parts of a run."""
+
+    def __init__(self, target: Target, source: _Source, report: Report):
+        self.target, self.source, self.report = target, source, report
+        self.counts: Counter[str] = Counter()
+        self.done = 0
+        self._ports = [int(node.address.rpartition(":")[2]) for node in target.nodes]
+        self._hello = _encoded(m.ClientHello(agent="fuzz"))
+
+    async def spend(self, count: int, talk: Callable[[], Any], talks: int) -> float:
+        """Have ``count`` frames dealt with by ``talks`` at a time; return the seconds it took."""
+        began = time.monotonic()
+
+        async def talking() -> None:
+            while self.done < count:
+                await talk()
+                if not self.target.warmed and self.done >= count // 10:
+                    await self.target.warm()
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(talks):
+                group.create_task(talking())
+        return time.monotonic() - began
+
+    def _peer_hello(self, place: int) -> bytes:
+        """Return what another node says first to the one at a place."""
+        contacts = self.source.contacts
+        return _encoded(m.PeerHello(contacts[(place + 1) % len(contacts)], contacts[place].key))
+
+    async def malformed(self) -> None:
+        """One bad frame, at first, after a client's hello or after a peer's."""
+        rng, role = self.source.rng, self.source.rng.choice(("stranger", "client", "peer"))
+        place = rng.randrange(len(self._ports))
+        if role == "stranger":
+            first, (frame, pending) = b"", self.source.unfit()
+        else:
+            first = self._hello if role == "client" else self._peer_hello(place)
+            frame, pending = self.source.malformed(trusted=role == "peer")
+        self.done += 1
+        self.counts[role] += 1
+        answered = await _said(self._ports[place], first + frame + (b"" if pending else _END), hang_up=pending)
+        if pending:
+            self.counts["hung up"] += 1
+            return
+        last = answered[-1] if answered else None
+        fine = isinstance(last, m.ClientError) and last.request == 0 and last.code == "remote-protocol"
+        taken = fine and "a frame: None is not a sequence" in last.text
+        self.report.check(fine and not taken, f"{role} said {frame[:200]!r} and was answered {last!r:.300}")
+
+    async def requests(self) -> None:
+        """What a client may say, with a ping behind each."""
+        rng, data = self.source.rng, [self._hello]
+        for number in range(_ASKED):
+            data += [self._request(), _encoded(m.ClientPing(1_000_000 + number))]
+        # Some wait for what takes a while: queries that are parsed, publications that are acknowledged.
+        said, port = b"".join(data), rng.choice(self._ports)
+        waits = rng.random() < _WAITING
+        answered = await (_said(port, said, later=_END) if waits else _said(port, said + _END))
+        pongs = sum(isinstance(each, m.ClientPong) and each.request >= 1_000_000 for each in answered)
+        self.done += min(pongs + 1, _ASKED)  # one that is no request after all ends it, and was dealt with
+        self.counts.update(type(each).__name__ for each in answered)
+        last = answered[-1] if answered else None
+        self.report.check(isinstance(last, m.ClientError), f"the last answer was {last!r:.300}")
+
+    def _request(self) -> bytes:
+        if self.source.rng.random() < 0.1:
+            found = self.source.taken(lambda each: type(each) in ACTIONS)
+            if found is not None:
+                return found
+        return self.source.made(self.source.rng.choice(list(ACTIONS)))
+
+    async def parcels(self) -> None:
+        """What a node may say, with a frame behind all of it that is none."""
+        place = self.source.rng.randrange(len(self._ports))
+        data = [self._peer_hello(place), *(self._parcel() for _ in range(_TOLD)), _END]
+        try:
+            answered = await _said(self._ports[place], b"".join(data))
+        except TimeoutError:  # who is busy with what it was told before does not read on
+            self.counts["not read in time"] += 1
+            return
+        last = answered[-1] if answered else None
+        fine = isinstance(last, m.ClientError) and "None is not a sequence" in last.text
+        self.counts["whole talks" if fine else f"ended by {last!r:.150}"] += 1
+        self.done += _TOLD if fine else 1
+
+    def _parcel(self) -> bytes:
+        if self.source.rng.random() < 0.1:
+            found = self.source.taken(lambda each: isinstance(each, m.Parcel))
+            if found is not None:
+                return found
+        return self.source.made(m.Parcel)
+
+
+def _encoded(message: Any) -> bytes:
+    return FrameCodec(TermDictionary(), LISTS).encode([message])
+
+
+async def run(count: int, rng: Random, report: Report, *, folder: Path | None = None) -> None:
+    """Send ``count`` bad frames."""
+    for part, share in _SHARES.items():
+        begun = Report(f"{report.name} {part}")
+        begun.wrong = report.wrong
+        await _part(part, int(count * share), Random(f"{rng.random()} {part}"), begun, folder)
+
+
+async def _part(part: str, count: int, rng: Random, report: Report, folder: Path | None) -> None:
+    async with Target(report, folder=None if folder is None else folder / part) as target:
+        believed = part == "parcels"
+        watch = await target.begin(publishing=not believed)
+        # Without TLS a subscription is anybody's who knows its number.
+        source = _Source(rng, target.contacts, target.known() if believed else [])
+        run = _Run(target, source, report)
+        took = await run.spend(count, getattr(run, part), _TALKS_BELIEVED if believed else _TALKS)
+        await target.finish(watch, same=part == "malformed", believed=believed)
+        report.say(f"{run.done:,} in {took:.0f} s ({run.done / took:,.0f} a second): {dict(run.counts)}")
