@@ -62,6 +62,10 @@ simulate: $(STAMP) ## seeded faulty overlays against the oracle; SEEDS=2000, or 
 faults: $(STAMP) ## seeded crashes, lost disks and partitions against the oracle; SEEDS=500, or SEED=7 for exactly one
 	@$(BIN)/python -m p2prdf.sim --faults $(if $(SEED),--start $(SEED) --seeds 1,--seeds $(SEEDS)) $(ARGS)
 
+.PHONY: mutants
+mutants: $(STAMP) ## tests without the rules that they are about, which must fail; NAME for one of them
+	@PYTHONPATH=tests/support $(BIN)/python -m mutants $(NAME)
+
 .PHONY: rule-days
 rule-days: $(STAMP) ## days of failures with rules left in the network, the graph against what follows; SEEDS=100
 	@PYTHONPATH=tests/support $(BIN)/python -m rule_days $(if $(SEED),--start $(SEED) --seeds 1,--seeds $(SEEDS)) $(ARGS)

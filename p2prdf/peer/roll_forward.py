@@ -26,6 +26,7 @@ from functools import partial
 from itertools import chain
 from typing import Final, TypeAlias
 
+from p2prdf import hlc
 from p2prdf.columns import as_list
 from p2prdf.peer.batches import TripleBatch, youngest
 from p2prdf.peer.exchange import Exchange
@@ -44,7 +45,8 @@ class RollForward:
     def __init__(self, exchange: Exchange, route: Callable[[TripleBatch], None]):
         self._exchange = exchange
         self._route = route
-        self._kept: dict[int, list[TripleBatch]] = {}
+        self._kept: dict[int, list[tuple[int, TripleBatch]]] = {}
+        """By origin, with the latest stamp in each."""
         self._open: dict[int, None] = {}  # stamps of own publications under way, ascending
         self._last = 0  # of own publications
         self._tell_at: float | None = None
@@ -85,7 +87,7 @@ class RollForward:
             return
         if batch.origin == self._exchange.own.key and not self._exchange.restoring:
             batch.complete = self.complete()
-        self._kept.setdefault(batch.origin, []).append(batch)
+        self._kept.setdefault(batch.origin, []).append((youngest(batch), batch))
         if not self._exchange.restoring:
             self.told(batch.origin, batch.began, batch.complete)
 
@@ -93,9 +95,9 @@ class RollForward:
         """Forget what was complete when a former life ended, as far as it was kept."""
         for origin, batches in list(self._kept.items()):
             complete: dict[int, int] = {}  # per life of the origin
-            for batch in batches:
+            for _, batch in batches:
                 complete[batch.began] = max(complete.get(batch.began, 0), batch.complete)
-            left = [batch for batch in batches if youngest(batch) > complete[batch.began]]
+            left = [(last, batch) for last, batch in batches if last > complete[batch.began]]
             if left:
                 self._kept[origin] = left
             else:
@@ -106,24 +108,23 @@ class RollForward:
         if not began:
             return
         left, kept = [], []
-        for batch in self._kept.pop(origin, ()):
-            last = youngest(batch)
+        for last, batch in self._kept.pop(origin, ()):
             if last < began:
                 left.append(batch)
             elif last > complete:
-                kept.append(batch)
+                kept.append((last, batch))
         if kept:
             self._kept[origin] = kept
         self._finish(left)
 
     def finish(self, origin: int) -> None:
         """Send to all its keys what a peer that is gone may not have finished."""
-        self._finish(self._kept.pop(origin, []))
+        self._finish([batch for _, batch in self._kept.pop(origin, ())])
 
     def finish_all(self) -> None:
         """Send on all that may be unfinished: this peer has started anew."""
-        for origin in list(self._kept):
-            self.finish(origin)
+        kept, self._kept = self._kept, {}
+        self._finish([batch for _, batch in chain.from_iterable(kept.values())])
 
     def _finish(self, batches: list[TripleBatch]) -> None:
         """Send publications to all their keys; until they are there this peer is where they are published."""
@@ -133,14 +134,31 @@ class RollForward:
         stamp = exchange.tick()
         self.begin(stamp)
         token = exchange.token(partial(self.end, stamp), sparing=True)
-        for batch in batches:
-            exchange.trace("publication-rolled-forward", triples=len(batch), origin=f"{batch.origin:016x}")
-            roles = exchange.columns.full(len(batch), batch.published, "uint32")
+        for published, message in self._once(batches):
+            exchange.trace("publication-rolled-forward", triples=len(message))
+            roles = exchange.columns.full(len(message), published, "uint32")
             self._route(TripleBatch(
-                batch.s, batch.p, batch.o, batch.time, batch.event, roles, 0, (token,), None,
-                exchange.own.key, batch.published, self.began, 0, stamp,
+                message.s, message.p, message.o, message.time, message.event, roles, 0, (token,), None,
+                exchange.own.key, published, self.began, 0, stamp,
             ))  # fmt: skip
         exchange.release((token,))
+
+    def _once(self, batches: list[TripleBatch]) -> Iterator[tuple[int, TripleBatch | IndexTriples]]:
+        """Return the rows of batches by the roles they are published under, each of them once.
+
+        What several have finished, and nobody has brought to its end, is kept of each of them: if it were sent on as
+        often, there would be ever more of it with each peer that fails.
+        """
+        if len(batches) == 1:
+            yield batches[0].published, batches[0]
+            return
+        found: dict[tuple[int, bool], dict[_Row, None]] = {}
+        for batch in batches:
+            for s, p, o, time, event, _ in _rows(batch):
+                kind = batch.published, hlc.plain(time) >= hlc.ELEMENT
+                found.setdefault(kind, {})[s, p, o, time, event, 0] = None
+        for (published, _), rows in found.items():
+            yield published, self._message(list(rows))
 
     # --- telling ---------------------------------------------------------------------------------
 
@@ -184,7 +202,7 @@ class RollForward:
         """
         times = set(as_list(message.time))
         kept = chain.from_iterable(self._kept.values())
-        batches = [each for each in kept if not times.isdisjoint(as_list(each.time))]
+        batches = [each for _, each in kept if not times.isdisjoint(as_list(each.time))]
         if not batches:
             yield message
             return
@@ -216,13 +234,13 @@ class RollForward:
     def messages(self) -> Iterator[IndexTriples]:
         """Return what is remembered as messages."""
         for batches in list(self._kept.values()):
-            for batch in batches:
+            for _, batch in batches:
                 yield batch.message()
 
     @property
     def kept(self) -> int:
         """Triples remembered."""
-        return sum(len(each) for batches in self._kept.values() for each in batches)
+        return sum(len(each) for batches in self._kept.values() for _, each in batches)
 
 
 

@@ -17,7 +17,7 @@ async def test_a_node_with_a_disk_and_certificates_tells_all_metrics(launcher, t
     async with p2prdf.connect(node.address, tls=tls_of(certificates.client())) as client:
         await client.publish([("<urn:s>", "<urn:p>", '"1"')])
         state = await client.status()
-    lines = exposition(state, SimpleNamespace(subscribers=0, answered={})).splitlines()
+    lines = exposition(state, SimpleNamespace(subscribers=0, answered={}, webhooks=None)).splitlines()
     missing = [each.name for each in METRICS if f"# TYPE {each.name} {each.kind}" not in lines]
     assert missing == []
     told = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))

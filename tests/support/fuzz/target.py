@@ -34,6 +34,7 @@ _SAME: Final = (
     "triples", "elements", "queries", "rows", "groups", "plans", "subscriptions_home", "answers_held", "keys_split",
     "roles", "members_max", "contacts",
 )  # fmt: skip
+_COUNTED: Final = ("triples", "queries", "rows", "terms", "subscriptions_home", "answers_held")
 _TOLD: Final = re.compile(r"Traceback|(?<!link)_failed|AssertionError")
 """What no log may have."""
 
@@ -70,6 +71,7 @@ class Target:
         self._client: Client
         self._before: list[dict[str, Any]] = []
         self._memory: list[int] = []
+        self._warm: list[dict[str, Any]] = []
 
     @property
     def nodes(self) -> list[Node]:
@@ -135,7 +137,8 @@ class Target:
     async def warm(self) -> None:
         """Take note of how much memory the nodes have by now."""
         self._memory = [0]  # who asks meanwhile need not
-        self._memory = [state["memory_bytes"] for state in await self.states()]
+        states = await self.states()
+        self._memory, self._warm = [state["memory_bytes"] for state in states], [state["peer"] for state in states]
 
     async def finish(self, watch: Watch, *, same: bool, believed: bool = False) -> dict[str, Any]:
         """Say what became of the nodes; ``same``: nothing but what the genuine client published may be new.
@@ -153,12 +156,16 @@ class Target:
                 f" p99 {1000 * waited['p99']:.1f} ms, longest {1000 * waited['max']:.0f} ms"
             )
         report.check(seen["ping"]["p99"] < PING_SECONDS_MAX, f"pings took {seen['ping']['p99']:.2f} s")
-        for node, before, state, warm in zip(self.nodes, self._before, after, self._memory, strict=True):
+        for node, before, state, warm, warm_peer in zip(
+            self.nodes, self._before, after, self._memory, self._warm, strict=True
+        ):
             grown = state["memory_bytes"] - warm
             report.say(
                 f"{node.name}: resident {warm / 1e6:.1f} MB after a tenth, {state['memory_bytes'] / 1e6:.1f} MB at the"
                 f" end ({grown / 1e6:+.1f}); longest turn {state['turn_seconds_max']:.3f} s"
             )
+            more = {key: state["peer"][key] - warm_peer[key] for key in _COUNTED}
+            report.say(f"{node.name}: more than after a tenth: {more}")
             report.check(grown < GROWTH_BYTES_MAX, f"{node.name} has {grown / 1e6:.0f} MB more")
             report.check(not any(state["failures"].values()), f"{node.name}: failures {state['failures']}")
             if same:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
+from pathlib import Path
 from typing import Any, Final
 
 import p2prdf
@@ -21,6 +23,7 @@ __all__ = ["Watch"]
 PING_SECONDS: Final = 0.02
 PUBLISH_SECONDS: Final = 0.25
 ANSWER_SECONDS: Final = 30.0
+_PATH: Final = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 class Watch:
@@ -34,7 +37,7 @@ class Watch:
         """Begin; triples are about ``name``; none are published if it is empty."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "fuzz.watch", address, name,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": _PATH},
         )  # fmt: skip
         assert process.stdout is not None
         assert await process.stdout.readline() == b"begun\n"

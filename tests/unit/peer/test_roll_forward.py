@@ -122,3 +122,19 @@ def test_what_is_finished_for_another_is_under_way_here_until_it_is_where_it_bel
     assert (message.origin, message.published, message.began) == (LOW.key, ALL_ROLES, roll_forward.began)
     assert as_list(message.time) == [STAMP]
     assert message.complete <= under_way < message.stamp <= roll_forward.complete()
+
+
+@pytest.mark.parametrize("columns", [ARRAYS, LISTS], ids=["arrays", "lists"])
+def test_what_several_have_finished_and_nobody_brought_to_its_end_is_sent_on_once(columns):
+    """Else there would be ever more of it with each peer that fails."""
+    pair = Pair(columns, replicas=2, copies_min=2)
+    pair.pass_time(30.0)
+    peer, heard = pair.peers[LOW.key], pair.listen(HIGH)
+    terms = pair.dictionary.intern_all(["<urn:s>", "<urn:p>", "<urn:o>", "<urn:x>"])
+    for rows in ([(*terms[:3], STAMP, 91)], [(*terms[:3], STAMP, 91), (*terms[1:], STAMP, 92)]):
+        _note(peer, *rows)
+    peer._engine.roll_forward.finish_all()
+    pair.pass_time(5.0)
+    sent = [each for each in heard if isinstance(each, IndexTriples) and each.origin == LOW.key]
+    assert sorted(event for each in sent for event in as_list(each.event)) == [91, 92]
+    assert {each.published for each in sent} == {ALL_ROLES}
