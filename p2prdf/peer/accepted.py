@@ -1,4 +1,4 @@
-"""Accepted: a publication is safe before it is indexed.
+"""Kept whole first: publications that are safe before they are indexed.
 
 The problem.  ``indexed`` waits for the keepers of all keys of all triples: for the slowest of many peers, and for ever
 where none of a key's keepers can be reached.  Some publishers want to hear as soon as nothing can be lost.
@@ -14,36 +14,124 @@ If fewer peers are there than copies are needed, or one of the fellows is lost m
 
 Price: one more copy of the publication to each of ``replicas`` - 1 peers.  Rejected: the disk of this peer alone.  It
 costs nothing but the write, but a publication that is accepted would wait for one machine to come back.
+
+Removals
+--------
+Whoever holds a removal ends a stay of its triple and takes what is published later for the next one
+(:mod:`p2prdf.store.stays`): answers are taken back, and others have identities that follow from the stamp of the
+removal.  If it were forgotten after that, by a peer that loses its disk before others have it, nobody would ever
+take these answers back, and what is true again would be over at its home.  So all removals are kept whole by
+enough peers before any of them takes effect.  Price: that copy, and one round trip to the fellows before a triple is
+removed.  What was only published needs none of it: forgotten, it is published again or was never acknowledged, and its
+answers have the identities they would have had.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from p2prdf.hlc import GONE
 from p2prdf.peer.batches import TripleBatch, part_of_batch
-from p2prdf.peer.engine import Engine
+from p2prdf.peer.cutting import Cutter
 from p2prdf.peer.exchange import Exchange
 
-__all__ = ["accept"]
+if TYPE_CHECKING:
+    from p2prdf.wire.messages import Contact
+
+__all__ = ["Safekeeping"]
 
 
-def accept(exchange: Exchange, engine: Engine, batch: TripleBatch, accepted: Callable[[], None]) -> None:
-    """Have a publication of this peer kept whole by enough peers; call ``accepted`` when it is, if ever."""
-    if not exchange.replicated or exchange.replica_map is None or exchange.short_of_peers:
-        return
-    fellows = exchange.fellows(exchange.own.key)
+class Safekeeping:
+    """Publications that are kept whole by enough peers before they are indexed."""
 
-    def kept() -> None:
-        if all(exchange.cache.number(fellow) > 0 for fellow in fellows):
-            accepted()
+    def __init__(
+        self, exchange: Exchange, cutter: Cutter,
+        keep: Callable[[TripleBatch], None], route: Callable[[TripleBatch], None],
+    ):  # fmt: skip
+        """``keep`` has a batch without roles kept by this peer, ``route`` has one indexed."""
+        self._exchange = exchange
+        self._cutter = cutter
+        self._keep = keep
+        self._route = route
+        self._waiting: list[Callable[[], None]] = []
+        """Removals that wait until it is known who the fellows are."""
 
-    token = exchange.token(kept, sparing=True)
-    whole = replace(batch, roles=exchange.columns.full(len(batch), 0, "uint32"), tokens=())
-    for start, stop in engine.cutter.slices(len(whole), (whole.s, whole.p, whole.o)):
-        index = exchange.columns.column(range(start, stop), "int64")
-        part = part_of_batch(exchange.columns, whole, index)
-        engine.keep(part)
-        for fellow in fellows:
-            exchange.send(fellow, part.message(), (token,))
-    exchange.release((token,))
+    def index(
+        self, batch: TripleBatch, *more: TripleBatch, accepted: Callable[[], None] | None = None
+    ) -> None:
+        """Have a publication of this peer indexed, removals when enough peers keep it whole.
+
+        ``more``: what comes along and follows from it.  ``accepted`` is called when enough peers keep it, if ever.
+        """
+        exchange = self._exchange
+        if exchange.replicated and _removes(batch):
+            exchange.hold(batch.tokens)
+            self._index_later(batch, more, accepted)
+            return
+        if accepted is not None and exchange.replica_map is not None and not exchange.short_of_peers:
+            self._keep_whole(batch, partial(_if_all, accepted))
+        for each in (batch, *more):
+            self._route(each)
+
+    def _index_later(
+        self, batch: TripleBatch, more: tuple[TripleBatch, ...], accepted: Callable[[], None] | None
+    ) -> None:
+        exchange = self._exchange
+        again = partial(self._index_later, batch, more, accepted)
+
+        def kept(all_there: bool) -> None:
+            if not all_there:  # one was lost, perhaps with the only other copy
+                again()
+                return
+            if accepted is not None:
+                accepted()
+            for each in (batch, *more):
+                self._route(each)
+            exchange.release(batch.tokens)
+
+        if exchange.short_of_peers:
+            exchange.wait_for_peers(again)
+        elif exchange.replica_map is None or not self._all_there(exchange.fellows(exchange.own.key)):
+            self._waiting.append(exchange.traces.later(again))
+        else:
+            self._keep_whole(batch, kept)
+
+    def ring_known(self) -> None:
+        """Go on with what waited until all of the ring is known."""
+        waiting, self._waiting = self._waiting, []
+        for again in waiting:
+            again()
+
+    def _keep_whole(self, batch: TripleBatch, kept: Callable[[bool], None]) -> None:
+        """Have a publication kept whole; call ``kept`` when enough peers do: with whether all fellows are there."""
+        exchange = self._exchange
+        fellows = exchange.fellows(exchange.own.key)
+        token = exchange.token(lambda: kept(self._all_there(fellows)), sparing=True)
+        whole = replace(batch, roles=exchange.columns.full(len(batch), 0, "uint32"), tokens=())
+        for start, stop in self._cutter.slices(len(whole), (whole.s, whole.p, whole.o)):
+            index = exchange.columns.column(range(start, stop), "int64")
+            part = part_of_batch(exchange.columns, whole, index)
+            self._keep(part)
+            for fellow in fellows:
+                exchange.send(fellow, part.message(), (token,))
+        exchange.release((token,))
+
+    def _all_there(self, fellows: list[Contact]) -> bool:
+        return all(self._exchange.cache.number(fellow) > 0 for fellow in fellows)
+
+
+def _if_all(accepted: Callable[[], None], all_there: bool) -> None:
+    if all_there:
+        accepted()
+
+
+def _removes(batch: TripleBatch) -> bool:
+    """Return whether a batch has any removal."""
+    if isinstance(batch.time, list):
+        return any(time >= GONE for time in batch.time)
+    return bool((batch.time >= np.uint64(GONE)).any())

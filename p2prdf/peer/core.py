@@ -557,6 +557,8 @@ class Peer:
         """Do what a change of the ring calls for, once all of it is known again."""
         self._ring_changed = False
         exchange = self._exchange
+        if exchange.replica_map is not None:
+            self._engine.safekeeping.ring_known()
         kept = exchange.replicated or self.config.durable
         if kept and exchange.view != self._view and exchange.replica_map is not None:
             self._view = exchange.view

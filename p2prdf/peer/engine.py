@@ -24,6 +24,7 @@ from p2prdf.columns import Column, Index, as_array, as_list
 from p2prdf.continuous.home import GROUP_BITS
 from p2prdf.errors import P2PRDFError
 from p2prdf.hlc import GONE
+from p2prdf.peer.accepted import Safekeeping
 from p2prdf.peer.arrivals import Arrival
 from p2prdf.peer.batches import (
     TripleBatch,
@@ -103,10 +104,11 @@ class Engine:
         self.on_widened: Callable[[], None] = lambda: None
         """Called when all that this peer is to join should be joined again (:mod:`p2prdf.peer.takeover`)."""
         self._rejoining: Iterator[list[Derived]] | None = None
-        self.roll_forward = RollForward(exchange, self.route_triples)
+        self.cutter = Cutter(exchange, dictionary, tables.columns)
+        self.safekeeping = Safekeeping(exchange, self.cutter, self._keep_whole, self.route_triples)
+        self.roll_forward = RollForward(exchange, self.safekeeping.index)
         self.hot = HotKeys(exchange, tables, dictionary, self._copy)
         self.words = Words(exchange, tables, dictionary, self.route_triples)
-        self.cutter = Cutter(exchange, dictionary, tables.columns)
         self._out = Outgoing(exchange, tables, self.cutter, self.roll_forward.complete)
         self.forwards = self._out.forwards
         self.gates: Gates | None = None
@@ -283,11 +285,12 @@ class Engine:
                     message.origin, message.published, message.began, message.complete, message.stamp, message.words,
                 )  # fmt: skip
                 self.roll_forward.note(batch)
-                if self.roles is not None and batch.published:
+                indexed = union(batch.roles) != 0  # else it is only kept
+                if self.roles is not None and batch.published and indexed:
                     self.roles.remember(batch)
                 self.words.restored(batch)
                 self._exchange.clock = max(self._exchange.clock, youngest(batch))
-                if union(batch.roles):  # else it is only kept
+                if indexed:
                     self._restored.append(batch)
                     self._restored_rows += len(batch)
                 if self._restored_rows >= RESTORED_AT_ONCE:
@@ -327,7 +330,7 @@ class Engine:
             )  # fmt: skip
             roles = union(message.roles)
             if not roles:
-                self.keep(batch)
+                self._keep_whole(batch)
                 continue
             agreed = message.view and message.view == self._exchange.view
             if agreed and (roles >> keys.MARK_SHIFT & 0xFF == 0 or self.hot.keeps_all(batch, roles)):
@@ -345,9 +348,10 @@ class Engine:
                 self._spread(batch, self.hot.accept)
             self._exchange.release(batch.tokens)
 
-    def keep(self, batch: TripleBatch) -> None:
-        """Keep triples that are indexed elsewhere until their publication is complete."""
-        self._note(batch)
+    def _keep_whole(self, batch: TripleBatch) -> None:
+        """Keep triples that are indexed elsewhere, or later, until their publication is complete."""
+        self.roll_forward.note(batch)
+        self._exchange.persist(batch.message())
 
     def _there_are_peers(self, batch: TripleBatch) -> None:
         self.route_triples(batch)

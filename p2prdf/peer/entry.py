@@ -27,7 +27,6 @@ from p2prdf.columns import Column, as_array, as_list
 from p2prdf.continuous.home import home_key, subscription_home
 from p2prdf.errors import Busy, DataRefused, QueryRefused, SubscriptionGone, Unavailable
 from p2prdf.hlc import GONE
-from p2prdf.peer.accepted import accept
 from p2prdf.peer.batches import TripleBatch
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
@@ -251,14 +250,14 @@ class Entry:
                 words.digest,
             )  # fmt: skip
             if roles:
-                if message.level == ACCEPTED and not elements:
-                    accept(self._exchange, self._engine, batch, acknowledge)
+                wants = message.level == ACCEPTED and not elements
                 more = words.indexed(batch)
-                self._engine.route_triples(batch)
                 if more is not None:
                     rows += len(more)
                     self.rows_open += len(more)
-                    self._engine.route_triples(more)
+                self._engine.safekeeping.index(
+                    batch, *([] if more is None else [more]), accepted=acknowledge if wants else None
+                )
             elif self._engine.roles is not None:
                 self._engine.roles.remember(batch)  # if somebody waits after all, this peer has not heard of it
         traces.gathered()

@@ -24,7 +24,7 @@ from p2prdf.continuous.leaf import LeafAnswers
 from p2prdf.continuous.told import Told
 from p2prdf.hlc import GONE
 from p2prdf.overlay.outbox import Transfer
-from p2prdf.peer import Peer
+from p2prdf.peer import Peer, accepted
 from p2prdf.peer.arrivals import Arrivals
 from p2prdf.peer.batches import TripleBatch, unmarked
 from p2prdf.peer.delivery import Delivery
@@ -181,6 +181,10 @@ def _repair_unjoined() -> list[Change]:
 
 def _no_roll_forward() -> list[Change]:
     return [(RollForward, "_finish", lambda *_: None)]
+
+
+def _removals_at_once() -> list[Change]:
+    return [(accepted, "_removes", lambda _: False)]
 
 
 def _no_roll_forward_after_restart() -> list[Change]:
@@ -533,6 +537,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("no-rejoin", "a new primary joins again what lies under its keys", _no_rejoin),
         Mutant("no-repair", "replicas give each other what is missing", _no_repair),
         Mutant("repair-unjoined", "what comes by repair is joined like everything else", _repair_unjoined),
+        Mutant("removals-at-once", "a removal takes effect when enough peers keep it", _removals_at_once),
         Mutant("no-roll-forward", "a publication whose peer is lost is finished by others", _no_roll_forward),
         Mutant("no-roll-forward-after-restart", "so it is by who starts anew", _no_roll_forward_after_restart),
         Mutant("discard-unmatched", "triples are kept whether or not somebody waits", _discard_unmatched),

@@ -1,4 +1,4 @@
-"""Accepted publications: acknowledged before they are indexed, indexed whatever happens then."""
+"""Publications that are kept whole before they are indexed: accepted ones, and all removals."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.peer import PeerConfig
+from p2prdf.sim.failures.checkers import stored
 from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.scenario import draw_bad_day, run_bad_day
 from p2prdf.sim.failures.world import FailingWorld
@@ -43,10 +44,10 @@ def world_of(peers=6, **config):
     return world
 
 
-def publish(world, node, level):
+def publish(world, node, level, *, removed=False):
     s, p, o = (node.columns.column(node.dictionary.intern_all(terms), "uint32") for terms in zip(*TRIPLES, strict=True))
     told = Told()
-    world.request(node, lambda request: contract.Publish(request, 7, 0, s, p, o, level), told)
+    world.request(node, lambda request: contract.Publish(request, 7 + removed, 0, s, p, o, level, removed), told)
     return told
 
 
@@ -176,3 +177,75 @@ def test_a_lost_fellow_is_no_copy(monkeypatch):
     world.run_for(60.0)
     assert len(told.outcomes) == 1
     assert lacking(world)[0] == []
+
+
+# --- removals ------------------------------------------------------------------------------------
+
+
+def published(**config):
+    """Return a world in which all triples are published."""
+    world = world_of(**config)
+    told = publish(world, world.nodes[0], INDEXED)
+    world.run_for(5.0)
+    assert len(told.outcomes) == 1
+    assert set(stored(world, 0)) == set(TRIPLES)
+    return world
+
+
+def test_a_removal_that_one_peer_alone_has_heard_of_has_no_effect(monkeypatch):
+    """With its disk it is forgotten: what it had led to would never be taken back."""
+    world = published(peers=3)
+    hold_back(world, monkeypatch, lambda _: True)
+    told = publish(world, world.nodes[0], INDEXED, removed=True)
+    world.run_for(5.0)
+    assert told.outcomes == []
+    assert set(stored(world, 0)) == set(TRIPLES)
+    world.crash(world.nodes[0])
+    world.restart(world.nodes[0], disk="lost")
+    monkeypatch.undo()
+    world.run_for(60.0)
+    assert set(stored(world, 0)) == set(TRIPLES)
+
+
+@pytest.mark.parametrize("level", [ACCEPTED, INDEXED])
+def test_a_removal_that_enough_peers_keep_takes_effect_though_its_peer_never_comes_back(monkeypatch, level):
+    world = published()
+    hold_back(world, monkeypatch, indexes)
+    told = publish(world, world.nodes[0], level, removed=True)
+    world.run_for(1.0)
+    assert len(told.outcomes) == (level == ACCEPTED)
+    world.crash(world.nodes[0])
+    world.run_for(60.0)
+    assert stored(world, 0) == []
+
+
+def test_a_removal_whose_fellows_are_lost_finds_others(monkeypatch):
+    world = published()
+    hold_back(world, monkeypatch, lambda message: not indexes(message))
+    told = publish(world, world.nodes[0], INDEXED, removed=True)
+    fellows = sorted(world.nodes[1:], key=lambda node: node.contact.key ^ world.nodes[0].contact.key)[:2]
+    world.run_for(0.5)
+    assert told.outcomes == []
+    assert set(stored(world, 0)) == set(TRIPLES)
+    for node in fellows:
+        world.crash(node)
+    monkeypatch.undo()
+    world.run_for(60.0)
+    assert len(told.outcomes) == 1
+    assert stored(world, 0) == []
+
+
+@pytest.mark.parametrize("config", [{"replicas": 1, "copies_min": 1}, {"replicas": 3, "copies_min": 1}])
+def test_with_one_copy_removals_take_effect_at_once(config):
+    world = published(**config)
+    told = publish(world, world.nodes[0], INDEXED, removed=True)
+    world.run_for(5.0)
+    assert len(told.outcomes) == 1
+    assert stored(world, 0) == []
+
+
+def test_removals_are_forgotten_when_they_are_indexed():
+    world = published()
+    publish(world, world.nodes[0], INDEXED, removed=True)
+    world.run_for(20.0)
+    assert [node.peer.status()["publications_kept"] for node in world.nodes] == [0] * 6

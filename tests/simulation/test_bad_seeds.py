@@ -47,6 +47,8 @@ DAYS = [
     pytest.param(1307546, id="who-attached-is-not-told-so-when-another-has-it-since"),
     # The one who finished what another had left sent a part of it, and lost its disk.
     pytest.param(1600531, id="what-is-rolled-forward-is-finished-by-others-too"),
+    # A removal was known to two, one of which lost its disk and the other all that was not synced.
+    pytest.param(1603108, id="what-follows-from-a-removal-does-not-outlive-it"),
 ]
 
 

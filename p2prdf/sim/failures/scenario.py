@@ -372,7 +372,9 @@ class _Story:
     def _settle(self, seconds: float = HEAL_SECONDS) -> None:
         """Let the world come to rest; that it does not within so many seconds is a problem.
 
-        Subscribers that are slow are waited for as long as answers come to them: there may be a thousand of a query.
+        Subscribers that are slow are waited for as long as answers, or withdrawals, come to them that did not come
+        before: there may be a thousand of a query, and of one that joins a triple three times with itself the cube of
+        how often that was removed.
         """
         world = self.world
         end, last = world.now + seconds, world.now + _SLOWLY_MAX * seconds
@@ -382,7 +384,7 @@ class _Story:
             still = 0 if self._restless() else still + 1
             if still >= 3:
                 return
-            before, taken = taken, sum(len(client.record.identities) for client in self._clients)
+            before, taken = taken, sum(len(client.record.heard) for client in self._clients)
             if taken > before:
                 end = min(last, max(end, world.now + seconds / 3))
         why = self._restless()

@@ -53,6 +53,8 @@ class ResumingSubscriber:
     rows: list[Row] = field(default_factory=list)
     born: list[int] = field(default_factory=list)
     identities: dict[int, int] = field(default_factory=dict)
+    heard: set[int] = field(default_factory=set)
+    """All that was ever handed over, withdrawals of answers that never were among it."""
     withdrawn: dict[int, Row] = field(default_factory=dict)
     """Answers that were taken back, by the identity of the withdrawal."""
     bookmarks: list[tuple[int, int]] = field(default_factory=list)
@@ -110,6 +112,7 @@ class ResumingSubscriber:
     def store(self, notify: Notify, rows: list[Row], now: float) -> list[int]:
         """Store the rows that are new together with the token; return what is dealt with."""
         done = list(as_list(notify.identity))
+        self.heard.update(done)
         if self.closed_at is not None:
             self.complaints.append(f"answers {notify.first}.. came after the subscription's end, at {now}")
         if notify.lost:

@@ -30,6 +30,9 @@ TESTS: Final = {
         "unit/peer/test_rules.py::"
         "test_what_was_unfinished_before_a_restart_is_finished_though_its_origin_never_returns"
     ),
+    "removals-at-once": (
+        "simulation/test_accepted.py::test_a_removal_that_one_peer_alone_has_heard_of_has_no_effect"
+    ),
     "one-keeper-of-records": "unit/peer/test_records.py::test_a_record_counts_as_kept_by_others_when_there_are_others",
     "late-roles": "unit/peer/test_cut_off.py::test_of_two_advertisements_the_earlier_counts",
     "never-cut-off": "unit/peer/test_cut_off.py::test_a_peer_that_said_goodbye_is_not_missed",
