@@ -24,17 +24,21 @@ take these answers back, and what is true again would be over at its home.  So a
 enough peers before any of them takes effect.  Price: that copy, and one round trip to the fellows before a triple is
 removed.  What was only published needs none of it: forgotten, it is published again or was never acknowledged, and its
 answers have the identities they would have had.
+
+What is published meanwhile about subjects that a removal of this peer is about waits for it: a value that is replaced
+is taken back before there is another, and what is removed and published again is told in this order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from p2prdf.columns import as_list
 from p2prdf.hlc import GONE
 from p2prdf.peer.batches import TripleBatch, part_of_batch
 from p2prdf.peer.cutting import Cutter
@@ -44,6 +48,17 @@ if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact
 
 __all__ = ["Safekeeping"]
+
+
+@dataclass(slots=True, eq=False)
+class _Queued:
+    """A publication that waits: a removal until enough peers keep it, others for such a removal."""
+
+    batch: TripleBatch
+    route: Callable[[], None]
+    """Has it, and what comes along, indexed."""
+    subjects: frozenset[int]
+    ready: bool
 
 
 class Safekeeping:
@@ -58,6 +73,8 @@ class Safekeeping:
         self._cutter = cutter
         self._keep = keep
         self._route = route
+        self._queue: list[_Queued] = []
+        """In the order of their stamps."""
         self._waiting: list[Callable[[], None]] = []
         """Removals that wait until it is known who the fellows are."""
 
@@ -70,19 +87,47 @@ class Safekeeping:
         """
         exchange = self._exchange
         if exchange.replicated and _removes(batch):
-            exchange.hold(batch.tokens)
-            self._index_later(batch, more, accepted)
+            self._keep_removal(self._enqueue((batch, *more), ready=False), accepted)
             return
         if accepted is not None and exchange.replica_map is not None and not exchange.short_of_peers:
             self._keep_whole(batch, partial(_if_all, accepted))
-        for each in (batch, *more):
+        if self._queue:
+            self._enqueue((batch, *more), ready=True)
+            self._advance()
+        else:
+            self._route_all((batch, *more))
+
+    def _route_all(self, batches: tuple[TripleBatch, ...]) -> None:
+        for each in batches:
             self._route(each)
 
-    def _index_later(
-        self, batch: TripleBatch, more: tuple[TripleBatch, ...], accepted: Callable[[], None] | None
-    ) -> None:
+    def _enqueue(self, batches: tuple[TripleBatch, ...], *, ready: bool) -> _Queued:
+        batch = batches[0]
+        route = self._exchange.traces.later(partial(self._route_all, batches))
+        queued = _Queued(batch, route, frozenset(as_list(batch.s)), ready)
+        self._exchange.hold(batch.tokens)
+        self._queue.append(queued)
+        return queued
+
+    def _advance(self) -> None:
+        """Have indexed what waits for nothing before it."""
+        blocked: set[int] = set()
+        left: list[_Queued] = []
+        done: list[_Queued] = []
+        for queued in self._queue:
+            if queued.ready and blocked.isdisjoint(queued.subjects):
+                done.append(queued)
+            else:
+                blocked |= queued.subjects
+                left.append(queued)
+        self._queue = left
+        for queued in done:
+            queued.route()
+            self._exchange.release(queued.batch.tokens)
+
+    def _keep_removal(self, queued: _Queued, accepted: Callable[[], None] | None) -> None:
         exchange = self._exchange
-        again = partial(self._index_later, batch, more, accepted)
+        again = partial(self._keep_removal, queued, accepted)
 
         def kept(all_there: bool) -> None:
             if not all_there:  # one was lost, perhaps with the only other copy
@@ -90,16 +135,15 @@ class Safekeeping:
                 return
             if accepted is not None:
                 accepted()
-            for each in (batch, *more):
-                self._route(each)
-            exchange.release(batch.tokens)
+            queued.ready = True
+            self._advance()
 
         if exchange.short_of_peers:
             exchange.wait_for_peers(again)
         elif exchange.replica_map is None or not self._all_there(exchange.fellows(exchange.own.key)):
             self._waiting.append(exchange.traces.later(again))
         else:
-            self._keep_whole(batch, kept)
+            self._keep_whole(queued.batch, kept)
 
     def ring_known(self) -> None:
         """Go on with what waited until all of the ring is known."""

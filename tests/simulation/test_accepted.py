@@ -44,8 +44,8 @@ def world_of(peers=6, **config):
     return world
 
 
-def publish(world, node, level, *, removed=False):
-    s, p, o = (node.columns.column(node.dictionary.intern_all(terms), "uint32") for terms in zip(*TRIPLES, strict=True))
+def publish(world, node, level, *, removed=False, triples=TRIPLES):
+    s, p, o = (node.columns.column(node.dictionary.intern_all(terms), "uint32") for terms in zip(*triples, strict=True))
     told = Told()
     world.request(node, lambda request: contract.Publish(request, 7 + removed, 0, s, p, o, level, removed), told)
     return told
@@ -242,6 +242,23 @@ def test_with_one_copy_removals_take_effect_at_once(config):
     world.run_for(5.0)
     assert len(told.outcomes) == 1
     assert stored(world, 0) == []
+
+
+def test_who_publishes_of_what_is_being_removed_waits_for_that_and_nobody_else(monkeypatch):
+    world = published(peers=3)
+    hold_back(world, monkeypatch, lambda message: not indexes(message))
+    removed = publish(world, world.nodes[0], INDEXED, removed=True, triples=TRIPLES[:1])
+    same = publish(world, world.nodes[0], INDEXED, triples=[("<urn:s0>", "<urn:p>", '"new"')])
+    back = publish(world, world.nodes[0], INDEXED, triples=TRIPLES[:1])
+    other = publish(world, world.nodes[0], INDEXED, triples=[("<urn:other>", "<urn:p>", '"new"')])
+    world.run_for(2.0)
+    assert [len(each.outcomes) for each in (removed, same, back, other)] == [0, 0, 0, 1]
+    monkeypatch.undo()
+    world.run_for(30.0)
+    assert [len(each.outcomes) for each in (removed, same, back, other)] == [1, 1, 1, 1]
+    assert removed.outcomes[0].time < same.outcomes[0].time < back.outcomes[0].time
+    new = {("<urn:s0>", "<urn:p>", '"new"'), ("<urn:other>", "<urn:p>", '"new"')}
+    assert set(stored(world, 0)) == {*TRIPLES, *new}
 
 
 def test_removals_are_forgotten_when_they_are_indexed():
