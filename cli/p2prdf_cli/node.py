@@ -62,6 +62,10 @@ def node(
     tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's private key.")] = None,
     tls_ca: Annotated[Path | None, typer.Option(metavar="FILE", help="Authorities that are trusted.")] = None,
     tls_crl: Annotated[Path | None, typer.Option(metavar="FILE", help="Their lists of revoked certificates.")] = None,
+    seal_keys: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keys of datagrams, the one in use first; without it the secret is the key."),
+    ] = None,
     rights: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What clients may do, by name; without it all may everything.")
     ] = None,
@@ -120,6 +124,7 @@ def node(
         "tls_ca": tls_ca or files.get("ca"),
         "tls_crl": tls_crl,
         "rights": rights,
+        "seal_keys": seal_keys,
         "overlay": overlay,
         "membership": membership,
         "zone": zone,

@@ -45,6 +45,7 @@ from p2prdf_node.chord_codec import DATAGRAM_BYTES_MAX, decode, encode
 from p2prdf_node.envelopes import Envelopes
 from p2prdf_node.logs import LineLimit
 from p2prdf_node.members import CONFIRM_PINGS, Address, Doors, Spawn
+from p2prdf_node.seal import Keyring
 
 if TYPE_CHECKING:
     import socket
@@ -87,6 +88,7 @@ class ChordMembership:
         linked: Callable[[int], bool],
         spawn: Spawn,
         barred: Callable[[int], bool] = lambda _key: False,
+        keyring: Keyring | None = None,
     ):
         self.config = config
         self.claim = claim
@@ -95,7 +97,7 @@ class ChordMembership:
         self.fenced: str | None = None
         self._seen, self._lost, self._linked, self._spawn = seen, lost, linked, spawn
         self._barred, self._barred_count = barred, 0
-        self._envelopes = Envelopes(config.seal_key, self.contact.key, "chord")
+        self._envelopes = Envelopes(keyring or Keyring([config.seal_key]), self.contact.key, "chord")
         self._doors = Doors(config.bootstrap)
         self._lines = LineLimit(LOG_LINES_PER_SECOND)
         self._malformed = 0

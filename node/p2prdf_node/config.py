@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from p2prdf.errors import LocalProtocolError
 from p2prdf.overlay.address_cache import OVERLAYS
 from p2prdf.overlay.swim_config import ZONE_CHARACTERS_MAX, is_zone
+from p2prdf_node.seal import derived_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -61,6 +62,8 @@ class NodeConfig:
     """Place on the ring among evenly placed nodes, 0 to 65,535, each given once (a StatefulSet's pod index)."""
     secret_file: Path | None = None
     """File whose content is the cluster secret (at least 16 bytes, white space at the ends ignored)."""
+    seal_keys: Path | None = None
+    """File of the keys that datagrams are sealed by, the one in use first; without it the secret makes the only one."""
     tls_cert: Path | None = None
     """This node's certificate, which says its key; with ``tls_key`` and ``tls_ca`` TCP is mutual TLS 1.3 alone."""
     tls_key: Path | None = None
@@ -197,8 +200,8 @@ class NodeConfig:
 
     @property
     def seal_key(self) -> bytes:
-        """The key that seals datagrams, derived from the secret."""
-        return hashlib.blake2b(self.secret or _DEFAULT_SECRET, digest_size=32, person=b"p2prdf-seal").digest()
+        """The key derived from the secret that seals datagrams, unless a file of keys says otherwise."""
+        return derived_key(self.secret or _DEFAULT_SECRET)
 
     @property
     def publisher_key(self) -> bytes:

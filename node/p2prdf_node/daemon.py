@@ -63,6 +63,8 @@ from p2prdf_node.members import Members
 from p2prdf_node.membership import Membership
 from p2prdf_node.parsing import QueryParser
 from p2prdf_node.records import Records
+from p2prdf_node.seal import Keyring
+from p2prdf_node.seal_keys import SealKeysFile
 from p2prdf_node.segment import Files
 from p2prdf_node.session import ClientSession, client_error
 from p2prdf_node.storage import DirectoryLock, Storage, write_durably
@@ -144,6 +146,8 @@ class Daemon:
         self.tls: NodeTls | None = None
         self._spans: SpanExport | None = None
         self.rights: RightsFile | None = None
+        self._keyring = Keyring([config.seal_key])
+        self._seal_keys: SealKeysFile | None = None
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -164,8 +168,8 @@ class Daemon:
             self._server = await asyncio.get_running_loop().create_server(self._accept, sock=stream)
             self._serve(self.membership.run(), "discovery")
             self._serve(self._sweep(), "sweep")
-            if self.tls is not None:
-                self._serve(self._watch_certificates(self.tls), "certificates")
+            if self.tls is not None or self._seal_keys is not None:
+                self._serve(self._watch_files(), "files")
             await self._wait_joined()
             self._frozen = tame_garbage_collector()
             own = self.contact
@@ -197,6 +201,8 @@ class Daemon:
             from p2prdf_node.rights_file import RightsFile
 
             self.rights = RightsFile(config.rights)
+        if config.seal_keys is not None:
+            self._seal_keys = SealKeysFile(config.seal_keys, config.seal_key, self._keyring)
         if config.data is not None:
             self._lock = _locked(config.data)
         identifier = _identifier(
@@ -287,12 +293,12 @@ class Daemon:
         if self.config.membership == "view":
             return SwimMembership(
                 self.config, claim, clock=clock, seen=self._seen, lost=self._lost, known=self.driver.submit,
-                linked=self._linked, spawn=self.spawn, barred=self._barred,
+                linked=self._linked, spawn=self.spawn, barred=self._barred, keyring=self._keyring,
             )  # fmt: skip
         kind = ChordMembership if self.config.overlay == "chord" else Membership
         return kind(
             self.config, claim, seen=self._seen, lost=self._lost, linked=self._linked, spawn=self.spawn,
-            barred=self._barred,
+            barred=self._barred, keyring=self._keyring,
         )  # fmt: skip
 
     async def _wait_joined(self) -> None:
@@ -409,10 +415,15 @@ class Daemon:
             self.links.sweep(now)
             self.clients.sweep(now)
 
-    async def _watch_certificates(self, tls: NodeTls) -> None:
-        """Take up certificates, keys and lists that have changed, and have nothing to do with whoever is out."""
+    async def _watch_files(self) -> None:
+        """Take up certificates, keys, lists and rights that have changed, and have nothing to do with who is out."""
         while True:
             await asyncio.sleep(self.config.tls_poll_seconds)
+            if self._seal_keys is not None:
+                await self._seal_keys.poll()
+            tls = self.tls
+            if tls is None:
+                continue
             await tls.poll()
             tls.close_refused(list(self.connections.open))
             if self.rights is not None and await self.rights.poll():
@@ -420,6 +431,12 @@ class Daemon:
             for contact in self.membership.contacts():
                 if tls.barred(contact.key):
                     self.membership.suspect(contact.key)
+
+    def _seal_status(self) -> dict[str, Any]:
+        """Return the names of the keys that open datagrams, the one that seals first, and how their file does."""
+        if self._seal_keys is not None:
+            return self._seal_keys.status()
+        return {"keys": list(self._keyring.names), "renewed": 0, "problem": None}
 
     def _barred(self, key: int) -> bool:
         """Tell whether a peer is out, because its certificate is revoked."""
@@ -500,6 +517,7 @@ class Daemon:
             "tls": None if self.tls is None else self.tls.status(),
             "otlp": None if self._spans is None else self._spans.status(),
             "rights": None if self.rights is None else self.rights.status(),
+            "seal": self._seal_status(),
             "counts": dict(self.driver.counts),
             "failures": {name: self.driver.counts[f"{name}_failed"] for name in ("callbacks", "effects", "tasks")},
             "turn_seconds": self.driver.turn_seconds.status(),

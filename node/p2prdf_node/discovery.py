@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
+    from p2prdf_node.seal import Keyring
+
 __all__ = ["BUCKET_PEERS", "ID_BYTES", "Claim", "Datagrams", "Listener", "read_claim"]
 
 ID_BYTES: Final = 20
@@ -72,11 +74,11 @@ class Listener(Protocol):
 class Datagrams:
     """This peer's end of the overlay: calls out, calls in, and the routing table."""
 
-    def __init__(self, claim: Claim, listener: Listener, *, seal_key: bytes, timeout_seconds: float):
+    def __init__(self, claim: Claim, listener: Listener, *, keyring: Keyring, timeout_seconds: float):
         self.claim = claim
         self.listener = listener
         self.timeout_seconds = timeout_seconds
-        self._envelopes = Envelopes(seal_key, keys.node_key(claim[0]), "kademlia")
+        self._envelopes = Envelopes(keyring, keys.node_key(claim[0]), "kademlia")
         self._server = _Server(self)
         self._protocol: Any = None
 

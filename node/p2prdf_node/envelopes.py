@@ -20,6 +20,8 @@ from p2prdf_node.seal import Sealer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from p2prdf_node.seal import Keyring
+
 __all__ = ["Envelopes"]
 
 _MARKS: Final = {"kademlia": b"k", "chord": b"c", "kademlia view": b"K", "chord view": b"C"}
@@ -35,10 +37,10 @@ log = structlog.get_logger("membership")
 class Envelopes:
     """Seals what goes out and opens what comes in, for one node of one kind: an overlay, or its name and "view"."""
 
-    def __init__(self, seal_key: bytes, own_key: int, kind: str):
+    def __init__(self, keyring: Keyring, own_key: int, kind: str):
         self.kind = kind
         self._mark = _MARKS[kind]
-        self._sealer = Sealer(seal_key, own_key)
+        self._sealer = Sealer(keyring, own_key)
         self._said_at: dict[str, float] = {}
         self._mismatched = 0
 

@@ -36,8 +36,8 @@ class Members(Protocol):
 
     Made from the settings and the node's claim, with ``seen`` and ``lost``, called with each contact that comes
     to be known as live or is gone; ``linked``, which tells whether a TCP connection with a peer stands;
-    ``spawn``, which starts a task of the daemon; and ``barred``, which tells which keys are out, because
-    certificates are revoked: whoever speaks for one is no member.
+    ``spawn``, which starts a task of the daemon; ``barred``, which tells which keys are out, because
+    certificates are revoked: whoever speaks for one is no member; and ``keyring``, the keys that seal datagrams.
     """
 
     contact: Contact

@@ -34,6 +34,7 @@ from p2prdf.wire.contract import OwnersFound
 from p2prdf.wire.messages import Contact
 from p2prdf_node.discovery import BUCKET_PEERS, ID_BYTES, Claim, Datagrams
 from p2prdf_node.members import CONFIRM_PINGS, Address, Doors, Spawn
+from p2prdf_node.seal import Keyring
 
 if TYPE_CHECKING:
     import socket
@@ -85,6 +86,7 @@ class Membership:
         linked: Callable[[int], bool],
         spawn: Spawn,
         barred: Callable[[int], bool] = lambda _key: False,
+        keyring: Keyring | None = None,
     ):
         self.config = config
         self.claim = claim
@@ -94,7 +96,7 @@ class Membership:
         self._seen, self._lost, self._linked, self._spawn = seen, lost, linked, spawn
         self._barred, self._barred_count = barred, 0
         self._datagrams = Datagrams(
-            claim, self, seal_key=config.seal_key, timeout_seconds=config.ping_timeout_seconds
+            claim, self, keyring=keyring or Keyring([config.seal_key]), timeout_seconds=config.ping_timeout_seconds
         )
         self._members: dict[int, _Member] = {}
         self._keys_by_address: dict[Address, int] = {}

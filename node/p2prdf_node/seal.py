@@ -3,12 +3,13 @@
 Discovery runs over datagrams, whose sender anyone can forge.  Each one is therefore sealed with a
 key that only members of the cluster hold, and is opened before a single byte of it is decoded:
 
-    version (1) | milliseconds since the epoch (8) | nonce (8) | receiver (8) | payload | tag (16)
+    version (1) | key (4) | milliseconds since the epoch (8) | nonce (8) | receiver (8) | payload | tag (16)
 
-The tag is a keyed BLAKE2b over all that precedes it.  A copy is refused by its nonce while its time
-is within the window, and by its time afterwards.  ``receiver`` is the key of the peer it is meant for
-(0 while the sender does not know it yet), so that a datagram recorded on its way to one peer does
-nothing at another.  What it does not give: any member can speak for any other, as all share one key.
+``key`` names the key, so that nobody has to try several (:mod:`p2prdf_node.seal_keys`).  The tag is a keyed BLAKE2b
+over all that precedes it.  A copy is refused by its nonce while its time is within the window, and by its time
+afterwards.  ``receiver`` is the key of the peer it is meant for (0 while the sender does not know it yet), so that a
+datagram recorded on its way to one peer does nothing at another.  What it does not give: any member can speak for any
+other, as all share one key.
 
 Opening costs two microseconds; the replay memory is bounded and fails closed.
 """
@@ -18,12 +19,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["OVERHEAD", "Sealer"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-_HEADER: Final = struct.Struct(">BQ8sQ")
-_VERSION: Final = 1
+__all__ = ["OVERHEAD", "Keyring", "Sealer", "derived_key"]
+
+_HEADER: Final = struct.Struct(">BIQ8sQ")
+_VERSION: Final = 2
 _TAG_BYTES: Final = 16
 OVERHEAD: Final = _HEADER.size + _TAG_BYTES
 
@@ -32,14 +36,45 @@ WINDOW_SECONDS: Final = 10.0
 NONCES_MAX: Final = 1 << 17
 """Datagrams opened per two windows; more are refused.  5,000 a second, some 20 MB."""
 
-_REASONS: Final = ("short", "version", "forged", "receiver", "time", "replayed", "full")
+_REASONS: Final = ("short", "version", "key", "forged", "receiver", "time", "replayed", "full")
+
+
+def derived_key(secret: bytes) -> bytes:
+    """Return the key, of 32 bytes, that is made from a secret."""
+    return hashlib.blake2b(secret, digest_size=32, person=b"p2prdf-seal").digest()
+
+
+class Keyring:
+    """The keys in use: datagrams are sealed by the first, and opened by any of them."""
+
+    def __init__(self, keys: Sequence[bytes]):
+        self.take(keys)
+
+    def take(self, keys: Sequence[bytes]) -> None:
+        """Use these from now on."""
+        self._keys = {_name_of(key): key for key in keys}
+        self.own = _name_of(keys[0])
+        """The name of the one that seals."""
+
+    def find(self, name: int) -> bytes | None:
+        """Return the key of a name."""
+        return self._keys.get(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all, which tell nothing of the keys; the one that seals first."""
+        return tuple(f"{name:08x}" for name in self._keys)
+
+
+def _name_of(key: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(key, digest_size=4, person=b"p2prdf-keyname").digest())
 
 
 class Sealer:
     """Seals and opens datagrams; ``refused`` counts by reason what was not opened."""
 
-    def __init__(self, key: bytes, receiver: int):
-        self._key = key
+    def __init__(self, keyring: Keyring, receiver: int):
+        self._keyring = keyring
         self._receiver = receiver
         self._new: set[bytes] = set()
         self._old: set[bytes] = set()
@@ -51,8 +86,11 @@ class Sealer:
 
         ``nonce``: 8 fresh random bytes.  ``now``: seconds since the epoch.
         """
-        body = _HEADER.pack(_VERSION, int(now * 1000), nonce, receiver) + payload
-        return body + self._tag(body)
+        name = self._keyring.own
+        body = _HEADER.pack(_VERSION, name, int(now * 1000), nonce, receiver) + payload
+        key = self._keyring.find(name)
+        assert key is not None, "it is one of them"
+        return body + _tag(key, body)
 
     def open(self, datagram: bytes, *, now: float) -> bytes | None:
         """Return the payload of a genuine, fresh datagram meant for this peer, else None."""
@@ -66,10 +104,13 @@ class Sealer:
         """Return why a datagram is refused, or nothing."""
         if len(datagram) < OVERHEAD:
             return "short"
-        version, milliseconds, nonce, receiver = _HEADER.unpack_from(datagram)
+        version, name, milliseconds, nonce, receiver = _HEADER.unpack_from(datagram)
         if version != _VERSION:
             return "version"
-        if not hmac.compare_digest(self._tag(datagram[:-_TAG_BYTES]), datagram[-_TAG_BYTES:]):
+        key = self._keyring.find(name)
+        if key is None:
+            return "key"
+        if not hmac.compare_digest(_tag(key, datagram[:-_TAG_BYTES]), datagram[-_TAG_BYTES:]):
             return "forged"
         if receiver not in (0, self._receiver):
             return "receiver"
@@ -91,5 +132,6 @@ class Sealer:
         self._new.add(nonce)
         return ""
 
-    def _tag(self, body: bytes) -> bytes:
-        return hashlib.blake2b(body, key=self._key, digest_size=_TAG_BYTES).digest()
+
+def _tag(key: bytes, body: bytes) -> bytes:
+    return hashlib.blake2b(body, key=key, digest_size=_TAG_BYTES).digest()

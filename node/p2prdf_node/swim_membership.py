@@ -54,6 +54,7 @@ from p2prdf.wire.messages import Contact
 from p2prdf_node.envelopes import Envelopes
 from p2prdf_node.logs import LineLimit
 from p2prdf_node.members import CONFIRM_PINGS, Address, Doors, Spawn
+from p2prdf_node.seal import Keyring
 from p2prdf_node.swim_codec import DATAGRAM_BYTES_MAX, decode, encode
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ class SwimMembership:
         linked: Callable[[int], bool],
         spawn: Spawn,
         barred: Callable[[int], bool] = lambda _key: False,
+        keyring: Keyring | None = None,
     ):
         self.config = config
         self.claim = claim
@@ -130,7 +132,7 @@ class SwimMembership:
         self.joined = asyncio.Event()
         self._clock, self._seen, self._lost, self._known, self._spawn = clock, seen, lost, known, spawn
         self._barred, self._barred_count = barred, 0
-        self._envelopes = Envelopes(config.seal_key, self.contact.key, f"{config.overlay} view")
+        self._envelopes = Envelopes(keyring or Keyring([config.seal_key]), self.contact.key, f"{config.overlay} view")
         self._doors = Doors(config.bootstrap)
         self._lines = LineLimit(LOG_LINES_PER_SECOND)
         self._malformed = 0

@@ -60,7 +60,7 @@ async def test_two_clusters_with_different_secrets_do_not_mix(launcher, status, 
     stranger = launcher.start(secret_file=tmp_path / "b", bootstrap=inside.address)  # waits its two seconds
     for node in (inside, stranger):
         assert (await status(node))["peers"] == []
-    assert (await status(inside))["discovery"]["datagrams_refused"]["forged"] > 0
+    assert (await status(inside))["discovery"]["datagrams_refused"]["key"] > 0
 
 
 @pytest.mark.parametrize("membership", ["", " overlay"])

@@ -22,7 +22,7 @@ from fuzz.mutate import _changed
 from fuzz.target import Report, Target
 from p2prdf.errors import RemoteProtocolError
 from p2prdf_node.config import NodeConfig
-from p2prdf_node.seal import OVERHEAD, Sealer
+from p2prdf_node.seal import OVERHEAD, Keyring, Sealer
 from p2prdf_node.swim_codec import decode
 
 __all__ = ["run"]
@@ -58,8 +58,8 @@ class _Maker:
     def __init__(self, rng: Random, keys: list[int], recorded: deque[tuple[int, bytes]]):
         self._rng, self._keys, self._recorded = rng, keys, recorded
         config = NodeConfig()
-        self._ours = Sealer(config.seal_key, 0)
-        self._others = Sealer(bytes(32), 0)
+        self._ours = Sealer(Keyring([config.seal_key]), 0)
+        self._others = Sealer(Keyring([bytes(32)]), 0)
         self.kinds: dict[str, Callable[[], tuple[int, bytes]]] = {
             "noise": self._noise, "of another key": self._forged, "truncated": self._truncated,
             "flipped": self._flipped, "replayed": self._replayed, "at a wrong time": self._untimely,
@@ -85,11 +85,14 @@ class _Maker:
         rng = self._rng
         length = rng.randrange(1401) if rng.random() < 0.99 else rng.randrange(65_508)
         data = rng.randbytes(length)
-        return self._place(), b"\x01" + data[1:] if data and rng.random() < 0.5 else data
+        return self._place(), b"\x02" + data[1:] if data and rng.random() < 0.5 else data
 
     def _forged(self) -> tuple[int, bytes]:
         place = self._place()
-        return place, self._sealed(self._others, self._payload(), place)
+        datagram = self._sealed(self._others, self._payload(), place)
+        if self._rng.random() < 0.5:  # it says that it is of the cluster's key
+            datagram = datagram[:1] + self._sealed(self._ours, b"", place)[1:5] + datagram[5:]
+        return place, datagram
 
     def _sealed(self, sealer: Sealer, payload: bytes, place: int, late: float = 0.0) -> bytes:
         now = max(0.0, time.time() + late)

@@ -26,6 +26,7 @@ from p2prdf.overlay.chord_messages import (
 from p2prdf.wire.messages import Contact
 from p2prdf_node.chord_codec import CONTACTS_MAX, DATAGRAM_BYTES_MAX, decode, encode
 from p2prdf_node.envelopes import Envelopes
+from p2prdf_node.seal import Keyring
 
 CLAIM = (bytes(range(20)), "127.0.0.1", 7400)
 SENDER = Contact(keys.node_key(CLAIM[0]), "127.0.0.1", 7400)
@@ -60,7 +61,7 @@ def test_the_longest_messages_fit_one_datagram():
         Contact(LAST - number, "2001:db8:1234:5678:9abc:def0:1234:5678", 65_535) for number in range(CONTACTS_MAX)
     ]
     claim = (bytes(20), longest[0].host, 65_535)
-    sealed = Envelopes(bytes(32), 1, "chord")
+    sealed = Envelopes(Keyring([bytes(32)]), 1, "chord")
     for message in (Names(LAST, tuple(longest)), Ring(LAST, longest[0], tuple(longest[:SUCCESSORS_MAX]))):
         payload = encode(message, claim)
         assert decode(payload)[0] == message

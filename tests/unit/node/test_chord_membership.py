@@ -12,6 +12,7 @@ from overlay_nodes import QUICK, Node, all_know_all, one_ring, overlay, until
 from p2prdf.overlay.chord_messages import FindSuccessor, Notify, Ping
 from p2prdf_node import chord_membership, envelopes
 from p2prdf_node.chord_codec import encode
+from p2prdf_node.seal import Keyring
 
 CHORD = dataclasses.replace(QUICK, overlay="chord")
 
@@ -105,7 +106,7 @@ async def test_even_a_member_cannot_say_what_is_no_message(payload):
         failures = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
         before = node.member.status()["ring"]
-        other = envelopes.Envelopes(CHORD.seal_key, 5, "chord")
+        other = envelopes.Envelopes(Keyring([CHORD.seal_key]), 5, "chord")
         node.member.received(other.seal(payload, node.key), ("127.0.0.1", 9))
         assert node.member.status()["datagrams_refused"]["malformed"] == 1
         assert node.member.status()["ring"] == before
@@ -115,7 +116,7 @@ async def test_even_a_member_cannot_say_what_is_no_message(payload):
 async def test_strangers_are_pinged_in_bounded_numbers():
     async with overlay(1, dataclasses.replace(CHORD, ping_timeout_seconds=5)) as (node,):
         await until(lambda: node.member._chord.member)
-        other = envelopes.Envelopes(CHORD.seal_key, 5, "chord")
+        other = envelopes.Envelopes(Keyring([CHORD.seal_key]), 5, "chord")
         for number in range(1, 1000):
             message = Notify() if number % 2 else FindSuccessor(number, 7)
             node.member.received(other.seal(encode(message, claim(number << 96)), node.key), ("127.0.0.1", 9))
@@ -145,7 +146,8 @@ async def test_a_node_of_the_other_overlay_is_told_from_a_silent_one(configs, ca
 
 
 def test_mismatches_are_logged_once_a_minute_for_each_address_and_notices_not_answered(capsys, monkeypatch):
-    ours, theirs = (envelopes.Envelopes(bytes(32), key, overlay) for key, overlay in ((1, "chord"), (2, "kademlia")))
+    ring = Keyring([bytes(32)])
+    ours, theirs = (envelopes.Envelopes(ring, key, overlay) for key, overlay in ((1, "chord"), (2, "kademlia")))
     notices = []
     for number in range(1000):
         assert ours.open(theirs.seal(b"x", 0), (f"10.0.{number // 100 % 4}.1", 9), notices.append) is None

@@ -5,13 +5,13 @@ import random
 import pytest
 
 from p2prdf_node import seal
-from p2prdf_node.seal import OVERHEAD, Sealer
+from p2prdf_node.seal import OVERHEAD, Keyring, Sealer
 
 KEY = bytes(range(32))
 
 
 def pair():
-    return Sealer(KEY, receiver=1), Sealer(KEY, receiver=2)
+    return Sealer(Keyring([KEY]), receiver=1), Sealer(Keyring([KEY]), receiver=2)
 
 
 def nonce(number=0):
@@ -53,8 +53,9 @@ def test_every_bit_is_covered():
     [
         (lambda _: b"", "short"),
         (lambda a: a.seal(b"p", receiver=2, nonce=nonce(), now=1000)[: OVERHEAD - 1], "short"),
-        (lambda a: b"\x02" + a.seal(b"p", receiver=2, nonce=nonce(), now=1000)[1:], "version"),
-        (lambda _: Sealer(bytes(32), 1).seal(b"p", receiver=2, nonce=nonce(), now=1000), "forged"),
+        (lambda a: b"\x01" + a.seal(b"p", receiver=2, nonce=nonce(), now=1000)[1:], "version"),
+        (lambda _: Sealer(Keyring([bytes(32)]), 1).seal(b"p", receiver=2, nonce=nonce(), now=1000), "key"),
+        (lambda a: a.seal(b"p", receiver=2, nonce=nonce(), now=1000)[:-1] + b"\x00", "forged"),
         (lambda a: a.seal(b"p", receiver=3, nonce=nonce(), now=1000), "receiver"),
         (lambda a: a.seal(b"p", receiver=2, nonce=nonce(), now=989), "time"),
         (lambda a: a.seal(b"p", receiver=2, nonce=nonce(), now=1011), "time"),

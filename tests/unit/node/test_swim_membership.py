@@ -30,6 +30,7 @@ from p2prdf.overlay.swim_table import pages
 from p2prdf.wire.contract import OwnersFound
 from p2prdf.wire.messages import Contact
 from p2prdf_node import envelopes, swim_membership
+from p2prdf_node.seal import Keyring
 from p2prdf_node.swim_codec import DATAGRAM_BYTES_MAX, decode, encode
 
 # --- packets -------------------------------------------------------------------------------------
@@ -223,7 +224,7 @@ async def test_a_lone_node_whose_clock_is_so_wrong_that_nobody_can_read_it_takes
     async with overlay(1, VIEW) as (node,):
         await until(lambda: node.found)
         assert node.member.fenced is None
-        other = envelopes.Envelopes(VIEW.seal_key, 5, "kademlia view")
+        other = envelopes.Envelopes(Keyring([VIEW.seal_key]), 5, "kademlia view")
         wall = time.time
         monkeypatch.setattr(time, "time", lambda: wall() - 60)
         old = other.seal(b"x", 0)
@@ -260,7 +261,7 @@ async def test_even_a_member_cannot_say_what_is_no_packet(payload):
         await until(lambda: node.found)
         failures = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
-        other = envelopes.Envelopes(VIEW.seal_key, 5, "kademlia view")
+        other = envelopes.Envelopes(Keyring([VIEW.seal_key]), 5, "kademlia view")
         node.member.received(other.seal(payload, node.key), ("127.0.0.1", 9))
         assert node.member.status()["datagrams_refused"]["malformed"] == 1
         assert node.known == set()
@@ -270,7 +271,7 @@ async def test_even_a_member_cannot_say_what_is_no_packet(payload):
 async def test_what_members_say_of_others_is_bounded_by_the_view():
     async with overlay(1, VIEW) as (node,):
         await until(lambda: node.found)
-        other = envelopes.Envelopes(VIEW.seal_key, 5, "kademlia view")
+        other = envelopes.Envelopes(Keyring([VIEW.seal_key]), 5, "kademlia view")
         for first in range(1, 1500, 15):
             news = tuple(
                 Record(Contact(number << 20, "127.0.0.1", 9), "", 1 << 40, State.ALIVE)
