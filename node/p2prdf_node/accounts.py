@@ -92,6 +92,10 @@ class Account:
             raise Busy(f"{open_now} (open_bytes_max {most:.0f} in its rights)", retry_after=BUSY_SECONDS)
         self.open_bytes += size
 
+    def end_publication(self, size: int) -> None:
+        """Note that publications of so many bytes are not open any more."""
+        self.open_bytes -= size
+
     def check_room(self, *, once: bool) -> None:
         """Raise Busy if it has as many subscriptions, or queries under way (``once``), as it may have."""
         quotas = self.rights.quotas

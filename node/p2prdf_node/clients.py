@@ -37,7 +37,8 @@ from p2prdf.monitoring.histogram import Histogram
 from p2prdf.wire import contract
 from p2prdf.wire.messages import LEVELS
 from p2prdf_node.accounts import Accounts
-from p2prdf_node.session import ClientSession, Pending
+from p2prdf_node.pending import Pending
+from p2prdf_node.session import ClientSession
 from p2prdf_node.term_check import TermCheck
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Clients:
     @property
     def publications_under_way(self) -> int:
         """Publications that are not yet acknowledged."""
-        return sum(session.under_way for session in self.sessions)
+        return sum(session.publications.under_way for session in self.sessions)
 
     def admit(self) -> None:
         """Give waiting publications to the peer while it has room, one client after the other.
@@ -127,21 +128,22 @@ class Clients:
         One turn takes about ``TURN_ROWS`` triples, so that it stays short; ``schedule`` asks for another.
         """
         now = time.monotonic()
-        waiting = [session for session in self.sessions if session.held and not session.quota_wait(now)]
+        every = [session.publications for session in self.sessions]
+        waiting = [each for each in every if each.waiting and not each.quota_wait(now)]
         rows = 0
         while waiting and not self.busy():
             if rows >= TURN_ROWS:
                 self.schedule()
                 return
-            for session in waiting:
-                rows += session.admit_one()
-            waiting = [session for session in waiting if session.held and not session.quota_wait(now)]
+            for each in waiting:
+                rows += each.admit_one()
+            waiting = [each for each in waiting if each.waiting and not each.quota_wait(now)]
 
     def sweep(self, now: float) -> None:
         """Do what is due at monotonic time ``now``; called once a second or so."""
         self.admit()
         for session in list(self.sessions):
-            session.refuse_held(now)
+            session.publications.refuse_overdue(now)
             session.cut_off_overdue(now)
         self.accounts.sweep(now)
 
@@ -150,6 +152,13 @@ class Clients:
         self.accounts.renew(time.monotonic())
         for session in list(self.sessions):
             session.rights_changed()
+
+    def refuse_new_work(self) -> None:
+        """Raise NodeLeaving or Unavailable if no new work is taken."""
+        if self.stopping:
+            raise NodeLeaving
+        if (refusal := self.refusal()) is not None:
+            raise Unavailable(refusal)
 
     def stop(self) -> None:
         """Take no new requests; what is under way goes on."""
@@ -178,8 +187,8 @@ class Clients:
             "names": len(self.accounts),
             "deliveries": len(self._deliveries),
             "publications_under_way": self.publications_under_way,
-            "publications_waiting": sum(len(session.held) for session in self.sessions),
-            "answers_waiting": sum(session.answers_waiting for session in self.sessions),
+            "publications_waiting": sum(session.publications.waiting for session in self.sessions),
+            "answers_waiting": sum(session.deliveries.waiting for session in self.sessions),
             "queries_parsing": self.parser.pending,
             "publication_seconds": {level: each.status() for level, each in self.publication_seconds.items()},
             "answer_seconds": self.answer_seconds.status(),
@@ -197,8 +206,9 @@ class Clients:
         if isinstance(outcome, contract.Failed):
             session.failed(pending, outcome.code, outcome.text)
         elif session not in self.sessions:
-            session.account.open_bytes -= pending.size
-            if isinstance(outcome, contract.Subscribed):
+            if isinstance(outcome, contract.Published):
+                session.publications.done(pending)
+            elif isinstance(outcome, contract.Subscribed):
                 # Its number never reached anyone: nobody could attach to it.
                 self.end_orphan(outcome.subscription, session)
             elif isinstance(outcome, contract.Attached) and outcome.subscription not in self._deliveries:
@@ -210,19 +220,19 @@ class Clients:
         """Pass solutions on to the client that the subscription belongs to."""
         session = self._deliveries.get(effect.subscription)
         if session is not None:
-            session.notify(effect)
+            session.deliveries.notify(effect)
 
     def bookmark(self, effect: contract.Bookmark) -> None:
         """Tell the client of a subscription that all has come up to some time."""
         session = self._deliveries.get(effect.subscription)
         if session is not None:
-            session.bookmark(effect)
+            session.deliveries.bookmark(effect)
 
     def ended(self, effect: contract.Ended) -> None:
         """Tell the client that it was about that nothing more comes of a subscription."""
         session = self._deliveries.pop(effect.subscription, None)
         if session is not None:
-            session.ended(effect.subscription, effect.code, effect.text)
+            session.deliveries.ended(effect.subscription, effect.code, effect.text)
 
     def end_orphan(self, subscription: int, session: ClientSession) -> None:
         """End a subscription that nobody gets the number of."""
@@ -244,7 +254,7 @@ class Clients:
         """Note that a session takes a subscription over, from another one perhaps."""
         before = self._deliveries.get(subscription)
         if before is not None and before is not session:
-            before.ended(subscription, Unavailable.code, "it was attached by another client")
+            before.deliveries.ended(subscription, Unavailable.code, "it was attached by another client")
         self._deliveries[subscription] = session
 
     def forget(self, subscription: int, session: ClientSession) -> None:

@@ -332,7 +332,7 @@ def test_triples_per_second_are_counted_over_all_connections_and_not_anew_for_ea
     again.take(world.publication(3))
     world.turn()
     assert world.taken(contract.Publish) == []
-    again.handler.refuse_held(time.monotonic() + 60)
+    again.handler.publications.refuse_overdue(time.monotonic() + 60)
     (said,) = again.sent[1:]
     assert said.code == "busy"
     assert "client alice has used up its quota (triples_per_second in its rights)" in said.text

@@ -281,7 +281,7 @@ def test_bytes_are_counted_as_they_come_in():
     world.turn()
     assert world.taken(contract.Publish) == []
     (session,) = world.clients.sessions
-    assert 3 < session.quota_wait(time.monotonic()) <= 4.1
+    assert 3 < session.publications.quota_wait(time.monotonic()) <= 4.1
 
 
 def test_a_node_has_a_bound_on_all_its_subscriptions():

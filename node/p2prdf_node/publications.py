@@ -1,0 +1,217 @@
+"""What one client publishes: what waits for room, what is under way, and how much of it there may be.
+
+Why, is told in :mod:`p2prdf_node.clients`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from p2prdf.errors import Busy, DataRefused, LocalProtocolError, NotAllowed, RemoteProtocolError
+from p2prdf.keys import term_hash
+from p2prdf.wire import contract, messages
+from p2prdf.wire.trace_context import TraceContext, parse_traceparent
+from p2prdf_node.pending import Pending
+from p2prdf_node.quota import Bucket
+from p2prdf_node.rights import Verb
+
+if TYPE_CHECKING:
+    from p2prdf_node.clients import Clients
+    from p2prdf_node.session import ClientSession
+
+__all__ = ["Publications"]
+
+EVENTS_MAX: Final = (1 << 63) - 1
+"""Largest number of a publication's first event."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A publication that waits."""
+
+    began: float
+    """When it came, in monotonic seconds."""
+    message: messages.ClientPublish
+    trace: TraceContext | None
+    size: int
+    """Its bytes."""
+
+
+class Publications:
+    """The publications of one session."""
+
+    def __init__(self, clients: Clients, session: ClientSession, now: float):
+        self._clients = clients
+        self._session = session
+        self._config = clients.config
+        self._held: deque[_Held] = deque()
+        self._under_way = 0
+        self._traces: dict[int, TraceContext | None] = {}
+        """By request, those of publications that are to follow."""
+        self._triples = Bucket(clients.config.publish_triples_per_second, now)
+        self._bytes = Bucket(clients.config.publish_bytes_per_second, now)
+        self._received = session.connection.received
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for room."""
+        return len(self._held)
+
+    @property
+    def under_way(self) -> int:
+        """How many the peer has that are not acknowledged."""
+        return self._under_way
+
+    @property
+    def open(self) -> int:
+        """How many wait or are under way."""
+        return len(self._held) + self._under_way
+
+    # --- taking in -------------------------------------------------------------------------------
+
+    def publish(self, message: messages.ClientPublish) -> None:
+        """Let a publication wait for room.  Raises what is wrong with it."""
+        trace = self._traces.pop(message.request, None)
+        self._clients.refuse_new_work()
+        if self.open >= 2 * self._config.publications_max:
+            raise RemoteProtocolError(f"more publications than the credit of {self._config.publications_max}")
+        self._clients.terms.check(message.s, message.p, message.o, *message.graph)
+        if len(message) == 0:
+            raise DataRefused("a publication without triples")
+        if message.level not in messages.LEVELS:
+            raise LocalProtocolError(f"level {message.level!r} is neither {' nor '.join(messages.LEVELS)}")
+        if message.first_event > EVENTS_MAX:
+            raise DataRefused(f"event number {message.first_event} is more than {EVENTS_MAX}")
+        if message.times and message.by_content:
+            raise DataRefused("elements of a stream are numbered: the same triple may be there at several times")
+        self._check_rows(message)
+        connection = self._session.connection
+        size = connection.frame_bytes
+        self._session.account.begin_publication(size)
+        self._bytes.take(connection.received - self._received)
+        self._received = connection.received
+        self._held.append(_Held(time.monotonic(), message, trace, size))
+        self._clients.schedule()
+        self._credit()
+
+    def trace(self, message: messages.ClientTrace) -> None:
+        """Note that the publication of the same request, which follows, is to be traced."""
+        if len(self._traces) >= 2 * self._config.publications_max:
+            raise RemoteProtocolError(f"{len(self._traces)} traces of publications that did not follow")
+        try:
+            self._traces[message.request] = parse_traceparent(message.traceparent)
+        except LocalProtocolError as error:
+            raise RemoteProtocolError(str(error)) from None
+
+    def heartbeat(self, message: messages.ClientHeartbeat) -> None:
+        """Pass on how far a publisher is, also while the node stops: what it had to say is said."""
+        account = self._session.account
+        account.rights.check_stream(message.stream)
+        stream, publisher = term_hash(message.stream), account.publisher(message.publisher)
+        said = contract.Heartbeat(stream, publisher, message.began, message.upto, message.opening)
+        self._clients.submit(said)
+
+    def end_stream(self, message: messages.ClientEndStream) -> None:
+        """Pass on that a publisher says no more of a stream."""
+        self._clients.refuse_new_work()
+        account = self._session.account
+        account.rights.check_stream(message.stream)
+        stream, publisher = term_hash(message.stream), account.publisher(message.publisher)
+        self._clients.ask(
+            Pending(self._session, message.request, "end-stream"),
+            lambda number: contract.EndStream(
+                number, stream, publisher, message.began, message.upto, message.opening
+            ),
+        )
+
+    def _check_rows(self, message: messages.ClientPublish) -> None:
+        graph = message.graph[0] if message.graph else None
+        rights, m = self._session.account.rights, message
+        rights.check_rows(self._clients.dictionary, m.s, m.p, m.o, graph, removed=m.removed)
+
+    def _credit(self) -> None:
+        """Read on from the client while it has not more open than it may."""
+        if self.open >= self._config.publications_max:
+            self._session.connection.hold("credit")
+        else:
+            self._session.connection.release("credit")
+
+    # --- letting in ------------------------------------------------------------------------------
+
+    def admit_one(self) -> int:
+        """Give the first that waits to the peer; return its number of triples."""
+        held = self._held.popleft()
+        m, account = held.message, self._session.account
+        self._triples.take(len(m))
+        account.take_triples(len(m))
+        publisher = account.publisher(m.publisher)
+        self._under_way += 1
+        self._clients.counts["publications"] += 1
+        self._clients.counts["triples"] += len(m)
+        self._clients.ask(
+            Pending(self._session, m.request, "publish", size=held.size, began=held.began, level=m.level),
+            lambda number: contract.Publish(
+                number, publisher, m.first_event, m.s, m.p, m.o, m.level, m.removed, m.after, m.graph, m.by_content,
+                m.times, held.trace,
+            ),
+        )
+        return len(m)
+
+    def quota_wait(self, now: float) -> float:
+        """Return the seconds until this client may publish again: 0 if it may now."""
+        return max(self._triples.wait(now), self._bytes.wait(now), self._session.account.wait(now))
+
+    def done(self, pending: Pending) -> None:
+        """Note that one is not under way any more, whether it was acknowledged or has failed."""
+        self._under_way -= 1
+        self._session.account.end_publication(pending.size)
+        if self._session in self._clients.sessions:
+            self._credit()
+
+    # --- refusing --------------------------------------------------------------------------------
+
+    def _give_up(self, held: _Held, code: str, text: str) -> None:
+        self._session.account.end_publication(held.size)
+        self._session.error(held.message.request, code, text)
+
+    def refuse_overdue(self, now: float) -> None:
+        """Refuse those that wait for too long at monotonic time ``now``."""
+        while self._held and self._held[0].began < now - self._config.admission_seconds:
+            held = self._held.popleft()
+            busy = self._why_held(now)
+            self._give_up(held, busy.code, str(busy))
+            self._credit()
+
+    def _why_held(self, now: float) -> Busy:
+        if (refusal := self._clients.refusal()) is not None:
+            return Busy(refusal)
+        if (busy := self._clients.busy()) is not None:
+            return busy
+        account = self._session.account
+        if (wait := account.wait(now)) > 0:
+            reason = f"{account.rights.who} has used up its quota (triples_per_second in its rights)"
+            return Busy(reason, retry_after=round(wait, 3))
+        if (wait := self.quota_wait(now)) > 0:
+            return Busy("this client has used up its quota (publish_..._per_second)", retry_after=round(wait, 3))
+        return Busy("the node has no room for publications now")
+
+    def rights_changed(self) -> None:
+        """Refuse those that wait and are not allowed any more."""
+        for _ in range(len(self._held)):
+            held = self._held.popleft()
+            try:
+                self._session.account.rights.check((Verb.REMOVE if held.message.removed else Verb.PUBLISH,))
+                self._check_rows(held.message)
+            except NotAllowed as error:
+                self._give_up(held, error.code, str(error))
+            else:
+                self._held.append(held)
+        self._credit()
+
+    def forget(self) -> None:
+        """Forget those that wait: the client is gone."""
+        self._session.account.end_publication(sum(held.size for held in self._held))
+        self._held.clear()
