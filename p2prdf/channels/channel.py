@@ -101,7 +101,10 @@ class Channel:
         self._testing = self._analysing = 0.0
         self._was_on = self.speculating
         self._published = 0
-        self._run()
+        if self._evaluator.skippable:
+            self._run()
+        else:  # it is built up: later runs take nothing like that, and what may be saved follows from what they take
+            self._evaluator.run()
         self._take_first()
 
     def _take_first(self) -> None:

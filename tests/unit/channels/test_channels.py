@@ -433,3 +433,25 @@ def test_what_was_there_enters_the_histories_without_being_news(evaluation) -> N
 def test_rdflib_is_not_imported_before_a_channel_is_made() -> None:
     code = "import sys, p2prdf.channels; sys.exit('rdflib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_what_building_a_dataflow_takes_is_not_what_could_be_saved(monkeypatch) -> None:
+    """Else speculation would go on for hundreds of graphs where a run takes next to nothing."""
+    timer, run = Steps(), Incremental.run
+    durations = iter([1000.0])
+
+    def slow_once(evaluator):
+        timer.now += next(durations, 0.001)
+        return run(evaluator)
+
+    monkeypatch.setattr(Incremental, "run", slow_once)
+    channels = Channels(KnowledgeBase(), timer)
+    settings = Settings(evaluation=Evaluation.INCREMENTAL, heuristics=(Categories.COUNT,), threshold=2)
+    channels.create("it", "SELECT ?x ?y { ?x <urn:p> ?y }", settings)
+    for number in range(50):
+        channels.publish([(f"<urn:x{number}>", "<urn:p>", f"<urn:y{number + 100}>")])
+        channels.evaluate()
+    found = channels.statistics()[0]
+    assert found.foreseen == 48
+    assert 0 < found.saved <= 0.001 * found.foreseen
+    assert (found.runs, round(found.running, 3)) == (50, 0.05)
