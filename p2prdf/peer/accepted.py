@@ -111,14 +111,12 @@ class Safekeeping:
 
     def _advance(self) -> None:
         """Have indexed what waits for nothing before it."""
-        blocked: set[int] = set()
         left: list[_Queued] = []
         done: list[_Queued] = []
-        for queued in self._queue:
-            if queued.ready and blocked.isdisjoint(queued.subjects):
+        for queued in self._queue:  # mostly the first of them is ready, and nothing before it
+            if queued.ready and all(queued.subjects.isdisjoint(each.subjects) for each in left):
                 done.append(queued)
             else:
-                blocked |= queued.subjects
                 left.append(queued)
         self._queue = left
         for queued in done:
