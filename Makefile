@@ -38,11 +38,11 @@ demo: $(STAMP) ## five daemons, standing queries, the world's airports through S
 
 WORKERS ?= 2
 test: $(STAMP) ## all tests but the long ones, in two processes, eleven minutes; ARGS='-k word' narrows
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
 
 .PHONY: test-long
 test-long: $(STAMP) ## the long ones: a fleet, chaos, whoever leaves at once, replicas, keepers and hosts killed; nine minutes
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup -m long $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) -m long $(ARGS)
 
 check: lint types floors ## ruff, mypy --strict and the import contracts
 

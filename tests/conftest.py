@@ -1,38 +1,28 @@
-"""The suite runs in two processes (``make test``): whatever runs nodes stays in one of them, one test at a time.
-
-Nodes are processes of their own, five at a time, and tests of them have deadlines.  The other process does what needs
-none, mostly the simulator, and what needs Spark, whose nodes are five of its own.  A third process was tried: on two
-cores the suite takes as long, and each test longer.
-"""
+"""Settings of the whole suite, and how it is spread over processes."""
 
 from __future__ import annotations
 
 import gc
-from typing import Final
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
 
 # How long an example takes says more of what else the machine does than of the code.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
-WITH_SPARK: Final = ("tests/daemon/test_spark", "tests/daemon/test_fleet.py")
-WITH_SETUP: Final = ("tests/cli/test_experiment.py",)
-"""Made ready once for all tests of the file, and that takes long."""
-WITH_NODES: Final = ("tests/daemon/", "tests/cli/test_demo.py", "tests/cli/test_with_nodes.py")
 
+@pytest.hookimpl(optionalhook=True)  # where the suite runs in one process, pytest-xdist need not be there
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    """Keep tests together that share nodes, whatever way to distribute is asked for."""
+    from distribution import Distribution
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have tests with nodes in one group, and those with Spark, which mostly wait for its processes, in another."""
-    for item in items:
-        if item.nodeid.startswith(WITH_SPARK):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-        elif item.nodeid.startswith(WITH_SETUP):
-            item.add_marker(pytest.mark.xdist_group("setup"))
-        elif item.nodeid.startswith(WITH_NODES):
-            item.add_marker(pytest.mark.xdist_group("nodes"))
+    return Distribution(config, log)
 
 
 def pytest_collection_finish() -> None:
