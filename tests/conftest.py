@@ -28,8 +28,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 def pytest_collection_finish() -> None:
     """Keep what was collected out of every later collection of garbage: it is most of the heap, and stays to the end.
 
-    Fifteen thousand tests are half a million objects, a quarter of a second for each run over them.  Experiments, which
-    collect before they measure, would take several times as long beside all the others as they take alone.
+    Fifteen thousand tests are half a million objects.  Experiments, which collect before they measure, would take
+    several times as long beside all the others as they take alone.
     """
     gc.collect()
     gc.freeze()

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,9 @@ import p2prdf
 READY_SECONDS = 60.0
 LAST_SECONDS = 1
 """How long nodes may take to leave that all leave at once: there is nobody to hand over to."""
+HERE = Path(__file__).parent
+_shared = {}
+"""What tests of several files share, by name: itself, and how it is ended."""
 
 
 class NodeProcess:
@@ -137,43 +141,56 @@ def launcher_in(tmp_path_factory):
     return started
 
 
-@pytest.fixture(scope="session")
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """End what tests share when those in this folder are over: nodes with nothing to do take time from the others.
+
+    There are thirty of them in the end, and most tests of the suite may still be to come.
+    """
+    if nextitem is None or nextitem.path.parent != HERE:
+        with contextlib.ExitStack() as stack:  # all are ended, whatever one of them raises
+            while _shared:
+                _, (_, end) = _shared.popitem()
+                stack.callback(end)
+
+
+def shared(name, start):
+    """Return what is shared by a name; ``start`` returns it and how it is ended, and is called if it is not there."""
+    if name not in _shared:
+        _shared[name] = start()
+    return _shared[name][0]
+
+
+def running(directory, **options):
+    """Return five nodes that know each other, as their launcher, and how they are stopped."""
+    launcher = Launcher(directory)
+    try:
+        nodes = launcher.overlay(5, hello_seconds=1, drain_seconds=LAST_SECONDS, **options)
+        ready_at = time.monotonic()
+        asyncio.run(until(lambda: all_know_each_other(nodes), seconds=15))
+    except BaseException:
+        launcher.close()
+        raise
+    launcher.seconds_to_meet = time.monotonic() - ready_at
+    return launcher, launcher.close
+
+
+@pytest.fixture
 def overlays(tmp_path_factory):
     """Overlays of five nodes, one of each kind, started when first asked for."""
-    started = {}
-
-    def of_kind(kind):
-        if kind not in started:
-            launcher = started[kind] = Launcher(tmp_path_factory.mktemp(kind))
-            nodes = launcher.overlay(5, hello_seconds=1, drain_seconds=LAST_SECONDS, **options_of(kind))
-            ready_at = time.monotonic()
-            asyncio.run(until(lambda: all_know_each_other(nodes), seconds=15))
-            launcher.seconds_to_meet = time.monotonic() - ready_at
-        return started[kind]
-
-    try:
-        yield of_kind
-    finally:
-        for launcher in started.values():
-            launcher.close()
+    return lambda kind: shared(kind, lambda: running(tmp_path_factory.mktemp(kind), **options_of(kind)))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def keeping_all(tmp_path_factory):
     """Five nodes that keep all, so that what was published before can be asked for by any pattern; not to be hurt.
 
     Queries with conditions on texts wait by words there.
     """
-    launcher = Launcher(tmp_path_factory.mktemp("all"))
-    try:
-        nodes = launcher.overlay(5, hello_seconds=1, drain_seconds=LAST_SECONDS, roles="all+any", hot_text="on")
-        asyncio.run(until(lambda: all_know_each_other(nodes), seconds=15))
-        yield nodes
-    finally:
-        launcher.close()
+    return shared("all", lambda: running(tmp_path_factory.mktemp("all"), roles="all+any", hot_text="on")).nodes
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def spark(tmp_path_factory):
     """A session with two cores on this machine, in which a task is tried three times.
 
@@ -181,17 +198,19 @@ def spark(tmp_path_factory):
     """
     from p2prdf.publish import session
 
-    folder = tmp_path_factory.mktemp("spark")
-    started = session(
-        master="local[2,3]",
-        settings={
-            "spark.log.level": "OFF", "spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2",
-            "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.driver.memory": "512m", "spark.task.maxFailures": "3",
-        },
-    )  # fmt: skip
-    yield started
-    started.stop()
+    def start():
+        folder = tmp_path_factory.mktemp("spark")
+        started = session(
+            master="local[2,3]",
+            settings={
+                "spark.log.level": "OFF", "spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2",
+                "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse"),
+                "spark.driver.memory": "512m", "spark.task.maxFailures": "3",
+            },
+        )  # fmt: skip
+        return started, started.stop
+
+    return shared("spark", start)
 
 
 @pytest.fixture
