@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import shlex
@@ -34,6 +35,7 @@ def _typed(program: str) -> list[tuple[str, str]]:
     return found
 
 
+@functools.cache
 def _help(*command: str) -> str:
     outcome = CliRunner().invoke(app, [*command, "--help"], terminal_width=200)
     assert outcome.exit_code == 0, f"there is no command {' '.join(command)}"
