@@ -206,6 +206,8 @@ def spark(tmp_path_factory):
                 "spark.log.level": "OFF", "spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2",
                 "spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse"),
                 "spark.driver.memory": "512m", "spark.task.maxFailures": "3",
+                # Nothing is run often enough here to be worth what Java's better compiler takes.
+                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             },
         )  # fmt: skip
         return started, started.stop
