@@ -153,3 +153,54 @@ def test_commands_connect_in_one_place() -> None:
         if connects.search(path.read_text("utf-8"))
     }
     assert found == {"connecting.py", "demo/run.py"}
+
+
+UNSAFE = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+"""Modules by which who gives data has code run."""
+MADE_HERE = {
+    "p2prdf/reasoning/facts.py": 2,  # loops over orders of triples, by their names
+    "p2prdf/reasoning/joins.py": 1,  # joins of rules: of their terms there are numbers alone
+    "p2prdf/channels/query.py": 3,  # joins of channels' queries: numbers alone as well
+}
+"""How often a file has code made and run, of its own texts and of numbers."""
+
+
+def _runs_code(path: Path) -> Iterator[str]:
+    """Yield what a file takes code from data by: modules, and each call of ``eval``, ``exec`` or an unsafe load."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        match node:
+            case ast.Import(names):
+                yield from (each.name for each in names if each.name.partition(".")[0] in UNSAFE)
+            case ast.ImportFrom(module=str(module)) if module.partition(".")[0] in UNSAFE:
+                yield module
+            case ast.Call(func=ast.Name(id="eval" | "exec" | "__import__" as called)):
+                yield called
+            case ast.Call(func=ast.Attribute(value=ast.Name("yaml"), attr=str(load))) if not load.startswith("safe_"):
+                yield f"yaml.{load}"
+            case ast.Call(func=ast.Attribute(attr="save_state" | "load_state" as kept)):
+                yield kept  # of the package kademlia, by pickle
+            case ast.Call(keywords=keywords) if any(
+                each.arg in ("allow_pickle", "shell") and getattr(each.value, "value", True) for each in keywords
+            ):
+                yield "allow_pickle or shell"
+
+
+def test_no_code_is_made_of_data() -> None:
+    """Nothing unpickles, and nothing evaluates but what is listed above with its reason."""
+    found = {str(path.relative_to(ROOT)): list(_runs_code(path)) for path in CODE if _module(path)}
+    running = {name: runs for name, runs in found.items() if runs}
+    assert {name: len(runs) for name, runs in running.items()} == MADE_HERE, running
+    assert {run for runs in running.values() for run in runs} <= {"eval", "exec"}, running
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pickle", "from marshal import loads", "import dill.settings", "eval('1')", "exec(x)", "yaml.load(x)",
+        "yaml.unsafe_load(x)", "server.save_state(x)", "numpy.load(x, allow_pickle=True)", "run(x, shell=True)",
+    ],
+)  # fmt: skip
+def test_code_that_is_made_of_data_is_found(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(text)
+    assert list(_runs_code(path))
