@@ -357,6 +357,25 @@ def test_counts_that_nobody_asked_for_are_dropped(columns):
     assert [int(each) for each in explanations._counts.take(asked).waiting] == [0], "an unknown leaf, a step beyond it"
 
 
+def test_rows_that_are_over_make_no_count_negative_from_whatever_time_they_are_counted(columns):
+    """A question of a peer may name any time, also one behind that of what is over."""
+    pair = made(columns)
+    subscribed(pair, CHAIN)
+    pair.publish(LOW, *links(12))
+    removed(pair, *links(12))
+    counts = [peer._explanations._counts for peer in pair.peers.values()]
+    homes = [peer._explanations._host.home for peer in pair.peers.values()]
+    leaves = sorted({leaf.identity for home in homes for group in home._by_identity.values() for leaf in group.leaves})
+    make, found = columns.column, []
+    for since in (0, 1 << 63, (1 << 63) + 1, (1 << 64) - 1):
+        columns_asked = [make([each] * len(leaves), "uint32") for each in (1, 7, 7, 0, 0, 0)]
+        asked = AskCounts(1, since, make(leaves), *columns_asked)
+        for told in [each.take(asked) for each in counts]:
+            found += [(int(waiting), int(over)) for waiting, over in zip(told.waiting, told.over, strict=True)]
+    assert any(over for _, over in found), "else nothing could be taken from nothing"
+    assert all(waiting >= 0 and over >= 0 for waiting, over in found), found
+
+
 def test_what_is_counted_in_part_is_an_estimate_and_said_to_be_one(pair, monkeypatch):
     number = subscribed(pair, CHAIN)
     pair.publish(LOW, *links(600))
