@@ -73,7 +73,7 @@ async def _send(request: web.Request, *, removed: bool) -> web.StreamResponse:
         )  # fmt: skip
     trace = _trace(request)
     mark = secrets.token_bytes(16) if key is None else hashlib.blake2b(key.encode(), digest_size=16).digest()
-    batches = _Batches(request, syntax, mark.hex(), gateway.config)
+    batches = _Batches(request, syntax, mark.hex(), gateway.config, removed=removed)
     async with gateway.connections.line(name) as line:
         if removed:
             count = await line.client.retract(batches.read(line), graph=named, acknowledge=level, trace=trace)
@@ -100,9 +100,12 @@ def _trace(request: web.Request) -> str | None:
 class _Batches:
     """A body as batches of statements, parsed in a thread as they are asked for."""
 
-    def __init__(self, request: web.Request, syntax: Syntax, publication_id: str, config: GatewayConfig):
+    def __init__(
+        self, request: web.Request, syntax: Syntax, publication_id: str, config: GatewayConfig, *, removed: bool
+    ):
         self._request = request
         self._syntax = syntax
+        self._removed = removed
         self._publication_id = publication_id
         self._config = config
 
@@ -116,6 +119,8 @@ class _Batches:
         )  # fmt: skip
         try:
             while (batch := await loop.run_in_executor(line.reader, next, batches, None)) is not None:
+                if self._removed:
+                    self._check_named(batch)
                 yield batch
         except (DataRefused, OSError) as error:
             if body.error is not None:
@@ -125,6 +130,15 @@ class _Batches:
             raise
         finally:
             body.give_up()
+
+    def _check_named(self, batch: TripleBatch) -> None:
+        """Raise DataRefused for a blank node in what is to be removed.
+
+        It is one of this body alone, so there is nothing that it could remove; but that it is removed peers would keep.
+        """
+        own = terms.skolem_prefix(self._publication_id)
+        if any(term.startswith(own) for column in (batch.s, batch.o, batch.g) for term in column):
+            raise DataRefused("a blank node is one of its body alone, so it cannot be removed", source="body")
 
 
 class _Body(io.RawIOBase):

@@ -281,6 +281,20 @@ async def test_what_cannot_be_published_is_a_problem(keeping_all, arguments, sta
         assert told in await problem(answer, status)
 
 
+@pytest.mark.parametrize("kind", ["text/turtle", "application/trig", "application/n-quads"])
+async def test_blank_nodes_of_a_body_are_not_removed_and_nothing_is_kept_of_them(keeping_all, ns, status, kind):
+    """Nobody else has them, and who removes what nobody has leaves something that is never forgotten."""
+    bodies = {
+        "text/turtle": f"<{ns}a> <{ns}p> [] . " * 50, "application/trig": f"_:g {{ <{ns}a> <{ns}p> 1 }}",
+        "application/n-quads": f"_:s <{ns}p> <{ns}o> <{ns}g> .\n",
+    }  # fmt: skip
+    async with gateway(keeping_all[0].address) as (session, _):
+        before = (await status(keeping_all[0]))["peer"]["triples"]
+        async with session.post("/retract", data=bodies[kind], headers={"Content-Type": kind}) as answer:
+            assert "blank node" in await problem(answer, 400)
+        assert (await status(keeping_all[0]))["peer"]["triples"] == before
+
+
 async def test_a_body_that_stops_is_given_up_and_others_wait_for_their_turn(keeping_all, ns):
     """A slow client takes a line and a thread, no more, and not for ever."""
     async with gateway(keeping_all[0].address, publications_max=1, body_silence_seconds=1.0) as (session, app):
