@@ -10,6 +10,7 @@ from typing import Final
 from aiohttp import web
 
 from p2prdf.gateway.state import GATEWAY
+from p2prdf.monitoring.serving import SERVER_LOGGER
 
 __all__ = ["serve"]
 
@@ -29,7 +30,7 @@ async def serve(
     # Bodies are not decompressed: a small one may become a very large one.
     runner = web.AppRunner(
         app, handle_signals=False, access_log=None, max_line_size=_LINE_BYTES_MAX, max_field_size=_LINE_BYTES_MAX,
-        auto_decompress=False, shutdown_timeout=app[GATEWAY].config.drain_seconds,
+        auto_decompress=False, shutdown_timeout=app[GATEWAY].config.drain_seconds, logger=SERVER_LOGGER,
     )  # fmt: skip
     await runner.setup()
     try:

@@ -15,15 +15,34 @@ from http import HTTPStatus
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from p2prdf.monitoring.exposition import CONTENT_TYPE
 
-__all__ = ["watched_at"]
+__all__ = ["SERVER_LOGGER", "watched_at"]
 
 _LOGGER: Final = logging.getLogger(__name__)
+SERVER_LOGGER: Final = logging.getLogger(f"{__name__}.http")
+"""What HTTP servers log by: nothing of what strangers send."""
 _FRESH_SECONDS: Final = 1.0
 """What was told is told again for so long."""
 _GOODBYE_SECONDS: Final = 1.0
+
+
+def _without_content(record: logging.LogRecord) -> bool:
+    """Let of input that is no HTTP be told what is wrong with it alone, to who debugs.
+
+    The server would log the bytes, which may be a token with something behind it that no header has, and for each of
+    them as many lines as a stranger likes.  It has answered with 400.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, HttpProcessingError):
+        record.levelno, record.levelname = logging.DEBUG, logging.getLevelName(logging.DEBUG)
+        record.msg, record.args, record.exc_info = "what came is no HTTP: %s", (type(error).__name__,), None
+    return True
+
+
+SERVER_LOGGER.addFilter(_without_content)
 
 
 class _Watched:
@@ -74,8 +93,9 @@ async def watched_at(
     ):  # fmt: skip
         app.router.add_get(path, handler)
     runner = web.AppRunner(
-        app, handle_signals=False, access_log=None, auto_decompress=False, shutdown_timeout=_GOODBYE_SECONDS
-    )
+        app, handle_signals=False, access_log=None, auto_decompress=False, shutdown_timeout=_GOODBYE_SECONDS,
+        logger=SERVER_LOGGER,
+    )  # fmt: skip
     await runner.setup()
     try:
         await web.TCPSite(runner, *address).start()
