@@ -26,8 +26,12 @@ KEPT: Final = 200
 """Triples that are there before."""
 _QUERY: Final = "SELECT ?s ?o { ?s <urn:kept:p> ?o }"
 _WATCHED: Final = "SELECT ?s { ?s <urn:watch:p> ?o }"
-GROWTH_BYTES_MAX: Final = 64 << 20
-"""So much more memory than after a tenth of the inputs a node may have at the end."""
+GROWTH_BYTES_MAX: Final = 32 << 20
+"""So much more memory than after a tenth of the inputs a node may have at the end, beside what it was given to keep."""
+KEPT_BYTES: Final = {"triples": 840, "subscriptions_home": 10_000, "answers_held": 200}
+"""What a node is given to keep, by what counts it, and the bytes of each, as the heap of a node was measured to grow
+(docs/security.md).  A triple is under seven roles, at a keeper of all; half of them have a new term in each of these
+runs.  One that is removed and published again counts as another, for both are kept."""
 PING_SECONDS_MAX: Final = 1.0
 """The 99th percentile of a sign of life, under all that a sender can send from the same machine."""
 _SAME: Final = (
@@ -166,7 +170,10 @@ class Target:
             )
             more = {key: state["peer"][key] - warm_peer[key] for key in _COUNTED}
             report.say(f"{node.name}: more than after a tenth: {more}")
-            report.check(grown < GROWTH_BYTES_MAX, f"{node.name} has {grown / 1e6:.0f} MB more")
+            kept = sum(each * max(0, more[key]) for key, each in KEPT_BYTES.items())
+            report.say(f"{node.name}: {kept / 1e6:.1f} MB of these are of what it was given to keep")
+            beside = f"{grown / 1e6:.0f} MB more, {kept / 1e6:.0f} MB of which it was given to keep"
+            report.check(grown - kept < GROWTH_BYTES_MAX, f"{node.name} has {beside}")
             report.check(not any(state["failures"].values()), f"{node.name}: failures {state['failures']}")
             if same:
                 expected = {**_noted(before), "triples": before["peer"]["triples"] + published}
