@@ -28,12 +28,14 @@ _shared = {}
 class NodeProcess:
     """One daemon as a child process."""
 
-    def __init__(self, directory, name, **options):
+    def __init__(self, directory, name, *, module="p2prdf_node", **options):
+        """``module``: what is run, if it is not a node as all others are."""
         self.log = directory / f"{name}.log"
-        command = [sys.executable, "-m", "p2prdf_node"]
+        command = [sys.executable, "-m", module]
         for option, value in {"listen": "127.0.0.1:0", "log_format": "json", **options}.items():
             command += [f"--{option.replace('_', '-')}", str(value)]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("P2PRDF_")}
+        environment["PYTHONPATH"] = os.pathsep.join(sys.path)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, env=environment, text=True
