@@ -30,15 +30,15 @@ _GOODBYE_SECONDS: Final = 1.0
 
 
 def _without_content(record: logging.LogRecord) -> bool:
-    """Let of input that is no HTTP be told what is wrong with it alone, to who debugs.
+    """Let of input that is no HTTP, or breaks off, be told what is wrong with it alone, to who debugs.
 
     The server would log the bytes, which may be a token with something behind it that no header has, and for each of
-    them as many lines as a stranger likes.  It has answered with 400.
+    them as many lines as a stranger likes.  It has answered with 400, or there is nobody left to answer.
     """
     error = record.exc_info[1] if record.exc_info else None
-    if isinstance(error, HttpProcessingError):
+    if isinstance(error, HttpProcessingError | ConnectionError):
         record.levelno, record.levelname = logging.DEBUG, logging.getLevelName(logging.DEBUG)
-        record.msg, record.args, record.exc_info = "what came is no HTTP: %s", (type(error).__name__,), None
+        record.msg, record.args, record.exc_info = "a request came to nothing: %s", (type(error).__name__,), None
     return True
 
 
