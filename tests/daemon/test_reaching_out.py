@@ -55,7 +55,8 @@ ENTITIES = (
     '<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]>{1}&x;{2}',
 )  # fmt: skip
 _XML = (
-    '<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:u="urn:u:"><r:Description r:about="urn:s"><u:p>',
+    '<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:u="urn:u:"><r:Description r:about="urn:s">'
+    "<u:p>",
     "</u:p></r:Description></r:RDF>",
 )
 UNREAD = {
