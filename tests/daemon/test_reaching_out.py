@@ -54,9 +54,9 @@ ENTITIES = (
     '<!DOCTYPE r [<!ENTITY % x SYSTEM "{0}"> %x;]>{1}x{2}',
     '<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]>{1}&x;{2}',
 )  # fmt: skip
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _XML = (
-    '<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:u="urn:u:"><r:Description r:about="urn:s">'
-    "<u:p>",
+    f'<r:RDF xmlns:r="{_RDF}" xmlns:u="urn:u:"><r:Description r:about="urn:s"><u:p>',
     "</u:p></r:Description></r:RDF>",
 )
 UNREAD = {
