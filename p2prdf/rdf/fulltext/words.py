@@ -76,7 +76,7 @@ def _folded(text: str) -> str:
 
 def _cut(text: str, runs: re.Pattern[str]) -> list[str]:
     """Cut at all that belongs to no word."""
-    marks = [each for each in dict.fromkeys(_NEITHER.findall(text)) if _is_mark(each)]
+    marks = {each for each in set(_NEITHER.findall(text)) if _is_mark(each)}  # a text may have all 2,000 there are
     if not marks:
         return runs.findall(text)
     star = "*" if runs is _RUN_GLOBS else ""
