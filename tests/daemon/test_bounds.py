@@ -6,8 +6,11 @@ import asyncio
 import socket
 import time
 
+import pytest
+
 import p2prdf
 from p2prdf.client import Gap
+from p2prdf.client.session import open_session
 from p2prdf.columns import LISTS
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire import messages
@@ -156,3 +159,20 @@ async def test_an_absent_subscriber_is_told_what_has_become_too_old_and_publishe
         await client.publish([("<urn:s>", "<urn:p>", '"new"')])
         batch = await asyncio.wait_for(anext(batches), 30)
         assert (batch.first, batch.gap, batch.columns) == (101, None, (['"new"'],))
+
+
+async def test_a_lease_is_a_second_at_least_whatever_a_client_asks_for(overlay, status):
+    """A subscription that is over before it is open had a node look for what is over for ever."""
+    before = (await status(overlay[0]))["peer"]["subscriptions_home"]
+    session = await open_session("127.0.0.1", overlay[0].port, connect_seconds=60.0)
+    try:
+        for lease in (0.0, 1e-6, 0.999, 1e12):
+            with pytest.raises(p2prdf.LocalProtocolError, match=r"a lease of .* s is not within 1 to"):
+                await session.ask(
+                    lambda request, lease=lease: messages.ClientSubscribe(request, "ASK {}", "csbv", False, lease),
+                    timeout_seconds=60.0,
+                )
+        await session.ask(messages.ClientPing, timeout_seconds=60.0)
+    finally:
+        session.close()
+    assert (await status(overlay[0]))["peer"]["subscriptions_home"] == before
