@@ -32,7 +32,7 @@ _QUEUE_BYTES_MAX: Final = 40_000
 _RECORDED: Final = 4096
 _RECORD_SECONDS: Final = 3.0
 _MARK: Final = b"K"
-_HEADER_BYTES: Final = 25
+_HEADER_BYTES: Final = OVERHEAD - 16
 
 
 class _Queues:
