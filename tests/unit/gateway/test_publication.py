@@ -24,7 +24,8 @@ class Endless:
 
 async def test_a_thread_that_waits_for_a_body_is_free_when_nobody_waits_for_its_batches():
     body, line = Endless(), SimpleNamespace(reader=ThreadPoolExecutor(1))
-    batches = _Batches(SimpleNamespace(content=body), Syntax.N_TRIPLES, "0" * 32, GatewayConfig(body_silence_seconds=9))
+    config = GatewayConfig(body_silence_seconds=9)
+    batches = _Batches(SimpleNamespace(content=body), Syntax.N_TRIPLES, "0" * 32, config, removed=False)
     reading = asyncio.ensure_future(anext(batches.read(line)))
     await body.asked.wait()
     reading.cancel()
