@@ -246,8 +246,7 @@ class LowMarks:
 
     def _under_way(self) -> UnderWay:
         found = UnderWay()
-        for message in self._exchange.outbox.messages():
-            found.add(message)
+        found.add(self._exchange.outbox.messages())
         return found
 
     def wake(self) -> None:
@@ -409,17 +408,22 @@ class UnderWay:
         self.homes: set[int] = set()
         self.elements: dict[int, int] = {}
 
-    def add(self, message: Message) -> None:
-        """Count a message in."""
-        stamps = _stamps(message)
-        if len(stamps):
+    def add(self, messages: Iterable[Message]) -> None:
+        """Count messages in: their stamps all at once, for there may be very many that have a few each."""
+        parts: list[U64] = []
+        for message in messages:
+            stamps = _stamps(message)
+            if len(stamps):
+                parts.append(stamps)
+            if len(self.homes) <= _BUSY_MAX:
+                self.homes |= _homes(message)
+        if parts:
+            stamps = np.concatenate(parts)
             events = stamps >= _ELEMENT
             if events.any():
                 self._add_elements(stamps[events])
                 stamps = stamps[~events]
             self.low = min(self.low, int(stamps.min(initial=_NEVER)))
-        if len(self.homes) <= _BUSY_MAX:
-            self.homes |= _homes(message)
 
     def _add_elements(self, times: U64) -> None:
         times = np.sort(times)
