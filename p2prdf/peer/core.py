@@ -128,7 +128,9 @@ class Peer:
         )  # fmt: skip
         self._repair.view_changed(gained=True)
         self._repair.on_in_step = self._host.view_changed
+        self._repair.on_gifts_taken = self._host.gifts_taken
         self._exchange.in_step = lambda: self._repair.in_step
+        self._exchange.gifts = lambda: self._repair.gifts
         self._low_marks = LowMarks(
             self._exchange, self._nothing_lacks, lambda: self._host.owes, self._low_mark_learned,
             self._sources, self._retention.mark,

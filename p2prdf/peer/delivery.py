@@ -69,6 +69,8 @@ class Delivery:
         self._draw = draw
         self._begun = 0
         """The time of the last epoch."""
+        self._incomplete: set[int] = set()
+        """Subscriptions of which not all is here that others were giving when their records came first."""
         self._exchange = exchange
         self._by_key = by_key
         self._home = home
@@ -248,7 +250,12 @@ class Delivery:
         return subscription is None or not subscription.delivered or subscription.epoch != message.epoch
 
     def begin(self, subscription: Subscription) -> None:
-        """Begin another epoch of a subscription: tell all that is not acknowledged, numbered from 1."""
+        """Begin another epoch of a subscription: tell all that is not acknowledged, numbered from 1.
+
+        Not while what is acknowledged is still on its way from those who kept it (:meth:`complete`).
+        """
+        if subscription.number in self._incomplete:
+            return
         self.evaluations.begin(subscription)
         self.windows.begin(subscription)
         # Those of one home in order of time, so that who attaches knows the former ones; of two homes never the same.
@@ -258,13 +265,23 @@ class Delivery:
         subscription.log.restart()
         self.pump(subscription)
 
-    def kept(self, subscription: Subscription) -> None:
+    def kept(self, subscription: Subscription, first: bool) -> None:
         """Hand out a subscription that another replica has made or moved, if that is this peer's to do."""
+        if first and self._exchange.gifts():
+            self._incomplete.add(subscription.number)
         if not self._exchange.restoring and self._exchange.speaks_for(subscription_home(subscription.number)):
             self._reach(subscription)
             self.begin(subscription)
         else:  # once it is, what the subscriber was told where it was before says nothing
             self._stop(subscription)
+
+    def complete(self) -> None:
+        """Hand out the subscriptions of which all is here now that others were giving."""
+        incomplete, self._incomplete = self._incomplete, set()
+        for subscription in map(self._home.subscriptions.get, sorted(incomplete)):
+            if subscription is not None and self._exchange.speaks_for(subscription_home(subscription.number)):
+                self._reach(subscription)
+                self.begin(subscription)
 
     def view_changed(self) -> None:
         """Begin to hand out what this peer speaks for now, and end what it does no more."""

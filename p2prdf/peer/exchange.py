@@ -81,6 +81,8 @@ class Exchange:
         self.restoring = False
         self.in_step: Callable[[], bool] = lambda: True
         """Whether what homes know here has been compared with others (:mod:`p2prdf.peer.repair`)."""
+        self.gifts: Callable[[], bool] = lambda: False
+        """Whether others are giving this peer what homes knew, and it did not."""
         self.obsolete: Callable[[Message], bool] = lambda _: False
         """Whether a message that is not acknowledged is not to be sent again."""
         self.cache = AddressCache(own, config.overlay)
@@ -107,7 +109,7 @@ class Exchange:
         self.fresh = True
         """Whether this peer began with nothing, and has not been in step yet."""
         self.uninformed = False
-        """Whether it is fresh, and whom it had begun to compare with is lost."""
+        """Whether it is fresh, and somebody is lost who may have known more."""
         self._fewer_since = 0.0  # when this peer began, or lost another
         self.members_max = 1
         """The most peers that there have ever been at once, as far as known."""

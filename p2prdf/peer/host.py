@@ -117,7 +117,7 @@ class Host:
         self.delivered, self.attach, self.renew = (
             self._delivery.delivered, self._delivery.attach, self._delivery.renew,
         )  # fmt: skip
-        self.bookmarks = self._delivery.bookmarks
+        self.bookmarks, self.gifts_taken = self._delivery.bookmarks, self._delivery.complete
         self.contact_lost, self.contact_back = self._delivery.contact_lost, self._delivery.contact_back
         self.reroute = self.records.reroute
 

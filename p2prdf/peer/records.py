@@ -53,14 +53,14 @@ _TOLD: Final = (KeepSubscription, EndSubscription, KeepAcknowledged, KeepAnswers
 class Records:
     """Records, taken in from other replicas and told to them.
 
-    ``kept`` is called with a subscription whose record was news, ``changed`` with one that has answers to hand out,
-    ``learned`` with each name of which something came, ``orphan`` with a subscription whose group has ended, and
-    ``late`` with one of which nobody here, or where they came from, knew when answers came that count for it as well,
+    ``kept`` is called with a subscription whose record was news, and whether it was not known at all, ``changed`` with
+    one that has answers to hand out, ``learned`` with each name of which something came, ``orphan`` with a subscription
+    whose group has ended, and ``late`` with one of which nobody here, or where they came from, knew when answers came that count for it as well,
     and these answers if they are known, ``told_elsewhere`` with one whose subscriber was told something by another.
     """
 
     def __init__(
-        self, exchange: Exchange, by_key: ByKey, home: Home, *, kept: Callable[[Subscription], None],
+        self, exchange: Exchange, by_key: ByKey, home: Home, *, kept: Callable[[Subscription, bool], None],
         changed: Callable[[Subscription], None], learned: Callable[[int, bool], None],
         orphan: Callable[[Subscription], None], late: Callable[[Subscription, Column | None], None],
         told_elsewhere: Callable[[Subscription], None],
@@ -181,7 +181,7 @@ class Records:
             self._exchange.persist(record)
             if before is not None:
                 self._tell_left(subscription, *before)
-            self._kept(subscription)
+            self._kept(subscription, before is None)
             if late:
                 self._late(subscription, None)
         self._learned(record.group, False)

@@ -24,7 +24,8 @@ once it is this one's, and asked again.
 
 What a peer holds but does not keep any more (it was displaced, or an item came when views differed) it *offers* to the
 primary of those who keep it.  When that has it, it is compared among them; as long as whoever said to have it is there,
-in the same life, and keeps it, it is not offered again.
+in the same life, and keeps it, it is not offered again.  It is told when it has all, for of what homes keep a part may be
+worse than nothing (``gifts``).
 
 When.  After each change of the view everything is compared with every peer that shares keys, kind by kind; after that,
 ``repair_seconds`` after something has changed here.  At rest nothing happens.  Until the homes' records have been
@@ -209,10 +210,13 @@ class Repair:
         """When to begin a round of leaving anew, for nobody answers."""
         self._leaving: set[int] = set()
         """Keys of the peers that are about to be gone."""
+        self._gifts: dict[tuple[int, int], float] = {}
+        """By key of a peer and number of its offer what it gives here of the first kinds, and until when."""
         self.closing = False
         """Whether this peer is about to be gone, and takes in nothing that others should keep."""
         self.in_step = not exchange.replicated
         self.on_in_step: Callable[[], None] = lambda: None
+        self.on_gifts_taken: Callable[[], None] = lambda: None
         self.given = 0
         """Items given to others."""
         self.taken = 0
@@ -234,7 +238,7 @@ class Repair:
         if gained:
             self.in_step = self._begun = False
         else:
-            self._exchange.uninformed |= self._exchange.fresh and self._begun
+            self._exchange.uninformed |= self._exchange.fresh
             if self._exchange.lost_together_until is not None:
                 self.in_step = False
         if not self.in_step:
@@ -282,6 +286,7 @@ class Repair:
             return self._exchange.now
         due = [each.again_at for each in self._open.values()]
         due += [at for at in (self._due, self._offer_again_at) if at is not None]
+        due += self._gifts.values()
         if not self.in_step and (until := self._exchange.waits_for_peers_until) is not None:
             due.append(until)
         return min(due, default=None)
@@ -294,6 +299,7 @@ class Repair:
         if self._last_round:
             self._last_round = False
             self._offer_all()
+        self._forget_gifts({gift for gift, until in self._gifts.items() if exchange.now >= until})
         if not exchange.replicated:
             return
         if self._due is not None and exchange.now >= self._due:
@@ -542,7 +548,8 @@ class Repair:
         found, number = self._who_keeps(sender)
         if not message.asked:
             held = self._holdings(message.kind, found).find(offered)
-            self._want(sender, message, offered, held.identities)
+            if self._want(sender, message, offered, held.identities) and message.kind in self._first_kinds:
+                self._gifts[sender.key, message.request] = self._exchange.now + GIVEN_SECONDS
             return
         comparison = self._open.get(message.request)
         if comparison is None or not comparison.of(sender, message.kind) or found is None:
@@ -560,11 +567,13 @@ class Repair:
             comparison.again_at = self._exchange.now + GIVEN_SECONDS
             self._want(sender, message, offered, mine.identities)
 
-    def _want(self, sender: Contact, message: Offer, offered: U64, held: U64) -> None:
+    def _want(self, sender: Contact, message: Offer, offered: U64, held: U64) -> int:
+        """Ask for what of an offer is not held; return how much that is."""
         missing = offered[~np.isin(offered, held)]
         self.taken += len(missing)
         column = self._exchange.columns.adopt(missing, "uint64")
         self._exchange.send(sender, Want(message.request, message.kind, message.asked, column))
+        return len(missing)
 
     def want(self, sender: Contact, message: Want) -> None:
         """Give what another wants, and say so when it has been taken in."""
@@ -579,7 +588,7 @@ class Repair:
             if not message.asked:
                 self._taken(sender, message.request)
                 self._offer_closed(message.request)
-            else:
+            if message.asked or len(wanted):
                 exchange.send(sender, Given(message.request, message.kind))
 
         token = exchange.token(done)
@@ -609,6 +618,7 @@ class Repair:
 
     def given_all(self, sender: Contact, message: Given) -> None:
         """Note that what was wanted is here."""
+        self._forget_gifts({(sender.key, message.request)})
         comparison = self._open.get(message.request)
         if comparison is not None and comparison.of(sender, message.kind):
             self._compared_with(comparison)
@@ -620,6 +630,22 @@ class Repair:
         elif comparison.kind in self._first_kinds:
             self._first_done.add((comparison.kind, comparison.fellow.key))
         self._go_on()
+
+    @property
+    def gifts(self) -> bool:
+        """Whether another is giving this peer what it did not know of the first kinds, and had kept by an older view.
+
+        It comes in several messages, in any order: a subscription is here before what is known of its answers.
+        """
+        return bool(self._gifts)
+
+    def _forget_gifts(self, over: set[tuple[int, int]]) -> None:
+        """Wait no more for gifts: they are here, or who gave them is gone or silent."""
+        before = len(self._gifts)
+        for gift in over:
+            self._gifts.pop(gift, None)
+        if before and not self._gifts:
+            self.on_gifts_taken()
 
     # --- offering --------------------------------------------------------------------------------
 
@@ -684,6 +710,7 @@ class Repair:
         self._in_step_with.discard(contact.key)
         self._lives.pop(contact.key, None)
         self._forget_told(contact.key)
+        self._forget_gifts({gift for gift in self._gifts if gift[0] == contact.key})
 
     def life_told(self, sender: Contact, began: int) -> None:
         """Offer again what a peer said to have, if that may have been a former life of it: its disk may have been lost.

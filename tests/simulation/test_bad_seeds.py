@@ -49,6 +49,10 @@ DAYS = [
     pytest.param(1600531, id="what-is-rolled-forward-is-finished-by-others-too"),
     # A removal was known to two, one of which lost its disk and the other all that was not synced.
     pytest.param(1603108, id="what-follows-from-a-removal-does-not-outlive-it"),
+    # Its disk was lost, and the other keeper was gone before anything had been asked of it.
+    pytest.param(1808376, id="who-began-with-nothing-waits-for-those-whom-it-never-asked"),
+    # Two who keep it by a new view both began with nothing, and heard of it before they heard what was acknowledged.
+    pytest.param(1808756, id="a-subscription-is-not-told-before-all-is-here-that-its-former-homes-give"),
 ]
 
 
