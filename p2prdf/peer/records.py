@@ -55,8 +55,9 @@ class Records:
 
     ``kept`` is called with a subscription whose record was news, and whether it was not known at all, ``changed`` with
     one that has answers to hand out, ``learned`` with each name of which something came, ``orphan`` with a subscription
-    whose group has ended, and ``late`` with one of which nobody here, or where they came from, knew when answers came that count for it as well,
-    and these answers if they are known, ``told_elsewhere`` with one whose subscriber was told something by another.
+    whose group has ended, ``late`` with one of which nobody here, or where they came from, knew when answers came that
+    count for it as well, and these answers if they are known, ``told_elsewhere`` with one whose subscriber was told
+    something by another.
     """
 
     def __init__(

@@ -24,8 +24,8 @@ once it is this one's, and asked again.
 
 What a peer holds but does not keep any more (it was displaced, or an item came when views differed) it *offers* to the
 primary of those who keep it.  When that has it, it is compared among them; as long as whoever said to have it is there,
-in the same life, and keeps it, it is not offered again.  It is told when it has all, for of what homes keep a part may be
-worse than nothing (``gifts``).
+in the same life, and keeps it, it is not offered again.  It is told when it has all, for of what homes keep a part may
+be worse than nothing (``gifts``).
 
 When.  After each change of the view everything is compared with every peer that shares keys, kind by kind; after that,
 ``repair_seconds`` after something has changed here.  At rest nothing happens.  Until the homes' records have been
