@@ -26,7 +26,7 @@ CLOSED_MEND_FACTOR: Final = 1.4
 """The same where there are transitive relations that are closed edge by edge: mending them costs less.
 
 From the same command: mending takes as long as beginning anew when half of the window changes, in trees; with two
-parents a node (``--scale 0.05 --depth 10 --parents 2 --steps 5``) when a third does."""
+parents a node (``--scale 0.05 --depth 10 --parents 2 --steps 25``) when two fifths do."""
 _WEIGHT: Final = 0.5
 """Of the last step in what is remembered."""
 _COUNT_STEPS: Final = 8

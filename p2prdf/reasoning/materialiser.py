@@ -179,7 +179,11 @@ class Materialiser:
     def _filed(self, facts: list[Fact]) -> list[Fact]:
         """Return those of facts that are filed under their labels: all but those of transitive predicates."""
         transitive = self._program.transitive
-        return [fact for fact in facts if fact[1] not in transitive] if transitive else facts
+        if not transitive:
+            return facts
+        if self._facts.pso.keys() <= transitive.keys():  # there are no others: nothing to look through
+            return []
+        return [fact for fact in facts if fact[1] not in transitive]
 
     # --- beginning anew --------------------------------------------------------------------------
 
