@@ -27,9 +27,10 @@ __all__ = ["Session", "Silent", "open_session"]
 
 AGENT: Final = "p2prdf-python"
 LINGER_SECONDS: Final = 2.0
-KEEPALIVE: Final = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}
+KEEPALIVE: Final = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 8_000}
 """Options of the socket, where the system has them: a machine that is gone without a word is found out after
-some 25 s, though nothing is sent (the first two in seconds, the last in milliseconds)."""
+8 to 11 s, though nothing is sent (the first two in seconds, the last in milliseconds), as other nodes find it out.  A
+machine that is busy is not gone: its system answers."""
 
 _ANSWERS: Final = (
     messages.ClientPublished, messages.ClientSettled, messages.ClientSubscribed, messages.ClientUnsubscribed,
