@@ -24,7 +24,7 @@ from webhook_receiver import Receiver
 import p2prdf
 from p2prdf.gateway.access import Right, Token, _digest
 from p2prdf.gateway.webhooks import SigningKeys
-from p2prdf.gateway.webhooks.registration import WEBHOOK, WEBHOOKS_GRAPH, WebhookRegistration
+from p2prdf.gateway.webhooks.registration import WEBHOOK, WEBHOOKS_GRAPH, WebhookRegistration, failing_triple
 
 KEYS_TEXT = f"k1 {base64.b64encode(bytes(range(32))).decode()}\n"
 KEYS = SigningKeys(KEYS_TEXT, source="keys")
@@ -336,14 +336,107 @@ async def test_a_subscription_that_is_gone_is_left_anew_and_its_receiver_told(ke
             await client.publish(triples(ns, [4]))
             await receiver.until(lambda each: "4" in each.held(path, "o"))
             assert "3" not in receiver.held(path, "o"), "it was lost with the subscription"
-
-            async def is_all(*predicates):
-                told = await client.query(f"SELECT ?s ?p {{ GRAPH {WEBHOOKS_GRAPH} {{ ?s {WEBHOOK} ?w ; ?p ?o }} }}")
-                return [row[1] for row in told.rows] == list(predicates)
-
-            await until(lambda: is_all(WEBHOOK), seconds=SECONDS)  # neither a gap nor a former generation
+            await until(lambda: is_all(client, WEBHOOK), seconds=SECONDS)  # neither a gap nor a former generation
             await do(session, ns)
-            await until(is_all, seconds=SECONDS)
+            await until(lambda: is_all(client), seconds=SECONDS)
+
+
+async def test_what_is_left_anew_just_when_it_is_removed_is_removed_as_well(keeping_all, ns, until):
+    """Who delivers it is told that the subscription has ended before it is told that the webhook was removed."""
+    address, under_way, go = keeping_all[0].address, [], asyncio.Event()
+    host = delivering(address, KEYS)
+    async with gateway(address, webhooks=host) as (session, _), p2prdf.connect(address) as client:
+        await known(session, until)
+        made = await register(session, ns, "http://127.0.0.1:1/", query(ns))
+        publish = host._publish
+
+        async def late(triples):
+            await go.wait()
+            await publish(triples)
+
+        async def slow(triples):  # it is on its way, even if who sent it is cancelled
+            under_way.append(asyncio.ensure_future(late(triples)))
+            await asyncio.shield(under_way[0])
+
+        host._publish = slow
+        changes = await client.subscribe(f"SELECT ?s {{ GRAPH {WEBHOOKS_GRAPH} {{ ?s {WEBHOOK} ?w }} }}", since="now")
+        await client.unsubscribe(int(made["subscription"], 16))
+        async with asyncio.timeout(SECONDS):
+            while not under_way:
+                await asyncio.sleep(0.01)
+            await do(session, ns)
+            await told_of(session, ns, status=404)
+            go.set()
+            await under_way[0]
+            told = []
+            async for each in changes:
+                told.append(each.removed)
+                if len(told) == 2:
+                    break
+        assert told == [False, True], "the later one came and went; what was registered came before"
+        await until(lambda: is_all(client), seconds=SECONDS)
+
+        async def is_unknown():
+            async with session.get(f"/webhooks/{ns}") as answer:
+                return answer.status == 404
+
+        await until(is_unknown, seconds=SECONDS)
+
+
+async def is_all(client, *predicates):
+    """Tell whether that is said of all webhooks of the overlay."""
+    told = await client.query(f"SELECT ?s ?p {{ GRAPH {WEBHOOKS_GRAPH} {{ ?s {WEBHOOK} ?w ; ?p ?o }} }}")
+    return [row[1] for row in told.rows] == list(predicates)
+
+
+async def test_what_is_said_of_no_webhook_is_removed_after_a_while(keeping_all, ns, until, monkeypatch):
+    """Its gateway was gone before it knew that the webhook was removed; another gateway's key is no reason."""
+    monkeypatch.setattr("p2prdf.gateway.webhooks.host._ORPHAN_SECONDS", 0.3)
+    foreign = SigningKeys(f"k1 {base64.b64encode(b'f' * 32).decode()}", source="")
+    made = WebhookRegistration("e" * 32, "", ns, "http://127.0.0.1:1/", query(ns), f"{9:016x}", 0, 100, 1, "k1")
+    kept = [made.triple(foreign), failing_triple(made.subject, 1.0, "it answers 500")]
+    orphan = failing_triple(made.subject.replace("e" * 32, "d" * 32), 1.0, "it answers 500")
+    async with served(keeping_all, until) as (_, client):
+        await client.publish(kept, graph=WEBHOOKS_GRAPH)
+        await client.publish([orphan], graph=WEBHOOKS_GRAPH)
+
+        async def are_left():
+            told = await client.query(f"SELECT ?s ?p {{ GRAPH {WEBHOOKS_GRAPH} {{ ?s ?p ?o }} }}")
+            return sorted(told.rows) == sorted(each[:2] for each in kept)
+
+        await until(are_left, seconds=SECONDS)
+        await client.retract(kept, graph=WEBHOOKS_GRAPH)
+        await until(lambda: is_all(client), seconds=SECONDS)
+
+
+async def test_a_gap_that_could_not_be_noted_as_told_is_noted_later_and_told_once(keeping_all, ns, until):
+    address, failures = keeping_all[0].address, []
+    host = delivering(address, KEYS)
+    noted = host.told_gap
+
+    async def told_gap(webhook):
+        if len(failures) < 2:
+            failures.append(webhook)
+            raise p2prdf.Unavailable("no node is there")
+        await noted(webhook)
+
+    host.told_gap = told_gap
+    async with (
+        Receiver.started() as receiver, gateway(address, webhooks=host) as (session, _),
+        p2prdf.connect(address) as client,
+    ):
+        await known(session, until)
+        made = await register(session, ns, f"{receiver.url}/{ns}", query(ns))
+        await client.unsubscribe(int(made["subscription"], 16))
+
+        async def only_registered():
+            return len(failures) == 2 and await is_all(client, WEBHOOK)
+
+        await until(only_registered, seconds=SECONDS)
+        await receiver.all_of_it()
+        assert ["gap" in each["message"] for each in receiver.of(f"/{ns}")] == [True]
+        await do(session, ns)
+        await until(lambda: is_all(client), seconds=SECONDS)
 
 
 async def test_answers_that_were_dropped_while_nobody_took_them_are_told_as_a_gap(launcher, ns, until):

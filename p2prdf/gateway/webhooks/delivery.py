@@ -129,6 +129,7 @@ class Delivery:
         self._session = secrets.token_hex(8)
         self._sequence = 0
         self._has_gap = webhook.has_gap
+        self._told_gap = False
         self._failures = 0
         self._cut_before = 0
         """How many answers the request had that is to be sent again; 0: there is none."""
@@ -188,10 +189,13 @@ class Delivery:
         await self._leave_anew()
 
     async def _deliver_from(self, subscription: Subscription) -> None:
-        if self._has_gap:
+        await self._note_recovered()
+        if self._has_gap and not self._told_gap:
             await self._send(gap_request(self._made, None, session=self._session, sequence=self._sequence))
-            self._has_gap = False
+            self._told_gap = True
+        if self._has_gap:
             await self._notes.told_gap(self.webhook)
+            self._has_gap = False
         rows: deque[Solution | int] = deque()
         async with _Reader(subscription, self._made.batch) as reader:
             while True:
@@ -255,7 +259,11 @@ class Delivery:
             self._failures = 0
             self.delivered += request.answers
             self.error, self.failing_since = "", 0.0
-        if self._noted_failing:
+        await self._note_recovered()
+
+    async def _note_recovered(self) -> None:
+        """Note that the receiver fails no more, if it has taken something since it was noted to fail."""
+        if self._noted_failing and not self.failing_since:
             await self._notes.recovered(self.webhook)
             self._noted_failing = False
 

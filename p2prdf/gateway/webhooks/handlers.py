@@ -71,7 +71,7 @@ async def _register(request: web.Request) -> web.StreamResponse:
     if found is None:
         raise Unavailable("it is registered, but the registry does not tell so yet: look at GET /webhooks")
     if found.shadowed:  # another gateway was asked for the same at the same time
-        await _forget(host, [found])
+        await host.forget([found])
         raise _taken(name)
     told = _what(gateway, found) | {"secret": host.keys.secret(made.key, made.identity)}
     location = {"Location": f"/webhooks/{name}", **_NO_STORE}
@@ -153,20 +153,10 @@ def _taken(name: str) -> Refused:
 async def _remove(request: web.Request) -> web.StreamResponse:
     """Forget a webhook; its receiver is sent nothing more."""
     host, found = _own(request)
-    await _forget(host, found)
+    await host.forget(found)
     gone = {each.registration.identity for each in found}
     await host.seen(lambda registry: not gone & registry.webhooks().keys())
-    late = [triple for each in found for triple in host.registry.beside(each.registration.subject)]
-    if late:  # who delivered it said so at the same time
-        await host.writing.retract(late, graph=WEBHOOKS_GRAPH)
     return web.Response(status=HTTPStatus.NO_CONTENT)
-
-
-async def _forget(host: WebhookHost, found: list[Webhook]) -> None:
-    """Remove all that is said of webhooks, then end their subscriptions: in this order, or one would be left anew."""
-    await host.writing.retract([triple for each in found for triple in each.triples], graph=WEBHOOKS_GRAPH)
-    for each in found:
-        await host.unsubscribe(each)
 
 
 # --- paused, and resumed -----------------------------------------------------------------------------------------

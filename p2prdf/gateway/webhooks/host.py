@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,7 +19,14 @@ from p2prdf.client import Client
 from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf.gateway.webhooks.delivery import Delivery, DeliveryConfig
 from p2prdf.gateway.webhooks.keys import SigningKeys
-from p2prdf.gateway.webhooks.registration import GATEWAYS, WEBHOOKS_GRAPH, Stop, failing_triple, gap_triple
+from p2prdf.gateway.webhooks.registration import (
+    GATEWAYS,
+    WEBHOOKS_GRAPH,
+    Stop,
+    WebhookRegistration,
+    failing_triple,
+    gap_triple,
+)
 from p2prdf.gateway.webhooks.registry import REGISTRY, Webhook, WebhookRegistry
 from p2prdf.gateway.webhooks.sender import Sender
 from p2prdf.presence.member import Member, check_times
@@ -34,6 +41,10 @@ _CLOSE_SECONDS: Final = 3.0
 _LOOK_SECONDS: Final = 0.05
 _SEEN_SECONDS: Final = 10.0
 """How long what was written may take to be read here."""
+_ORPHAN_SECONDS: Final = 60.0
+"""How long something may be said of a webhook before its registration is told: changes come in any order."""
+_FORGOTTEN_MAX: Final = 4096
+"""How many of the webhooks that were removed here are remembered, the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +96,8 @@ class WebhookHost(Member):
         self._running: dict[str, asyncio.Task[None]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._tidying: set[str] = set()
+        self._forgotten: dict[str, None] = {}
+        """The subjects of webhooks that were removed here.  No other webhook ever has one of them."""
         self._overlay: Writing | None = None
         super().__init__(
             connect, GATEWAYS, REGISTRY, lease_seconds=config.lease_seconds, check_seconds=config.check_seconds,
@@ -116,6 +129,7 @@ class WebhookHost(Member):
 
     def _unknowing(self) -> WebhookRegistry:
         self.registry = WebhookRegistry(self.keys)
+        self._tidying.clear()
         return self.registry
 
     def _said(self) -> Mapping[str, object]:
@@ -136,13 +150,21 @@ class WebhookHost(Member):
         self._overlay = overlay
         # In a thread, for reading very many webhooks for the first time takes longer than a lease.
         own = await asyncio.to_thread(self.registry.share, self.name, self.sender.hosts.entries)
+        own = {identity: each for identity, each in own.items() if each.registration.subject not in self._forgotten}
+        late = self.registry.said_of(self._forgotten) if self._forgotten else []
+        if late:
+            left = [each for each in self.registry.webhooks().values() if each.registration.subject in self._forgotten]
+            self._begin_to_tidy("", late, [made for each in left for made in (each.registration, *each.superseded)])
+        if self.registry.orphans and "orphans" not in self._tidying:
+            self._tidying.add("orphans")
+            self._spawn(self._tidy_orphans(self.registry.orphans))
         for identity, delivery in list(self.deliveries.items()):
             if identity not in own or _work(own[identity]) != _work(delivery.webhook):
                 self._drop(identity)
         for identity, webhook in own.items():
-            if webhook.superseded and identity not in self._tidying:
-                self._tidying.add(identity)
-                self._spawn(self._tidy(webhook))
+            if webhook.superseded:
+                gone = [each.triple(self.keys) for each in webhook.superseded]
+                self._begin_to_tidy(identity, gone, webhook.superseded)
             if identity not in self.deliveries:
                 delivery = self.deliveries[identity] = Delivery(
                     webhook, self._speak, self.sender, self.keys, self, self.config.delivery, is_sure=self.is_sure
@@ -167,7 +189,7 @@ class WebhookHost(Member):
         self._event("failing", {"webhook": made.name, "client": made.client, "error": error})
         said = failing_triple(made.subject, since, error)
         await self._publish([said])
-        if made.identity not in self.registry.webhooks():  # it was removed meanwhile
+        if not self._is_registered(webhook):  # it was removed meanwhile
             await self.writing.retract([said], graph=WEBHOOKS_GRAPH)
 
     async def recovered(self, webhook: Webhook) -> None:
@@ -185,12 +207,15 @@ class WebhookHost(Member):
     async def left_anew(self, webhook: Webhook) -> None:
         """Leave a query whose subscription is gone again: from now on, with a gap before."""
         made = webhook.registration
-        if made.identity not in self.registry.webhooks():
+        if not self._is_registered(webhook):
             return
         async with await self._speak(made.client) as client:
             left = await client.subscribe(
                 made.query, lease_seconds=self.config.subscription_lease_seconds, auto_acknowledge=False
             )
+            if not self._is_registered(webhook):
+                await client.unsubscribe(left.id)
+                return
         again = dataclasses.replace(made, subscription=f"{left.id:016x}", generation=made.generation + 1)
         self._event("left anew", {"webhook": made.name, "client": made.client})
         await self._publish([again.triple(self.keys), gap_triple(again)])
@@ -202,25 +227,64 @@ class WebhookHost(Member):
 
     async def unsubscribe(self, webhook: Webhook) -> None:
         """End the subscriptions of a webhook, as far as that can be; else they end with their lease."""
-        with contextlib.suppress(P2PRDFError):
-            async with await self._speak(webhook.registration.client) as client:
-                for each in (webhook.registration, *webhook.superseded):
+        await self._unsubscribe((webhook.registration, *webhook.superseded))
+
+    async def _unsubscribe(self, ended: Iterable[WebhookRegistration]) -> None:
+        for each in ended:
+            with contextlib.suppress(P2PRDFError):
+                async with await self._speak(each.client) as client:
                     await client.unsubscribe(each.number)
 
-    async def _tidy(self, webhook: Webhook) -> None:
-        """Remove what a later generation replaced: who wrote that was killed, or another did the same."""
-        with contextlib.suppress(P2PRDFError):
-            gone = [each.triple(self.keys) for each in webhook.superseded]
-            await self.writing.retract(gone, graph=WEBHOOKS_GRAPH)
-            async with await self._speak(webhook.registration.client) as client:
-                for each in webhook.superseded:
-                    await client.unsubscribe(each.number)
-        self._tidying.discard(webhook.registration.identity)
+    def _is_registered(self, webhook: Webhook) -> bool:
+        made = webhook.registration
+        return made.subject not in self._forgotten and made.identity in self.registry.webhooks()
+
+    def _begin_to_tidy(self, what: str, gone: list[Triple], ended: Collection[WebhookRegistration]) -> None:
+        """Remove what a later generation replaced, or was said of a webhook by who did not know that it was removed.
+
+        Who wrote the later generation was killed, or another wrote one as well.  ``what``: is done once at a time.
+        """
+        if what not in self._tidying:
+            self._tidying.add(what)
+            self._spawn(self._tidy(what, gone, ended))
+
+    async def _tidy(self, what: str, gone: list[Triple], ended: Collection[WebhookRegistration]) -> None:
+        try:
+            if gone:
+                await self.writing.retract(gone, graph=WEBHOOKS_GRAPH)
+            await self._unsubscribe(ended)
+        except P2PRDFError:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            self._changed.set()  # so it is begun again, if it is to be done still
+        finally:
+            self._tidying.discard(what)
 
     async def _publish(self, triples: list[Triple]) -> None:
         await self.writing.publish(triples, graph=WEBHOOKS_GRAPH)
 
-    # --- for who registers -------------------------------------------------------------------------------------
+    async def _tidy_orphans(self, found: list[Triple]) -> None:
+        """Remove what was said of webhooks at last, by who ended before it knew that they were removed."""
+        await asyncio.sleep(_ORPHAN_SECONDS)
+        self.registry.webhooks()
+        still = [each for each in found if each in self.registry.orphans]
+        await self._tidy("orphans", still, ())
+        self._changed.set()  # others may have come meanwhile
+
+    # --- for who registers, and removes ------------------------------------------------------------------------
+
+    async def forget(self, found: list[Webhook]) -> None:
+        """Remove all that is said of webhooks, then end their subscriptions: in this order, or one would be left anew.
+
+        Who delivers one may not know yet that it is removed when its subscription ends, and leave it anew all the
+        same: so what is said of it later is removed by this gateway as well, for as long as that lives.
+        """
+        await self.writing.retract([triple for each in found for triple in each.triples], graph=WEBHOOKS_GRAPH)
+        self._forgotten |= dict.fromkeys(each.registration.subject for each in found)
+        for subject in list(self._forgotten)[:-_FORGOTTEN_MAX]:
+            del self._forgotten[subject]
+        self._changed.set()
+        for each in found:
+            await self.unsubscribe(each)
 
     @property
     def writing(self) -> Writing:

@@ -67,6 +67,8 @@ class WebhookRegistry:
         self.roll = Roll(GATEWAYS, self._triples)
         self.refused: dict[str, str] = {}
         """What is written as webhooks and is none, by subject: why."""
+        self.orphans: list[Triple] = []
+        """What is said of webhooks of which no registration is there, when :meth:`webhooks` was asked last."""
         self._read: dict[Triple, WebhookRegistration | str] = {}
         self._version = 0
         self._webhooks: tuple[int, dict[str, Webhook]] = -1, {}
@@ -91,7 +93,7 @@ class WebhookRegistry:
     def _found(self) -> dict[str, Webhook]:
         by_subject: dict[str, list[WebhookRegistration]] = {}
         said: dict[str, list[Triple]] = {}
-        self.refused = {}
+        self.refused, self.orphans = {}, []
         for triple in self._triples.of(WEBHOOK):
             known = self._read.get(triple)
             if known is None:
@@ -105,6 +107,8 @@ class WebhookRegistry:
             for triple in self._triples.of(predicate):
                 if triple[0] in said:
                     said[triple[0]].append(triple)
+                elif triple[0] not in self.refused:  # another gateway may have the key
+                    self.orphans.append(triple)
         found = [self._webhook(each, said[subject]) for subject, each in by_subject.items()]
         found.sort(key=lambda each: (each.registration.created, each.registration.identity))
         first: dict[tuple[str, str], str] = {}
@@ -142,9 +146,9 @@ class WebhookRegistry:
             if each.registration.client == client and each.registration.name == name
         ]  # fmt: skip
 
-    def beside(self, subject: str) -> list[Triple]:
-        """Return the triples that are said of a webhook beside its registration, if there is one or not."""
-        return [each for what in _OF_WEBHOOKS[1:] for each in self._triples.of(what) if each[0] == subject]
+    def said_of(self, subjects: Collection[str]) -> list[Triple]:
+        """Return all that is said of webhooks, whether they are registered or not."""
+        return [each for what in _OF_WEBHOOKS for each in self._triples.of(what) if each[0] in subjects]
 
     def failing(self, subject: str) -> list[Triple]:
         """Return the triples that say that a receiver fails."""

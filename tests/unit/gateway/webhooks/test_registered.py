@@ -183,7 +183,8 @@ def test_what_is_said_of_a_webhook_is_told_with_it_and_what_is_none_is_told_apar
     assert (found.stop, found.failing) == (Stop(False, "asked for", 5.0), (3.0, "it answers 500"))
     assert {each[1] for each in found.triples} == {ONE.triple(KEYS)[1], STOPPED, FAILING}
     assert list(registry.refused) == [wrong[0]]
-    assert registry.beside(ONE.subject) == [stop, failing]
+    assert registry.said_of([ONE.subject, "<urn:x>"]) == [ONE.triple(KEYS), stop, failing]
+    assert registry.said_of([wrong[0]]) == [wrong]
     registry.take(ended, removed=False)
     assert [each.stop for each in registry.webhooks().values()] == [Stop(True, "410", 4.0)], "an end is one"
 
