@@ -345,9 +345,14 @@ async def test_what_is_left_anew_just_when_it_is_removed_is_removed_as_well(keep
     """Who delivers it is told that the subscription has ended before it is told that the webhook was removed."""
     address, under_way, go = keeping_all[0].address, [], asyncio.Event()
     host = delivering(address, KEYS)
-    async with gateway(address, webhooks=host) as (session, _), p2prdf.connect(address) as client:
+    async with (
+        Receiver.started() as receiver, gateway(address, webhooks=host) as (session, _),
+        p2prdf.connect(address) as client,
+    ):
         await known(session, until)
-        made = await register(session, ns, "http://127.0.0.1:1/", query(ns))
+        await register(session, ns, f"{receiver.url}/{ns}", query(ns))
+        await client.publish(triples(ns, [1]))
+        await receiver.until(lambda each: each.held(f"/{ns}", "o") == ["1"])  # so it is taken up
         publish = host._publish
 
         async def late(triples):
@@ -360,7 +365,7 @@ async def test_what_is_left_anew_just_when_it_is_removed_is_removed_as_well(keep
 
         host._publish = slow
         changes = await client.subscribe(f"SELECT ?s {{ GRAPH {WEBHOOKS_GRAPH} {{ ?s {WEBHOOK} ?w }} }}", since="now")
-        await client.unsubscribe(int(made["subscription"], 16))
+        leaving = asyncio.create_task(host.left_anew(host.registry.of_name("", ns)[0]))
         async with asyncio.timeout(SECONDS):
             while not under_way:
                 await asyncio.sleep(0.01)
@@ -373,6 +378,7 @@ async def test_what_is_left_anew_just_when_it_is_removed_is_removed_as_well(keep
                 told.append(each.removed)
                 if len(told) == 2:
                     break
+        await leaving
         assert told == [False, True], "the later one came and went; what was registered came before"
         await until(lambda: is_all(client), seconds=SECONDS)
 
@@ -426,15 +432,17 @@ async def test_a_gap_that_could_not_be_noted_as_told_is_noted_later_and_told_onc
         p2prdf.connect(address) as client,
     ):
         await known(session, until)
-        made = await register(session, ns, f"{receiver.url}/{ns}", query(ns))
-        await client.unsubscribe(int(made["subscription"], 16))
+        await register(session, ns, f"{receiver.url}/{ns}", query(ns))
+        await client.publish(triples(ns, [1]))
+        await receiver.until(lambda each: each.held(f"/{ns}", "o") == ["1"])  # so it is taken up
+        await host.left_anew(host.registry.of_name("", ns)[0])
 
         async def only_registered():
             return len(failures) == 2 and await is_all(client, WEBHOOK)
 
         await until(only_registered, seconds=SECONDS)
         await receiver.all_of_it()
-        assert ["gap" in each["message"] for each in receiver.of(f"/{ns}")] == [True]
+        assert ["gap" in each["message"] for each in receiver.of(f"/{ns}")] == [False, True]
         await do(session, ns)
         await until(lambda: is_all(client), seconds=SECONDS)
 
