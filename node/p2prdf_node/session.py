@@ -20,6 +20,7 @@ from p2prdf.errors import (
     NotAllowed,
     P2PRDFError,
     RemoteProtocolError,
+    Unavailable,
     error_from_code,
 )
 from p2prdf.rdf.algebra import StandingQuery
@@ -249,11 +250,13 @@ class ClientSession:
                 if delivery is not None and (refusal := self._refusal(delivery.once, reach)) is not None:
                     self.deliveries.drop(subscription)
                     self.error(request, refusal.code, str(refusal))
-                elif delivery is not None:  # not taken over or ended meanwhile
+                elif delivery is not None:
                     self.connection.send(
                         [messages.ClientSubscribed(request, subscription, since, names, order)]
                     )
                     self.deliveries.confirm(delivery, reach)
+                else:  # another client of this node has it since: that one's attempt ends this one
+                    self.error(request, Unavailable.code, "it was attached by another client")
             case contract.Explained(json):
                 self.connection.send([messages.ClientExplained(request, json)])
             case contract.StreamEnded():

@@ -297,7 +297,7 @@ class Delivery:
                 self._home.renew(subscription, exchange.now)
                 self._reach(subscription)
                 self.begin(subscription)
-            elif mine and subscription.cut_off and self._reaches(subscription.subscriber):
+            elif mine and subscription.cut_off and exchange.is_known(subscription.subscriber):
                 self._resume(subscription)  # its record came while this peer was not in step
             elif mine:
                 self.pump(subscription)
@@ -321,12 +321,7 @@ class Delivery:
 
     def _reach(self, subscription: Subscription) -> None:
         """See whether a subscriber's peer is there at all."""
-        exchange = self._exchange
-        complete = exchange.replicated and exchange.replica_map is not None
-        subscription.cut_off = complete and not self._reaches(subscription.subscriber)
-
-    def _reaches(self, subscriber: Contact) -> bool:
-        return subscriber.key == self._exchange.own.key or self._exchange.cache.number(subscriber) >= 0
+        subscription.cut_off = not self._exchange.may_be_there(subscription.subscriber)
 
     def contact_lost(self, contact: Contact) -> None:
         """Keep what a peer that is gone was to be told, until it is there again or the lease is over."""
@@ -431,8 +426,11 @@ class Delivery:
         self._home.deliver_to(subscription, message.subscriber, message.request, self._exchange.tick())
 
         def opened() -> None:
-            if subscription.subscriber.key == message.subscriber.key:
-                told: Message = opened_message(subscription, message.request, message.owner)
+            told: Message
+            if self._home.ends.has(message.subscription, subscription=True):  # since it was attached
+                told = _unknown(message.request, message.subscription)
+            elif subscription.subscriber.key == message.subscriber.key:
+                told = opened_message(subscription, message.request, message.owner)
             else:  # it was attached elsewhere since, perhaps by an attempt that was given up long ago
                 told = SubscriptionClosed(message.request, subscription.number, elsewhere=True)
             self._by_key.reply(message.subscriber, told)
@@ -494,13 +492,15 @@ class Delivery:
     def close(
         self, sender: Contact, message: CloseSubscription, end: Callable[[Subscription, Callable[[], None]], None]
     ) -> None:
-        """End a subscription by ``end``, and tell so when enough replicas know."""
+        """End a subscription by ``end``, and tell so when enough replicas know; its subscriber as well."""
         now, subscription = self._find(sender, message, message.subscription)
         if not now or self._is_anothers(subscription, message):
             return
 
         def closed() -> None:
             self._by_key.reply(message.subscriber, SubscriptionClosed(message.request, message.subscription))
+            if subscription is not None and subscription.subscriber.key != message.subscriber.key:
+                self.records.tell_subscriber(subscription)
 
         if subscription is None:
             closed()

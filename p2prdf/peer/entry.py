@@ -93,6 +93,11 @@ _BOOKMARKS_MAX = 16_384
 """Subscriptions asked about in one message."""
 _HURRY_SECONDS = 30.0
 """How long bookmarks are told eight times a second to who is in a hurry."""
+_RENEW_SECONDS_MAX = 30.0
+"""A lease is renewed as often as this, however long it is: who was not told of its end hears of it then."""
+_RENEW_SOON_SECONDS = 1.0
+_RENEWED_MAX = 1024
+"""Leases renewed in one turn."""
 _REPEAT_SECONDS = 2.0
 """First wait for a home's answer; doubles each time."""
 
@@ -351,13 +356,33 @@ class Entry:
         self._renew_later(local)
 
     def _renew_later(self, local: _Local) -> None:
-        local.renew_at = self._exchange.now + local.lease_seconds / 3
+        local.renew_at = self._exchange.now + min(local.lease_seconds / 3, _RENEW_SECONDS_MAX)
         heapq.heappush(self._renewals, (local.renew_at, local.number))
 
-    def _renew(self, local: _Local) -> None:
-        make = self._columns.column
-        message = RenewSubscriptions(self._exchange.own, make([local.number]), make([local.request]))
-        self._host.to_owner(subscription_home(local.number), message)
+    def _renew(self, *some: _Local) -> None:
+        """Have subscriptions live on; their homes say which do not, or are delivered elsewhere."""
+        make, at = self._columns.column, dict[int, list[_Local]]()
+        homes = as_list(self._exchange.owners(make([subscription_home(local.number) for local in some])))
+        for local, home in zip(some, homes, strict=True):  # by itself if its home is not known yet
+            at.setdefault(~local.number if home < 0 else home, []).append(local)
+        for there in at.values():
+            numbers, requests = make([each.number for each in there]), make([each.request for each in there])
+            message = RenewSubscriptions(self._exchange.own, numbers, requests)
+            self._host.to_owner(subscription_home(there[0].number), message)
+
+    def _renew_what_is_due(self) -> None:
+        """Renew leases, together with those that are due soon: homes get few messages about many then."""
+        now, due = self._exchange.now, dict[int, _Local]()
+        soon = now + _RENEW_SOON_SECONDS
+        while self._renewals and self._renewals[0][0] <= (soon if due else now) and len(due) < _RENEWED_MAX:
+            when, number = heapq.heappop(self._renewals)
+            local = self._locals.get(number)
+            if local is not None and when == local.renew_at:  # else it is gone, or kept anew since
+                due[number] = local
+        for local in due.values():
+            self._renew_later(local)
+        if due:
+            self._renew(*due.values())
 
     def subscribe(self, request: Subscribe) -> None:
         """Open a subscription at its home."""
@@ -393,7 +418,7 @@ class Entry:
 
     def attach(self, request: Attach) -> None:
         """Take up a subscription again."""
-        self._give_up(request.subscription, "it was attached again")
+        self._give_up(request.subscription, Failed(Unavailable.code, "it was attached again"))
         self._keep(_Local(request.subscription, request.request, self._exchange.config.request_seconds))
         have = self._columns.adopt(request.have)
         message = AttachSubscription(
@@ -403,15 +428,18 @@ class Entry:
 
     def detach(self, request: Detach) -> None:
         """The subscriber left; its lease runs on."""
-        self._give_up(request.subscription, "its subscriber left")
+        self._give_up(request.subscription, Failed(Unavailable.code, "its subscriber left"))
         self._locals.pop(request.subscription, None)
 
-    def _give_up(self, number: int, why: str) -> None:
+    def _give_up(self, number: int, failed: Failed) -> None:
         """End attempts to attach a subscription: repeated, they would take it from who attached it since."""
-        for pending in [each for each in self._pending.values() if each.kind is Attach]:
-            if pending.subscription == number:
-                del self._pending[pending.request]
-                self._fail(pending, Failed(Unavailable.code, why))
+        for pending in self._asking(number, Attach):
+            del self._pending[pending.request]
+            self._fail(pending, failed)
+
+    def _asking(self, number: int, kind: type) -> list[_Pending]:
+        """Return the requests of a kind about a subscription that are not answered."""
+        return [each for each in self._pending.values() if each.kind is kind and each.subscription == number]
 
     @property
     def wants_bookmarks(self) -> bool:
@@ -565,16 +593,24 @@ class Entry:
         self._complete(pending.request, failed)
 
     def closed(self, message: SubscriptionClosed) -> None:
-        """A subscription is ended, or delivered elsewhere."""
-        local = self._locals.get(message.subscription)
+        """A subscription is ended, or delivered elsewhere.
+
+        Whoever ends it here is told that first; whoever it is delivered to here, or attaches it, that it is gone.  That
+        may be said before the home has answered who ends it here: that answer is waited for.
+        """
+        number = message.subscription
         if message.elsewhere:
-            self._closed_elsewhere(message, local)
+            self._closed_elsewhere(message, self._locals.get(number))
             return
         if self._pending.pop(message.request, None) is not None:
-            self._locals.pop(message.subscription, None)
-            self._complete(message.request, Unsubscribed(message.subscription))
-        elif local is not None:
-            self._end(local, SubscriptionGone.code, message.why or "it was ended, or its lease ran out")
+            self._complete(message.request, Unsubscribed(number))
+        elif self._asking(number, Unsubscribe):
+            return
+        why = message.why or "it was ended, or its lease ran out"
+        self._give_up(number, Failed(SubscriptionGone.code, f"no subscription {number:016x}: {why}"))
+        local = self._locals.get(number)
+        if local is not None:
+            self._end(local, SubscriptionGone.code, why)
 
     def _closed_elsewhere(self, message: SubscriptionClosed, local: _Local | None) -> None:
         why = "it was attached by another client"
@@ -655,13 +691,7 @@ class Entry:
     def wake(self) -> None:
         """Renew leases; fail what was not answered."""
         now = self._exchange.now
-        while self._renewals and self._renewals[0][0] <= now:
-            due, number = heapq.heappop(self._renewals)
-            local = self._locals.get(number)
-            if local is None or due != local.renew_at:
-                continue  # gone, or kept anew since
-            self._renew_later(local)
-            self._renew(local)
+        self._renew_what_is_due()
         while self._deadlines and self._deadlines[0][0] <= now:
             due, request = heapq.heappop(self._deadlines)
             pending = self._pending.get(request)

@@ -257,6 +257,14 @@ class Exchange:
         """Return a contact by its number."""
         return self.cache.contact(number)
 
+    def may_be_there(self, contact: Contact) -> bool:
+        """Return whether a peer may be alive: where all know each other, those that are not known are not."""
+        return self.is_known(contact) or not self.replicated or self.replica_map is None
+
+    def is_known(self, contact: Contact) -> bool:
+        """Return whether this is a peer that is known to be alive, or this one."""
+        return contact.key == self.own.key or self.cache.number(contact) >= 0
+
     def park(self, wanted: Sequence[int], again: Callable[[], None]) -> None:
         """Run ``again`` when something was learned about the keys ``wanted``."""
         self._parked.append(self.traces.later(again))

@@ -18,7 +18,8 @@ given up may be carried out late.  Neither of the two homes has told the peer th
 record that a subscription is delivered elsewhere says so to the peer that it knew of before: a subscriber there
 attaches again.
 
-*Ends* are told to all, and remembered (:mod:`p2prdf.continuous.ends`).
+*Ends* are told to all, and remembered (:mod:`p2prdf.continuous.ends`).  Anybody may end a subscription, so the home
+tells its subscriber; one that is not told, say by a home that fails, hears of it when its lease is to be renewed.
 
 Repair (:mod:`p2prdf.peer.repair`) and restarts use the same messages.
 """
@@ -203,13 +204,18 @@ class Records:
             self._by_key.reply(record.subscriber, SubscriptionClosed(0, number))
 
     def _tell_left(self, subscription: Subscription, subscriber: Contact, request: int) -> None:
-        """Tell the peer that got a subscription's answers that another does; if it is not there, nobody waits at it."""
-        exchange = self._exchange
-        own = subscriber.key == exchange.own.key
-        if exchange.restoring or subscriber.key == subscription.subscriber.key:
-            return
-        if own or exchange.cache.number(subscriber) >= 0:
-            self._by_key.reply(subscriber, SubscriptionClosed(request, subscription.number, elsewhere=True))
+        """Tell the peer that got a subscription's answers that another does."""
+        if subscriber.key != subscription.subscriber.key:
+            self._tell(subscriber, SubscriptionClosed(request, subscription.number, elsewhere=True))
+
+    def tell_subscriber(self, subscription: Subscription) -> None:
+        """Tell who gets a subscription's answers that it has ended."""
+        self._tell(subscription.subscriber, SubscriptionClosed(0, subscription.number))
+
+    def _tell(self, subscriber: Contact, message: SubscriptionClosed) -> None:
+        """Tell a subscriber's peer something; if it is not there, nobody waits at it."""
+        if not self._exchange.restoring and self._exchange.may_be_there(subscriber):
+            self._by_key.reply(subscriber, message)
 
     def take_end(self, message: EndSubscription) -> None:
         """Take in that subscriptions and groups are ended."""

@@ -205,6 +205,50 @@ async def test_a_subscription_is_taken_up_at_another_node_without_what_was_ackno
             await anext(again)
 
 
+@BOTH_OVERLAYS
+async def test_whoever_holds_a_subscription_hears_at_once_that_another_has_ended_it(overlay, ns):
+    """At the same node or at another, left there or taken up; its lease is of a day, and says nothing for hours."""
+    query = f"SELECT ?o {{ <{ns}s> <{ns}p> ?o }}"
+    for holder, other in itertools.product(overlay[:3], overlay[:2]):
+        async with p2prdf.connect(holder.address) as first, p2prdf.connect(other.address) as second:
+            held = await first.subscribe(query, lease_seconds=86_400.0)
+            if holder is overlay[2]:
+                held = await first.attach(held.id)
+            await second.unsubscribe(held.id)
+            with pytest.raises(p2prdf.SubscriptionGone):
+                async with asyncio.timeout(5):
+                    await anext(held)
+
+
+async def test_who_attaches_while_another_ends_it_is_refused_or_hears_of_the_end(overlay, ns):
+    """Whichever comes first, and nobody waits: it was told of the end, or that it is attached and then of the end."""
+    query, outcomes = f"SELECT ?o {{ <{ns}s> <{ns}p> ?o }}", Counter()
+
+    async def hold(client, number):
+        try:
+            held = await client.attach(number)
+        except p2prdf.SubscriptionGone:
+            return "refused"
+        with pytest.raises(p2prdf.SubscriptionGone):
+            await anext(held)
+        return "told"
+
+    addresses = [node.address for node in overlay]
+    async with (
+        p2prdf.connect(addresses[0]) as leaves, p2prdf.connect(addresses[1]) as ends,
+        p2prdf.connect(addresses[1]) as same, p2prdf.connect(addresses[2]) as other,
+    ):  # fmt: skip
+        for turn in range(20):
+            left = await leaves.subscribe(query, lease_seconds=86_400.0)
+            holding = asyncio.create_task(hold((same, other)[turn % 2], left.id))
+            async with asyncio.timeout(10):
+                for _ in range(turn // 4):  # a little later each time
+                    await ends.status()
+                await ends.unsubscribe(left.id)
+                outcomes[await holding] += 1
+    assert outcomes["told"], outcomes
+
+
 async def test_another_client_of_the_same_node_takes_a_subscription_over(overlay, ns):
     async with p2prdf.connect(overlay[0].address) as first, p2prdf.connect(overlay[0].address) as second:
         subscription = await first.subscribe(f"SELECT ?o {{ <{ns}s> <{ns}p> ?o }}")

@@ -21,6 +21,7 @@ from p2prdf.wire.contract import (
     ContactLost,
     ContactSeen,
     Detach,
+    Ended,
     Failed,
     FindOwner,
     Leave,
@@ -31,14 +32,18 @@ from p2prdf.wire.contract import (
     Send,
     Settled,
     Subscribe,
+    Unsubscribe,
+    Unsubscribed,
 )
 from p2prdf.wire.messages import (
     Acknowledge,
     Answers,
     AskLoad,
     AttachSubscription,
+    CloseSubscription,
     Contact,
     Deliver,
+    EndSubscription,
     GetRates,
     HoldSubKeys,
     IndexTriples,
@@ -50,6 +55,7 @@ from p2prdf.wire.messages import (
     Rows,
     SubscriptionClosed,
     SubscriptionOpened,
+    SubscriptionRefused,
     TellLoad,
     Want,
 )
@@ -84,6 +90,14 @@ def test_settings_that_make_no_sense_are_refused(settings: dict, reason: str):
 def some(count: int, first: int = 0):
     """Different triples that match the query."""
     return [(f"<s{at}>", "<p>", f'"{at}"') for at in range(first, first + count)]
+
+
+def replicas() -> Pair:
+    """Two peers that keep everything both, and are in step."""
+    pair = Pair(replicas=2, copies_min=1)
+    pair.publish(HIGH, ("<x>", "<y>", "<z>"))
+    pair.pass_time(30.0)
+    return pair
 
 
 def test_what_is_published_at_one_is_told_at_the_other(pair):
@@ -278,6 +292,110 @@ def test_an_attempt_that_another_has_overtaken_is_not_repeated(pair):
     pair._carry_out(peer, peer.receive(told, sender=home, now=pair.now))
     assert isinstance(pair.completed[50], Failed)
     assert pair.peers[entry.key].status()["subscriptions_here"] == 0
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("at", [LOW, HIGH], ids=["at the same peer", "at another"])
+def test_a_subscriber_whose_subscription_another_ends_hears_of_it_at_once(at, copies):
+    """However long its lease is: it would wait for nothing until it is to be renewed."""
+    pair = Pair() if copies == 1 else replicas()
+    number = pair.subscribe(LOW, lease_seconds=86_400.0).subscription
+    pair.submit(at, Unsubscribe(50, number))
+    assert pair.completed[50] == Unsubscribed(number)
+    assert [(each.subscription, each.code) for each in pair.ended] == [(number, "subscription-gone")]
+    assert all(each.quiet and not each.status()["subscriptions_here"] for each in pair.peers.values())
+
+
+def test_who_ends_a_subscription_that_is_delivered_to_it_is_told_that_first():
+    """By then it does not wait for solutions any more: the end is none that it must be told of."""
+    pair = replicas()
+    number = pair.subscribe(LOW).subscription
+    heard = []
+    carried_out = pair._carry_out
+    pair._carry_out = lambda peer, effects: (heard.extend(effects), carried_out(peer, effects))[1]
+    pair.submit(LOW, Unsubscribe(50, number))
+    told = [type(each) for each in heard if isinstance(each, Completed | Ended)]
+    assert sorted(told, key=lambda kind: kind is Ended) == told
+
+
+def test_a_subscriber_that_nobody_told_of_an_end_hears_of_it_soon_after(pair):
+    """A home that fails may have told the replicas alone, which is what counts."""
+    number = pair.subscribe(LOW, lease_seconds=86_400.0).subscription
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    peer, make = pair.peers[home.key], pair.columns.column
+    ended = Parcel(1 << 40, 0, EndSubscription(make([number]), make([0]), make([hlc.from_seconds(pair.now)])))
+    pair._carry_out(peer, peer.receive(ended, sender=HIGH if home is LOW else LOW, now=pair.now))
+    assert pair.ended == []
+    pair.pass_time(31.0)
+    assert [(each.subscription, each.code) for each in pair.ended] == [(number, "subscription-gone")]
+
+
+def test_leases_are_renewed_together_and_kept_for_as_long_as_somebody_is_there(pair):
+    numbers = [pair.subscribe(LOW, lease_seconds=lease).subscription for lease in (40.0, 90.0, 3600.0, 86_400.0)]
+    heard = {contact: pair.listen(contact) for contact in (LOW, HIGH)}
+    pair.pass_time(500.0)
+    assert sum(int(each.status()["subscriptions_home"]) for each in pair.peers.values()) == len(numbers)
+    renewals = [each for every in heard.values() for each in every if isinstance(each, RenewSubscriptions)]
+    assert len(renewals) <= 500 / (40.0 / 3) + 1 + 500 / 30 * 2 + 2
+    assert {number for each in renewals for number in as_list(each.subscriptions)} <= set(numbers)
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["before its answer", "with the end of who ends it"])
+def test_who_attaches_what_is_ended_meanwhile_is_refused_whatever_comes_later(pair, told):
+    """Told that it is attached it would wait for ever."""
+    number = pair.subscribe(LOW).subscription
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    entry, nothing = HIGH if home is LOW else LOW, pair.columns.column([])
+    peer = pair.peers[entry.key]
+    pair.cut = True
+    pair.submit(entry, Attach(50, number, nothing))
+    if told:
+        pair.submit(entry, Unsubscribe(51, number))
+    answers = SubscriptionClosed(51 * told, number), SubscriptionOpened(50, number, 0, 60.0, ("s", "o"), (0,), 1)
+    for transfer, answer in enumerate(answers, 1):
+        pair._carry_out(peer, peer.receive(Parcel(1 << 40 | transfer, 0, answer), sender=home, now=pair.now))
+    assert isinstance(pair.completed[50], Failed)
+    assert pair.completed[50].code == "subscription-gone"
+    assert pair.completed.get(51) == (Unsubscribed(number) if told else None)
+    assert pair.ended == []
+    assert peer.status()["subscriptions_here"] == 0
+
+
+def test_what_others_say_of_an_end_waits_for_the_answer_to_who_ends_it(pair):
+    """It may not be safe yet, and who ended it is to hear that before anybody hears that it is over."""
+    number = pair.subscribe(LOW).subscription
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    entry = HIGH if home is LOW else LOW
+    pair.submit(entry, Attach(50, number, pair.columns.column([])))
+    peer = pair.peers[entry.key]
+    pair.ended.clear()
+    pair.cut = True
+    pair.submit(entry, Unsubscribe(51, number))
+    for transfer, request in enumerate((0, 51), 1):
+        assert (51 in pair.completed, len(pair.ended)) == (False, 0)
+        told = Parcel(1 << 40 | transfer, 0, SubscriptionClosed(request, number))
+        pair._carry_out(peer, peer.receive(told, sender=home, now=pair.now))
+    assert pair.completed[51] == Unsubscribed(number)
+    assert len(pair.ended) == 1
+
+
+def test_an_attachment_is_not_confirmed_when_it_was_ended_before_all_replicas_knew_of_it():
+    pair = replicas()
+    number = pair.subscribe(LOW).subscription
+    home = next(c for c in (LOW, HIGH) if pair.peers[c.key].status()["subscriptions_home"])
+    peer, other = pair.peers[home.key], HIGH if home is LOW else LOW
+    nothing = pair.columns.column([])
+    sent = []
+    for transfer, asked in enumerate((
+        AttachSubscription(50, number, other, nothing), CloseSubscription(51, number, home),
+    ), 1):  # fmt: skip
+        sent += peer.receive(Parcel(1 << 40 | transfer, 0, asked), sender=other, now=pair.now)
+    pair.ended.clear()
+    heard = pair.listen(other)
+    pair._carry_out(peer, sent)
+    opened = [each for each in heard if isinstance(each, SubscriptionOpened)]
+    refused = [each.code for each in heard if isinstance(each, SubscriptionRefused)]
+    assert (opened, refused) == ([], ["subscription-gone"])
 
 
 @pytest.mark.parametrize("lease", [3.0, 600.0])
