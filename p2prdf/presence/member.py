@@ -272,10 +272,11 @@ class Member(abc.ABC):
             await self._share(overlay)
             await asyncio.sleep(_GATHER_SECONDS)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 async def ended(task: asyncio.Task[None]) -> None:

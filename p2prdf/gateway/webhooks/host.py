@@ -96,6 +96,8 @@ class WebhookHost(Member):
         self._running: dict[str, asyncio.Task[None]] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._tidying: set[str] = set()
+        self._leaving: dict[WebhookRegistration, asyncio.Task[None]] = {}
+        """By what is left anew here, or was; what failed, or is known to be replaced, is not among them."""
         self._forgotten: dict[str, None] = {}
         """The subjects of webhooks that were removed here.  No other webhook ever has one of them."""
         self._overlay: Writing | None = None
@@ -151,6 +153,8 @@ class WebhookHost(Member):
         # In a thread, for reading very many webhooks for the first time takes longer than a lease.
         own = await asyncio.to_thread(self.registry.share, self.name, self.sender.hosts.entries)
         own = {identity: each for identity, each in own.items() if each.registration.subject not in self._forgotten}
+        stand = {each.registration for each in own.values()}
+        self._leaving = {made: task for made, task in self._leaving.items() if made in stand or not task.done()}
         late = self.registry.said_of(self._forgotten) if self._forgotten else []
         if late:
             left = [each for each in self.registry.webhooks().values() if each.registration.subject in self._forgotten]
@@ -205,7 +209,19 @@ class WebhookHost(Member):
         await self._publish([stop.triple(made.subject)])
 
     async def left_anew(self, webhook: Webhook) -> None:
-        """Leave a query whose subscription is gone again: from now on, with a gap before."""
+        """Leave a query whose subscription is gone again: from now on, with a gap before.
+
+        Once, and to its end: who delivers it may be put down meanwhile, since the webhook is paused, say, and who does
+        in its place finds the subscription gone as well, for the later generation is not read yet.
+        """
+        made = webhook.registration
+        leaving = self._leaving.get(made)
+        if leaving is None or _has_failed(leaving):
+            leaving = self._leaving[made] = self._spawn(self._leave_anew(webhook))
+            leaving.add_done_callback(_has_failed)  # which is looked at, whether or not somebody still waits for it
+        await asyncio.shield(leaving)
+
+    async def _leave_anew(self, webhook: Webhook) -> None:
         made = webhook.registration
         if not self._is_registered(webhook):
             return
@@ -312,6 +328,10 @@ class WebhookHost(Member):
                 while not holds(self.registry):
                     await asyncio.sleep(_LOOK_SECONDS)
         return holds(self.registry)
+
+
+def _has_failed(task: asyncio.Task[None]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
 
 
 async def _after(former: asyncio.Task[None] | None, delivery: Delivery) -> None:
