@@ -24,7 +24,7 @@ from p2prdf.continuous.leaf import LeafAnswers
 from p2prdf.continuous.told import Told
 from p2prdf.hlc import GONE
 from p2prdf.overlay.outbox import Transfer
-from p2prdf.peer import Peer, accepted
+from p2prdf.peer import Peer, accepted, entry
 from p2prdf.peer.arrivals import Arrivals
 from p2prdf.peer.batches import TripleBatch, unmarked
 from p2prdf.peer.delivery import Delivery
@@ -523,6 +523,10 @@ def _bare_contents_not_repaired() -> list[Change]:
     return [(Contents, "bare", property(lambda _: []))]
 
 
+def _ends_untold() -> list[Change]:
+    return [(Records, "tell_subscriber", lambda *_: None), (entry, "_RENEW_SECONDS_MAX", 86_400.0)]
+
+
 def _staged_not_in_snapshots() -> list[Change]:
     return [(Evaluations, "messages", lambda _: [])]
 
@@ -581,6 +585,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("withdrawn-leaf-comes-back", "what a leaf took back stays so", _withdrawn_leaf_comes_back),
         Mutant("leaf-answers-not-kept", "what leaves answered survives a restart", _leaf_answers_not_kept),
         Mutant("bare-contents-not-repaired", "all replicas know what subscribers hold", _bare_contents_not_repaired),
+        Mutant("ends-untold", "who holds what another ends hears of it", _ends_untold),
         Mutant("staged-not-in-snapshots", "a snapshot holds what others are being told", _staged_not_in_snapshots),
     )
 }

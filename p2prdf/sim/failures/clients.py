@@ -229,7 +229,9 @@ class SubscriberClient(_AtSomePeer):
         elif self._closing:
             make = record.closing()
         else:
-            self._world.machines[node.index].listeners[record.subscription] = _Connection(self, self.attachment)
+            machine = self._world.machines[node.index]
+            machine.listeners[record.subscription] = _Connection(self, self.attachment)
+            machine.held.pop(record.subscription, None)  # what was attached here before ends with this
             make = record.attaching(node.columns)
         self._world.request(node, make, _Connection(self, self.attachment))
 
@@ -294,6 +296,7 @@ class SubscriberClient(_AtSomePeer):
         if number is not None and self.peer is not None:
             machine = self._world.machines[self.peer]
             if machine.listeners.pop(number, None) is not None:
+                machine.held.pop(number, None)
                 self._world.submit(self._world.nodes[self.peer], contract.Detach(number))
         self._world.schedule(away_seconds, self._return)
 

@@ -406,6 +406,9 @@ class _Story:
                 last = client.record.bookmarks[-1][0] if client.record.bookmarks else 0
                 if hlc.seconds(last) < self._healed_at:
                     return f"{client.record.name} has no bookmark since all is healed"
+            for node in self.world.living() if client.record.closed_at is not None else ():
+                if client.record.subscription in self.world.machines[node.index].held:
+                    return f"peer {node.index} was not told of the end of {client.record.name}"
         if not self.world.views.true():
             return "views differ from what is true"
         for node in self.world.living():

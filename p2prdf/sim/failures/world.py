@@ -37,7 +37,19 @@ from p2prdf.sim.failures.views import Views
 from p2prdf.sim.ring import Ring
 from p2prdf.sim.world import Node, World, WorldOptions
 from p2prdf.wire.codec import FrameCodec
-from p2prdf.wire.contract import Bookmark, Completed, Effect, FindOwner, Notify, Outcome, Persist, Request, Send
+from p2prdf.wire.contract import (
+    Attached,
+    Bookmark,
+    Completed,
+    Effect,
+    FindOwner,
+    Notify,
+    Outcome,
+    Persist,
+    Request,
+    Send,
+    Subscribed,
+)
 from p2prdf.wire.messages import Contact, IndexTriples, Message, Parcel
 
 if TYPE_CHECKING:
@@ -108,6 +120,8 @@ class Machine:
     failpoint: tuple[str, int] | None = None
     requests: dict[int, Client] = field(default_factory=dict)
     listeners: dict[int, Listener] = field(default_factory=dict)
+    held: dict[int, None] = field(default_factory=dict)
+    """Subscriptions that somebody was told to have here, and not that nothing more comes."""
 
 
 class FailingWorld(World):
@@ -194,6 +208,7 @@ class FailingWorld(World):
         clients.update(dict.fromkeys(machine.listeners.values()))
         machine.requests.clear()
         machine.listeners.clear()
+        machine.held.clear()
         for client in clients:
             client.cut_off(node)
 
@@ -340,6 +355,7 @@ class FailingWorld(World):
 
     def _ended(self, node: Node, subscription: int, why: str) -> None:
         """Tell a client that its subscription is not delivered here any more."""
+        self.machines[node.index].held.pop(subscription, None)
         listener = self.machines[node.index].listeners.pop(subscription, None)
         if listener is not None:
             if self.trace is not None:
@@ -437,6 +453,8 @@ class FailingWorld(World):
             self._say(node, f"request {effect.request}: {effect.outcome}")
         if client is None:
             raise LocalProtocolError(f"peer {node.index} completed unknown request {effect.request}")
+        if isinstance(effect.outcome, Subscribed | Attached):
+            self.machines[node.index].held[effect.outcome.subscription] = None
         client.completed(node, effect.request, effect.outcome)
 
     def _notify(self, node: Node, notify: Notify) -> None:
