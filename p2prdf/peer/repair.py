@@ -588,7 +588,7 @@ class Repair:
             if not message.asked:
                 self._taken(sender, message.request)
                 self._offer_closed(message.request)
-            if message.asked or len(wanted):
+            if message.asked or (len(wanted) and message.kind in self._first_kinds):  # who asked waits for that
                 exchange.send(sender, Given(message.request, message.kind))
 
         token = exchange.token(done)

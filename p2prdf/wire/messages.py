@@ -603,7 +603,7 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Answer to a Want, after all that was wanted has been taken in."""
+    """Answer to a Want, after all that was wanted has been taken in, if whoever wanted it waits for that."""
 
     request: int
     kind: int
