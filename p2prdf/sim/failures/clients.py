@@ -202,6 +202,7 @@ class SubscriberClient(_AtSomePeer):
     def __init__(self, world: FailingWorld, record: ResumingSubscriber, random: Random):
         super().__init__(world, random)
         self.record = record
+        self.on_live: Callable[[], None] = lambda: None
         self.attached = False
         self.absent = False
         self.attachment = 0
@@ -251,6 +252,7 @@ class SubscriberClient(_AtSomePeer):
                 listeners[outcome.subscription] = _Connection(self, self.attachment)
                 self.attached = not self._closing
                 self._want_bookmarks(node)
+                self.on_live()
                 if self._closing:
                     self.connect()
             case contract.Attached():

@@ -42,6 +42,18 @@ def _bookmarks_and_failures(day: BadDay) -> BadDay:
     return _bookmarks(_many(day, weights))
 
 
+def _clocks(day: BadDay) -> BadDay:
+    """Let clocks differ as far as they may among many peers, so that not all hear of the furthest one by the way."""
+    skew = 0.4
+    config = replace(day.options.config, replicas=2, copies_min=2, clock_skew_seconds=2 * skew)
+    options = replace(
+        day.options, peers=9, config=config, faults=replace(day.options.faults, skew_seconds_max=skew)
+    )
+    weights = {"clock-step": 2.0, "crash": 1.0, "subscriber-crash": 1.0}
+    failures = replace(day.failures, weights=weights, happenings_min=0, happenings_max=2, eager=True)
+    return replace(day, options=options, failures=failures)
+
+
 DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "drawn": lambda day: day,
     "removals": with_removals,
@@ -57,5 +69,6 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "members": lambda day: _many(day, {"join": 6.0, "leave": 4.0, "crash": 3.0, "suspicion": 3.0}),
     "leaving": lambda day: _many(day, {"leave": 8.0, "crash": 4.0, "power-cut": 1.0}),
     "bookmarks and failures": _bookmarks_and_failures,
+    "clocks": _clocks,
 }
 """By name: what becomes of a drawn day."""

@@ -51,7 +51,8 @@ class Failures:
     to store answers together with its token.  ``absent_*``: how long a crashed subscriber stays away.
     ``bookmarks``: whether subscribers want bookmarks.  ``removals``: whether triples are removed, too.  ``standing``:
     whether some leave queries that are more than conjunctive.  ``texts``: whether some leave queries with conditions on
-    texts, and texts are published, too.
+    texts, and texts are published, too.  ``eager``: most is published just when a query has become live, by who waited
+    for that.
     """
 
     span_seconds: float = 12.0
@@ -93,6 +94,7 @@ class Failures:
     removals: bool = False
     standing: bool = False
     texts: bool = False
+    eager: bool = False
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePath
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -84,6 +85,9 @@ TEXTS_SHARE: Final = 0.3
 """Of so many days there are texts, and queries with conditions on them."""
 BY_WORDS_SHARE: Final = 0.8
 """Of so many of these days such queries wait by words."""
+_EAGER_BATCHES: Final = 3
+_EAGER_SECONDS: Final = 0.3
+"""So many batches are published within so long of a query's becoming live."""
 BOOKMARKS_SHARE: Final = 0.3
 """Of so many days subscribers want bookmarks."""
 
@@ -247,6 +251,8 @@ class _Story:
         self._mischief = Mischief(self.world, self._generator("mischief"), self._copies, self._clients)
         self.world.on_acknowledged = self._copies.acknowledged
         self._healed_at = 0.0
+        self._held_back: list[Callable[[float], object]] = []
+        """What is published when a query is live; called with how much later."""
 
     def _generator(self, name: str) -> Random:
         return Random(f"p2prdf bad day {self.day.seed} {name}")
@@ -280,7 +286,10 @@ class _Story:
         else:
             self._publish(data, span)
             self._mischief.plan()
+        for client in self._clients:
+            client.on_live = partial(self._publish_held_back, _EAGER_BATCHES)
         self.world.run_for(span)
+        self._publish_held_back(len(self._held_back))
         self._heal()
 
     def _crash_at_rest(self) -> None:
@@ -361,11 +370,22 @@ class _Story:
             batch = data[start : start + rng.choice((1, 1, 2, 5))]
             start += len(batch)
             at = rng.uniform(0.0, 0.9 * span)
-            rng.choice(self._publishers).publish(at, batch)
+            publish = rng.choice(self._publishers).publish
+            if self.day.failures.eager:
+                self._held_back.append(partial(publish, triples=batch))
+            else:
+                publish(at, batch)
             if self.day.failures.removals and other.random() < _REMOVALS_PER_BATCH:
                 late = other.choice((at, other.uniform(at, 0.9 * span)))
                 some = dict.fromkeys([other.choice(batch), *other.choices(data, k=other.choice((0, 0, 1, 2)))])
                 other.choice(self._publishers).publish(late, list(some), removed=True)
+
+    def _publish_held_back(self, count: int) -> None:
+        """Publish some of what is held back at once, at this peer and that."""
+        rng = self._generator(f"held back {len(self._held_back)}")
+        some, self._held_back = self._held_back[:count], self._held_back[count:]
+        for publish in some:
+            publish(rng.uniform(0.0, _EAGER_SECONDS))
 
     # --- healing ---------------------------------------------------------------------------------
 
