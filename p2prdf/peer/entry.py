@@ -94,7 +94,7 @@ _BOOKMARKS_MAX = 16_384
 _HURRY_SECONDS = 30.0
 """How long bookmarks are told eight times a second to who is in a hurry."""
 _RENEW_SECONDS_MAX = 30.0
-"""A lease is renewed as often as this, however long it is: who was not told of its end hears of it then."""
+"""Where homes have replicas a lease is renewed as often as this: who was not told of its end hears of it then."""
 _RENEW_SOON_SECONDS = 1.0
 _RENEWED_MAX = 1024
 """Leases renewed in one turn."""
@@ -351,12 +351,15 @@ class Entry:
                 self._send(pending)
 
     def _keep(self, local: _Local) -> None:
-        """Deliver a subscription here, and renew its lease three times as often as needed."""
+        """Deliver a subscription here, and renew its lease three times as often as needed, or more often."""
         self._locals[local.number] = local
         self._renew_later(local)
 
     def _renew_later(self, local: _Local) -> None:
-        local.renew_at = self._exchange.now + min(local.lease_seconds / 3, _RENEW_SECONDS_MAX)
+        seconds = local.lease_seconds / 3
+        if self._exchange.replicated:  # else whoever is asked while its home is away says that there is no such
+            seconds = min(seconds, _RENEW_SECONDS_MAX)
+        local.renew_at = self._exchange.now + seconds
         heapq.heappush(self._renewals, (local.renew_at, local.number))
 
     def _renew(self, *some: _Local) -> None:
@@ -433,13 +436,14 @@ class Entry:
 
     def _give_up(self, number: int, failed: Failed) -> None:
         """End attempts to attach a subscription: repeated, they would take it from who attached it since."""
-        for pending in self._asking(number, Attach):
-            del self._pending[pending.request]
-            self._fail(pending, failed)
+        for pending in self._asked_about(number):
+            if pending.kind is Attach:
+                del self._pending[pending.request]
+                self._fail(pending, failed)
 
-    def _asking(self, number: int, kind: type) -> list[_Pending]:
-        """Return the requests of a kind about a subscription that are not answered."""
-        return [each for each in self._pending.values() if each.kind is kind and each.subscription == number]
+    def _asked_about(self, number: int) -> list[_Pending]:
+        """Return the requests about a subscription that are not answered."""
+        return [each for each in self._pending.values() if each.subscription == number]
 
     @property
     def wants_bookmarks(self) -> bool:
@@ -590,13 +594,15 @@ class Entry:
         local = self._locals.get(pending.subscription)
         if pending.kind is Attach and local is not None and local.request == pending.request:
             del self._locals[local.number]  # there is nothing to be delivered here
+        elif pending.kind is Unsubscribe and local is not None:
+            self._renew(local)  # another may have ended it, and what was said of that was left for this answer
         self._complete(pending.request, failed)
 
     def closed(self, message: SubscriptionClosed) -> None:
         """A subscription is ended, or delivered elsewhere.
 
         Whoever ends it here is told that first; whoever it is delivered to here, or attaches it, that it is gone.  That
-        may be said before the home has answered who ends it here: that answer is waited for.
+        may be said before the home has answered all who end it here: these answers are waited for.
         """
         number = message.subscription
         if message.elsewhere:
@@ -604,7 +610,7 @@ class Entry:
             return
         if self._pending.pop(message.request, None) is not None:
             self._complete(message.request, Unsubscribed(number))
-        elif self._asking(number, Unsubscribe):
+        if any(each.kind is Unsubscribe for each in self._asked_about(number)):
             return
         why = message.why or "it was ended, or its lease ran out"
         self._give_up(number, Failed(SubscriptionGone.code, f"no subscription {number:016x}: {why}"))

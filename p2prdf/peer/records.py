@@ -210,7 +210,8 @@ class Records:
 
     def tell_subscriber(self, subscription: Subscription) -> None:
         """Tell who gets a subscription's answers that it has ended."""
-        self._tell(subscription.subscriber, SubscriptionClosed(0, subscription.number))
+        if not subscription.cut_off:
+            self._tell(subscription.subscriber, SubscriptionClosed(0, subscription.number))
 
     def _tell(self, subscriber: Contact, message: SubscriptionClosed) -> None:
         """Tell a subscriber's peer something; if it is not there, nobody waits at it."""

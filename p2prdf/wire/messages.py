@@ -693,9 +693,9 @@ class CloseSubscription:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionClosed:
-    """Home to entry peer: the subscription is ended, as ``request`` asked for or (0) by itself.
+    """Home to entry peer: the subscription is ended, as ``request`` asked for or (0) by itself, or by another client.
 
-    ``why``: if neither its subscriber nor its lease ended it.  ``elsewhere``: it lives, but what ``request`` opened or
+    ``why``: if neither a client nor its lease ended it.  ``elsewhere``: it lives, but what ``request`` opened or
     attached is delivered to another peer from now on.
     """
 
