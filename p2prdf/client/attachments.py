@@ -104,11 +104,12 @@ class Attachments:
             self._end(held, Unavailable(f"subscription {number:016x} was attached again"))
 
     def _end(self, subscription: Subscription, error: P2PRDFError | None) -> None:
+        """End the iteration of one that is held; of what has ended already the first reason counts."""
         if self._held.get(subscription.id) is subscription:
             del self._held[subscription.id]
             self._retries.pop(subscription.id, None)
             self._given_up.pop(subscription.id, None)
-        subscription.end(error)
+            subscription.end(error)
 
     # --- sessions come and go --------------------------------------------------------------------
 

@@ -154,6 +154,28 @@ async def test_answers_that_wait_in_the_client_are_given_out_while_no_node_is_th
         assert [first["o"], *(each["o"] for each in rest)] == ['"1"', '"2"', '"3"']
 
 
+async def test_who_ends_a_subscription_that_is_just_taken_up_again_is_told_of_no_error():
+    """The node answers both that it is ended, and that there is nothing to attach any more."""
+
+    def ended(visit, message):
+        attach = visit.of(messages.ClientAttach)[0]
+        gone = messages.ClientError(attach.request, p2prdf.SubscriptionGone.code, "no subscription")
+        visit.send(messages.ClientUnsubscribed(message.request, message.subscription), gone)
+
+    first = ScriptedNode(on={messages.ClientSubscribe: subscribed})
+    second = ScriptedNode(on={messages.ClientAttach: silent, messages.ClientUnsubscribe: ended})
+    async with asyncio.timeout(SECONDS), nodes(first, second), both(first, second) as client:
+        subscription = await client.subscribe(QUERY)
+        first.visits[0].abort()
+        await second.came.wait()
+        while not second.visits:
+            await asyncio.sleep(0)
+        await second.visits[0].first_of(messages.ClientAttach)
+        iterating = asyncio.ensure_future(anext(subscription, None))
+        await subscription.unsubscribe()
+        assert await iterating is None
+
+
 async def test_a_subscription_that_is_gone_ends_at_once():
     first = ScriptedNode(on={messages.ClientSubscribe: subscribed})
     second = ScriptedNode(on={messages.ClientAttach: refusing("subscription-gone", "no subscription")})
