@@ -211,8 +211,8 @@ class Clients:
             elif isinstance(outcome, contract.Subscribed):
                 # Its number never reached anyone: nobody could attach to it.
                 self.end_orphan(outcome.subscription, session)
-            elif isinstance(outcome, contract.Attached) and outcome.subscription not in self._deliveries:
-                self.submit(contract.Detach(outcome.subscription))
+            elif isinstance(outcome, contract.Attached):
+                self.detach_if_unheld(outcome.subscription)
         else:
             session.succeeded(pending, outcome)
 
@@ -233,6 +233,11 @@ class Clients:
         session = self._deliveries.pop(effect.subscription, None)
         if session is not None:
             session.deliveries.ended(effect.subscription, effect.code, effect.text)
+
+    def detach_if_unheld(self, subscription: int) -> None:
+        """Let go of a subscription that was attached here, and that no client has."""
+        if subscription not in self._deliveries:
+            self.submit(contract.Detach(subscription))
 
     def end_orphan(self, subscription: int, session: ClientSession) -> None:
         """End a subscription that nobody gets the number of."""

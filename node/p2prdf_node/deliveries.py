@@ -38,6 +38,8 @@ class Delivery:
     """When it is cut off, in monotonic seconds."""
     reach: Reach | None = None
     """What it is about; None as long as that is not known."""
+    request: int = 0
+    """The client's, by which it was attached; 0 if it was opened."""
     waiting: deque[contract.Notify | contract.Bookmark] = field(default_factory=deque)
     """At most a window of solutions, for the home sends no more than is acknowledged; of bookmarks the last alone."""
     timed: dict[int, float] = field(default_factory=dict)

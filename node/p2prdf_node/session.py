@@ -188,7 +188,7 @@ class ClientSession:
         self.account.check_attach(time.monotonic())
         self._clients.check_holder(message.subscription, self)
         # Solutions may come in before the confirmation: they wait.
-        self._begin(message.subscription, live=False, once=once)
+        self._begin(message.subscription, live=False, once=once, request=message.request)
         self._clients.ask(
             Pending(self, message.request, "attach", subscription=message.subscription, once=once),
             lambda number: contract.Attach(number, message.subscription, message.have, self.account.asks),
@@ -255,8 +255,9 @@ class ClientSession:
                         [messages.ClientSubscribed(request, subscription, since, names, order)]
                     )
                     self.deliveries.confirm(delivery, reach)
-                else:  # another client of this node has it since: that one's attempt ends this one
-                    self.error(request, Unavailable.code, "it was attached by another client")
+                else:  # it was taken from this client, or ended, before it was told that it has it
+                    self._clients.detach_if_unheld(subscription)
+                    self.error(request, Unavailable.code, "it was attached elsewhere meanwhile")
             case contract.Explained(json):
                 self.connection.send([messages.ClientExplained(request, json)])
             case contract.StreamEnded():
@@ -277,15 +278,19 @@ class ClientSession:
             self.subscribing -= 1
             self._querying -= pending.once
         elif pending.kind == "attach":
-            self.deliveries.end(pending.subscription)
+            delivery = self.deliveries.find(pending.subscription)
+            if delivery is not None and delivery.request == pending.request:  # not that of a later attempt
+                self.deliveries.end(pending.subscription)
             if code == NotAllowed.code:
                 self.account.was_anothers(time.monotonic())
         if self in self._clients.sessions and pending.kind != "orphan":
             self.error(pending.request, code, text)
 
-    def _begin(self, subscription: int, *, live: bool, once: bool, reach: Reach | None = None) -> None:
+    def _begin(
+        self, subscription: int, *, live: bool, once: bool, reach: Reach | None = None, request: int = 0
+    ) -> None:
         until = math.inf if self._may_subscribe else time.monotonic() + QUERY_SECONDS
-        self.deliveries.begin(Delivery(subscription, live, once, until, reach))
+        self.deliveries.begin(Delivery(subscription, live, once, until, reach, request))
 
     # --- rights that change ----------------------------------------------------------------------
 

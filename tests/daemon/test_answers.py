@@ -224,11 +224,12 @@ async def test_who_attaches_while_another_ends_it_is_refused_or_hears_of_the_end
     """Whichever comes first, and nobody waits: it was told of the end, or that it is attached and then of the end."""
     query, outcomes = f"SELECT ?o {{ <{ns}s> <{ns}p> ?o }}", Counter()
 
-    async def hold(client, number):
+    async def hold(client, number, attached):
         try:
             held = await client.attach(number)
         except p2prdf.SubscriptionGone:
             return "refused"
+        attached.set()
         with pytest.raises(p2prdf.SubscriptionGone):
             await anext(held)
         return "told"
@@ -240,13 +241,16 @@ async def test_who_attaches_while_another_ends_it_is_refused_or_hears_of_the_end
     ):  # fmt: skip
         for turn in range(20):
             left = await leaves.subscribe(query, lease_seconds=86_400.0)
-            holding = asyncio.create_task(hold((same, other)[turn % 2], left.id))
+            attached = asyncio.Event()
+            holding = asyncio.create_task(hold((same, other)[turn % 2], left.id, attached))
             async with asyncio.timeout(10):
                 for _ in range(turn // 4):  # a little later each time
                     await ends.status()
+                if turn >= 18:
+                    await attached.wait()
                 await ends.unsubscribe(left.id)
                 outcomes[await holding] += 1
-    assert outcomes["told"], outcomes
+    assert outcomes["told"] >= 2, outcomes
 
 
 async def test_another_client_of_the_same_node_takes_a_subscription_over(overlay, ns):

@@ -322,6 +322,35 @@ def test_a_second_client_takes_a_subscription_over():
     assert world.taken(contract.Detach) == []
 
 
+def test_a_client_that_attaches_twice_at_once_has_what_the_later_attempt_is_told():
+    """The peer gives up the first for the second."""
+    world = World()
+    wire = world.client()
+    wire.take(messages.ClientAttach(2, 50, []))
+    wire.take(messages.ClientAttach(3, 50, []))
+    first, second = world.taken(contract.Attach)
+    world.complete(first, contract.Failed("unavailable", "it was attached again"))
+    world.complete(second, contract.Attached(50, 0, ("x",), (0,)))
+    assert [(type(each), each.request) for each in wire.sent[-2:]] == [
+        (messages.ClientError, 2), (messages.ClientSubscribed, 3),
+    ]  # fmt: skip
+    world.notify(1, 1)
+    assert rows(wire.sent) == [1]
+    assert world.taken(contract.Detach) == []
+
+
+def test_what_is_attached_when_its_client_was_told_that_it_is_taken_is_let_go():
+    """What the peer says of a former holder may be told when another client attaches already."""
+    world = World()
+    wire = world.client()
+    wire.take(messages.ClientAttach(2, 50, []))
+    world.clients.ended(contract.Ended(50, "unavailable", "it was attached by another client"))
+    world.complete(world.taken(contract.Attach)[0], contract.Attached(50, 0, ("x",), (0,)))
+    assert (wire.sent[-1].request, wire.sent[-1].code) == (2, "unavailable")
+    assert world.taken(contract.Detach) == [contract.Detach(50)]
+    assert world.clients.summary()["deliveries"] == 0
+
+
 def test_a_client_that_leaves_is_detached_and_what_it_never_heard_of_is_ended():
     world = World()
     wire = world.client()
