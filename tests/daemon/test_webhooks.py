@@ -341,6 +341,38 @@ async def test_a_subscription_that_is_gone_is_left_anew_and_its_receiver_told(ke
             await until(lambda: is_all(client), seconds=SECONDS)
 
 
+async def test_what_several_find_gone_is_left_anew_once_whoever_of_them_is_cut_off(keeping_all, ns, until):
+    """Who delivered it until it was paused, say, and who does in its place."""
+    host = delivering(keeping_all[0].address, KEYS)
+    async with gateway(keeping_all[0].address, webhooks=host) as (session, _):
+        await known(session, until)
+        await register(session, ns, "http://127.0.0.1:1/", query(ns))
+        made = host.registry.of_name("", ns)[0]
+        publish, publications, under_way, go = host._publish, [], asyncio.Event(), asyncio.Event()
+
+        async def slow(triples):
+            if any(predicate == WEBHOOK for _, predicate, _ in triples):
+                publications.append(triples)
+                under_way.set()
+                await go.wait()
+            await publish(triples)
+
+        host._publish = slow
+        several = [asyncio.create_task(host.left_anew(made)) for _ in range(3)]
+        async with asyncio.timeout(SECONDS):
+            await under_way.wait()
+            several[0].cancel()
+            go.set()
+            assert await asyncio.gather(*several, return_exceptions=True) != [None] * 3
+            await host.left_anew(made)  # a later one, that has not read of it yet
+        assert len(publications) == 1
+        assert await host.seen(lambda registry: registry.of_name("", ns)[0].registration.generation == 1)
+        await host.left_anew(made)
+        assert len(publications) == 1
+        host._publish = publish
+        await do(session, ns)
+
+
 async def test_what_is_left_anew_just_when_it_is_removed_is_removed_as_well(keeping_all, ns, until):
     """Who delivers it is told that the subscription has ended before it is told that the webhook was removed."""
     address, under_way, go = keeping_all[0].address, [], asyncio.Event()

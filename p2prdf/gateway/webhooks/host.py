@@ -97,7 +97,7 @@ class WebhookHost(Member):
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._tidying: set[str] = set()
         self._leaving: dict[WebhookRegistration, asyncio.Task[None]] = {}
-        """By what is left anew here, or was; what failed, or is known to be replaced, is not among them."""
+        """By what is left anew here, or was, until it is known to be replaced."""
         self._forgotten: dict[str, None] = {}
         """The subjects of webhooks that were removed here.  No other webhook ever has one of them."""
         self._overlay: Writing | None = None
@@ -132,6 +132,7 @@ class WebhookHost(Member):
     def _unknowing(self) -> WebhookRegistry:
         self.registry = WebhookRegistry(self.keys)
         self._tidying.clear()
+        self._leaving.clear()
         return self.registry
 
     def _said(self) -> Mapping[str, object]:
@@ -219,17 +220,20 @@ class WebhookHost(Member):
         if leaving is None or _has_failed(leaving):
             leaving = self._leaving[made] = self._spawn(self._leave_anew(webhook))
             leaving.add_done_callback(_has_failed)  # which is looked at, whether or not somebody still waits for it
-        await asyncio.shield(leaving)
+        await asyncio.wait((leaving,))
+        if leaving.cancelled():
+            raise Unavailable("webhooks are not delivered here any more")
+        leaving.result()
 
     async def _leave_anew(self, webhook: Webhook) -> None:
         made = webhook.registration
-        if not self._is_registered(webhook):
+        if not self._stands(webhook):
             return
         async with await self._speak(made.client) as client:
             left = await client.subscribe(
                 made.query, lease_seconds=self.config.subscription_lease_seconds, auto_acknowledge=False
             )
-            if not self._is_registered(webhook):
+            if not self._stands(webhook):
                 await client.unsubscribe(left.id)
                 return
         again = dataclasses.replace(made, subscription=f"{left.id:016x}", generation=made.generation + 1)
@@ -254,6 +258,11 @@ class WebhookHost(Member):
     def _is_registered(self, webhook: Webhook) -> bool:
         made = webhook.registration
         return made.subject not in self._forgotten and made.identity in self.registry.webhooks()
+
+    def _stands(self, webhook: Webhook) -> bool:
+        """Tell whether a webhook is registered, and not in a later generation."""
+        made = webhook.registration
+        return self._is_registered(webhook) and self.registry.webhooks()[made.identity].registration == made
 
     def _begin_to_tidy(self, what: str, gone: list[Triple], ended: Collection[WebhookRegistration]) -> None:
         """Remove what a later generation replaced, or was said of a webhook by who did not know that it was removed.
