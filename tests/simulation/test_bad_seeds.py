@@ -53,6 +53,8 @@ DAYS = [
     pytest.param(1808376, id="who-began-with-nothing-waits-for-those-whom-it-never-asked"),
     # Two who keep it by a new view both began with nothing, and heard of it before they heard what was acknowledged.
     pytest.param(1808756, id="a-subscription-is-not-told-before-all-is-here-that-its-former-homes-give"),
+    # The judge was mistaken: what was left of a publication was a removal that another peer had given the same stamp.
+    pytest.param(2107994, id="what-a-removal-of-the-same-moment-says-is-nothing-that-is-left-of-a-publication"),
 ]
 
 

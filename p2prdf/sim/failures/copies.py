@@ -67,6 +67,16 @@ class _Holdings:
             roles |= self.things.get(thing[:-1], (0, -1))[0]
         return stamp if roles >> bit & 1 else -1
 
+    def is_left(self, item: Item, stamp: int) -> bool:
+        """Return whether anything is held of an item that was published, or removed, with a stamp.
+
+        Two peers may give the same stamp at the same time: a triple that is known to be removed with it says nothing of
+        its publication (seed 2107994).
+        """
+        thing, _ = item
+        removed = self.things.get((*thing, _REMOVED), (0, -1)) if isinstance(thing, tuple) else (0, -1)
+        return self.stamp(item) == stamp != removed[1]
+
 
 def _items(triple: Triple, event: int, roles: int, *, removed: bool) -> Iterator[Item]:
     """Yield the items of a publication, or of a removal."""
@@ -178,7 +188,7 @@ class Copies:
             for triple, event in zip(publishing.triples, publishing.events, strict=True):
                 for stamp, roles in self._world.stamps.get(event, {}).items():
                     items = list(_items(triple, event, roles, removed=publishing.removed))
-                    left = [item for item in items if any(each.stamp(item) == stamp for each in held.values())]
+                    left = any(each.is_left(item, stamp) for item in items for each in held.values())
                     if left or stamp in publishing.stamps:
                         for item in items:
                             self._check_kept(triple, item, stamp, held)
