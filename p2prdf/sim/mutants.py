@@ -68,7 +68,7 @@ _ON: Final = {
     "one-stay": "removals", "rows-live-on": "removals", "answers-after-withdrawals": "removals",
     "always-sure": "removals", "never-sure": "removals", "bookmark-before-answers": "bookmarks",
     "withdrawn-leaf-comes-back": "standing queries", "no-compare-after-takeover": "standing queries",
-    "no-commit-wait": "clocks",
+    "no-commit-wait": "clocks", "late-removals": "removals and disks",
     "names-taken-for-new": "standing queries", "leaf-answers-not-kept": "standing queries",
 }  # fmt: skip
 """Kinds of days (:data:`DAYS`) on which rules matter that seldom do on those that seeds draw."""

@@ -23,6 +23,7 @@ def test_every_rule_is_put_to_the_test_on_days_that_there_are() -> None:
 @pytest.mark.parametrize(("name", "seed", "kind"), [
     ("begun-before-live", 3_000_001, "missing"), ("settled-forgotten", 3_000_027, "twice"),
     ("settled-early", 3_000_015, "twice"), ("no-commit-wait", 51, "missing"),
+    ("late-removals", 18, "part"),
 ])  # fmt: skip
 def test_a_rule_that_is_not_kept_is_found_on_its_days(name: str, seed: int, kind: str) -> None:
     verdict = MUTANTS[name].run(seed)

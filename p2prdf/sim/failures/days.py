@@ -42,20 +42,9 @@ def _bookmarks_and_failures(day: BadDay) -> BadDay:
     return _bookmarks(_many(day, weights))
 
 
-def _standing_and_crashes(day: BadDay) -> BadDay:
-    weights = {"crash": 6.0, "failpoint": 6.0, "compaction": 5.0, "suspicion": 2.0, "cut": 2.0, "subscriber-crash": 3.0}
-    return with_standing(with_removals(_many(day, weights)))
-
-
 def _removals_and_disks(day: BadDay) -> BadDay:
     weights = {"crash": 4.0, "failpoint": 5.0, "disk-loss": 4.0, "slow-disk": 2.0, "cut": 2.0}
     return with_removals(_many(day, weights, publisher_crash_probability=0.4, kept_probability=0.2))
-
-
-def _eager_cuts(day: BadDay) -> BadDay:
-    weights = {"cut": 8.0, "swizzle": 1.0, "suspicion": 2.0, "crash": 2.0, "subscriber-crash": 2.0}
-    day = _many(day, weights, eager=True, unnoticed_probability=0.5)
-    return replace(day, options=replace(day.options, config=replace(day.options.config, roles="advertised")))
 
 
 def _clocks(day: BadDay) -> BadDay:
@@ -86,8 +75,6 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "leaving": lambda day: _many(day, {"leave": 8.0, "crash": 4.0, "power-cut": 1.0}),
     "bookmarks and failures": _bookmarks_and_failures,
     "clocks": _clocks,
-    "standing queries and crashes": _standing_and_crashes,
     "removals and disks": _removals_and_disks,
-    "cuts as queries become live": _eager_cuts,
 }
 """By name: what becomes of a drawn day."""
