@@ -453,8 +453,9 @@ class World(VirtualTime):
             self.submit(node, contract.AcknowledgeAnswers(request, subscriber.subscription, column))
 
     def _ended(self, node: Node, subscription: int, why: str) -> None:
-        subscriber = node.subscribers.pop(subscription, None)
-        if subscriber is not None:
+        subscriber = node.subscribers.get(subscription)
+        if subscriber is not None and subscriber.closed_at is None:  # else it ended it itself, and was told so before
+            del node.subscribers[subscription]
             subscriber.complaints.append(f"its subscription ended by itself: {why}")
 
     # --- trace -----------------------------------------------------------------------------------
