@@ -349,7 +349,10 @@ class Bookmark:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Nothing more comes of a local subscription: it is ended, or somebody attached it elsewhere."""
+    """Nothing more comes of a local subscription: it is ended, or somebody attached it elsewhere.
+
+    If it was ended here this follows the Unsubscribed: who else holds it has to be told.
+    """
 
     subscription: int
     code: str
