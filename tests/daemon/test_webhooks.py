@@ -24,7 +24,13 @@ from webhook_receiver import Receiver
 import p2prdf
 from p2prdf.gateway.access import Right, Token, _digest
 from p2prdf.gateway.webhooks import SigningKeys
-from p2prdf.gateway.webhooks.registration import WEBHOOK, WEBHOOKS_GRAPH, WebhookRegistration, failing_triple
+from p2prdf.gateway.webhooks.registration import (
+    WEBHOOK,
+    WEBHOOKS_GRAPH,
+    WebhookRegistration,
+    failing_triple,
+    gap_triple,
+)
 
 KEYS_TEXT = f"k1 {base64.b64encode(bytes(range(32))).decode()}\n"
 KEYS = SigningKeys(KEYS_TEXT, source="keys")
@@ -475,6 +481,28 @@ async def test_a_gap_that_could_not_be_noted_as_told_is_noted_later_and_told_onc
         await until(only_registered, seconds=SECONDS)
         await receiver.all_of_it()
         assert ["gap" in each["message"] for each in receiver.of(f"/{ns}")] == [False, True]
+        await do(session, ns)
+        await until(lambda: is_all(client), seconds=SECONDS)
+
+
+async def test_a_gap_that_is_read_after_its_generation_was_taken_up_is_told_all_the_same(keeping_all, ns, until):
+    """Both are written at once, but they are answers of the registry's query, and those come in any order."""
+    address = keeping_all[0].address
+    host = delivering(address, KEYS)
+    async with (
+        Receiver.started() as receiver, gateway(address, webhooks=host) as (session, _),
+        p2prdf.connect(address) as client,
+    ):
+        await known(session, until)
+        await register(session, ns, f"{receiver.url}/{ns}", query(ns))
+        await client.publish(triples(ns, [1]))
+        await receiver.until(lambda each: each.held(f"/{ns}", "o") == ["1"])  # so it is taken up
+        await client.publish([gap_triple(host.registry.of_name("", ns)[0].registration)], graph=WEBHOOKS_GRAPH)
+        await receiver.until(lambda each: "gap" in each.requests[-1]["message"])
+        await until(lambda: is_all(client, WEBHOOK), seconds=SECONDS)
+        await client.publish(triples(ns, [2]))
+        await receiver.until(lambda each: each.held(f"/{ns}", "o") == ["1", "2"])
+        assert ["gap" in each["message"] for each in receiver.of(f"/{ns}")] == [False, True, False]
         await do(session, ns)
         await until(lambda: is_all(client), seconds=SECONDS)
 

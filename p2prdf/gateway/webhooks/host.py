@@ -164,7 +164,7 @@ class WebhookHost(Member):
             self._tidying.add("orphans")
             self._spawn(self._tidy_orphans(self.registry.orphans))
         for identity, delivery in list(self.deliveries.items()):
-            if identity not in own or _work(own[identity]) != _work(delivery.webhook):
+            if identity not in own or _is_changed(delivery.webhook, own[identity]):
                 self._drop(identity)
         for identity, webhook in own.items():
             if webhook.superseded:
@@ -350,6 +350,10 @@ async def _after(former: asyncio.Task[None] | None, delivery: Delivery) -> None:
     await delivery.run()
 
 
-def _work(webhook: Webhook) -> tuple[object, ...]:
-    """Return what has to be done for a webhook: if that changes it is put down and taken up anew."""
-    return webhook.registration, webhook.stop
+def _is_changed(known: Webhook, now: Webhook) -> bool:
+    """Tell whether something else is to be done for a webhook than was known: it is put down then, and taken up anew.
+
+    A gap and the generation that it lies before are written together, but read one after the other, in any order.
+    """
+    was_told_of_gap = known.has_gap or not now.has_gap
+    return (known.registration, known.stop) != (now.registration, now.stop) or not was_told_of_gap
