@@ -4,11 +4,13 @@ The machine decides everything about the view.  What is left is its driver: one 
 in.
 
 The way in.  A node without bootstrap addresses begins a view of its own.  One that has some greets them with
-probes, and the machine joins by whoever answers as a member.  If nobody does for ``CREATE_SECONDS``, it begins a view
-of its own all the same, for somebody has to be the first when all nodes of a cluster start at once; but not all of
-them: each waits up to twice as long, at random.  Later the addresses are greeted from time to time, and members that
-are not known by then are introduced to the machine, which makes one of the two views.  If the bootstrap names resolve
-to nobody but this node itself, it is the first.
+probes, and the machine joins by whoever answers as a member.  Somebody has to be the first when all nodes of a cluster
+start at once: if all addresses answer, and none as a member, the one with the lowest key begins a view of its own.  It
+asks twice, for others may know a member whom it does not, and be one itself by then.  If somebody does not answer, or
+begins nothing, whoever meets no member for ``CREATE_SECONDS`` begins one all the same; but not all of them: each waits
+up to twice as long, at random.  Later the addresses are greeted from time to time, and members that are not known by
+then are introduced to the machine, which makes one of the two views.  If the bootstrap names resolve to nobody but this
+node itself, it is the first.
 
 Numbers of the node's own probes, to addresses at which it does not know who is there, have the highest bit set;
 the machine's never have.
@@ -67,6 +69,10 @@ __all__ = ["SwimMembership"]
 
 CREATE_SECONDS: Final = 1.0
 RETRY_SECONDS_MIN: Final = 0.1
+RETRY_SECONDS_STARTING: Final = 0.2
+"""As long as no member was met, and none is to be the first for want of one."""
+RETRY_SECONDS_ALONE: Final = 1.0
+"""Others may be just starting."""
 RETRY_SECONDS_MAX: Final = 5.0
 HAILS_MAX: Final = 256
 """Own probes under way; one more counts as unanswered."""
@@ -164,16 +170,24 @@ class SwimMembership:
         pause = RETRY_SECONDS_MIN
         patience = CREATE_SECONDS * random.uniform(1, 2)  # noqa: S311 - guards nothing
         create_at = time.monotonic() + patience
+        met = "nobody"
         while True:
-            met = await self._greet()
+            before, met = met, await self._greet()
             if met == "a member":
                 create_at = time.monotonic() + patience
-            elif not self._complete.is_set() and (met == "only itself" or time.monotonic() > create_at):
+            elif not self._complete.is_set() and (
+                met == "only itself" or met == before == "only who come after it" or time.monotonic() > create_at
+            ):
                 log.info("view_begun", met=met)
                 self._submit(Create())
-            # As long as it is alone, others may be just starting.
-            pause = min(2 * pause, RETRY_SECONDS_MAX if self._swim.living else 1.0)
+            pause = min(2 * pause, self._pause_max(met))
             await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311 - spreads load, guards nothing
+
+    def _pause_max(self, met: str) -> float:
+        if self._swim.living:
+            return RETRY_SECONDS_MAX
+        is_on_its_way = self._complete.is_set() or met == "a member"
+        return RETRY_SECONDS_ALONE if is_on_its_way else RETRY_SECONDS_STARTING
 
     def stop(self, *, in_order: bool = True) -> None:
         """Tell everyone known that this peer leaves, or that it is gone, and close."""
@@ -262,13 +276,19 @@ class SwimMembership:
         own = self.claim[1], self.claim[2]
         # While joining also those heard of already: it takes a member to join by.
         strangers = [each for each in addresses if each != own and (each not in known or not self._complete.is_set())]
-        met = "nobody" if self._doors.unresolved or any(address != own for address in addresses) else "only itself"
-        for answer in await asyncio.gather(*map(self._hail, strangers)):
-            if answer is not None and answer.contact != self.contact:
-                met = "a member" if answer.incarnation or met == "a member" else "no member"
-                if answer.incarnation:
-                    self._submit(Introduce(answer.contact))
-        return met
+        if not self._doors.unresolved and all(address == own for address in addresses):
+            return "only itself"
+        answers = await asyncio.gather(*map(self._hail, strangers))
+        others = [each for each in answers if each is not None and each.contact != self.contact]
+        for each in others:
+            if each.incarnation:
+                self._submit(Introduce(each.contact))
+        if any(each.incarnation for each in others):
+            return "a member"
+        is_all = not self._doors.unresolved and None not in answers
+        if is_all and others and all(self.contact.key < each.contact.key for each in others):
+            return "only who come after it"
+        return "no member" if others else "nobody"
 
     async def _hail(self, address: Address) -> Record | None:
         """Return what whoever answers at an address says of itself; None if nobody does in time."""

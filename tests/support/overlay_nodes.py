@@ -11,6 +11,7 @@ import socket
 from p2prdf_node.chord_membership import ChordMembership
 from p2prdf_node.config import NodeConfig
 from p2prdf_node.driver import Clock
+from p2prdf_node.members import Doors
 from p2prdf_node.membership import Membership
 from p2prdf_node.swim_membership import SwimMembership
 
@@ -56,6 +57,12 @@ class Node:
         task = asyncio.create_task(work, name=name)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+
+    def join_by(self, nodes):
+        """Change the bootstrap addresses before the start: to those of nodes that were made later, say."""
+        addresses = tuple(f"127.0.0.1:{node.port}" for node in nodes)
+        self.member.config = dataclasses.replace(self.member.config, bootstrap=addresses)
+        self.member._doors = Doors(addresses)
 
     async def start(self):
         await self.member.start(self.socket)

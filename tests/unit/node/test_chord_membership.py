@@ -32,7 +32,7 @@ async def test_the_first_node_is_a_ring_at_once_and_waits_for_nobody():
 
 async def test_a_node_that_is_its_own_only_bootstrap_is_the_first():
     node = Node(CHORD)
-    node.member._doors._bootstrap = (f"127.0.0.1:{node.port}",)
+    node.join_by([node])
     await node.start()
     try:
         await until(lambda: node.member._chord.member, seconds=0.5)
@@ -45,7 +45,7 @@ async def test_nodes_that_bootstrap_by_each_other_do_not_wait_for_ever(monkeypat
     monkeypatch.setattr(chord_membership, "CREATE_SECONDS", 0.2)
     nodes = [Node(CHORD) for _ in range(3)]
     for place, node in enumerate(nodes):
-        node.member._doors._bootstrap = (f"127.0.0.1:{nodes[place - 1].port}",)
+        node.join_by([nodes[place - 1]])
     for node in nodes:
         await node.start()
     try:

@@ -95,7 +95,7 @@ async def test_the_first_node_begins_a_view_at_once_and_is_told_that_it_is_all()
 
 async def test_a_node_that_is_its_own_only_bootstrap_is_the_first():
     node = Node(VIEW)
-    node.member._doors._bootstrap = (f"127.0.0.1:{node.port}",)
+    node.join_by([node])
     await node.start()
     try:
         await until(lambda: node.found, seconds=0.5)
@@ -108,7 +108,7 @@ async def test_nodes_that_bootstrap_by_each_other_do_not_wait_for_ever(monkeypat
     monkeypatch.setattr(swim_membership, "RETRY_SECONDS_MAX", 0.2)
     nodes = [Node(VIEW) for _ in range(3)]
     for place, node in enumerate(nodes):
-        node.member._doors._bootstrap = (f"127.0.0.1:{nodes[place - 1].port}",)
+        node.join_by([nodes[place - 1]])
     for node in nodes:
         await node.start()
     try:
@@ -116,6 +116,50 @@ async def test_nodes_that_bootstrap_by_each_other_do_not_wait_for_ever(monkeypat
     finally:
         for node in nodes:
             await node.crash()
+
+
+@pytest.fixture
+async def starting(monkeypatch):
+    """Three nodes that have each other as doors, and would wait for long before they begin a view without them."""
+    monkeypatch.setattr(swim_membership, "CREATE_SECONDS", 60.0)
+    nodes = sorted((Node(VIEW) for _ in range(3)), key=lambda node: node.key)
+    for node in nodes:
+        node.join_by(nodes)
+    yield nodes
+    for node in nodes:
+        if node.member._transport is None:
+            node.socket.close()
+            node.door.close()
+        else:
+            await node.crash()
+
+
+async def test_of_nodes_that_all_start_at_once_the_lowest_begins_a_view_when_all_answer(starting, capsys):
+    for node in starting:
+        await node.start()
+    await until(lambda: all_know_all(starting))
+    assert capsys.readouterr().out.count("view_begun") == 1
+    assert all(node.found for node in starting)
+
+
+async def test_nobody_begins_a_view_early_while_somebody_is_silent(starting):
+    lowest, middle, highest = starting
+    met = []
+    greet = lowest.member._greet
+
+    async def watched():
+        met.append(await greet())
+        return met[-1]
+
+    lowest.member._greet = watched
+    await lowest.start()
+    await middle.start()
+    await until(lambda: met.count("no member") >= 4)
+    assert not lowest.found
+    assert not middle.found
+    await highest.start()
+    await until(lambda: all_know_all(starting))
+    assert "only who come after it" in met
 
 
 async def test_all_is_told_before_that_it_is_all_with_everybodys_zone():
