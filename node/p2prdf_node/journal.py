@@ -62,10 +62,11 @@ ASYNC_SECONDS: Final = 0.1
 """With durability ``async`` records gather for so long before they are committed."""
 SEGMENTS_MAX: Final = 256
 """Log segments that call for a compaction, however short: each start makes one."""
-LOG_RECORDS: Final = 1 << 14
+LOG_RECORDS: Final = 1 << 13
 RECORDS_FACTOR: Final = 10
 """So many records in the log call for one too, or so many for each of the snapshot, whatever is more.  A record of a
-publication of one triple takes as long to read back as hundreds of rows of a snapshot: so many are read in two seconds.
+publication of one triple takes as long to read back as hundreds of rows of a snapshot: so many are read in a second,
+and where all nodes of a machine start at once in as many seconds as nodes share a core.
 Some 50 of them are taken in in the time in which one record of a snapshot is made, so snapshots take at most a sixth of
 a node's time."""
 SLICE_SECONDS: Final = 0.01
