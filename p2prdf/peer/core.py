@@ -699,6 +699,7 @@ class Peer:
             "members_max": exchange.members_max,
             "in_step": self._repair.in_step,
             "comparing": self._repair.comparing,
+            "gifts": self._repair.gifts,
             "rejoining": self._engine.rejoining,
             "repair_passes": self._repair.passes,
             "items_given": self._repair.given,
