@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING
 
 from p2prdf.sim.failures.command import run_faults
+from p2prdf.sim.failures.days import DAYS
 from p2prdf.sim.mutants import MUTANTS, run_mutants
 from p2prdf.sim.scenario import Outcome, run_seed
 
@@ -24,6 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the seeds asked for; return 1 if any answer differs."""
     parser = argparse.ArgumentParser(prog="python -m p2prdf.sim", description=__doc__)
     parser.add_argument("--faults", action="store_true", help="crashes, lost disks, cut links: see docs/reliability.md")
+    parser.add_argument("--days", choices=DAYS, default="drawn", help="with --faults: of what kind (default: drawn)")
     parser.add_argument(
         "--mutants", nargs="*", metavar="NAME", help="remove a rule (default: each in turn) and see it caught"
     )
@@ -45,7 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
             parser.error(f"there is no mutant {unknown[0]}; there are {', '.join(MUTANTS)}")
         return run_mutants(options.mutants or list(MUTANTS), seeds_max=options.seeds, jobs=options.jobs)
     if options.faults:
-        return run_faults(seeds, jobs=options.jobs, failures_max=options.failures_max, trace=trace)
+        return run_faults(
+            seeds, kind=options.days, jobs=options.jobs, failures_max=options.failures_max, trace=trace
+        )
     outcomes: Iterator[Outcome]
     if trace or options.jobs == 1:
         outcomes = (run_seed(seed, trace=print if trace else None) for seed in seeds)

@@ -42,8 +42,8 @@ from p2prdf.peer.settled import RecentlySettled
 from p2prdf.peer.tokens import Tokens
 from p2prdf.peer.unknown import Unknown
 from p2prdf.peer.words import Words
-from p2prdf.sim.failures.days import DAYS
-from p2prdf.sim.failures.scenario import Verdict, draw_bad_day, run_bad_day
+from p2prdf.sim.failures.days import run_day
+from p2prdf.sim.failures.scenario import Verdict
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.columnar_state import ColumnarState
@@ -70,8 +70,11 @@ _ON: Final = {
     "withdrawn-leaf-comes-back": "standing queries", "no-compare-after-takeover": "standing queries",
     "no-commit-wait": "clocks", "late-removals": "removals and disks",
     "names-taken-for-new": "standing queries", "leaf-answers-not-kept": "standing queries",
+    "withdraw-the-known": "kept", "unsteady-marks": "kept", "removals-at-once": "kept", "told-before-copies": "kept",
+    "one-keeper-of-records": "kept", "marks-without-outbox": "bookmarks", "known-late": "shared by three",
+    "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
 }  # fmt: skip
-"""Kinds of days (:data:`DAYS`) on which rules matter that seldom do on those that seeds draw."""
+"""Kinds of days (of :mod:`p2prdf.sim.failures.days`) on which rules matter that seldom do on those that are drawn."""
 _CHUNK = 4
 
 Change = tuple[Any, str, Any]
@@ -106,7 +109,7 @@ class Mutant:
     def run(self, seed: int) -> Verdict:
         """Run the story of a seed without the rule."""
         with _changed(self.changes()):
-            return run_bad_day(DAYS[self.days](draw_bad_day(seed)))
+            return run_day(self.days, seed)
 
 
 @dataclass(frozen=True, slots=True)

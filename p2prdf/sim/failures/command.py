@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
-from p2prdf.sim.failures.scenario import Verdict, run_seed
+from p2prdf.sim.failures.days import run_day
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from p2prdf.sim.failures.scenario import Verdict
 
 __all__ = ["run_faults"]
 
@@ -18,13 +21,13 @@ _CHUNK = 10
 _EVERY_SECONDS = 5.0
 
 
-def run_faults(seeds: range, *, jobs: int, failures_max: int, trace: bool) -> int:
-    """Run seeds and print a summary; return 1 if any promise was broken."""
+def run_faults(seeds: range, *, kind: str, jobs: int, failures_max: int, trace: bool) -> int:
+    """Run days of a kind and print a summary; return 1 if any promise was broken."""
     verdicts: Iterator[Verdict]
     if trace or jobs == 1:
-        verdicts = (run_seed(seed, trace=print if trace else None) for seed in seeds)
+        verdicts = (run_day(kind, seed, trace=print if trace else None) for seed in seeds)
     else:
-        verdicts = _in_processes(seeds, jobs)
+        verdicts = _in_processes(seeds, kind, jobs)
     totals: Counter[str] = Counter()
     happened: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
@@ -46,16 +49,22 @@ def run_faults(seeds: range, *, jobs: int, failures_max: int, trace: bool) -> in
     _summary(totals, happened, done, time.monotonic() - started)
     if bad:
         broken = ", ".join(f"{name} {count}" for name, count in sorted(kinds.items()))
-        print(f"FAILED: {len(bad)} of {done} seeds ({broken}); reproduce with: make faults SEED={bad[0]}")
+        print(f"FAILED: {len(bad)} of {done} seeds ({broken}); reproduce with: {_command(kind, bad[0])}")
         return 1
     print(f"ok: {done} seeds, everything acknowledged was delivered, once, and nothing else")
     return 0
 
 
-def _in_processes(seeds: range, jobs: int) -> Iterator[Verdict]:
+def _command(kind: str, seed: int) -> str:
+    if kind == "drawn":
+        return f"make faults SEED={seed}"
+    return f"python -m p2prdf.sim --faults --days '{kind}' --start {seed} --seeds 1"
+
+
+def _in_processes(seeds: range, kind: str, jobs: int) -> Iterator[Verdict]:
     with ProcessPoolExecutor(jobs) as pool:
         try:
-            yield from pool.map(run_seed, seeds, chunksize=min(_CHUNK, -(-len(seeds) // jobs)))
+            yield from pool.map(partial(run_day, kind), seeds, chunksize=min(_CHUNK, -(-len(seeds) // jobs)))
         except GeneratorExit:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

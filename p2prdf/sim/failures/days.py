@@ -10,10 +10,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from p2prdf.sim.failures.scenario import BadDay, with_bookmarks, with_removals, with_standing
+from p2prdf.sim.failures.kept import KEPT
+from p2prdf.sim.failures.scenario import (
+    BadDay,
+    Verdict,
+    draw_bad_day,
+    run_bad_day,
+    with_bookmarks,
+    with_removals,
+    with_standing,
+)
 
-__all__ = ["DAYS"]
+__all__ = ["DAYS", "run_day"]
 
+_KEPT: Final = list(KEPT)
 _COPIES: Final = 3, 2
 _HAPPENINGS: Final = 6, 14
 
@@ -59,6 +69,59 @@ def _clocks(day: BadDay) -> BadDay:
     return replace(day, options=options, failures=failures)
 
 
+def _kept(day: BadDay) -> BadDay:
+    """Let the first days be those that were bad once, as they were."""
+    return draw_bad_day(_KEPT[day.seed]) if day.seed < len(_KEPT) else day
+
+
+def _shared(day: BadDay, *, peers: int, weights: dict[str, float], **changed: Any) -> BadDay:
+    """Let the same query be left at several peers, some of which do not see each other for long or are away."""
+    times = {"span_seconds": 20.0, "cut_min_seconds": 2.0, "cut_max_seconds": 12.0}
+    day = _many(day, weights, shared=True, **times, **changed)
+    config = replace(day.options.config, roles="advertised", replicas=_COPIES[0], copies_min=_COPIES[1])
+    return replace(day, options=replace(day.options, peers=peers, config=config))
+
+
+def _shared_lopsided(day: BadDay) -> BadDay:
+    """Let some notice late that they are cut off, where two of four peers can make something safe."""
+    weights = {"cut": 8.0, "suspicion": 2.0, "subscriber-crash": 2.0, "crash": 1.0}
+    return _shared(day, peers=4 + day.seed % 3, weights=weights, detect_max_seconds=8.0)
+
+
+def _shared_by_three(day: BadDay) -> BadDay:
+    """Let all peers be homes of everything, and some lose what they know of it."""
+    weights = {"crash": 6.0, "disk-loss": 5.0, "cut": 5.0, "suspicion": 1.0}
+    return _shared(day, peers=3, weights=weights, detect_max_seconds=1.0)
+
+
+def _racks(day: BadDay) -> BadDay:
+    day = _many(day, {"rack-cut": 5.0, "subscriber-crash": 4.0, "crash": 2.0, "disk-loss": 1.0})
+    peers = max(day.options.peers, day.options.config.replicas + 2)
+    return _bookmarks(replace(day, options=replace(day.options, peers=peers)))
+
+
+def _gone(day: BadDay) -> BadDay:
+    weights = {"gone": 4.0, "failpoint": 5.0, "crash": 3.0, "power-cut": 1.0}
+    day = _many(day, weights, publisher_crash_probability=0.4)
+    return replace(day, options=replace(day.options, peers=max(6, day.options.peers)))
+
+
+def _leaving_alone(day: BadDay) -> BadDay:
+    weights = {"leave": 6.0, "power-cut": 5.0, "crash": 5.0}
+    day = _many(day, weights, power_cut_spread_seconds=1.0)
+    return replace(day, options=replace(day.options, peers=max(4, day.options.config.replicas + 1)))
+
+
+def _standing_and_crashes(day: BadDay) -> BadDay:
+    weights = {"crash": 6.0, "failpoint": 6.0, "compaction": 6.0, "suspicion": 4.0, "power-cut": 2.0, "disk-loss": 2.0}
+    return with_standing(with_removals(_many(day, weights)))
+
+
+def _standing_and_suspicions(day: BadDay) -> BadDay:
+    weights = {"suspicion": 8.0, "cut": 4.0, "crash": 3.0, "compaction": 2.0, "subscriber-crash": 2.0}
+    return with_standing(with_removals(_many(day, weights)))
+
+
 DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "drawn": lambda day: day,
     "removals": with_removals,
@@ -76,5 +139,18 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "bookmarks and failures": _bookmarks_and_failures,
     "clocks": _clocks,
     "removals and disks": _removals_and_disks,
+    "kept": _kept,
+    "shared, lopsided": _shared_lopsided,
+    "shared by three": _shared_by_three,
+    "racks": _racks,
+    "gone for good": _gone,
+    "leaving alone": _leaving_alone,
+    "standing queries and crashes": _standing_and_crashes,
+    "standing queries and suspicions": _standing_and_suspicions,
 }
 """By name: what becomes of a drawn day."""
+
+
+def run_day(kind: str, seed: int, *, trace: Callable[[str], None] | None = None) -> Verdict:
+    """Draw the day of a seed, make it one of a kind (a key of :data:`DAYS`), run it and judge it."""
+    return run_bad_day(DAYS[kind](draw_bad_day(seed)), trace=trace)

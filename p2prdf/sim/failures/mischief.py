@@ -31,6 +31,8 @@ __all__ = ["Mischief"]
 
 _FAILPOINT_TIMES_MAX: Final = {"written": 12, "synced": 8, "send": 60, "effect": 80, "view": 3}
 _PEERS_MAX: Final = 9
+_POWER_TOO: Final = 0.5
+"""Of so many that are gone for good the others lose their power as well."""
 
 
 class _Leaving:
@@ -68,7 +70,8 @@ class Mischief:
             "crash": self._crash, "failpoint": self._failpoint, "power-cut": self._power_cut,
             "disk-loss": self._disk_loss, "cut": self._cut, "swizzle": self._swizzle, "suspicion": self._suspicion,
             "join": self._join, "leave": self._leave, "clock-step": self._clock_step, "slow-disk": self._slow_disk,
-            "compaction": self._compaction, "subscriber-crash": self._subscriber_crash,
+            "compaction": self._compaction, "subscriber-crash": self._subscriber_crash, "rack-cut": self._rack_cut,
+            "gone": self._gone,
         }  # fmt: skip
 
     def plan(self) -> None:
@@ -136,26 +139,53 @@ class Mischief:
         if not self._over:
             self._world.crash(node, "power-cut")
 
+    def _rack_cut(self) -> None:
+        """End as many processes at one moment as keep a key, if others stay."""
+        world = self._world
+        living, count = world.living(), world.options.config.replicas
+        if len(living) > count:
+            for node in self._random.sample(living, count):
+                world.crash(node, "rack-cut")
+
     def _disk_loss(self) -> None:
         """Crash a peer and bring it back with an empty disk, if the others can make up for it."""
         world, random = self._world, self._random
-        if self._losses >= world.options.config.copies_min - 1 and not self._made_up():
+        node = self._crash_with_disk()
+        if node is not None:
+            world.machines[node.index].disk.lose()
+            seconds = random.uniform(self._failures.down_min_seconds, self._failures.down_max_seconds)
+            world.schedule(seconds, self._return, node, random.random() < self._failures.moved_probability)
+            world.happened["disk-loss"] += 1
+            world.say(node, "disk lost")
+
+    def _gone(self) -> None:
+        """Crash a peer for good, if the others can make up for it, and perhaps all others with it."""
+        world = self._world
+        if sum(1 for _ in world.members()) <= max(3, world.options.config.replicas):
             return
+        node = self._crash_with_disk()
+        if node is not None:
+            world.lose(node)
+            world.happened["gone"] += 1
+            if self._random.random() < _POWER_TOO:
+                self._power_cut()
+
+    def _crash_with_disk(self) -> Node | None:
+        """Crash a peer whose disk may be lost, and have nobody start it again; return it, None if there is none."""
+        world = self._world
+        if self._losses >= world.options.config.copies_min - 1 and not self._made_up():
+            return None
         order = list(world.members())
-        random.shuffle(order)
+        self._random.shuffle(order)
         for node in order:
             if self._copies.spared(node):
                 self._bringing = False
                 world.crash(node)
                 self._bringing = True
                 self._copies.losing(node)
-                world.machines[node.index].disk.lose()
-                seconds = random.uniform(self._failures.down_min_seconds, self._failures.down_max_seconds)
-                world.schedule(seconds, self._return, node, random.random() < self._failures.moved_probability)
                 self._losses += 1
-                world.happened["disk-loss"] += 1
-                world.say(node, "disk lost")
-                return
+                return node
+        return None
 
     def _made_up(self) -> bool:
         """Return whether the peers have made up for all disks lost so far."""

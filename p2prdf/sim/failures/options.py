@@ -12,7 +12,8 @@ __all__ = ["KINDS", "Failures"]
 
 KINDS: Final = (
     "crash", "failpoint", "power-cut", "disk-loss", "cut", "swizzle", "suspicion", "join", "leave", "clock-step",
-    "slow-disk", "compaction", "subscriber-crash",
+    "slow-disk", "compaction", "subscriber-crash", "rack-cut",
+    "gone",
 )  # fmt: skip
 """Everything that :mod:`p2prdf.sim.failures.mischief` can do."""
 
@@ -34,7 +35,8 @@ class Failures:
     ``sync_*``: what it takes to make written records durable; ``slow_sync_*``: while a disk is slow,
     which lasts ``slow_disk_*``.  ``kept_probability``: a crash keeps a random part of what was
     written and not yet synced, from its beginning; else all of it is lost.
-    ``power_cut_spread_seconds``: within which all peers go, and within which they return.
+    ``power_cut_spread_seconds``: within which all peers go, and within which they return.  A rack is as many peers as
+    keep a key, which go at one moment.
 
     ``down_*``: how long a crashed peer stays away.  ``moved_probability``: it comes back at another
     address.  ``detect_*``: how long it takes each peer for itself to notice that another is gone;
@@ -52,7 +54,7 @@ class Failures:
     ``bookmarks``: whether subscribers want bookmarks.  ``removals``: whether triples are removed, too.  ``standing``:
     whether some leave queries that are more than conjunctive.  ``texts``: whether some leave queries with conditions on
     texts, and texts are published, too.  ``eager``: most is published just when a query has become live, by who waited
-    for that.
+    for that.  ``shared``: each query is left by several, at different times.
     """
 
     span_seconds: float = 12.0
@@ -95,6 +97,7 @@ class Failures:
     standing: bool = False
     texts: bool = False
     eager: bool = False
+    shared: bool = False
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

@@ -270,7 +270,10 @@ class _Story:
         data = draw_triples(rng, vocabulary, rng.randint(14, 40))
         span = self.day.failures.span_seconds
         for _ in range(rng.randint(2, 4)):
-            self._subscribe(rng.choice((0.0, rng.uniform(0.0, span / 2))), draw_query(rng, data, vocabulary))
+            at, query = rng.choice((0.0, rng.uniform(0.0, span / 2))), draw_query(rng, data, vocabulary)
+            self._subscribe(at, query)
+            for _ in range(rng.randint(1, 3) if self.day.failures.shared else 0):
+                self._subscribe(rng.uniform(0.0, 0.8 * span), query)
         if self.day.failures.standing:
             self._leave_standing(self._generator("standing"), lambda drawn: draw_standing(drawn, data, vocabulary))
         if self.day.failures.texts:
@@ -436,6 +439,8 @@ class _Story:
                 return f"peer {node.index} is not quiet: {_status(node)}"
             if not node.peer.status()["in_step"]:
                 return f"peer {node.index} does not speak for its subscriptions yet"
+            if node.peer.status()["gifts"]:
+                return f"peer {node.index} waits for what it is given before it tells subscribers more"
         return difference(self.world) if self.day.options.config.replicas > 1 else None
 
     # --- judging ---------------------------------------------------------------------------------

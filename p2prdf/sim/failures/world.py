@@ -112,6 +112,7 @@ class Machine:
     disk: Disk = field(default_factory=Disk)
     alive: bool = True
     left: bool = False
+    gone: bool = False
     life: int = 0
     moves: int = 0
     queue: deque[tuple[int, Effect]] = field(default_factory=deque)
@@ -159,9 +160,9 @@ class FailingWorld(World):
         self.views.start(node)
 
     def members(self) -> Iterator[Node]:
-        """Yield all peers that have not left, dead ones included."""
+        """Yield all peers that have not left and are not gone for good, dead ones included."""
         for node, machine in zip(self.nodes, self.machines, strict=True):
-            if not machine.left:
+            if not (machine.left or machine.gone):
                 yield node
 
     def living(self) -> list[Node]:
@@ -215,7 +216,7 @@ class FailingWorld(World):
     def restart(self, node: Node, *, disk: str = "kept", moved: bool = False) -> None:
         """Start a dead peer's process again, its disk ``kept`` or ``lost``, its address the old one or ``moved``."""
         machine = self.machines[node.index]
-        if machine.alive or machine.left:
+        if machine.alive or machine.left or machine.gone:
             return
         if disk == "lost":
             machine.disk.lose()
@@ -270,6 +271,16 @@ class FailingWorld(World):
         self.say(node, "has left")
         self.machines[node.index].left = True
         self._end_process(node)
+        self._ring_changed()
+        self.views.changed(node, gone=True)
+
+    def lose(self, node: Node) -> None:
+        """Let a peer whose process has ended never come back, nor its disk."""
+        machine = self.machines[node.index]
+        assert not machine.alive, "it has crashed"
+        machine.disk.lose()
+        machine.gone = True
+        self.say(node, "is gone for good")
         self._ring_changed()
         self.views.changed(node, gone=True)
 
