@@ -63,6 +63,7 @@ _FULL_SECONDS = 60.0
 """When to try again if a peer is full: not soon."""
 _WHILE_CLOSING = (messages.Acknowledge, messages.NotOwner, messages.Leaving, messages.Offer, messages.Want)
 """What a peer that leaves still takes in: all that its last offers need."""
+_LEADS_TO_ANSWERS = (messages.IndexTriples, messages.Forward, messages.Answers)
 
 
 class Entropy(Protocol):
@@ -192,6 +193,8 @@ class Peer:
         if self._repair.closing and not isinstance(parcel.message, _WHILE_CLOSING):
             return self._end()  # not acknowledged: it will go to others
         if self._exchange.arrivals.begin(sender, parcel.transfer):
+            if isinstance(parcel.message, _LEADS_TO_ANSWERS) and not self._exchange.is_known(sender):
+                self._repair.heard_stranger()
             self._handle(sender, parcel.message)
             self._exchange.arrivals.end()
         return self._end()

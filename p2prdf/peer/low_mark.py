@@ -15,8 +15,9 @@ stamp in all outboxes, or the stamp of the cut if that is less, is a low mark (a
 A peer also counts what it has taken in and not worked off: it looks again at the end of the turn.  It tells nothing
 (0) while copies may lack something: until all was compared and joined again after peers came or went, and for 20 s
 after as many were lost, and are not back, as copies make a publication safe, for they may be cut off and acknowledge
-some.  Fewer cannot: how many copies are needed does not shrink with the view.  And only marks count that all peers
-tell of one view of the ring: one that failed is waited for until it is known to be gone.
+some.  Fewer cannot: how many copies are needed does not shrink with the view.  Not alone, that is: who is not in the
+view may have this peer in its own, and this one's copy counts there; what comes so is compared first, too.  And only
+marks count that all peers tell of one view of the ring: one that failed is waited for until it is known to be gone.
 
 The same tells that nothing is missing anywhere, which is waited for before old answers are derived again
 (:meth:`p2prdf.peer.host.Host.derive_again`).

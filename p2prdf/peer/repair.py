@@ -28,7 +28,8 @@ in the same life, and keeps it, it is not offered again.  It is told when it has
 be worse than nothing (``gifts``).
 
 When.  After each change of the view everything is compared with every peer that shares keys, kind by kind; after that,
-``repair_seconds`` after something has changed here.  At rest nothing happens.  Until the homes' records have been
+``repair_seconds`` after something has changed here, and soon after anything came from a peer that is not in the view.
+At rest nothing happens.  Until the homes' records have been
 compared once after it started, and after peers came, a peer is not *in step* (``in_step``): it does not begin to speak
 for subscriptions.  So these are compared before anything else.
 
@@ -255,6 +256,18 @@ class Repair:
         self._answer_early()
         self._see_whether_in_step()
 
+    def heard_stranger(self) -> None:
+        """Compare everything soon: something came from a peer that is not in this one's view, though this is in its.
+
+        It gave what it has to those whom it sees, and counts the copy here as one of those that are needed.  Fellows
+        that it does not see have not heard of it, and until all is compared this peer is not whole.
+        """
+        if not self._exchange.replicated:
+            return
+        self._completed, self._compared = False, None
+        if self._due is None and not (self._queue or self._open or self._to_look_at):
+            self._due = max(self._exchange.now + ANSWER_SECONDS, self._rest_until)
+
     @property
     def restless(self) -> bool:
         """Whether comparisons are under way or to come."""
@@ -325,7 +338,9 @@ class Repair:
         if self._began_at is not None:
             long = exchange.now - self._began_at - exchange.config.repair_seconds
             self._rest_until, self._began_at = exchange.now + REST_FACTOR * long, None
-        if self._offer_due and self.in_step:
+        if self._compared is None:  # what a stranger sent may have come after it was compared
+            self._due = max(exchange.now + ANSWER_SECONDS, self._rest_until)
+        elif self._offer_due and self.in_step:
             self._to_look_at = list(reversed(self._order))
         elif self._strays() != self._strays_offered:
             self._due = soon

@@ -72,6 +72,7 @@ _ON: Final = {
     "names-taken-for-new": "standing queries", "leaf-answers-not-kept": "standing queries",
     "withdraw-the-known": "kept", "unsteady-marks": "kept", "removals-at-once": "kept", "told-before-copies": "kept",
     "one-keeper-of-records": "kept", "marks-without-outbox": "bookmarks", "known-late": "shared by three",
+    "strangers-unheard": "shared by three",
     "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
 }  # fmt: skip
 """Kinds of days (of :mod:`p2prdf.sim.failures.days`) on which rules matter that seldom do on those that are drawn."""
@@ -531,6 +532,10 @@ def _ends_untold() -> list[Change]:
     return [(Records, "tell_subscriber", lambda *_: None), (entry, "_RENEW_SECONDS_MAX", 86_400.0)]
 
 
+def _strangers_unheard() -> list[Change]:
+    return [(Repair, "heard_stranger", lambda _: None)]
+
+
 def _staged_not_in_snapshots() -> list[Change]:
     return [(Evaluations, "messages", lambda _: [])]
 
@@ -590,6 +595,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("leaf-answers-not-kept", "what leaves answered survives a restart", _leaf_answers_not_kept),
         Mutant("bare-contents-not-repaired", "all replicas know what subscribers hold", _bare_contents_not_repaired),
         Mutant("ends-untold", "who holds what another ends hears of it", _ends_untold),
+        Mutant("strangers-unheard", "what a peer out of view sent is compared before a low mark", _strangers_unheard),
         Mutant("staged-not-in-snapshots", "a snapshot holds what others are being told", _staged_not_in_snapshots),
     )
 }

@@ -21,6 +21,12 @@ def test_who_waits_for_gifts_of_a_peer_in_its_next_life_is_not_at_rest() -> None
     assert verdict.good, verdict.report()
 
 
+def test_nothing_is_said_to_have_come_that_a_peer_out_of_view_has_given_to_one_of_two() -> None:
+    """It saw one of them, was not seen by either yet, and published with that one's copy."""
+    verdict = run_day("shared by three", 1184)
+    assert verdict.good, verdict.report()
+
+
 def test_every_rule_is_put_to_the_test_on_days_that_there_are() -> None:
     assert {each.days for each in MUTANTS.values()} < set(DAYS)
 
@@ -29,7 +35,8 @@ def test_every_rule_is_put_to_the_test_on_days_that_there_are() -> None:
     ("begun-before-live", 3_000_001, "missing"), ("settled-forgotten", 3_000_027, "twice"),
     ("settled-early", 3_000_015, "twice"), ("no-commit-wait", 51, "missing"),
     ("late-removals", 18, "part"), ("gone-alone", 46, "copies"), ("known-late", 95, "missing"),
-    ("no-roll-forward-after-restart", 0, "part"), ("marks-without-outbox", 9, "bookmark"),
+    ("strangers-unheard", 1184, "bookmark"), ("no-roll-forward-after-restart", 0, "part"),
+    ("marks-without-outbox", 9, "bookmark"),
 ])  # fmt: skip
 def test_a_rule_that_is_not_kept_is_found_on_its_days(name: str, seed: int, kind: str) -> None:
     verdict = MUTANTS[name].run(seed)
