@@ -67,8 +67,7 @@ RECORDS_FACTOR: Final = 10
 """So many records in the log call for one too, or so many for each of the snapshot, whatever is more.  A record of a
 publication of one triple takes as long to read back as hundreds of rows of a snapshot: so many are read in a second,
 and where all nodes of a machine start at once in as many seconds as nodes share a core.
-Some 50 of them are taken in in the time in which one record of a snapshot is made, so snapshots take at most a sixth of
-a node's time."""
+How much of a node's time goes into snapshots is bounded by the two below."""
 SLICE_SECONDS: Final = 0.01
 """A part of a snapshot is taken for so long..."""
 PAUSE_SECONDS: Final = 0.02

@@ -3,14 +3,14 @@
 The machine decides everything about the view.  What is left is its driver: one socket, one timer, knocks, and the way
 in.
 
-The way in.  A node without bootstrap addresses begins a view of its own.  One that has some greets them with
-probes, and the machine joins by whoever answers as a member.  Somebody has to be the first when all nodes of a cluster
-start at once: if all addresses answer, and none as a member, the one with the lowest key begins a view of its own.  It
-asks twice, for others may know a member whom it does not, and be one itself by then.  If somebody does not answer, or
-begins nothing, whoever meets no member for ``CREATE_SECONDS`` begins one all the same; but not all of them: each waits
-up to twice as long, at random.  Later the addresses are greeted from time to time, and members that are not known by
-then are introduced to the machine, which makes one of the two views.  If the bootstrap names resolve to nobody but this
-node itself, it is the first.
+The way in.  A node without bootstrap addresses begins a view of its own.  One that has some greets them with probes,
+and the machine joins by whoever answers as a member.  Somebody has to be the first when all nodes of a cluster start at
+once: if all addresses answer, and none as a member, the one with the lowest key begins a view of its own.  It asks
+again for two timeouts of a probe, for others may know a member whom it does not, and be one itself by then.  If
+somebody does not answer, or begins nothing, whoever meets no member for ``CREATE_SECONDS`` begins one all the same; but
+not all of them: each waits up to twice as long, at random.  Later the addresses are greeted from time to time, and
+members that are not known by then are introduced to the machine, which makes one of the two views.  If the bootstrap
+names resolve to nobody but this node itself, it is the first.
 
 Numbers of the node's own probes, to addresses at which it does not know who is there, have the highest bit set;
 the machine's never have.
@@ -170,14 +170,18 @@ class SwimMembership:
         pause = RETRY_SECONDS_MIN
         patience = CREATE_SECONDS * random.uniform(1, 2)  # noqa: S311 - guards nothing
         create_at = time.monotonic() + patience
-        met = "nobody"
+        first_at = float("inf")
         while True:
-            before, met = met, await self._greet()
+            met = await self._greet()
+            now = time.monotonic()
             if met == "a member":
-                create_at = time.monotonic() + patience
-            elif not self._complete.is_set() and (
-                met == "only itself" or met == before == "only who come after it" or time.monotonic() > create_at
-            ):
+                create_at = now + patience
+            if met == "only who come after it":
+                first_at = min(first_at, now + 2 * self.config.ping_timeout_seconds)
+            else:
+                first_at = float("inf")
+            is_first = met == "only itself" or now >= first_at
+            if not self._complete.is_set() and met != "a member" and (is_first or now > create_at):
                 log.info("view_begun", met=met)
                 self._submit(Create())
             pause = min(2 * pause, self._pause_max(met))
