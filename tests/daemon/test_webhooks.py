@@ -79,6 +79,20 @@ async def served(nodes, until, *, keys=KEYS, **how):
         yield session, client
 
 
+@contextlib.asynccontextmanager
+async def taken_up(address, host, ns, until):
+    """A receiver, a session and a client; a webhook of that name has delivered its first answer, 1."""
+    async with (
+        Receiver.started() as receiver, gateway(address, webhooks=host) as (session, _),
+        p2prdf.connect(address) as client,
+    ):
+        await known(session, until)
+        await register(session, ns, f"{receiver.url}/{ns}", query(ns))
+        await client.publish(triples(ns, [1]))
+        await receiver.until(lambda each: each.held(f"/{ns}", "o") == ["1"])
+        yield receiver, session, client
+
+
 async def register(session, name, url, text, *, status=201, headers=None, **more):
     body = {"name": name, "url": url, "query": text, **more}
     async with session.post("/webhooks", json=body, headers=headers) as answer:
@@ -383,14 +397,7 @@ async def test_what_is_left_anew_just_when_it_is_removed_is_removed_as_well(keep
     """Who delivers it is told that the subscription has ended before it is told that the webhook was removed."""
     address, under_way, go = keeping_all[0].address, [], asyncio.Event()
     host = delivering(address, KEYS)
-    async with (
-        Receiver.started() as receiver, gateway(address, webhooks=host) as (session, _),
-        p2prdf.connect(address) as client,
-    ):
-        await known(session, until)
-        await register(session, ns, f"{receiver.url}/{ns}", query(ns))
-        await client.publish(triples(ns, [1]))
-        await receiver.until(lambda each: each.held(f"/{ns}", "o") == ["1"])  # so it is taken up
+    async with taken_up(address, host, ns, until) as (_, session, client):
         publish = host._publish
 
         async def late(triples):
@@ -465,14 +472,7 @@ async def test_a_gap_that_could_not_be_noted_as_told_is_noted_later_and_told_onc
         await noted(webhook)
 
     host.told_gap = told_gap
-    async with (
-        Receiver.started() as receiver, gateway(address, webhooks=host) as (session, _),
-        p2prdf.connect(address) as client,
-    ):
-        await known(session, until)
-        await register(session, ns, f"{receiver.url}/{ns}", query(ns))
-        await client.publish(triples(ns, [1]))
-        await receiver.until(lambda each: each.held(f"/{ns}", "o") == ["1"])  # so it is taken up
+    async with taken_up(address, host, ns, until) as (receiver, session, client):
         await host.left_anew(host.registry.of_name("", ns)[0])
 
         async def only_registered():
@@ -489,14 +489,7 @@ async def test_a_gap_that_is_read_after_its_generation_was_taken_up_is_told_all_
     """Both are written at once, but they are answers of the registry's query, and those come in any order."""
     address = keeping_all[0].address
     host = delivering(address, KEYS)
-    async with (
-        Receiver.started() as receiver, gateway(address, webhooks=host) as (session, _),
-        p2prdf.connect(address) as client,
-    ):
-        await known(session, until)
-        await register(session, ns, f"{receiver.url}/{ns}", query(ns))
-        await client.publish(triples(ns, [1]))
-        await receiver.until(lambda each: each.held(f"/{ns}", "o") == ["1"])  # so it is taken up
+    async with taken_up(address, host, ns, until) as (receiver, session, client):
         await client.publish([gap_triple(host.registry.of_name("", ns)[0].registration)], graph=WEBHOOKS_GRAPH)
         await receiver.until(lambda each: "gap" in each.requests[-1]["message"])
         await until(lambda: is_all(client, WEBHOOK), seconds=SECONDS)
