@@ -503,9 +503,20 @@ class Delivery:
                 self.records.tell_subscriber(subscription)
 
         if subscription is None:
-            closed()
+            self._when_ended(message.subscription, closed)
         else:
             end(subscription, closed)
+
+    def _when_ended(self, number: int, done: Callable[[], None]) -> None:
+        """Call ``done`` when enough replicas know of an end that is known here, or at once if nothing is.
+
+        Who ended it may not have been answered yet, since too few were there, and ask again; a restart forgets it.
+        """
+        stamp = self._home.ends.stamp(number, subscription=True)
+        token = self._exchange.token(done, sparing=True)
+        if stamp is not None:
+            self.records.tell_end_again(number, stamp, (token,))
+        self._exchange.release((token,))
 
 
 def another_clients(subscription: int) -> str:

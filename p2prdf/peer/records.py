@@ -114,6 +114,12 @@ class Records:
         message = EndSubscription(make([subscription]), make([group]), make([stamp]))
         self.tell(subscription_home(subscription), message, tokens)
 
+    def tell_end_again(self, subscription: int, stamp: int, tokens: tuple[int, ...]) -> None:
+        """Tell that a subscription is ended, which is kept here, when there are as many as copies are needed."""
+        make = self._columns.column
+        message = EndSubscription(make([subscription]), make([0]), make([stamp]))
+        self._send_when_enough(subscription_home(subscription), message, tokens)
+
     def acknowledge(self, subscription: Subscription, identity: Column, tokens: tuple[int, ...] = ()) -> None:
         """Note that a subscriber is done with answers, and tell the others: they may not know what is no news here."""
         log = subscription.log

@@ -27,6 +27,12 @@ def test_nothing_is_said_to_have_come_that_a_peer_out_of_view_has_given_to_one_o
     assert verdict.good, verdict.report()
 
 
+def test_who_asks_again_is_not_told_of_an_end_before_enough_know() -> None:
+    """It was cut off, knew of the end alone, and lost its disk when it had said so to who had asked a second time."""
+    verdict = run_day("shared by three", 2223)
+    assert verdict.good, verdict.report()
+
+
 def test_every_rule_is_put_to_the_test_on_days_that_there_are() -> None:
     assert {each.days for each in MUTANTS.values()} < set(DAYS)
 

@@ -12,7 +12,7 @@ from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.errors import LocalProtocolError
 from p2prdf.peer import Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
-from p2prdf.rdf.query import ConjunctiveQuery
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.wire.contract import (
     AcknowledgeAnswers,
     Attach,
@@ -345,6 +345,32 @@ def test_of_several_that_end_it_here_all_are_told_before_who_holds_it(pair):
         pair._carry_out(peer, peer.receive(told, sender=home, now=pair.now))
         assert pair.completed[request] == Unsubscribed(number)
     assert len(pair.ended) == 1
+
+
+def test_who_asks_again_is_not_told_of_an_end_that_too_few_know(pair):
+    """The one who knew of it lost its disk, and the subscription lived on (day 2223 of those shared by three)."""
+    pair = Pair(pair.columns, replicas=2, copies_min=2)
+    pair.publish(LOW, *some(1))  # so that it asks who keeps what
+    pair.publish(HIGH, *some(1))
+    pair.pass_time(30.0)
+    pair.submit(LOW, Subscribe(49, QUERY, Algorithm.CSBV, lease_seconds=600.0))
+    pair.pass_time(10.0)
+    number = pair.completed[49].subscription
+    pair.cut = True
+    pair.submit(LOW, ContactLost(HIGH))
+    pair.submit(HIGH, ContactLost(LOW))
+    pair.pass_time(25.0)
+    for request in (50, 51):
+        pair.submit(LOW, Unsubscribe(request, number))
+        pair.pass_time(0.5)
+    assert not pair.peers[LOW.key]._host.home.subscriptions
+    assert not any(isinstance(each, Unsubscribed) for each in pair.completed.values())
+    pair.cut = False
+    pair.submit(LOW, ContactSeen(HIGH))
+    pair.submit(HIGH, ContactSeen(LOW))
+    pair.pass_time(5.0)
+    assert pair.completed[50] == pair.completed[51] == Unsubscribed(number)
+    assert not pair.peers[HIGH.key]._host.home.subscriptions
 
 
 def test_who_may_not_end_a_subscription_that_another_ends_does_not_keep_its_holder_waiting():
