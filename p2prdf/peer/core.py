@@ -64,6 +64,7 @@ _FULL_SECONDS = 60.0
 _WHILE_CLOSING = (messages.Acknowledge, messages.NotOwner, messages.Leaving, messages.Offer, messages.Want)
 """What a peer that leaves still takes in: all that its last offers need."""
 _LEADS_TO_ANSWERS = (messages.IndexTriples, messages.Forward, messages.Answers)
+"""What a low mark says is not under way any more: fellows have it as well by then, whoever sent it."""
 
 
 class Entropy(Protocol):

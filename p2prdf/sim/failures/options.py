@@ -12,8 +12,7 @@ __all__ = ["KINDS", "Failures"]
 
 KINDS: Final = (
     "crash", "failpoint", "power-cut", "disk-loss", "cut", "swizzle", "suspicion", "join", "leave", "clock-step",
-    "slow-disk", "compaction", "subscriber-crash", "rack-cut",
-    "gone",
+    "slow-disk", "compaction", "subscriber-crash", "rack-cut", "gone",
 )  # fmt: skip
 """Everything that :mod:`p2prdf.sim.failures.mischief` can do."""
 
