@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from p2prdf import hlc
@@ -181,34 +182,53 @@ class Host:
     def _end(self, subscription: Subscription, done: Callable[[], None] = _nothing) -> None:
         """End a subscription, and its group if it was the last one; call ``done`` when that is safe.
 
-        While somebody is missing it may be the last one here alone: in another part of the network somebody may have
-        joined the group.  Nothing brings back a group that has ended, so it is left until all are together again, or
-        whoever is missing has been so for long.
+        It may be the last one here alone: somebody may have joined the group in another part of the network, and that
+        it was parted need not have been noticed here.  Nothing brings back a group that has ended, so it is left until
+        all who keep it have heard of the end and know of nobody else.
         """
         number, stamp = subscription.number, self._exchange.tick()
-        ends_group = not self._exchange.somebody_missing or self.home.is_orphan(subscription)
+        ends_group = not self._exchange.replicated or self.home.is_orphan(subscription)
         group = self.home.close(number, stamp, ends_group=ends_group)
-        token = self._exchange.token(done, sparing=True)
-        self.records.tell_ended(number, group.identity if group is not None and ends_group else 0, stamp, (token,))
-        self._exchange.release((token,))
+        tokens = [self._exchange.token(done, sparing=True)]
+        if group is not None and not ends_group:
+            tokens.append(self._exchange.token(partial(self._leave, group)))
+        told = tuple(tokens)
+        self.records.tell_ended(number, group.identity if group is not None and ends_group else 0, stamp, told)
+        self._exchange.release(told)
         if group is not None and ends_group:
             self._end_group(group)
-        elif group is not None:
-            self._left[group.identity] = group
-            self._left_at = self._exchange.now + _LEFT_SECONDS
+
+    def _leave(self, group: Group) -> None:
+        """Leave a group of which no subscription is known here; all who keep it have heard that the last one ended."""
+        self._left[group.identity] = group
+        self._left_at = self._exchange.now
 
     def _end_left(self) -> None:
-        """End groups that were left, if no replica knows a subscription; those of other homes end with their leases."""
+        """Ask of groups that were left whether another replica knows a subscription; if none does, they end.
+
+        While somebody is missing nothing is asked, unless that is so for long: whoever is missing alone may know.
+        """
         exchange = self._exchange
+        self._left_at = exchange.now + _LEFT_SECONDS
         if exchange.somebody_missing or not exchange.in_step():
-            self._left_at = exchange.now + _LEFT_SECONDS
             return
-        left, self._left, self._left_at = self._left, {}, None
-        for identity, group in left.items():
+        for identity in list(self._left):
             mine = exchange.speaks_for(subscription_home(identity))
             if mine and self.home.known(identity, subscription=False) is Known.UNKNOWN:
-                self.records.end_group(identity, exchange.tick())
-                self._end_group(group)
+                self.unknown.when_nowhere(identity, partial(self._end_unknown, identity))
+            else:  # those of other homes end with their leases
+                del self._left[identity]
+        if not self._left:
+            self._left_at = None
+
+    def _end_unknown(self, identity: int) -> None:
+        """End a group that no replica knows."""
+        group = self._left.get(identity)
+        if group is None or self._exchange.somebody_missing:
+            return  # asked again once all are together
+        del self._left[identity]
+        self.records.end_group(identity, self._exchange.tick())
+        self._end_group(group)
 
     def _end_orphan(self, subscription: Subscription) -> None:
         """End a subscription whose group another peer has ended, and tell its subscriber: it would get nothing more."""

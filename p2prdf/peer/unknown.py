@@ -71,6 +71,8 @@ class _Case:
     holders: dict[tuple[Contact, int], None] = field(default_factory=dict)
     """Who is to be told if it is gone, and by which name: a group's leaves have names of their own."""
     requests: list[Message] = field(default_factory=list)
+    nowhere: Callable[[], None] | None = None
+    """Whoever left it here is told so when nobody knows it."""
 
 
 class Unknown:
@@ -119,6 +121,16 @@ class Unknown:
             return True
         self._case(name, self._exchange.now + ASK_SECONDS)
         return False
+
+    def when_nowhere(self, group: int, nowhere: Callable[[], None]) -> None:
+        """Ask the other replicas about a group that was known here, and call ``nowhere`` when none of them knows it.
+
+        Not if its record comes first, another peer is its primary by then, or there is no room.
+        """
+        now = self._exchange.now
+        case = self._case((False, group), now)
+        if case is not None:  # no record is on its way: all who keep it have heard that it is not known here
+            case.since, case.ask_at, case.nowhere = min(case.since, now - GROUP_SECONDS), now, nowhere
 
     def wait(self, message: Message) -> None:
         """Hold a request until this peer speaks for its home; if there are too many, it will be repeated."""
@@ -235,6 +247,8 @@ class Unknown:
         self._close(name, case)
         if primary:
             self._tell_gone(case)
+            if case.nowhere is not None:
+                case.nowhere()
 
     # --- learning --------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from peer_pair import HIGH, LOW, Pair
+from peer_pair import HIGH, LOW, QUERY, Pair
 
 from p2prdf.columns import ARRAYS, LISTS
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
@@ -16,7 +16,10 @@ from p2prdf.wire.contract import (
     Published,
     Subscribe,
     Subscribed,
+    Unsubscribe,
+    Unsubscribed,
 )
+from p2prdf.wire.messages import AskKnown, EndSubscription, GroupsGone
 
 JOIN = ConjunctiveQuery(((0, ~0, 1), (1, ~1, 2)), ("<p>", "<q>"), (0, 2), ("s", "o"))
 TRIPLES = (("<a>", "<p>", "<b>"), ("<b>", "<q>", "<c>"))
@@ -42,6 +45,13 @@ def _mend(pair: Pair) -> None:
     pair.submit(LOW, ContactSeen(HIGH))
     pair.submit(HIGH, ContactSeen(LOW))
     pair.pass_time(60.0)
+
+
+def _look_up_ring(pair: Pair) -> None:
+    """Have both do something for which they look up the ring."""
+    for request, contact in ((90, LOW), (91, HIGH)):
+        pair.submit(contact, Subscribe(request, QUERY, Algorithm.CSBV, lease_seconds=600.0))
+    pair.pass_time(5.0)
 
 
 def test_roles_that_the_other_part_has_not_heard_of_are_made_up_for(pair: Pair):
@@ -111,6 +121,39 @@ def test_a_peer_that_said_goodbye_is_not_missed(pair: Pair):
     assert low.roles != 0
     pair.pass_time(601.0)
     assert low.roles == 0, "whoever is missing for long is taken to be gone"
+
+
+@pytest.mark.parametrize("last", [LOW, HIGH], ids=["low", "high"])
+def test_a_query_joined_in_one_part_goes_on_though_its_last_subscription_ends_in_the_other(pair: Pair, last):
+    """There nobody had noticed yet that they were parted, and the group ended at once (bad day "parted, again" 30)."""
+    other = HIGH if last is LOW else LOW
+    _look_up_ring(pair)
+    first = pair.subscribe(last, JOIN, lease_seconds=600.0).subscription
+    _cut(pair, noticed=False)
+    pair.submit(other, ContactLost(last))
+    second = pair.subscribe(other, JOIN, lease_seconds=600.0).subscription
+    pair.submit(last, Unsubscribe(50, first))
+    pair.pass_time(1.0)
+    pair.submit(last, ContactLost(other))
+    pair.pass_time(1.0)
+    assert isinstance(pair.completed[50], Unsubscribed)
+    _mend(pair)
+    assert [each.subscription for each in pair.ended if each.subscription == second] == []
+    pair.publish(last, *TRIPLES)
+    pair.pass_time(1.0)
+    assert second in [each.subscription for each in pair.notified]
+
+
+def test_a_query_that_nobody_waits_for_any_more_ends_when_all_who_keep_it_have_said_so(pair: Pair):
+    _look_up_ring(pair)
+    number = pair.subscribe(LOW, JOIN, lease_seconds=600.0).subscription
+    low, high = pair.listen(LOW), pair.listen(HIGH)
+    pair.submit(LOW, Unsubscribe(50, number))
+    pair.pass_time(0.1)
+    heard = [type(each) for each in (*low, *high)]
+    assert heard.count(AskKnown) == 1
+    assert heard.count(EndSubscription) == 2  # of the subscription, and then of its group
+    assert GroupsGone in heard
 
 
 @pytest.mark.parametrize("last", [LOW, HIGH], ids=["low", "high"])
