@@ -19,7 +19,7 @@ from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.continuous.contents import Contents
 from p2prdf.continuous.evaluation import Evaluation
-from p2prdf.continuous.home import Home, Subscription
+from p2prdf.continuous.home import Home, Known, Subscription
 from p2prdf.continuous.leaf import LeafAnswers
 from p2prdf.continuous.told import Told
 from p2prdf.hlc import GONE
@@ -32,6 +32,7 @@ from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
 from p2prdf.peer.evaluation import Evaluations
 from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.host import Host
 from p2prdf.peer.low_mark import LowMarks, UnderWay
 from p2prdf.peer.opening import Opening
 from p2prdf.peer.records import Records
@@ -72,7 +73,8 @@ _ON: Final = {
     "names-taken-for-new": "standing queries", "leaf-answers-not-kept": "standing queries",
     "withdraw-the-known": "kept", "unsteady-marks": "kept", "removals-at-once": "kept", "told-before-copies": "kept",
     "one-keeper-of-records": "kept", "marks-without-outbox": "bookmarks", "known-late": "shared by three",
-    "strangers-unheard": "shared by three",
+    "strangers-unheard": "shared by three", "late-roles": "parted", "narrow-forever": "parted, again",
+    "ended-unheard": "parted, again",
     "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
 }  # fmt: skip
 """Kinds of days (of :mod:`p2prdf.sim.failures.days`) on which rules matter that seldom do on those that are drawn."""
@@ -536,6 +538,21 @@ def _strangers_unheard() -> list[Change]:
     return [(Repair, "heard_stranger", lambda _: None)]
 
 
+def _ended_unheard() -> list[Change]:
+    """A group ends with its last subscription here, unless it was noticed that somebody is missing."""
+    original = Host._end
+
+    def end(self: Host, subscription: Subscription, done: Callable[[], None] = lambda: None) -> None:
+        group = subscription.group
+        original(self, subscription, done)
+        last = self.home.known(group.identity, subscription=False) is Known.UNKNOWN
+        if last and not self._exchange.somebody_missing:
+            self.records.end_group(group.identity, self._exchange.tick())
+            self._end_group(group)
+
+    return [(Host, "_end", end)]
+
+
 def _staged_not_in_snapshots() -> list[Change]:
     return [(Evaluations, "messages", lambda _: [])]
 
@@ -595,6 +612,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("leaf-answers-not-kept", "what leaves answered survives a restart", _leaf_answers_not_kept),
         Mutant("bare-contents-not-repaired", "all replicas know what subscribers hold", _bare_contents_not_repaired),
         Mutant("ends-untold", "who holds what another ends hears of it", _ends_untold),
+        Mutant("ended-unheard", "a query ends when all who keep it know of nobody who waits", _ended_unheard),
         Mutant("strangers-unheard", "what a peer out of view sent is compared before a low mark", _strangers_unheard),
         Mutant("staged-not-in-snapshots", "a snapshot holds what others are being told", _staged_not_in_snapshots),
     )

@@ -94,6 +94,26 @@ def _shared_by_three(day: BadDay) -> BadDay:
     return _shared(day, peers=3, weights=weights, detect_max_seconds=1.0)
 
 
+def _parted(day: BadDay, weights: dict[str, float], *, roles: str = "", **changed: Any) -> BadDay:
+    """Let each part of a network that is cut for long go on by itself: one copy is enough."""
+    day = _many(day, weights, span_seconds=20.0, detect_max_seconds=6.0, **changed)
+    config = replace(day.options.config, replicas=2 + day.seed % 2, copies_min=1)
+    config = replace(config, roles=roles or config.roles)
+    return replace(day, options=replace(day.options, peers=2 + day.seed % 3, config=config))
+
+
+def _parted_and_crashes(day: BadDay) -> BadDay:
+    weights = {"cut": 8.0, "suspicion": 3.0, "subscriber-crash": 3.0, "crash": 2.0, "failpoint": 1.0}
+    times: dict[str, Any] = {"cut_min_seconds": 1.0, "cut_max_seconds": 10.0, "unnoticed_probability": 0.4}
+    return _parted(day, weights, roles="advertised", **times)
+
+
+def _parted_again(day: BadDay) -> BadDay:
+    """Let few triples be published again and again, and the same query be left in this part and that."""
+    times: dict[str, Any] = {"cut_min_seconds": 5.0, "cut_max_seconds": 15.0, "unnoticed_probability": 0.2}
+    return replace(_parted(day, {"cut": 1.0}, shared=True, again=True, **times), per_event=day.seed % 2 == 0)
+
+
 def _racks(day: BadDay) -> BadDay:
     day = _many(day, {"rack-cut": 5.0, "subscriber-crash": 4.0, "crash": 2.0, "disk-loss": 1.0})
     peers = max(day.options.peers, day.options.config.replicas + 2)
@@ -142,6 +162,8 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "kept": _kept,
     "shared, lopsided": _shared_lopsided,
     "shared by three": _shared_by_three,
+    "parted": _parted_and_crashes,
+    "parted, again": _parted_again,
     "racks": _racks,
     "gone for good": _gone,
     "leaving alone": _leaving_alone,

@@ -53,7 +53,8 @@ class Failures:
     ``bookmarks``: whether subscribers want bookmarks.  ``removals``: whether triples are removed, too.  ``standing``:
     whether some leave queries that are more than conjunctive.  ``texts``: whether some leave queries with conditions on
     texts, and texts are published, too.  ``eager``: most is published just when a query has become live, by who waited
-    for that.  ``shared``: each query is left by several, at different times.
+    for that.  ``shared``: each query is left by several, at different times.  ``again``: few triples are
+    published, again and again.
     """
 
     span_seconds: float = 12.0
@@ -97,6 +98,7 @@ class Failures:
     texts: bool = False
     eager: bool = False
     shared: bool = False
+    again: bool = False
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

@@ -278,6 +278,8 @@ class _Story:
             self._leave_standing(self._generator("standing"), lambda drawn: draw_standing(drawn, data, vocabulary))
         if self.day.failures.texts:
             data = self._with_texts(data, vocabulary)
+        if self.day.failures.again:  # so few that hardly anything but what comes again is answered
+            data = self._generator("again").choices(data[: len(data) // 6], k=len(data) // 3)
         for number in range(rng.randint(1, 3)):
             name = f"publisher {number} of seed {self.day.seed}"
             self._publishers.append(Publisher(self.world, name, self._generator(name)))

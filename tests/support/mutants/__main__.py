@@ -35,6 +35,10 @@ TESTS: Final = {
     ),
     "one-keeper-of-records": "unit/peer/test_records.py::test_a_record_counts_as_kept_by_others_when_there_are_others",
     "late-roles": "unit/peer/test_cut_off.py::test_of_two_advertisements_the_earlier_counts",
+    "ended-unheard": (
+        "unit/peer/test_cut_off.py::"
+        "test_a_query_joined_in_one_part_goes_on_though_its_last_subscription_ends_in_the_other"
+    ),
     "never-cut-off": "unit/peer/test_cut_off.py::test_a_peer_that_said_goodbye_is_not_missed",
     "one-round-of-leaving": (
         "unit/peer/test_peer.py::test_who_leaves_offers_all_once_more_whatever_is_still_answered_of_the_first_time"
