@@ -69,6 +69,8 @@ LEAF_BITS = (LEAVES_MAX - 1).bit_length()
 
 SUBSCRIPTION_BITS = 20
 """Low bits of a subscription's number that tell those of one query apart."""
+LEFT_MAX = 256
+"""So many groups are remembered that have not ended, though no subscription of them is known."""
 _LOOK_SECONDS = 0.1
 """A subscription whose lease ran out is looked at again no sooner, however short its lease is."""
 
@@ -205,7 +207,7 @@ class Group:
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
     youngest: int = 0
     recorded: int = 0
-    """The largest ``oldest`` of the answers that were recorded here as they were derived, in this life."""
+    """The largest ``oldest`` of the answers that were recorded here as they were derived."""
     since_min: int = 0
     since_max: int = 0
     _reach: Reach | None = None
@@ -266,6 +268,8 @@ class Home:
         self._joined: dict[bytes, Group] = {}
         """By digest of the query: the group that new subscriptions of it join."""
         self._by_identity: dict[int, Group] = {}
+        self._left: dict[int, Group] = {}
+        """Groups that have not ended as far as known, though no subscription is known here any more."""
         self.subscriptions: dict[int, Subscription] = {}
         self.by_slot: dict[int, Subscription | Leaf] = {}
         self.ends = Ends()
@@ -467,10 +471,11 @@ class Home:
 
     def comes_late(self, record: KeepSubscription) -> bool:
         """Return whether answers may have been recorded here for others that count for an unknown subscription, too."""
-        group = self._by_identity.get(record.group)
+        left = self._left.get(record.group)
+        group = left or self._by_identity.get(record.group)
         if group is None or isinstance(group.query, StandingQuery):  # what leaves answered is kept whoever is owed it
             return False
-        return record.subscription not in self.subscriptions and bool(group.subscriptions) and (
+        return record.subscription not in self.subscriptions and bool(left or group.subscriptions) and (
             record.since <= group.recorded
         )  # fmt: skip
 
@@ -482,6 +487,12 @@ class Home:
             raise RemoteProtocolError(f"subscription {record.subscription:016x} is recorded for another query")
         if record.group != group_of(record.group):
             raise RemoteProtocolError(f"{record.group:016x} is no group's identity")
+        left = self._left.pop(record.group, None)
+        if left is not None:
+            self._by_identity[left.identity] = left
+            self._joined.setdefault(left.digest, left)
+            self.by_slot.update((leaf.slot, leaf) for leaf in left.leaves if leaf.answers is not None)
+            return left
         group = self._new_group(
             canonical, record.group, record.query, algorithm, record.salt, per_event=record.per_event
         )
@@ -515,9 +526,11 @@ class Home:
         group = subscription.group
         if group.subscriptions or group.waiting:
             return None
-        self.drop(group)
         if ends_group:
+            self.drop(group)
             self.ends.add(group.identity, stamp, subscription=False)
+        else:
+            self._leave(group)
         return group
 
     def take_end(self, name: int, stamp: int, *, subscription: bool) -> list[Subscription]:
@@ -531,8 +544,9 @@ class Home:
         if subscription:
             held = self._forget(name)
             if held is not None and not held.group.subscriptions and not held.group.waiting:
-                self.drop(held.group)
+                self._leave(held.group)
             return []
+        self._left.pop(name, None)
         group = self._by_identity.get(name)
         if group is None:
             return []
@@ -565,6 +579,17 @@ class Home:
         if self._by_identity.pop(group.identity, None) is not None:
             for leaf in group.leaves:
                 self.by_slot.pop(leaf.slot, None)
+
+    def _leave(self, group: Group) -> None:
+        """Forget a group of which no subscription is known here, until somebody else's becomes known.
+
+        What was answered here goes on then: of the answers it is known up to when some were recorded, and what leaves
+        answered is held.
+        """
+        self.drop(group)
+        self._left[group.identity] = group
+        if len(self._left) > LEFT_MAX:
+            del self._left[next(iter(self._left))]
 
     def live_groups(self) -> list[Group]:
         """Return all groups that live."""

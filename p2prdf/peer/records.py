@@ -294,6 +294,9 @@ class Records:
         match message:
             case KeepSubscription():
                 self.take_subscription(self._exchange.own, message)
+                held = self._home.subscriptions.get(message.subscription)
+                if held is not None:  # a snapshot tells no answers that all who were known had acknowledged
+                    held.group.recorded = max(held.group.recorded, message.youngest)
                 self._advance(max(message.since, message.since_max, message.youngest, message.changed))
             case EndSubscription():
                 self.take_end(message)

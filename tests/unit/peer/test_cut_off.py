@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from peer_pair import HIGH, LOW, QUERY, Pair
 
-from p2prdf.columns import ARRAYS, LISTS
+from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.wire.contract import (
     Attach,
@@ -142,6 +142,25 @@ def test_a_query_joined_in_one_part_goes_on_though_its_last_subscription_ends_in
     pair.publish(last, *TRIPLES)
     pair.pass_time(1.0)
     assert second in [each.subscription for each in pair.notified]
+
+
+@pytest.mark.parametrize("last", [LOW, HIGH], ids=["low", "high"])
+def test_what_was_answered_for_a_subscription_that_ended_elsewhere_is_owed_to_one_heard_of_later(pair: Pair, last):
+    """Its end came first, and with it went that anything had been answered (bad day "parted, again" 20022)."""
+    other = HIGH if last is LOW else LOW
+    _look_up_ring(pair)
+    first = pair.subscribe(last, JOIN, lease_seconds=86_400.0).subscription
+    _cut(pair)
+    second = pair.subscribe(other, JOIN, lease_seconds=86_400.0).subscription
+    pair.publish(last, *TRIPLES)
+    pair.submit(other, Unsubscribe(50, first))
+    pair.pass_time(1.0)
+    assert isinstance(pair.completed[50], Unsubscribed)
+    assert second not in [each.subscription for each in pair.notified]
+    _mend(pair)
+    pair.pass_time(60.0)
+    told = [as_list(each.identity) for each in pair.notified if each.subscription == second]
+    assert len({identity for identities in told for identity in identities}) == 1
 
 
 def test_a_query_that_nobody_waits_for_any_more_ends_when_all_who_keep_it_have_said_so(pair: Pair):
