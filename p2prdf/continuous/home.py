@@ -258,13 +258,14 @@ class Home:
 
     def __init__(
         self, columns: Columns, *, log_rows_max: int, log_characters_max: int = 1 << 62,
-        characters_of: Callable[[tuple[Column, ...]], int] = lambda _: 0,
+        characters_of: Callable[[tuple[Column, ...]], int] = lambda _: 0, own: int = 0,
     ):  # fmt: skip
-        """``characters_of`` estimates the text of the rows of some columns of terms."""
+        """``characters_of`` estimates the text of the rows of some columns of terms; ``own`` is its peer's key."""
         self._columns = columns
         self._log_rows_max = log_rows_max
         self._log_characters_max = log_characters_max
         self._characters_of = characters_of
+        self._own = own
         self._joined: dict[bytes, Group] = {}
         """By digest of the query: the group that new subscriptions of it join."""
         self._by_identity: dict[int, Group] = {}
@@ -313,11 +314,12 @@ class Home:
     def _name(self, home: int, stamp: int, bits: int, *, subscription: bool) -> int:
         """Return a new name: none that was used lately, and none that is remembered to have ended.
 
-        A query may end and come again while messages of its former life are still under way.  Raises Busy if all
-        names of this home are in use or remembered.
+        A query may end and come again while messages of its former life are still under way.  And another peer may be
+        its home in another part of the network, and have begun to give names in the same millisecond.  Raises Busy if
+        all names of this home are in use or remembered.
         """
         if not self._names:
-            self._names = keys.fmix(stamp)
+            self._names = keys.fmix(stamp ^ self._own)
         for _ in range(1 << bits):
             self._names += 1
             number = self._names & ((1 << bits) - 1)

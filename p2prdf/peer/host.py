@@ -83,6 +83,7 @@ class Host:
         self.home = Home(
             tables.columns, log_rows_max=config.answers_pending_max,
             log_characters_max=config.answers_pending_characters_max, characters_of=engine.cutter.characters_of,
+            own=exchange.own.key,
         )  # fmt: skip
         self._by_key = ByKey(exchange, to_self)
         self.unknown = Unknown(

@@ -48,6 +48,16 @@ def told(subscription) -> list[int]:
     return [each for chunk in subscription.log.take(1000, 1000) for each in chunk.identity]
 
 
+def test_two_homes_of_a_query_that_begin_at_the_same_moment_give_other_names():
+    """As in two parts of a network: else two subscriptions had one number (bad day "parted, again" 30303)."""
+    homes = [Home(LISTS, log_rows_max=100, own=key) for key in (1, 2)]
+    groups = [home.open_group(opening(1), 7)[0] for home in homes]
+    assert groups[0].identity != groups[1].identity
+    pairs = zip(homes, groups, strict=True)
+    first, second = (home.subscribe(group, opening(1), since=8, now=0.0).number for home, group in pairs)
+    assert first != second
+
+
 def test_equal_queries_share_a_group_and_names_do_not_matter():
     """Only meaning counts; other constants, other algorithm, other kind are other queries."""
     home = Home(LISTS, log_rows_max=100)
