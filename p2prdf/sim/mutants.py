@@ -72,7 +72,7 @@ _ON: Final = {
     "no-commit-wait": "clocks", "late-removals": "removals and disks",
     "names-taken-for-new": "standing queries", "leaf-answers-not-kept": "standing queries",
     "withdraw-the-known": "kept", "unsteady-marks": "kept", "removals-at-once": "kept", "told-before-copies": "kept",
-    "one-keeper-of-records": "kept", "marks-without-outbox": "bookmarks", "known-late": "shared by three",
+    "one-keeper-of-records": "kept", "marks-without-outbox": "bookmarks", "known-late": "parted, again",
     "strangers-unheard": "shared by three", "late-roles": "parted", "narrow-forever": "parted, again",
     "ended-unheard": "parted, again",
     "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",

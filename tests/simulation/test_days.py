@@ -33,6 +33,17 @@ def test_who_asks_again_is_not_told_of_an_end_before_enough_know() -> None:
     assert verdict.good, verdict.report()
 
 
+@pytest.mark.parametrize("seed", [30, 20022, 30303, 31237])
+def test_parts_of_a_network_that_went_on_alone_find_together(seed: int) -> None:
+    """A query ended, with its last subscription in the one part, that somebody had joined in the other (30).
+
+    That anything had been answered in the one part was forgotten with that (20022).  And both parts gave two
+    subscriptions the same number (30303, 31237).
+    """
+    verdict = run_day("parted, again", seed)
+    assert verdict.good, verdict.report()
+
+
 def test_every_rule_is_put_to_the_test_on_days_that_there_are() -> None:
     assert {each.days for each in MUTANTS.values()} < set(DAYS)
 
@@ -40,9 +51,10 @@ def test_every_rule_is_put_to_the_test_on_days_that_there_are() -> None:
 @pytest.mark.parametrize(("name", "seed", "kind"), [
     ("begun-before-live", 3_000_001, "missing"), ("settled-forgotten", 3_000_027, "twice"),
     ("settled-early", 3_000_015, "twice"), ("no-commit-wait", 51, "missing"),
-    ("late-removals", 18, "part"), ("gone-alone", 46, "copies"), ("known-late", 95, "missing"),
+    ("late-removals", 18, "part"), ("gone-alone", 46, "copies"), ("known-late", 205, "missing"),
     ("strangers-unheard", 1184, "bookmark"), ("no-roll-forward-after-restart", 0, "part"),
-    ("marks-without-outbox", 9, "bookmark"),
+    ("marks-without-outbox", 9, "bookmark"), ("late-roles", 36, "missing"), ("narrow-forever", 153, "missing"),
+    ("ended-unheard", 30, "told"),
 ])  # fmt: skip
 def test_a_rule_that_is_not_kept_is_found_on_its_days(name: str, seed: int, kind: str) -> None:
     verdict = MUTANTS[name].run(seed)
