@@ -69,8 +69,10 @@ LEAF_BITS = (LEAVES_MAX - 1).bit_length()
 
 SUBSCRIPTION_BITS = 20
 """Low bits of a subscription's number that tell those of one query apart."""
-LEFT_MAX = 256
-"""So many groups are remembered that have not ended, though no subscription of them is known."""
+LEFT_MAX = 4096
+"""So many groups are remembered that have not ended, though no subscription of them is known,"""
+LEFT_ANSWERS_MAX = 100_000
+"""and together so many answers of their leaves."""
 _LOOK_SECONDS = 0.1
 """A subscription whose lease ran out is looked at again no sooner, however short its lease is."""
 
@@ -112,6 +114,10 @@ def _canonical(query: Query, algorithm: Algorithm, salt: int, *, per_event: bool
 
 def _digest(canonical: str) -> bytes:
     return hashlib.blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _answers_of_leaves(group: Group) -> int:
+    return sum(len(leaf.answers) for leaf in group.leaves if leaf.answers is not None)
 
 
 def group_home(group_id: int) -> int:
@@ -210,6 +216,8 @@ class Group:
     """The largest ``oldest`` of the answers that were recorded here as they were derived."""
     since_min: int = 0
     since_max: int = 0
+    looks: int = 0
+    """How often it was looked at since it was left."""
     _reach: Reach | None = None
 
     @property
@@ -269,8 +277,9 @@ class Home:
         self._joined: dict[bytes, Group] = {}
         """By digest of the query: the group that new subscriptions of it join."""
         self._by_identity: dict[int, Group] = {}
-        self._left: dict[int, Group] = {}
-        """Groups that have not ended as far as known, though no subscription is known here any more."""
+        self.left: dict[int, Group] = {}
+        """Groups that have not ended as far as known, though no subscription is known here any more; oldest first."""
+        self._left_answers = 0
         self.subscriptions: dict[int, Subscription] = {}
         self.by_slot: dict[int, Subscription | Leaf] = {}
         self.ends = Ends()
@@ -324,7 +333,7 @@ class Home:
             self._names += 1
             number = self._names & ((1 << bits) - 1)
             name = home | number << (0 if subscription else LEAF_BITS)
-            if self.known(name, subscription=subscription) is Known.UNKNOWN:
+            if self.known(name, subscription=subscription) is Known.UNKNOWN and name not in self.left:
                 return name
         raise Busy("this query was left and ended too often today", retry_after=3600)
 
@@ -473,7 +482,7 @@ class Home:
 
     def comes_late(self, record: KeepSubscription) -> bool:
         """Return whether answers may have been recorded here for others that count for an unknown subscription, too."""
-        left = self._left.get(record.group)
+        left = self.left.get(record.group)
         group = left or self._by_identity.get(record.group)
         if group is None or isinstance(group.query, StandingQuery):  # what leaves answered is kept whoever is owed it
             return False
@@ -489,7 +498,7 @@ class Home:
             raise RemoteProtocolError(f"subscription {record.subscription:016x} is recorded for another query")
         if record.group != group_of(record.group):
             raise RemoteProtocolError(f"{record.group:016x} is no group's identity")
-        left = self._left.pop(record.group, None)
+        left = self.forget_left(record.group)
         if left is not None:
             self._by_identity[left.identity] = left
             self._joined.setdefault(left.digest, left)
@@ -548,7 +557,7 @@ class Home:
             if held is not None and not held.group.subscriptions and not held.group.waiting:
                 self._leave(held.group)
             return []
-        self._left.pop(name, None)
+        self.forget_left(name)
         group = self._by_identity.get(name)
         if group is None:
             return []
@@ -583,15 +592,39 @@ class Home:
                 self.by_slot.pop(leaf.slot, None)
 
     def _leave(self, group: Group) -> None:
-        """Forget a group of which no subscription is known here, until somebody else's becomes known.
+        """Forget a group of which no subscription is known here, until somebody else's becomes known, or its end.
 
         What was answered here goes on then: of the answers it is known up to when some were recorded, and what leaves
         answered is held.
         """
         self.drop(group)
-        self._left[group.identity] = group
-        if len(self._left) > LEFT_MAX:
-            del self._left[next(iter(self._left))]
+        if self.ends.has(group.identity, subscription=False):
+            return
+        group.looks = 0
+        self.left[group.identity] = group
+        self._left_answers += _answers_of_leaves(group)
+        while len(self.left) > LEFT_MAX or self._left_answers > LEFT_ANSWERS_MAX:
+            self.forget_left(next(iter(self.left)))
+
+    def forget_left(self, identity: int) -> Group | None:
+        """Take a group out of those that are left; return it, None if it is none of them."""
+        group = self.left.pop(identity, None)
+        if group is not None:
+            self._left_answers -= _answers_of_leaves(group)
+        return group
+
+    def answered_left(self, identity: int, oldest: Column, born: Column) -> bool:
+        """Return whether answers are to a group that is left, and of conjunctive queries: they need not be held.
+
+        It is noted up to when there were some, so that they are derived again for a subscription that is owed them.
+        """
+        group = self.left.get(group_of(identity))
+        if group is None or isinstance(group.query, StandingQuery):
+            return False
+        for at, latest in zip(as_list(oldest), as_list(born), strict=True):
+            group.recorded = max(group.recorded, at if at < GONE else hlc.plain(latest))
+        group.youngest = max(group.youngest, group.recorded)
+        return True
 
     def live_groups(self) -> list[Group]:
         """Return all groups that live."""

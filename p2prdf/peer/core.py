@@ -332,6 +332,7 @@ class Peer:
                 case _ if not self._host.restore(message):
                     self._exchange.trace("not-restorable", kind=type(message).__name__)
         self._engine.restored()
+        self._host.records.restored()
         self._exchange.restoring = False
         self._exchange.effects.clear()
         self._unfinished = True

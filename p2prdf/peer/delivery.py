@@ -156,7 +156,9 @@ class Delivery:
                 touched.update((each.number, each) for each in owed)
             elif self._unknown.is_gone(ids[place], subscription=False):
                 gone.append(ids[place])
-            elif self._unknown.hold_answers(ids[place], Answers(self._columns.column([ids[place]]), part), sender):
+            elif self._home.answered_left(ids[place], part.oldest, part.born) or self._unknown.hold_answers(
+                ids[place], Answers(self._columns.column([ids[place]]), part), sender
+            ):
                 held = True
             else:
                 self._exchange.arrivals.refuse()

@@ -52,7 +52,9 @@ __all__ = ["Host"]
 _LATE_MAX: Final = 1024
 """Messages with answers that a subscription may lack are remembered; with more it counts as lacking some."""
 _LEFT_SECONDS: Final = 1.0
-"""How often it is looked whether groups that were left can be ended."""
+"""How often it is looked whether groups that were left can be ended,"""
+_LOOKS_MAX: Final = 60
+"""and so many times at those of other homes."""
 _RETENTION_PART: Final = 0.01
 """Part of their age by which answers may be older before it is seen."""
 
@@ -107,10 +109,8 @@ class Host:
             exchange, self._by_key, self.home, tables, dictionary, add_roles=add_roles, words=engine.words,
             records=self.records, begin=self._delivery.begin, wait=self.unknown.wait,
         )  # fmt: skip
-        self._left: dict[int, Group] = {}
-        """Groups that no subscription is known of here, and that are not ended yet: see :meth:`_end`."""
         self._left_at: float | None = None
-        """When to look whether they can be."""
+        """When to look whether groups can be ended that are left: see :meth:`_end`."""
         self._retention_at: float | None = None
         self.at_owner, self.to_owner, self.reply = self._by_key.at_owner, self._by_key.to_owner, self._by_key.reply
         self.to_all = self._by_key.to_all
@@ -192,44 +192,39 @@ class Host:
         group = self.home.close(number, stamp, ends_group=ends_group)
         tokens = [self._exchange.token(done, sparing=True)]
         if group is not None and not ends_group:
-            tokens.append(self._exchange.token(partial(self._leave, group)))
+            tokens.append(self._exchange.token(self._look_at_left))
         told = tuple(tokens)
         self.records.tell_ended(number, group.identity if group is not None and ends_group else 0, stamp, told)
         self._exchange.release(told)
         if group is not None and ends_group:
             self._end_group(group)
 
-    def _leave(self, group: Group) -> None:
-        """Leave a group of which no subscription is known here; all who keep it have heard that the last one ended."""
-        self._left[group.identity] = group
+    def _look_at_left(self) -> None:
         self._left_at = self._exchange.now
 
     def _end_left(self) -> None:
         """Ask of groups that were left whether another replica knows a subscription; if none does, they end.
 
-        While somebody is missing nothing is asked, unless that is so for long: whoever is missing alone may know.
+        Whoever speaks for them asks.  While somebody is missing nobody does, unless that is so for long: whoever is
+        missing alone may know.
         """
         exchange = self._exchange
         self._left_at = exchange.now + _LEFT_SECONDS
-        if exchange.somebody_missing or not exchange.in_step():
+        if exchange.somebody_missing or exchange.replica_map is None or not exchange.in_step():
             return
-        for identity in list(self._left):
-            mine = exchange.speaks_for(subscription_home(identity))
-            if mine and self.home.known(identity, subscription=False) is Known.UNKNOWN:
+        for identity, group in list(self.home.left.items()):
+            group.looks += 1
+            if exchange.speaks_for(subscription_home(identity)):
                 self.unknown.when_nowhere(identity, partial(self._end_unknown, identity))
-            else:  # those of other homes end with their leases
-                del self._left[identity]
-        if not self._left:
-            self._left_at = None
+            elif group.looks > _LOOKS_MAX:  # whoever should have ended it does not know it; it ends with its lease
+                self.home.forget_left(identity)
 
     def _end_unknown(self, identity: int) -> None:
         """End a group that no replica knows."""
-        group = self._left.get(identity)
-        if group is None or self._exchange.somebody_missing:
-            return  # asked again once all are together
-        del self._left[identity]
-        self.records.end_group(identity, self._exchange.tick())
-        self._end_group(group)
+        group = self.home.left.get(identity)
+        if group is not None and self.home.known(identity, subscription=False) is Known.UNKNOWN:
+            self.records.end_group(identity, self._exchange.tick())
+            self._end_group(group)
 
     def _end_orphan(self, subscription: Subscription) -> None:
         """End a subscription whose group another peer has ended, and tell its subscriber: it would get nothing more."""
@@ -321,7 +316,11 @@ class Host:
                 self._end(subscription)
             else:  # whoever speaks for it knows whether it was renewed
                 self.home.renew(subscription, exchange.now)
-        if self._left_at is not None and exchange.now >= self._left_at:
+        if not self.home.left:
+            self._left_at = None
+        elif self._left_at is None:
+            self._left_at = exchange.now + _LEFT_SECONDS
+        elif exchange.now >= self._left_at:
             self._end_left()
         if self._retention_at is not None and exchange.now >= self._retention_at:
             self._retention_at = None

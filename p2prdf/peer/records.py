@@ -73,6 +73,8 @@ class Records:
         self._kept, self._changed, self._learned, self._orphan, self._late = kept, changed, learned, orphan, late
         self._told_elsewhere = told_elsewhere
         self._columns = exchange.columns
+        self._youngest: dict[int, int] = {}
+        """By group the latest publication that a former life recorded an answer of, while that is restored."""
 
     # --- telling ---------------------------------------------------------------------------------
 
@@ -294,9 +296,7 @@ class Records:
         match message:
             case KeepSubscription():
                 self.take_subscription(self._exchange.own, message)
-                held = self._home.subscriptions.get(message.subscription)
-                if held is not None:  # a snapshot tells no answers that all who were known had acknowledged
-                    held.group.recorded = max(held.group.recorded, message.youngest)
+                self._youngest[message.group] = max(self._youngest.get(message.group, 0), message.youngest)
                 self._advance(max(message.since, message.since_max, message.youngest, message.changed))
             case EndSubscription():
                 self.take_end(message)
@@ -311,6 +311,18 @@ class Records:
             case _:
                 return False
         return True
+
+    def restored(self) -> None:
+        """Note that all that was kept is here.
+
+        A snapshot does not tell of answers that all who were known had acknowledged.  Whoever is heard of from now on
+        may be owed them.
+        """
+        for identity, youngest in self._youngest.items():
+            group = self._home.find(identity) or self._home.left.get(identity)
+            if group is not None:
+                group.recorded = max(group.recorded, youngest)
+        self._youngest.clear()
 
     def _advance(self, stamp: int) -> None:
         """Go on after every stamp that was given."""

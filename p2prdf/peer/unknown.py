@@ -16,7 +16,8 @@ what they keep and do not know it, asked after the name was unknown for longer t
 only the primary acts on it.  Nor is anything gone while as many peers are missing as copies make it safe, unless they
 are missing for long: of a network that was cut the one half may have known of it alone.  For groups there is no hurry,
 so it takes longer than for subscriptions, for which
-somebody waits.
+somebody waits.  A group that was known here, whose last subscription has ended, is no news that others may be waiting
+for: it is asked about at once, and gone if all say so and nobody at all is missing.
 
 Answers of unknown groups are kept and acknowledged, for they may be the only copies.  What there is no room for
 is not acknowledged, so it comes again.  A group becomes known with its first subscription, and others follow; so its
@@ -239,6 +240,8 @@ class Unknown:
         """See whether a name is gone."""
         exchange = self._exchange
         if case.unheard or not case.asked or not exchange.in_step() or exchange.copies_missing:
+            return
+        if case.nowhere is not None and exchange.somebody_missing:
             return
         primary = exchange.rank(subscription_home(name[1])) == 0
         self._gone[name] = primary

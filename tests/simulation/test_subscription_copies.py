@@ -146,6 +146,59 @@ def test_a_group_that_others_may_have_joined_is_not_ended_while_they_are_missing
         assert not node.peer._tables.sizes().groups
 
 
+def published(world: FailingWorld, query: ConjunctiveQuery, node: Node, count: int) -> None:
+    """Publish what a query answers, at one peer."""
+    publisher = Publisher(world, f"publisher at {node.index}", world._generator("publisher"))
+    publisher._elsewhere = lambda: node  # type: ignore[method-assign]
+    for number in range(count):
+        publisher.publish(0.1 * number, [(f"<urn:s{number}>", query.constants[0], '"1"')])
+
+
+def test_what_is_answered_while_a_query_is_left_is_not_held_and_it_ends_when_all_have_heard(world: FailingWorld):
+    """One of three hears nothing for a while, and nobody notices; the others go on, and the query with them."""
+    a, b, c = world.nodes
+    query = query_at(world, a, b)
+    client = subscriber(world, "subscriber", query, b)
+    world.run_for(3.0)
+    number = client.record.subscription
+    assert number is not None
+    home = a.peer._host.home
+    group = home.subscriptions[number].group.identity
+    world.cut(around(c.index, range(PEERS)), noticed=False, why="it hears nothing")
+    client.unsubscribe()
+    world.run_for(2.0)
+    assert client.record.closed_at is not None
+    published(world, query, b, 20)
+    world.run_for(4.0)
+    assert not home.ends.has(group, subscription=False)
+    assert [node.peer._host.unknown.rows for node in (a, b)] == [0, 0]
+    world.mend(around(c.index, range(PEERS)), noticed=False)
+    world.run_for(10.0)
+    for node in world.nodes:
+        assert node.peer._host.home.ends.has(group, subscription=False)
+        assert not node.peer._host.home.left
+        assert not node.peer._tables.sizes().groups
+
+
+def test_who_restarts_from_a_snapshot_has_nothing_derived_again_that_all_knew_of(world: FailingWorld):
+    """All subscriptions of a query are restored one after the other, and answers were recorded before."""
+    a, b, _ = world.nodes
+    query = query_at(world, a, b)
+    clients = [subscriber(world, f"subscriber {number}", query, b) for number in range(3)]
+    world.run_for(3.0)
+    published(world, query, b, 3)
+    world.run_for(3.0)
+    assert [len(client.record.rows) for client in clients] == [3, 3, 3]
+    world.compact(a)
+    world.run_for(3.0)
+    world.crash(a)
+    world.restart(a)
+    assert len(a.peer._host.home.subscriptions) == 3
+    assert not a.peer._host.owes
+    groups = {each.group.identity: each.group for each in a.peer._host.home.subscriptions.values()}
+    assert all(group.recorded for group in groups.values()), "but who is heard of later may be owed them"
+
+
 def test_who_knows_a_groups_end_ends_a_subscription_of_it_that_others_keep(world: FailingWorld):
     """It is their primary, and would refuse for ever what they hold of it: it would speak for nobody."""
     a, b, c = world.nodes

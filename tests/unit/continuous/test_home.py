@@ -6,7 +6,7 @@ from p2prdf import keys
 from p2prdf.columns import LISTS
 from p2prdf.continuous.home import Home, group_home, home_key, subscription_home
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, make_plan
-from p2prdf.wire.messages import Contact, OpenSubscription
+from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription
 
 WHO = Contact(5, "h", 5)
 
@@ -93,6 +93,35 @@ def test_queries_that_share_the_key_of_their_home_stay_apart(monkeypatch):
     home.close(kept[1].number, 20)
     assert home.open_group(opening(4), 21) == (home.subscriptions[kept[0].number].group, False)
     assert home.open_group(opening(5, "<q>"), 22)[1]
+
+
+def planned(home: Home, subscription) -> KeepSubscription:
+    """Return the record of a subscription, once its query is planned."""
+    for leaf in subscription.group.leaves:
+        leaf.plan = make_plan(leaf.query, (0,), Algorithm.CSBV)
+    subscription.group.planned = True
+    return home.record_of(subscription)
+
+
+def test_a_group_goes_on_with_who_is_heard_of_after_its_last_subscription_ended():
+    """It is known up to when answers were recorded, and its name is not given again meanwhile."""
+    home, other = Home(LISTS, log_rows_max=100, own=1), Home(LISTS, log_rows_max=100, own=2)
+    subscription = opened(home, 1, since=10)
+    other.keep(planned(home, subscription), 0.0)
+    record = planned(other, opened(other, 2, since=20))
+    rows(home, subscription.group, (100, 15), (101, 20))
+    home.close(subscription.number, 30, ends_group=False)
+    assert list(home.left) == [record.group]
+    assert home.open_group(opening(3), 40)[0].identity != record.group
+    assert home.comes_late(record)
+    assert home.answered_left(record.group, [25], [25])
+    kept, _ = home.keep(record, 0.0)
+    assert kept.group is subscription.group
+    assert kept.group.recorded == 25
+    assert not home.left
+    home.take_end(record.group, 50, subscription=False)
+    home.take_end(kept.number, 50, subscription=True)
+    assert not home.left, "its end is known"
 
 
 def test_groups_and_subscriptions_name_their_home():
