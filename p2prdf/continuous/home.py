@@ -86,6 +86,8 @@ class Known(enum.IntEnum):
     """Nothing yet."""
     LIVES = 2
     ENDED = 3
+    LEFT = 4
+    """Of a group, no subscription any more, and not that it has ended."""
 
 
 def home_key(query: Query, algorithm: Algorithm, *, per_event: bool = False, salt: int = 0) -> keys.Key:

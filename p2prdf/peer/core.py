@@ -438,7 +438,7 @@ class Peer:
         """
         engine = self._engine
         return not self._exchange.copies_missing and (
-            self._repair.whole and not engine.rejoining and not engine.hot.unsettled and not len(self._host.unknown)
+            self._repair.whole and not engine.rejoining and not engine.hot.unsettled and not self._host.unknown.lacking
             and self._roles.settled
         )  # fmt: skip
 

@@ -74,6 +74,8 @@ class _Case:
     requests: list[Message] = field(default_factory=list)
     nowhere: Callable[[], None] | None = None
     """Whoever left it here is told so when nobody knows it."""
+    left: bool = False
+    """Whether another replica knew it, and knows no subscription of it any more."""
 
 
 class Unknown:
@@ -103,6 +105,11 @@ class Unknown:
 
     def __len__(self) -> int:
         return len(self._cases)
+
+    @property
+    def lacking(self) -> bool:
+        """Whether anything waits for a name that is not known here, and is not of a query that is about to end."""
+        return any(case.requests or not (case.left or case.nowhere) for case in self._cases.values())
 
     # --- holding ---------------------------------------------------------------------------------
 
@@ -220,6 +227,8 @@ class Unknown:
             found = self._home.known(name, subscription=bool(kind))
             if found is Known.UNKNOWN and not self._exchange.in_step():
                 found = Known.UNSURE
+            elif found is Known.UNKNOWN and not kind and name in self._home.left:
+                found = Known.LEFT
             if found in (Known.LIVES, Known.ENDED):
                 tell(asker, name, bool(kind))
             known.append(int(found))
@@ -232,7 +241,8 @@ class Unknown:
         for number, kind, known in zip(*columns, strict=True):
             name = (bool(kind), number)
             case = self._cases.get(name)
-            if case is not None and known == Known.UNKNOWN:
+            if case is not None and known in (Known.UNKNOWN, Known.LEFT):
+                case.left |= known == Known.LEFT
                 case.unheard.pop(sender.key, None)
                 self._judge(name, case)
 

@@ -19,7 +19,7 @@ from p2prdf.peer.unknown import Unknown
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm
 from p2prdf.wire.contract import ContactSeen, Subscribe, Subscribed
-from p2prdf.wire.messages import Contact, IndexTriples, Rows
+from p2prdf.wire.messages import Contact, IndexTriples, Rows, TellKnown
 
 MATERIALS = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])
 GROUP = 5 << 16
@@ -70,6 +70,28 @@ def test_answers_that_came_early_go_to_every_subscription_of_their_group(columns
     unknown.learned(GROUP, subscription=False)
     assert len(recorded) == 3
     assert unknown.rows == 0
+
+
+@MATERIALS
+def test_answers_of_a_query_that_another_replica_has_left_hold_nothing_back(columns):
+    """Bookmarks wait while answers wait for a record; of a query that is about to end there is none to come."""
+    exchange = SimpleNamespace(
+        now=10.0, columns=columns, replicated=True, trace=print, copies_missing=True, in_step=lambda: True
+    )
+    home = SimpleNamespace(known=lambda *_, **__: Known.UNKNOWN)
+    unknown = Unknown(exchange, None, home, print, print)
+    answers = SimpleNamespace(rows=Rows(*(columns.column([1]) for _ in range(4)), ()))
+    fellow = Contact(3, "holder", 1)
+    assert unknown.hold_answers(GROUP, answers, fellow)
+    for known, lacking in ((Known.UNSURE, True), (Known.UNKNOWN, True), (Known.LEFT, False)):
+        names = columns.column([GROUP]), columns.column([0], "uint32"), columns.column([int(known)], "uint32")
+        unknown.told(fellow, TellKnown(*names))
+        assert unknown.lacking == lacking
+    assert unknown.rows == 1, "it has not ended yet"
+    unknown.when_nowhere(GROUP + (1 << 16), print)
+    assert not unknown.lacking
+    unknown.hold_request(7, answers)
+    assert unknown.lacking
 
 
 @MATERIALS
