@@ -37,7 +37,7 @@ COUNTS_MAX: Final = 256
 """Steps that one peer counts for another at a time."""
 KINDS_MAX: Final = 32
 """Kinds of items that replicas compare."""
-KNOWN_MAX: Final = 3
+KNOWN_MAX: Final = 4
 """Largest number for what a replica knows of a name."""
 PATTERNS_MAX: Final = 256
 """Patterns of one conjunctive query; a parser's bound is lower."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from p2prdf import keys
 from p2prdf.columns import LISTS
-from p2prdf.continuous.home import Home, group_home, home_key, subscription_home
+from p2prdf.continuous.home import Home, Known, group_home, home_key, subscription_home
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, make_plan
 from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription
+from p2prdf.wire.validation import KNOWN_MAX
 
 WHO = Contact(5, "h", 5)
 
@@ -122,6 +123,10 @@ def test_a_group_goes_on_with_who_is_heard_of_after_its_last_subscription_ended(
     home.take_end(record.group, 50, subscription=False)
     home.take_end(kept.number, 50, subscription=True)
     assert not home.left, "its end is known"
+
+
+def test_what_a_replica_says_that_it_knows_is_taken_by_others():
+    assert max(Known) == KNOWN_MAX
 
 
 def test_groups_and_subscriptions_name_their_home():
