@@ -118,6 +118,16 @@ def _digest(canonical: str) -> bytes:
     return hashlib.blake2b(canonical.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
+def _no_answers(query: StandingQuery, number: int) -> LeafAnswers:
+    """Return what holds the answers of a leaf, empty."""
+    window, report = query.windows[number], query.report
+    if isinstance(window, CountWindow):
+        return CountedAnswers(window)
+    if window is not None and report is not None:
+        return ElementAnswers(window, report.every)
+    return LeafAnswers()
+
+
 def _answers_of_leaves(group: Group) -> int:
     return sum(len(leaf.answers) for leaf in group.leaves if leaf.answers is not None)
 
@@ -359,13 +369,7 @@ class Home:
         group = Group(group_home(identity), identity, query, algorithm, per_event, salt, _digest(canonical))
         if isinstance(query, StandingQuery):
             for number, each in enumerate(query.leaves):
-                window = query.windows[number]
-                report = query.report
-                answers = LeafAnswers()
-                if isinstance(window, CountWindow):
-                    answers = CountedAnswers(window)
-                elif window is not None and report is not None:
-                    answers = ElementAnswers(window, report.every)
+                window, answers = query.windows[number], _no_answers(query, number)
                 leaf = Leaf(group, identity + number, each, answers=answers, window=window, slot=self._slot())
                 group.leaves.append(leaf)
                 self.by_slot[leaf.slot] = leaf
@@ -597,15 +601,20 @@ class Home:
         """Forget a group of which no subscription is known here, until somebody else's becomes known, or its end.
 
         What was answered here goes on then: of the answers it is known up to when some were recorded, and what leaves
-        answered is held.
+        answered is held if there is room.
         """
         self.drop(group)
         if self.ends.has(group.identity, subscription=False):
             return
         group.looks = 0
+        if isinstance(group.query, StandingQuery) and (
+            self._left_answers + _answers_of_leaves(group) > LEFT_ANSWERS_MAX
+        ):
+            for number, leaf in enumerate(group.leaves):
+                leaf.answers = _no_answers(group.query, number)
         self.left[group.identity] = group
         self._left_answers += _answers_of_leaves(group)
-        while len(self.left) > LEFT_MAX or self._left_answers > LEFT_ANSWERS_MAX:
+        if len(self.left) > LEFT_MAX:
             self.forget_left(next(iter(self.left)))
 
     def forget_left(self, identity: int) -> Group | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from p2prdf import hlc
@@ -54,7 +55,9 @@ _LATE_MAX: Final = 1024
 _LEFT_SECONDS: Final = 1.0
 """How often it is looked whether groups that were left can be ended,"""
 _LOOKS_MAX: Final = 60
-"""and so many times at those of other homes."""
+"""and so many times at those of other homes;"""
+_LOOKED_AT_MAX: Final = 1024
+"""at so many at a time: what is asked about takes room that others need."""
 _RETENTION_PART: Final = 0.01
 """Part of their age by which answers may be older before it is seen."""
 
@@ -212,7 +215,7 @@ class Host:
         self._left_at = exchange.now + _LEFT_SECONDS
         if exchange.somebody_missing or exchange.replica_map is None or not exchange.in_step():
             return
-        for identity, group in list(self.home.left.items()):
+        for identity, group in list(islice(self.home.left.items(), _LOOKED_AT_MAX)):
             group.looks += 1
             if exchange.speaks_for(subscription_home(identity)):
                 self.unknown.when_nowhere(identity, partial(self._end_unknown, identity))

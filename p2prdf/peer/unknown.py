@@ -241,7 +241,9 @@ class Unknown:
         for number, kind, known in zip(*columns, strict=True):
             name = (bool(kind), number)
             case = self._cases.get(name)
-            if case is not None and known in (Known.UNKNOWN, Known.LEFT):
+            if case is not None and known == Known.LIVES:
+                case.left = False
+            elif case is not None and known in (Known.UNKNOWN, Known.LEFT):
                 case.left |= known == Known.LEFT
                 case.unheard.pop(sender.key, None)
                 self._judge(name, case)
@@ -251,7 +253,8 @@ class Unknown:
         exchange = self._exchange
         if case.unheard or not case.asked or not exchange.in_step() or exchange.copies_missing:
             return
-        if case.nowhere is not None and exchange.somebody_missing:
+        left = case.nowhere is not None or (not name[0] and name[1] in self._home.left)
+        if left and exchange.somebody_missing:
             return
         primary = exchange.rank(subscription_home(name[1])) == 0
         self._gone[name] = primary

@@ -6,6 +6,7 @@ from p2prdf import keys
 from p2prdf.columns import LISTS
 from p2prdf.continuous.home import Home, Known, group_home, home_key, subscription_home
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, make_plan
+from p2prdf.rdf.standing.query import parse_query
 from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription
 from p2prdf.wire.validation import KNOWN_MAX
 
@@ -123,6 +124,23 @@ def test_a_group_goes_on_with_who_is_heard_of_after_its_last_subscription_ended(
     home.take_end(record.group, 50, subscription=False)
     home.take_end(kept.number, 50, subscription=True)
     assert not home.left, "its end is known"
+
+
+def test_what_leaves_answered_is_held_while_there_is_room(monkeypatch):
+    """A query with very many answers is left without them, and drives out no other."""
+    monkeypatch.setattr("p2prdf.continuous.home.LEFT_ANSWERS_MAX", 3)
+    home, left = Home(LISTS, log_rows_max=100), []
+    for number, count in enumerate((2, 4, 1)):
+        query = parse_query(f"SELECT ?a {{ ?a <urn:p{number}> ?b MINUS {{ ?a <urn:q> ?c }} }}")
+        message = OpenSubscription(number, home_key(query, Algorithm.CSBV), query, "csbv", False, WHO, 60.0)
+        group, _ = home.open_group(message, stamp=7)
+        subscription = home.subscribe(group, message, 8, now=0.0)
+        names, times = list(range(count)), [10] * count
+        home.record_leaf(group.leaves[0], names, times, times, (names, names))
+        home.close(subscription.number, 20, ends_group=False)
+        left.append(group)
+    assert list(home.left) == [group.identity for group in left]
+    assert [len(group.leaves[0].answers) for group in left] == [2, 0, 1]
 
 
 def test_what_a_replica_says_that_it_knows_is_taken_by_others():

@@ -95,6 +95,24 @@ def test_answers_of_a_query_that_another_replica_has_left_hold_nothing_back(colu
 
 
 @MATERIALS
+@pytest.mark.parametrize("missing", [True, False])
+def test_a_query_that_was_left_is_not_gone_while_somebody_is_missing(columns, missing):
+    """Whoever is missing alone may know who waits; and those who hold its rows would not take it back."""
+    exchange = SimpleNamespace(
+        now=10.0, columns=columns, replicated=True, trace=print, copies_missing=False, somebody_missing=missing,
+        in_step=lambda: True, rank=lambda _: 0, fellows=lambda _: [],
+    )  # fmt: skip
+    home = SimpleNamespace(known=lambda *_, **__: Known.UNKNOWN, left={GROUP: None})
+    told = []
+    by_key = SimpleNamespace(reply=lambda *each: told.append(each))
+    unknown = Unknown(exchange, by_key, home, print, print)
+    unknown.hold_holder(GROUP, Contact(3, "holder", 1))
+    exchange.now += 21.0
+    unknown.wake()
+    assert bool(told) != missing
+
+
+@MATERIALS
 def test_what_was_left_out_for_a_subscription_heard_of_late_is_joined_again(columns):
     peer = Peer(LOW, PeerConfig(replicas=2, copies_min=1), TermDictionary(), columns, Random(1))
     engine, joined = peer._engine, []
