@@ -48,6 +48,15 @@ def subscriber(world: FailingWorld, name: str, query: ConjunctiveQuery, node: No
     return client
 
 
+def subscribed(world: FailingWorld, query: ConjunctiveQuery, node: Node) -> tuple[SubscriberClient, int, int]:
+    """Return a client of one peer that is subscribed, its subscription's number, and that of the query's group."""
+    client = subscriber(world, "subscriber", query, node)
+    world.run_for(3.0)
+    number = client.record.subscription
+    assert number is not None
+    return client, number, node.peer._host.home.subscriptions[number].group.identity
+
+
 def test_a_query_is_not_live_while_one_peer_alone_keeps_it(world: FailingWorld):
     """What was under way to the other when that was lost is no copy."""
     a, b, c = world.nodes
@@ -128,12 +137,8 @@ def test_a_group_that_others_may_have_joined_is_not_ended_while_they_are_missing
     """Its last subscription known here is; the group is when nobody is missing any more, or for long."""
     a, b, c = world.nodes
     query = query_at(world, a, a)
-    client = subscriber(world, "subscriber", query, b)
-    world.run_for(3.0)
-    number = client.record.subscription
-    assert number is not None
+    client, number, group = subscribed(world, query, b)
     home = a.peer._host.home
-    group = home.subscriptions[number].group.identity
     world.crash(c)
     world.run_for(5.0)
     client.unsubscribe()
@@ -158,12 +163,8 @@ def test_what_is_answered_while_a_query_is_left_is_not_held_and_it_ends_when_all
     """One of three hears nothing for a while, and nobody notices; the others go on, and the query with them."""
     a, b, c = world.nodes
     query = query_at(world, a, b)
-    client = subscriber(world, "subscriber", query, b)
-    world.run_for(3.0)
-    number = client.record.subscription
-    assert number is not None
+    client, _, group = subscribed(world, query, b)
     home = a.peer._host.home
-    group = home.subscriptions[number].group.identity
     world.cut(around(c.index, range(PEERS)), noticed=False, why="it hears nothing")
     client.unsubscribe()
     world.run_for(2.0)
