@@ -99,6 +99,7 @@ class Outgoing:
     def _send_triples(self, owner: int, hops: int, view: int, batches: list[TripleBatch]) -> None:
         exchange = self._exchange
         tokens = tuple(chain.from_iterable(batch.tokens for batch in batches))
+        once = tuple(dict.fromkeys(tokens))  # else they multiply each time that what was sent is routed anew
         whole = joined_batches(self._columns, batches)
         columns = whole.columns()
         if whole.origin == exchange.own.key:
@@ -109,7 +110,7 @@ class Outgoing:
                 s, p, o, time, event, roles, hops, view,
                 whole.origin, whole.published, whole.began, whole.complete, whole.stamp, whole.words,
             )  # fmt: skip
-            exchange.send(exchange.contact(owner), message, tokens)
+            exchange.send(exchange.contact(owner), message, once)
         exchange.release(tokens)
 
     def send_rows(
@@ -117,8 +118,9 @@ class Outgoing:
         *, copied: bool = False, kept: bool = False,
     ) -> None:  # fmt: skip
         """Send rows now, and release the tokens held for them."""
+        once = tuple(dict.fromkeys(tokens))
         for message in self.forwards(whole, hops, view, copied=copied, kept=kept):
-            self._exchange.send(self._exchange.contact(owner), message, tokens)
+            self._exchange.send(self._exchange.contact(owner), message, once)
         self._exchange.release(tokens)
 
     def forwards(

@@ -61,5 +61,7 @@ KEPT: Final[dict[int, str]] = {
     1808756: "a subscription is not told before all is here that its former homes give",
     # The judge was mistaken: what was left of a publication was a removal that another peer had given the same stamp.
     2107994: "what a removal of the same moment says is nothing that is left of a publication",
+    # Five copies, nine peers, a power cut and many cuts: what was sent was routed anew some twenty times.
+    5000970: "what is sent waits once for each publication that it is a part of",
 }
 """By seed: what has to hold."""

@@ -1,0 +1,31 @@
+"""What is gathered for another peer in a turn: one message, on behalf of each undertaking once."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from p2prdf.columns import ARRAYS, LISTS
+from p2prdf.peer.batches import TripleBatch
+from p2prdf.peer.outgoing import Outgoing
+
+
+@pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])
+def test_parts_of_one_publication_in_one_message_are_waited_for_once(columns):
+    """Routed anew, a message is split by roles; if each part brought all tokens, they would multiply (day 5000970)."""
+    sent, released = [], []
+    exchange = SimpleNamespace(
+        own=SimpleNamespace(key=1), view=5, contact=lambda number: number, release=released.extend,
+        send=lambda _, message, tokens: sent.append((message, tokens)),
+    )  # fmt: skip
+    tables, cutter = SimpleNamespace(columns=columns), SimpleNamespace(slices=lambda count, _: [(0, count)])
+    out = Outgoing(exchange, tables, cutter, lambda: 0)
+    for tokens in ((7, 8), (8, 7), (9,)):
+        row = [columns.column([1], kind) for kind in ("uint32", "uint32", "uint32", "uint64", "uint64", "uint32")]
+        out.add_triples(2, TripleBatch(*row, 0, tokens))
+    out.send()
+    ((message, tokens),) = sent
+    assert len(message.s) == 3
+    assert tokens == (7, 8, 9)
+    assert sorted(released) == [7, 7, 8, 8, 9], "as often as they were held"
