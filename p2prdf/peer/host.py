@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from p2prdf import hlc
 from p2prdf.columns import Column, as_list
-from p2prdf.continuous.home import Group, Home, Known, Subscription, subscription_home
+from p2prdf.continuous.home import Group, Home, Subscription, subscription_home
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.delivery import Delivery
 from p2prdf.peer.engine import Engine
@@ -225,7 +225,7 @@ class Host:
     def _end_unknown(self, identity: int) -> None:
         """End a group that no replica knows."""
         group = self.home.left.get(identity)
-        if group is not None and self.home.known(identity, subscription=False) is Known.UNKNOWN:
+        if group is not None:
             self.records.end_group(identity, self._exchange.tick())
             self._end_group(group)
 

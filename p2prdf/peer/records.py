@@ -112,15 +112,15 @@ class Records:
 
     def tell_ended(self, subscription: int, group: int, stamp: int, tokens: tuple[int, ...] = ()) -> None:
         """Tell that a subscription is ended, and its group if that is not 0."""
-        make = self._columns.column
-        message = EndSubscription(make([subscription]), make([group]), make([stamp]))
-        self.tell(subscription_home(subscription), message, tokens)
+        self.tell(subscription_home(subscription), self._end_of(subscription, group, stamp), tokens)
 
     def tell_end_again(self, subscription: int, stamp: int, tokens: tuple[int, ...]) -> None:
         """Tell that a subscription is ended, which is kept here, when there are as many as copies are needed."""
+        self._send_when_enough(subscription_home(subscription), self._end_of(subscription, 0, stamp), tokens)
+
+    def _end_of(self, subscription: int, group: int, stamp: int) -> EndSubscription:
         make = self._columns.column
-        message = EndSubscription(make([subscription]), make([0]), make([stamp]))
-        self._send_when_enough(subscription_home(subscription), message, tokens)
+        return EndSubscription(make([subscription]), make([group]), make([stamp]))
 
     def acknowledge(self, subscription: Subscription, identity: Column, tokens: tuple[int, ...] = ()) -> None:
         """Note that a subscriber is done with answers, and tell the others: they may not know what is no news here."""
@@ -143,8 +143,7 @@ class Records:
 
     def end_group(self, group: int, stamp: int) -> None:
         """End a group of which nobody knows a subscription, and tell the others."""
-        make = self._columns.column
-        message = EndSubscription(make([0]), make([group]), make([stamp]))
+        message = self._end_of(0, group, stamp)
         self.take_end(message)
         self._send(subscription_home(group), message, ())
 
@@ -152,9 +151,8 @@ class Records:
         """Tell one replica what is known of a name."""
         stamp = self._home.ends.stamp(name, subscription=subscription)
         if stamp is not None:
-            make = self._columns.column
             pair = (name, 0) if subscription else (0, name)
-            self._by_key.reply(to, EndSubscription(make([pair[0]]), make([pair[1]]), make([stamp])))
+            self._by_key.reply(to, self._end_of(*pair, stamp))
             return
         held = self._home.subscriptions.get(name) if subscription else None
         if held is not None and self._home.is_orphan(held):
@@ -206,8 +204,7 @@ class Records:
         number, stamp = record.subscription, self._home.ends.stamp(record.group, subscription=False)
         if stamp is None or number in self._home.subscriptions or self._home.ends.has(number, subscription=True):
             return
-        make = self._columns.column
-        self.take_end(EndSubscription(make([number]), make([0]), make([stamp])))
+        self.take_end(self._end_of(number, 0, stamp))
         if not self._exchange.restoring:
             self._by_key.reply(record.subscriber, SubscriptionClosed(0, number))
 

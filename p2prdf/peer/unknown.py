@@ -137,7 +137,7 @@ class Unknown:
         """
         now = self._exchange.now
         case = self._case((False, group), now)
-        if case is not None:  # no record is on its way: all who keep it have heard that it is not known here
+        if case is not None:  # whoever has not heard yet that its last subscription ended says that it lives
             case.since, case.ask_at, case.nowhere = min(case.since, now - GROUP_SECONDS), now, nowhere
 
     def wait(self, message: Message) -> None:
@@ -253,8 +253,7 @@ class Unknown:
         exchange = self._exchange
         if case.unheard or not case.asked or not exchange.in_step() or exchange.copies_missing:
             return
-        left = case.nowhere is not None or (not name[0] and name[1] in self._home.left)
-        if left and exchange.somebody_missing:
+        if exchange.somebody_missing and not name[0] and name[1] in self._home.left:
             return
         primary = exchange.rank(subscription_home(name[1])) == 0
         self._gone[name] = primary
