@@ -230,6 +230,8 @@ class Group:
     since_max: int = 0
     looks: int = 0
     """How often it was looked at since it was left."""
+    last: KeepSubscription | None = None
+    """The record of the subscription that was the last one known here, if it was left and its plans were known."""
     _reach: Reach | None = None
 
     @property
@@ -579,7 +581,9 @@ class Home:
         if subscription is not None:
             self._dropped_before += subscription.log.dropped_total
             self._opened.pop(subscription.opened_by, None)
-            del subscription.group.subscriptions[number]
+            group = subscription.group
+            del group.subscriptions[number]
+            group.last = self.record_of(subscription) if group.planned and not group.subscriptions else None
             del self.by_slot[subscription.slot]
             self.version += 1
         return subscription
@@ -623,6 +627,16 @@ class Home:
         if group is not None:
             self._left_answers -= _answers_of_leaves(group)
         return group
+
+    def left_records(self) -> list[tuple[Group, KeepSubscription, int]]:
+        """Return of each group that is left, and whose plans are known, the last record, and when that ended."""
+        found = []
+        for group in self.left.values():
+            if group.last is not None:
+                stamp = self.ends.stamp(group.last.subscription, subscription=True)
+                if stamp is not None:
+                    found.append((group, dataclasses.replace(group.last, youngest=group.youngest), stamp))
+        return found
 
     def answered_left(self, identity: int, oldest: Column, born: Column) -> bool:
         """Return whether answers are to a group that is left, and of conjunctive queries: they need not be held.

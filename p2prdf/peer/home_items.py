@@ -71,8 +71,17 @@ class HomeItems:
         return Changes(True, self.items())
 
     def everything(self) -> Iterator[Message]:
-        """Return everything kept, as messages."""
-        return self.messages(self.items().places)
+        """Return everything kept, as messages.
+
+        Groups that are left are no items: each peer has left for itself what it knows no subscription of.
+        """
+        for group, record, stamp in self._home.left_records():  # first: they are left again when their ends come
+            yield record
+            for leaf in group.leaves:
+                if leaf.answers is not None:
+                    yield from self._leaf(leaf, np.arange(len(leaf.answers)))
+            yield self._ended([(record.subscription, stamp, True)])
+        yield from self.messages(self.items().places)
 
     def items(self) -> Items:
         """Return everything kept of subscriptions."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from p2prdf import keys
 from p2prdf.continuous.home import home_key
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.links import around
 from p2prdf.sim.failures.options import Failures
@@ -179,6 +182,42 @@ def test_what_is_answered_while_a_query_is_left_is_not_held_and_it_ends_when_all
         assert node.peer._host.home.ends.has(group, subscription=False)
         assert not node.peer._host.home.left
         assert not node.peer._tables.sizes().groups
+
+
+@pytest.mark.parametrize("standing", [False, True])
+def test_a_query_that_was_left_is_so_after_a_restart_from_a_snapshot_as_well(world: FailingWorld, standing: bool):
+    """Somebody in another part of the network may wait for what was answered."""
+    a, b, c = world.nodes
+    query = query_at(world, a, b)
+    text = f"SELECT ?s {{ ?s {query.constants[0]} ?o MINUS {{ ?s <urn:not> ?o }} }}"
+    client, number, group = subscribed(world, parse_query(text) if standing else query, b)
+    published(world, query, b, 3)
+    world.run_for(3.0)
+    record = a.peer._host.home.record_of(a.peer._host.home.subscriptions[number])
+    other = replace(record, subscription=number ^ 1, opening=record.opening + 1)
+    world.cut(around(c.index, range(PEERS)), noticed=False, why="it hears nothing")
+    client.unsubscribe()
+    world.run_for(2.0)
+    before = a.peer._host.home.left[group]
+    recorded, answers = before.youngest, before.leaves[0].answers
+    assert recorded
+    for _ in range(2):
+        world.compact(a)
+        world.run_for(1.0)
+        world.crash(a)
+        world.restart(a)
+        home = a.peer._host.home
+        assert list(home.left) == [group]
+        assert not home.subscriptions
+        assert home.ends.has(number, subscription=True)
+    after = home.left[group]
+    if answers is not None:
+        assert len(answers) == 3
+        assert (after.leaves[0].answers.identity, after.leaves[0].answers.oldest) == (answers.identity, answers.oldest)
+    assert home.comes_late(other) == (not standing)
+    kept, _ = home.keep(other, world.now)
+    assert kept is not None
+    assert kept.group is after
 
 
 def test_who_restarts_from_a_snapshot_has_nothing_derived_again_that_all_knew_of(world: FailingWorld):
