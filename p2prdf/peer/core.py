@@ -312,6 +312,7 @@ class Peer:
         """
         self._begin(now)
         self._exchange.restoring = True
+        members: messages.MembersKnown | None = None
         for message in kept:
             self._exchange.fresh = False
             match message:
@@ -322,7 +323,8 @@ class Peer:
                 case messages.ElementsForgotten():
                     self._retention.told(message)
                 case messages.MembersKnown():
-                    self._exchange.members_max = message.count  # the last one counts
+                    members = message  # the last one counts
+                    self._exchange.members_max = message.count
                 case messages.Advertise():
                     self._roles.add(message.roles, message.since)
                 case messages.AdvertiseWords():
@@ -333,6 +335,8 @@ class Peer:
                     self._exchange.trace("not-restorable", kind=type(message).__name__)
         self._engine.restored()
         self._host.records.restored()
+        if members is not None:
+            self._exchange.fresh = members.fresh
         self._exchange.restoring = False
         self._exchange.effects.clear()
         self._unfinished = True
@@ -343,7 +347,7 @@ class Peer:
         The peer may go on between two messages; what it keeps meanwhile belongs after the snapshot.
         """
         under_way = self._host.evaluations.messages()  # before all else: it may be in a log when that has been read
-        yield messages.MembersKnown(self._exchange.members_max)
+        yield self._exchange.members_known()
         yield from self._roles.messages()
         yield from self._retention.messages()
         yield from self._engine.words.messages()
@@ -364,6 +368,11 @@ class Peer:
     def split_keys(self) -> dict[tuple[int, int], int]:
         """Role and key of each hot key that is split here, and its depth."""
         return self._engine.hot.splits
+
+    @property
+    def roles_heard_of(self) -> int:
+        """The set of roles that somebody waits on, as far as this peer has heard."""
+        return self._roles.advertised
 
     @property
     def words(self) -> list[str]:

@@ -110,6 +110,8 @@ class Exchange:
         """Whether this peer began with nothing, and has not been in step yet."""
         self.uninformed = False
         """Whether it is fresh, and somebody is lost who may have known more."""
+        self.fresh_fellows = 0
+        """How many others began with nothing, and had not been in step yet when they were last asked."""
         self._fewer_since = 0.0  # when this peer began, or lost another
         self.members_max = 1
         """The most peers that there have ever been at once, as far as known."""
@@ -406,6 +408,10 @@ class Exchange:
         """Whether fewer peers are there than copies are needed."""
         return self.copies < self.copies_needed
 
+    def members_known(self) -> MembersKnown:
+        """Return what the next life is to know."""
+        return MembersKnown(self.members_max, self.fresh and self.replicated)
+
     def count_members(self, *, left: int = 0) -> None:
         """Note how many peers there are, or that some of them have left in order: these are not missing.
 
@@ -415,22 +421,25 @@ class Exchange:
         fewest = min(before, self.config.copies_min)
         self.members_max = max(before - left, fewest, self.cache.size)
         if before != self.members_max:
-            self.persist(MembersKnown(self.members_max))
+            self.persist(self.members_known())
 
     @property
     def waits_for_peers_until(self) -> float | None:
         """Until when this peer does not speak for others: perhaps none of those is here who knew what was told.
 
         What subscribers have acknowledged is known to all who keep a home.  If fewer peers are missing than keep a
-        key, one of them is here; if that is this one, which began with nothing and was told nothing, one fewer may be
-        missing.  Whoever is missing for long is taken to be gone.
+        key, one of them is here; for each of those here that began with nothing and was told nothing, this one among
+        them, one fewer may be missing.  Whoever is missing for long is taken to be gone.
         """
-        return self._missing_until(max(1, self.config.replicas - self.uninformed))
+        return self._missing_until(max(1, self.config.replicas - self.uninformed - self.fresh_fellows))
 
     @property
     def copies_missing(self) -> bool:
-        """Whether as many peers are missing, and not for long, as make something safe: they alone may know of it."""
-        return self._missing_until(self.copies_needed) is not None
+        """Whether as many peers are missing, and not for long, as make something safe: they alone may know of it.
+
+        Those that lost what they knew are as good as missing.
+        """
+        return self._missing_until(max(1, self.copies_needed - self.fresh_fellows)) is not None
 
     def _missing_until(self, count: int) -> float | None:
         until = self._fewer_since + _MISSING_SECONDS
@@ -444,7 +453,7 @@ class Exchange:
 
         They may be more than are missing of the most that were ever seen together.
         """
-        return self._lost_together_until(self.config.replicas)
+        return self._lost_together_until(max(1, self.config.replicas - self.fresh_fellows))
 
     def _lost_together_until(self, count: int) -> float | None:
         if len(self._lost_at) < count:

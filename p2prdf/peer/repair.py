@@ -95,6 +95,8 @@ REST_FACTOR: Final = 4
 
 Unless the view changes, or something has come that is others'.
 """
+FRESH_SECONDS: Final = 1.0
+"""How often those are asked again that had begun with nothing."""
 STRAYS_SECONDS: Final = 0.5
 """How soon what came here and belongs elsewhere is offered there."""
 
@@ -190,6 +192,10 @@ class Repair:
         """What was last offered elsewhere: to whom, the kind and the identities."""
         self._took: dict[int, int] = {}
         """Key and number of each peer that has said to have some of that."""
+        self._fresh: set[int] = set()
+        """Keys of fellows that began with nothing, and had not been in step yet when they were asked last,"""
+        self._ask_fresh_at = 0.0
+        """and when they are asked again."""
         self._lives: dict[int, int] = {}
         """By key of a peer, the stamp at which its life began that it told of last."""
         self._request = first_request
@@ -299,6 +305,7 @@ class Repair:
             return self._exchange.now
         due = [each.again_at for each in self._open.values()]
         due += [at for at in (self._due, self._offer_again_at) if at is not None]
+        due += [self._ask_fresh_at] if self._fresh else []
         due += self._gifts.values()
         if not self.in_step and (until := self._exchange.waits_for_peers_until) is not None:
             due.append(until)
@@ -320,6 +327,8 @@ class Repair:
             self._begin()
         for request in [each.request for each in self._open.values() if exchange.now >= each.again_at]:
             self._queue.append(self._open.pop(request))
+        if self._fresh and exchange.now >= self._ask_fresh_at:
+            self._ask_the_fresh()
         if self._looking:
             self._look()
         self._go_on()
@@ -423,9 +432,36 @@ class Repair:
             return
         fellows = (self._exchange.contact(number).key for number in found.fellows(0))
         if all((kind, key) in self._first_done for key in fellows for kind in self._first_kinds):
-            self.in_step, self._exchange.fresh, self._exchange.uninformed = True, False, False
+            self.in_step, self._exchange.uninformed = True, False
+            if self._exchange.fresh:
+                self._exchange.fresh = False
+                self._exchange.persist(self._exchange.members_known())
             self._in_step_with = {contact.key for contact in self._others()}
             self.on_in_step()
+
+    def _note_fresh(self, fellow: Contact, *, fresh: bool) -> None:
+        """Note whether a fellow began with nothing and has not been in step: it may have lost what it alone knew."""
+        if fresh:
+            self._fresh.add(fellow.key)
+            self._ask_fresh_at = self._exchange.now + FRESH_SECONDS
+        else:
+            self._fresh.discard(fellow.key)
+        self._exchange.fresh_fellows = len(self._fresh)
+
+    def _ask_the_fresh(self) -> None:
+        """Compare the first kinds again with those that had begun with nothing: others may have told them more."""
+        found = self._exchange.replica_map
+        self._ask_fresh_at = self._exchange.now + FRESH_SECONDS
+        if found is None:
+            return
+        fellows = {contact.key: contact for contact in map(self._exchange.contact, found.fellows(0))}
+        self._fresh &= fellows.keys()
+        self._exchange.fresh_fellows = len(self._fresh)
+        under_way = {(each.kind, each.fellow.key) for each in (*self._queue, *self._open.values())}
+        for kind in self._first_kinds:
+            again = [key for key in self._fresh if (kind, key) not in under_way]
+            self._first_done -= {(kind, key) for key in again}
+            self._queue += [_Comparison(kind, fellows[key]) for key in again]
 
     def _ask(self, comparison: _Comparison) -> None:
         exchange = self._exchange
@@ -569,6 +605,7 @@ class Repair:
         comparison = self._open.get(message.request)
         if comparison is None or not comparison.of(sender, message.kind) or found is None:
             return
+        self._note_fresh(sender, fresh=message.fresh)
         if max(as_list(message.buckets), default=0) >= max(comparison.buckets, 1):
             raise RemoteProtocolError(f"an offer of more buckets than the {comparison.buckets} that were asked about")
         mine = self._holdings(message.kind, found).shared(number, comparison.buckets, as_array(message.buckets))
@@ -723,6 +760,7 @@ class Repair:
         """Forget a peer that is gone; it may come back to stay."""
         self._leaving.discard(contact.key)
         self._in_step_with.discard(contact.key)
+        self._note_fresh(contact, fresh=False)
         self._lives.pop(contact.key, None)
         self._forget_told(contact.key)
         self._forget_gifts({gift for gift in self._gifts if gift[0] == contact.key})
@@ -772,7 +810,9 @@ class Repair:
         adopt = self._exchange.columns.adopt
         places = np.concatenate([buckets_of(identities, buckets), empty])
         rows = np.concatenate([identities, np.zeros(len(empty), np.uint64)])
-        self._exchange.send(to, Offer(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64")))
+        fresh = asked and self._exchange.fresh
+        offer = Offer(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64"), fresh)
+        self._exchange.send(to, offer)
 
     def _heard_of_offers(self) -> None:
         self._patience = OFFER_SECONDS

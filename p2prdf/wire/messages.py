@@ -200,9 +200,13 @@ class PublicationsComplete:
 
 @dataclass(frozen=True, slots=True)
 class MembersKnown:
-    """Peer to its own next life: so many peers there have been at once, but for those that left in order since."""
+    """Peer to its own next life: so many peers there have been at once, but for those that left in order since.
+
+    ``fresh``: it began with nothing, and has not been in step since.
+    """
 
     count: int
+    fresh: bool = _added(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -580,6 +584,7 @@ class Offer:
 
     ``asked``: answer to the Summary of that number: what is in the buckets (of so many as the Summary had) that
     differ, identity 0 if nothing is; no row if all are equal.  ``more``: further buckets differ, ask again.
+    ``fresh``: I began with nothing, and others may know more.
     Otherwise on its own account: what is kept here and may not be where it belongs.
     """
 
@@ -589,6 +594,7 @@ class Offer:
     more: bool
     buckets: Column = _u32()
     identities: Column = _u64()
+    fresh: bool = _added(False)
 
 
 @dataclass(frozen=True, slots=True)

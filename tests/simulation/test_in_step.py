@@ -56,6 +56,58 @@ def test_who_has_not_been_compared_with_a_newcomer_is_not_in_step(world: Failing
     assert all(map(_in_step, world.living()))
 
 
+def _back_with_nothing(world: FailingWorld, node: Node, silent_to: list[Node]) -> None:
+    """Have a peer lose its disk, and come back without a word from some others."""
+    links = {(one.index, other.index) for each in silent_to for one, other in ((node, each), (each, node))}
+    world.crash(node)
+    world.run_for(4.0)
+    world.cut(tuple(sorted(links)), noticed=False, why="not compared")
+    world.restart(node, disk="lost")
+    world.run_for(4.0)
+    assert world.views.true()
+
+
+def test_who_has_lost_what_it_knew_is_as_good_as_missing_to_others(world: FailingWorld):
+    """Of three that kept a key one lost its disk, and the others are away: nobody who is left may speak for it."""
+    a, b, c, d, e = world.nodes
+    _back_with_nothing(world, a, [b, c])
+    assert a.peer._exchange.fresh
+    assert all(map(_in_step, (d, e))), "one of the three is enough, and two are there"
+    world.crash(b)
+    world.crash(c)
+    world.run_for(4.0)
+    assert world.views.true()
+    assert not any(map(_in_step, (a, d, e)))
+    world.mend(tuple(permutations((a.index, b.index, c.index), 2)), noticed=False)
+    world.restart(b)
+    world.run_for(8.0)
+    assert all(map(_in_step, (a, b, d, e)))
+    assert not a.peer._exchange.fresh
+    assert not any(each.peer._exchange.fresh_fellows for each in (b, d, e))
+
+
+def test_who_began_with_nothing_is_not_taken_to_know_all_because_it_starts_once_more(world: FailingWorld):
+    a, b, c, d, e = world.nodes
+    _back_with_nothing(world, a, [b, c, d, e])
+    for compacted in (False, True):
+        if compacted:
+            world.compact(a)
+            world.run_for(4.0)
+        world.crash(a)
+        world.restart(a)
+        assert a.peer._exchange.fresh
+    world.mend(around(a.index, range(PEERS)), noticed=False)
+    world.run_for(8.0)
+    assert _in_step(a)
+    for compacted in (False, True):
+        if compacted:
+            world.compact(a)
+            world.run_for(4.0)
+        world.crash(a)
+        world.restart(a)
+        assert not a.peer._exchange.fresh
+
+
 def test_when_peers_only_go_whoever_was_compared_with_the_others_is_in_step_at_once(world: FailingWorld):
     newcomer = _join_in_silence(world, 1 << 63)
     waiting = [node for node in world.living() if node is not newcomer and not _in_step(node)]

@@ -66,3 +66,12 @@ def test_other_fields_are_not_left_out_and_there_are_no_more(count: int) -> None
 def test_what_was_added_is_checked() -> None:
     with pytest.raises(RemoteProtocolError, match="not a string"):
         decoded([*parts(RECORD), 7])
+
+
+@pytest.mark.parametrize(("message", "written"), [
+    (m.MembersKnown(3), 1), (m.MembersKnown(3, True), 2),
+    (m.Offer(1, 2, True, False, [0], [5]), 6), (m.Offer(1, 2, True, False, [0], [5], True), 7),
+])  # fmt: skip
+def test_that_somebody_began_with_nothing_is_written_if_it_did(message: object, written: int) -> None:
+    assert len(parts(message)) == 1 + written
+    assert decoded(parts(message)) == message
