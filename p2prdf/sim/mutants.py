@@ -74,7 +74,10 @@ _ON: Final = {
     "withdraw-the-known": "kept", "unsteady-marks": "kept", "removals-at-once": "kept", "told-before-copies": "kept",
     "one-keeper-of-records": "kept", "marks-without-outbox": "bookmarks", "known-late": "parted, again",
     "strangers-unheard": "shared by three", "late-roles": "parted", "narrow-forever": "parted, again",
-    "ended-unheard": "parted, again",
+    "ended-unheard": "parted, again", "never-cut-off": "parted, late", "lost-together": "racks",
+    "told-elsewhere-ignored": "parted, standing queries", "bare-contents-not-repaired": "parted, standing queries",
+    "own-clock-only": "stragglers", "fresh-fellows-count": "disks and snapshots",
+    "staged-not-in-snapshots": "disks and snapshots",
     "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
 }  # fmt: skip
 """Kinds of days (of :mod:`p2prdf.sim.failures.days`) on which rules matter that seldom do on those that are drawn."""
@@ -346,6 +349,11 @@ def _lost_together() -> list[Change]:
     return [(Exchange, "lost_together_until", property(lambda _: None))]
 
 
+def _fresh_fellows_count() -> list[Change]:
+    """Peers that lost what they knew are taken to know it by all but themselves."""
+    return [(Exchange, "fresh_fellows", property(lambda _: 0, lambda *_: None))]
+
+
 def _marks_without_outbox() -> list[Change]:
     return [(UnderWay, "add", lambda *_: None)]
 
@@ -599,6 +607,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("one-keeper-of-records", "a query is live when enough peers keep its record", _one_keeper_of_records),
         Mutant("without-origin", "repair says where unfinished publications were published", _without_origin),
         Mutant("lost-together", "as many peers as keep a key, lost at once, are waited for", _lost_together),
+        Mutant("fresh-fellows-count", "who lost its disk is as good as missing to others", _fresh_fellows_count),
         Mutant("marks-without-outbox", "what is under way holds low marks back", _marks_without_outbox),
         Mutant("late-look", "all look at what is under way at one cut", _late_look),
         Mutant("own-clock-only", "a message stamped after a cut is handled after it", _own_clock_only),

@@ -131,8 +131,8 @@ def _subscriber(**values) -> ResumingSubscriber:
 
 
 def _publishing(number: int, at: float, *stamps: int) -> RepeatedPublishing:
-    heard_at = [at] * len(stamps)
-    return RepeatedPublishing(7, number, [("<urn:a>", P, f'"{number}"')], at, stamps=list(stamps), heard_at=heard_at)
+    clocks = list(stamps)
+    return RepeatedPublishing(7, number, [("<urn:a>", P, f'"{number}"')], at, stamps=list(stamps), clocks=clocks)
 
 
 class _Seen:
@@ -169,7 +169,7 @@ def test_of_a_repeated_publication_every_stamp_is_possible_and_the_acknowledged_
     assert not check_answers(world, _subscriber(**since), [repeated])
     assert not check_answers(world, _subscriber(**since, rows=[_row(1)], born=[150]), [repeated])
     repeated.stamps.append(150)
-    repeated.heard_at.append(3.0)
+    repeated.clocks.append(150)
     assert check_answers(world, _subscriber(**since), [repeated])[0].kind == "missing"
 
 

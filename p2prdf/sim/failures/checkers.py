@@ -47,13 +47,16 @@ def _removed(world: FailingWorld, publishings: Iterable[RepeatedPublishing], *, 
 
 def owed(
     world: FailingWorld, subscriber: ResumingSubscriber, publishings: Iterable[RepeatedPublishing],
-    heard_until: float = math.inf,
+    until: float = math.inf,
 ) -> list[Publication]:  # fmt: skip
-    """Return what was acknowledged (until some time), stamped so that it counts if it came after the query was live."""
+    """Return what was acknowledged (until a clock showed some stamp).
+
+    It is stamped so that it counts if it came after the query was live.
+    """
     log = []
     removed = {} if subscriber.per_event else _removed(world, publishings, surely=False)
     for publishing in publishings:
-        for publication in publishing.log(heard_until) if not publishing.removed else ():
+        for publication in publishing.log(until) if not publishing.removed else ():
             stamp = publication.stamp
             if stamp <= removed.get(publication.triple, 0):
                 continue
@@ -129,15 +132,13 @@ def check_bookmarks(
 ) -> list[Problem]:
     """Return bookmarks that were told too early.
 
-    Whatever was acknowledged before a clock showed a bookmark's stamp is stamped before it: all answers that follow
+    What a peer acknowledged before its clock showed a bookmark's stamp is stamped before it: all answers that follow
     from these publications alone must have been stored before the bookmark.
     """
     if subscriber.since is None:
         return []
-    steps = world.happened["clock-step"] * world.failures.step_seconds_max
-    slow = world.options.faults.skew_seconds_max + steps
     for stamp, stored in subscriber.bookmarks:
-        log = owed(world, subscriber, publishings, hlc.seconds(stamp) - slow)
+        log = owed(world, subscriber, publishings, stamp)
         must = _answers(subscriber, log)
         if missing := must - Counter(subscriber.rows[:stored]):
             text = f"told at answer {stored} that all born up to {hlc.seconds(stamp)} s came; {describe_bag(missing)}"

@@ -73,8 +73,8 @@ class RepeatedPublishing:
     removed: bool = False
     attempts: int = 0
     stamps: list[int] = field(default_factory=list)
-    heard_at: list[float] = field(default_factory=list)
-    """When each of these was heard of."""
+    clocks: list[int] = field(default_factory=list)
+    """What the clock of the peer that acknowledged them showed then."""
     unheard: list[int] = field(default_factory=list)
     completed_at: float | None = None
     gone: bool = False
@@ -87,9 +87,9 @@ class RepeatedPublishing:
         """The identities of its events."""
         return [keys.event_id(self.publisher, self.first_event + number) for number in range(len(self.triples))]
 
-    def log(self, heard_until: float = math.inf) -> list[Publication]:
-        """Return what was acknowledged until some time, each event with the latest stamp acknowledged."""
-        stamps = [stamp for stamp, at in zip(self.stamps, self.heard_at, strict=True) if at <= heard_until]
+    def log(self, until: float = math.inf) -> list[Publication]:
+        """Return what was acknowledged until a clock showed some stamp, each event with the latest acknowledged."""
+        stamps = [stamp for stamp, clock in zip(self.stamps, self.clocks, strict=True) if clock <= until]
         if not stamps:
             return []
         stamp = max(stamps)
@@ -158,14 +158,14 @@ class Publisher(_AtSomePeer):
                 self._later(0.3, self.crash, publishing)
         world.schedule(patience, self._attempt, publishing, publishing.attempts)
 
-    def completed(self, publishing: RepeatedPublishing, attempt: int, outcome: Outcome) -> None:
-        """Hear of an acknowledgement, or that there will be none."""
+    def completed(self, publishing: RepeatedPublishing, node: Node, attempt: int, outcome: Outcome) -> None:
+        """Hear of an acknowledgement by a peer, or that there will be none."""
         match outcome:
             case Published(time) if publishing.gone:
                 publishing.unheard.append(time)
             case Published(time):
                 publishing.stamps.append(time)
-                publishing.heard_at.append(self._world.now)
+                publishing.clocks.append(node.peer.clock)
                 publishing.completed_at = self._world.now
                 if self._world.on_acknowledged is not None and not self._world.failures.accepted:
                     self._world.on_acknowledged(publishing, time)
@@ -186,8 +186,8 @@ class _Attempt:
         self._publishing = publishing
         self._number = number
 
-    def completed(self, _: Node, __: int, outcome: Outcome) -> None:
-        self._publisher.completed(self._publishing, self._number, outcome)
+    def completed(self, node: Node, _: int, outcome: Outcome) -> None:
+        self._publisher.completed(self._publishing, node, self._number, outcome)
 
     def cut_off(self, _: Node) -> None:
         self._publisher.again(self._publishing, self._number)

@@ -20,6 +20,7 @@ from p2prdf.sim.failures.scenario import (
     with_removals,
     with_standing,
 )
+from p2prdf.sim.faults import CALM, Faults
 
 __all__ = ["DAYS", "run_day"]
 
@@ -94,9 +95,11 @@ def _shared_by_three(day: BadDay) -> BadDay:
     return _shared(day, peers=3, weights=weights, detect_max_seconds=1.0)
 
 
-def _parted(day: BadDay, weights: dict[str, float], *, roles: str = "", **changed: Any) -> BadDay:
+def _parted(
+    day: BadDay, weights: dict[str, float], *, roles: str = "", detect_max_seconds: float = 6.0, **changed: Any
+) -> BadDay:  # fmt: skip
     """Let each part of a network that is cut for long go on by itself: one copy is enough."""
-    day = _many(day, weights, span_seconds=20.0, detect_max_seconds=6.0, **changed)
+    day = _many(day, weights, span_seconds=20.0, detect_max_seconds=detect_max_seconds, **changed)
     config = replace(day.options.config, replicas=2 + day.seed % 2, copies_min=1)
     config = replace(config, roles=roles or config.roles)
     return replace(day, options=replace(day.options, peers=2 + day.seed % 3, config=config))
@@ -114,10 +117,65 @@ def _parted_again(day: BadDay) -> BadDay:
     return replace(_parted(day, {"cut": 1.0}, shared=True, again=True, **times), per_event=day.seed % 2 == 0)
 
 
+def _parted_late(day: BadDay) -> BadDay:
+    """Let nobody have left a query when the network is cut, so that one part hears of none before the other meets it.
+
+    That it is cut is noticed soon, and what peers have on no disk is gone when they crash.
+    """
+    weights = {"cut": 6.0, "crash": 8.0, "power-cut": 1.0}
+    times: dict[str, Any] = {"cut_min_seconds": 5.0, "cut_max_seconds": 15.0, "unnoticed_probability": 0.0}
+    return _parted(day, weights, roles="advertised", detect_max_seconds=1.0, late=True, **times)
+
+
+def _parted_standing(day: BadDay) -> BadDay:
+    """Let each part tell subscribers what queries answer that are more than conjunctive, and then hear of the other."""
+    weights = {"cut": 8.0, "suspicion": 2.0, "subscriber-crash": 6.0, "crash": 2.0, "compaction": 2.0}
+    times: dict[str, Any] = {"cut_min_seconds": 3.0, "cut_max_seconds": 10.0, "unnoticed_probability": 0.3}
+    return with_standing(with_removals(_parted(day, weights, detect_max_seconds=2.0, **times)))
+
+
+def _disks_and_snapshots(day: BadDay) -> BadDay:
+    """Let much happen to few peers: what a disk held is replaced by a snapshot, or lost, while they hardly hear of each
+    other, and answers of queries that are more than conjunctive are told to them first.
+    """
+    weights = {"compaction": 10.0, "crash": 8.0, "disk-loss": 8.0, "cut": 8.0}
+    times: dict[str, Any] = {
+        "down_max_seconds": 2.0, "detect_max_seconds": 1.0, "cut_min_seconds": 0.5, "cut_max_seconds": 2.0,
+        "unnoticed_probability": 1.0,
+    }  # fmt: skip
+    day = with_standing(with_removals(_many(day, weights, span_seconds=20.0, **times)))
+    config = replace(day.options.config, replicas=2, copies_min=2)
+    faults = replace(CALM, delay_min_seconds=0.001, delay_max_seconds=0.02)
+    faults = replace(faults, skew_seconds_max=day.options.faults.skew_seconds_max)
+    options = replace(day.options, peers=2 + day.seed % 2, config=config, faults=faults)
+    failures = replace(day.failures, happenings_min=25, happenings_max=50)
+    return replace(day, network="calm", options=options, failures=failures)
+
+
 def _racks(day: BadDay) -> BadDay:
-    day = _many(day, {"rack-cut": 5.0, "subscriber-crash": 4.0, "crash": 2.0, "disk-loss": 1.0})
-    peers = max(day.options.peers, day.options.config.replicas + 2)
-    return _bookmarks(replace(day, options=replace(day.options, peers=peers)))
+    """Let as many peers as keep a key go at one moment, and stay away for some seconds."""
+    weights = {"rack-cut": 6.0, "subscriber-crash": 2.0}
+    times: dict[str, Any] = {"down_min_seconds": 2.0, "down_max_seconds": 8.0, "detect_max_seconds": 0.6}
+    day = _many(day, weights, span_seconds=20.0, **times)
+    config = replace(day.options.config, replicas=2, copies_min=2)
+    return _bookmarks(replace(day, options=replace(day.options, peers=6 + day.seed % 3, config=config)))
+
+
+def _stragglers(day: BadDay) -> BadDay:
+    """Let messages overtake each other by a second between peers whose clocks differ, and nothing fail.
+
+    There is one copy of everything, so what follows has one way to come.
+    """
+    skew = 0.4
+    config = replace(day.options.config, replicas=1, copies_min=1, clock_skew_seconds=2 * skew, retry_seconds=1.0)
+    faults = Faults(
+        delay_min_seconds=0.001, delay_max_seconds=0.05, straggler_probability=0.25, straggler_seconds=1.0,
+        turn_seconds_max=0.005, skew_seconds_max=skew,
+    )  # fmt: skip
+    options = replace(day.options, peers=3 + day.seed % 2, config=config, faults=faults)
+    failures = replace(day.failures, weights={}, span_seconds=15.0, publisher_crash_probability=0.0)
+    failures = replace(failures, standing=False, texts=False)
+    return with_bookmarks(replace(day, network="stragglers", options=options, failures=failures), slow=False)
 
 
 def _gone(day: BadDay) -> BadDay:
@@ -164,11 +222,15 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "shared by three": _shared_by_three,
     "parted": _parted_and_crashes,
     "parted, again": _parted_again,
+    "parted, late": _parted_late,
+    "parted, standing queries": _parted_standing,
+    "disks and snapshots": _disks_and_snapshots,
     "racks": _racks,
     "gone for good": _gone,
     "leaving alone": _leaving_alone,
     "standing queries and crashes": _standing_and_crashes,
     "standing queries and suspicions": _standing_and_suspicions,
+    "stragglers": _stragglers,
 }
 """By name: what becomes of a drawn day."""
 

@@ -190,7 +190,8 @@ class Mischief:
     def _made_up(self) -> bool:
         """Return whether the peers have made up for all disks lost so far."""
         world = self._world
-        if all(map(world.alive, world.members())) and difference(world) is None:
+        heard = {(node.peer.roles_heard_of, tuple(sorted(node.peer.words))) for node in world.living()}
+        if all(map(world.alive, world.members())) and len(heard) == 1 and difference(world) is None:
             self._losses = 0
         return self._losses == 0
 

@@ -54,7 +54,7 @@ class Failures:
     whether some leave queries that are more than conjunctive.  ``texts``: whether some leave queries with conditions on
     texts, and texts are published, too.  ``eager``: most is published just when a query has become live, by who waited
     for that.  ``shared``: each query is left by several, at different times.  ``again``: few triples are
-    published, again and again.
+    published, again and again.  ``late``: nobody has left any query in the first quarter of the day.
     """
 
     span_seconds: float = 12.0
@@ -99,6 +99,7 @@ class Failures:
     eager: bool = False
     shared: bool = False
     again: bool = False
+    late: bool = False
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

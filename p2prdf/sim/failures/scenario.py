@@ -319,6 +319,7 @@ class _Story:
     def _subscribe(self, at: float, query: object) -> None:
         rng, day = self._random, self.day
         number = len(self._clients)
+        at = max(at, day.failures.span_seconds / 4) if day.failures.late else at
         algorithm = rng.choice(list(Algorithm)) if day.algorithm == "mixed" else Algorithm(day.algorithm)
         record = ResumingSubscriber(f"subscriber {number}", query, algorithm, day.per_event, 86_400.0)  # type: ignore[arg-type]
         client = SubscriberClient(self.world, record, self._generator(f"subscriber {number}"))
