@@ -54,7 +54,7 @@ from p2prdf.store.result_log import ResultLog, withdrawals
 from p2prdf.store.stays import Stays
 from p2prdf.store.tables import Derived, Tables
 from p2prdf.wire.contract import Bookmark
-from p2prdf.wire.messages import SURE, Contact, IndexTriples
+from p2prdf.wire.messages import SURE, Contact, IndexTriples, MembersKnown
 
 __all__ = ["MUTANTS", "SEEDS_MAX", "Caught", "Mutant", "catch", "run_mutants"]
 
@@ -77,6 +77,7 @@ _ON: Final = {
     "ended-unheard": "parted, again", "never-cut-off": "parted, late", "lost-together": "racks",
     "told-elsewhere-ignored": "parted, standing queries", "bare-contents-not-repaired": "parted, standing queries",
     "own-clock-only": "stragglers", "fresh-fellows-count": "disks and snapshots",
+    "begun-anew": "disks and snapshots",
     "staged-not-in-snapshots": "disks and snapshots",
     "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
 }  # fmt: skip
@@ -349,6 +350,11 @@ def _lost_together() -> list[Change]:
     return [(Exchange, "lost_together_until", property(lambda _: None))]
 
 
+def _begun_anew() -> list[Change]:
+    """Who lost its disk and starts once more, with what came since, takes itself for one that was told all."""
+    return [(Exchange, "members_known", lambda self: MembersKnown(self.members_max))]
+
+
 def _fresh_fellows_count() -> list[Change]:
     """Peers that lost what they knew are taken to know it by all but themselves."""
     return [(Exchange, "fresh_fellows", property(lambda _: 0, lambda *_: None))]
@@ -607,6 +613,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("one-keeper-of-records", "a query is live when enough peers keep its record", _one_keeper_of_records),
         Mutant("without-origin", "repair says where unfinished publications were published", _without_origin),
         Mutant("lost-together", "as many peers as keep a key, lost at once, are waited for", _lost_together),
+        Mutant("begun-anew", "who lost its disk remembers so until it was told what others know", _begun_anew),
         Mutant("fresh-fellows-count", "who lost its disk is as good as missing to others", _fresh_fellows_count),
         Mutant("marks-without-outbox", "what is under way holds low marks back", _marks_without_outbox),
         Mutant("late-look", "all look at what is under way at one cut", _late_look),
