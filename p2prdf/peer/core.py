@@ -32,7 +32,7 @@ from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, RemoteProtocolError
 from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
-from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.exchange import Exchange, Lacks
 from p2prdf.peer.explain import Explanations
 from p2prdf.peer.gates import Gates
 from p2prdf.peer.home_items import HomeItems
@@ -312,9 +312,9 @@ class Peer:
         """
         self._begin(now)
         self._exchange.restoring = True
-        members: messages.MembersKnown | None = None
         for message in kept:
-            self._exchange.fresh = False
+            if not self._exchange.restored:
+                self._exchange.restored, self._exchange.lacks = True, Lacks.NOTHING
             match message:
                 case messages.IndexTriples() | messages.Forward() | messages.IndexQuery():
                     self._engine.restore(message)
@@ -323,8 +323,9 @@ class Peer:
                 case messages.ElementsForgotten():
                     self._retention.told(message)
                 case messages.MembersKnown():
-                    members = message  # the last one counts
-                    self._exchange.members_max = message.count
+                    self._exchange.members_max = message.count  # the last one counts
+                    self._exchange.lacks = Lacks(message.lacks)
+                    self._host.records.restored()
                 case messages.Advertise():
                     self._roles.add(message.roles, message.since)
                 case messages.AdvertiseWords():
@@ -335,8 +336,6 @@ class Peer:
                     self._exchange.trace("not-restorable", kind=type(message).__name__)
         self._engine.restored()
         self._host.records.restored()
-        if members is not None:
-            self._exchange.fresh = members.fresh
         self._exchange.restoring = False
         self._exchange.effects.clear()
         self._unfinished = True
@@ -361,6 +360,7 @@ class Peer:
             yield messages.GroupsGone(self._exchange.columns.column(ended))
         yield from self._host.unknown.messages()
         yield from self._engine.roll_forward.messages()
+        yield self._exchange.members_known()  # the end: what comes after it was not known when the rest was
 
     # --- for whoever looks on: checkers and tests ------------------------------------------------
 

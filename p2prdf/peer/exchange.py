@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ from p2prdf.wire.messages import (
     WatchLowMarks,
 )
 
-__all__ = ["Exchange"]
+__all__ = ["Exchange", "Lacks"]
 
 _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
@@ -64,6 +65,20 @@ _UNRELIABLE = (
     Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth, Totals, Differing, WatchLowMarks, LowMark, ElementMark,
     SourceMark, KeptMark, AskBookmarks, TellBookmarks, AskCounts, TellCounts, Traced,
 )  # fmt: skip
+
+
+class Lacks(IntEnum):
+    """What a peer that began with nothing, an empty disk, has not been given yet of what others know.
+
+    Its copies count as lost until then, so fewer failures are survived: others take it for missing when they decide
+    whether enough of those are here who may know what was acknowledged.
+    """
+
+    NOTHING = 0
+    COPIES = 1
+    """It has not compared all with all who keep the same."""
+    HOMES = 2
+    """Nor what homes keep."""
 
 
 class Exchange:
@@ -106,12 +121,14 @@ class Exchange:
         self._map: ReplicaMap | None = None
         self._short: list[Callable[[], None]] = []
         self._lost_at: dict[int, float] = {}
-        self.fresh = True
-        """Whether this peer began with nothing, and has not been in step yet."""
-        self.uninformed = False
-        """Whether it is fresh, and somebody is lost who may have known more."""
-        self.fresh_fellows = 0
-        """How many others began with nothing, and had not been in step yet when they were last asked."""
+        self.lacks = Lacks.HOMES
+        self.restored = False
+        """Whether it began with what a former life had kept."""
+        self._began: float | None = None
+        self.lacking: dict[int, Lacks] = {}
+        """By key of each other that began with nothing what it lacked when it was last heard of,"""
+        self._returned: set[int] = set()
+        """and the keys of those that had been there before: who is new took nothing along when it began."""
         self._fewer_since = 0.0  # when this peer began, or lost another
         self.members_max = 1
         """The most peers that there have ever been at once, as far as known."""
@@ -127,8 +144,8 @@ class Exchange:
     def observe(self, now: float) -> None:
         """Note the driver's time, which never goes back."""
         self.now = max(self.now, now)
-        if not self._fewer_since:
-            self._fewer_since = self.now
+        if self._began is None:
+            self._began = self._fewer_since = self.now
 
     def tick(self) -> int:
         """Return a stamp after everything known so far."""
@@ -229,7 +246,9 @@ class Exchange:
     def seen(self, contact: Contact, zone: str = "") -> bool:
         """Take in a peer that was heard of, and its failure zone; return whether it was not known."""
         self._ring_changed()
-        self._lost_at.pop(contact.key, None)
+        lost = self._lost_at.pop(contact.key, None) is not None
+        if lost or (self.restored and self._began is not None and self.now - self._began < _MISSING_SECONDS):
+            self.came_back(contact)
         if zone:
             self.zones[contact.key] = zone
         else:
@@ -410,7 +429,36 @@ class Exchange:
 
     def members_known(self) -> MembersKnown:
         """Return what the next life is to know."""
-        return MembersKnown(self.members_max, self.fresh and self.replicated)
+        return MembersKnown(self.members_max, int(self.lacks) if self.replicated else 0)
+
+    def hear_members(self, count: int) -> None:
+        """Note how many peers another knows that there were: who began with nothing does not know who is missing."""
+        if self.lacks == Lacks.HOMES and count > self.members_max:
+            self.members_max = count
+            self.persist(self.members_known())
+
+    def lacks_less(self, lacks: Lacks) -> None:
+        """Note what this peer still lacks, in this life and the next ones."""
+        if lacks < self.lacks:
+            self.lacks = lacks
+            self.persist(self.members_known())
+
+    def came_back(self, contact: Contact) -> None:
+        """Note that a peer had been there before its present life."""
+        self._returned.add(contact.key)
+
+    def note_lacking(self, contact: Contact, lacks: Lacks) -> None:
+        """Note what another lacks: what it knew before it lost its disk, others are as good as missing with."""
+        if lacks:
+            self.lacking[contact.key] = lacks
+        else:
+            self.lacking.pop(contact.key, None)
+            self._returned.discard(contact.key)
+
+    def _lacking(self, least: Lacks) -> int:
+        """Return how many of those that are here lost what they knew, this one among them."""
+        returned = [lacks for key, lacks in self.lacking.items() if key in self._returned]
+        return sum(lacks >= least for lacks in (*returned, self.lacks))
 
     def count_members(self, *, left: int = 0) -> None:
         """Note how many peers there are, or that some of them have left in order: these are not missing.
@@ -431,15 +479,15 @@ class Exchange:
         key, one of them is here; for each of those here that began with nothing and was told nothing, this one among
         them, one fewer may be missing.  Whoever is missing for long is taken to be gone.
         """
-        return self._missing_until(max(1, self.config.replicas - self.uninformed - self.fresh_fellows))
+        return self._missing_until(max(1, self.config.replicas - self._lacking(Lacks.HOMES)))
 
     @property
     def copies_missing(self) -> bool:
         """Whether as many peers are missing, and not for long, as make something safe: they alone may know of it.
 
-        Those that lost what they knew are as good as missing.
+        Those that lost what they knew, and were not given all of it yet, are as good as missing.
         """
-        return self._missing_until(max(1, self.copies_needed - self.fresh_fellows)) is not None
+        return self._missing_until(max(1, self.copies_needed - self._lacking(Lacks.COPIES))) is not None
 
     def _missing_until(self, count: int) -> float | None:
         until = self._fewer_since + _MISSING_SECONDS
@@ -453,7 +501,7 @@ class Exchange:
 
         They may be more than are missing of the most that were ever seen together.
         """
-        return self._lost_together_until(max(1, self.config.replicas - self.fresh_fellows))
+        return self._lost_together_until(max(1, self.config.replicas - self._lacking(Lacks.HOMES)))
 
     def _lost_together_until(self, count: int) -> float | None:
         if len(self._lost_at) < count:
@@ -606,8 +654,9 @@ class Exchange:
 
     def give_up(self, contact: Contact, *, left: bool = False) -> list[Transfer]:
         """Forget a peer, which has ``left`` or is lost; return what was on its way there, its tokens still held."""
-        self._fewer_since = self.now
         known = self.cache.number(contact) > 0
+        if known and not left:
+            self._fewer_since = self.now
         if self.replicated and not left and known:
             self._lost_at[contact.key] = self.now
         self.cache.lost(contact)

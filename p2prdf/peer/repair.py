@@ -54,7 +54,7 @@ import numpy.typing as npt
 from p2prdf.columns import as_array, as_list
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.overlay.replicas import ReplicaMap
-from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.exchange import Exchange, Lacks
 from p2prdf.peer.holdings import Holdings, Items, Source, buckets_of
 from p2prdf.wire.messages import (
     Answers,
@@ -95,8 +95,10 @@ REST_FACTOR: Final = 4
 
 Unless the view changes, or something has come that is others'.
 """
-FRESH_SECONDS: Final = 1.0
-"""How often those are asked again that had begun with nothing."""
+LACKING_SECONDS: Final = 1.0
+"""How often those are asked again that had begun with nothing,"""
+FILLING_SECONDS: Final = 5.0
+"""and if they lack no more than copies."""
 STRAYS_SECONDS: Final = 0.5
 """How soon what came here and belongs elsewhere is offered there."""
 
@@ -192,10 +194,8 @@ class Repair:
         """What was last offered elsewhere: to whom, the kind and the identities."""
         self._took: dict[int, int] = {}
         """Key and number of each peer that has said to have some of that."""
-        self._fresh: set[int] = set()
-        """Keys of fellows that began with nothing, and had not been in step yet when they were asked last,"""
-        self._ask_fresh_at = 0.0
-        """and when they are asked again."""
+        self._ask_lacking_at = 0.0
+        """When those are asked again that lacked something."""
         self._lives: dict[int, int] = {}
         """By key of a peer, the stamp at which its life began that it told of last."""
         self._request = first_request
@@ -244,10 +244,8 @@ class Repair:
             return
         if gained:
             self.in_step = self._begun = False
-        else:
-            self._exchange.uninformed |= self._exchange.fresh
-            if self._exchange.lost_together_until is not None:
-                self.in_step = False
+        elif self._exchange.lost_together_until is not None:
+            self.in_step = False
         if not self.in_step:
             self._first_done = {each for each in self._first_done if not gained and each[1] in self._in_step_with}
         self._queue.clear()
@@ -305,7 +303,7 @@ class Repair:
             return self._exchange.now
         due = [each.again_at for each in self._open.values()]
         due += [at for at in (self._due, self._offer_again_at) if at is not None]
-        due += [self._ask_fresh_at] if self._fresh else []
+        due += [self._ask_lacking_at] if self._exchange.lacking else []
         due += self._gifts.values()
         if not self.in_step and (until := self._exchange.waits_for_peers_until) is not None:
             due.append(until)
@@ -327,8 +325,8 @@ class Repair:
             self._begin()
         for request in [each.request for each in self._open.values() if exchange.now >= each.again_at]:
             self._queue.append(self._open.pop(request))
-        if self._fresh and exchange.now >= self._ask_fresh_at:
-            self._ask_the_fresh()
+        if exchange.lacking and exchange.now >= self._ask_lacking_at:
+            self._ask_lacking()
         if self._looking:
             self._look()
         self._go_on()
@@ -344,6 +342,8 @@ class Repair:
         if self._due is not None:
             return
         self._completed |= self._compared is not None
+        if self._completed and self.in_step and self._in_step_with and not exchange.copies_missing:
+            exchange.lacks_less(Lacks.NOTHING)
         if self._began_at is not None:
             long = exchange.now - self._began_at - exchange.config.repair_seconds
             self._rest_until, self._began_at = exchange.now + REST_FACTOR * long, None
@@ -430,38 +430,35 @@ class Repair:
         found = self._exchange.replica_map
         if self.in_step or not self._begun or found is None or self._exchange.waits_for_peers_until is not None:
             return
-        fellows = (self._exchange.contact(number).key for number in found.fellows(0))
+        fellows = [self._exchange.contact(number).key for number in found.fellows(0)]
         if all((kind, key) in self._first_done for key in fellows for kind in self._first_kinds):
-            self.in_step, self._exchange.uninformed = True, False
-            if self._exchange.fresh:
-                self._exchange.fresh = False
-                self._exchange.persist(self._exchange.members_known())
+            self.in_step = True
+            if fellows:
+                self._exchange.lacks_less(Lacks.COPIES)
             self._in_step_with = {contact.key for contact in self._others()}
             self.on_in_step()
 
-    def _note_fresh(self, fellow: Contact, *, fresh: bool) -> None:
-        """Note whether a fellow began with nothing and has not been in step: it may have lost what it alone knew."""
-        if fresh:
-            self._fresh.add(fellow.key)
-            self._ask_fresh_at = self._exchange.now + FRESH_SECONDS
-        else:
-            self._fresh.discard(fellow.key)
-        self._exchange.fresh_fellows = len(self._fresh)
+    def _note_lacking(self, fellow: Contact, lacks: int) -> None:
+        """Note what a fellow says that it lacks, and ask again later."""
+        self._exchange.note_lacking(fellow, Lacks(lacks))
+        if lacks:
+            homes = Lacks.HOMES in self._exchange.lacking.values()
+            self._ask_lacking_at = self._exchange.now + (LACKING_SECONDS if homes else FILLING_SECONDS)
 
-    def _ask_the_fresh(self) -> None:
+    def _ask_lacking(self) -> None:
         """Compare the first kinds again with those that had begun with nothing: others may have told them more."""
-        found = self._exchange.replica_map
-        self._ask_fresh_at = self._exchange.now + FRESH_SECONDS
+        exchange, found = self._exchange, self._exchange.replica_map
+        self._ask_lacking_at = exchange.now + LACKING_SECONDS
         if found is None:
             return
-        fellows = {contact.key: contact for contact in map(self._exchange.contact, found.fellows(0))}
-        self._fresh &= fellows.keys()
-        self._exchange.fresh_fellows = len(self._fresh)
+        fellows = {contact.key: contact for contact in map(exchange.contact, found.fellows(0))}
+        for key in exchange.lacking.keys() - fellows.keys():
+            del exchange.lacking[key]
         under_way = {(each.kind, each.fellow.key) for each in (*self._queue, *self._open.values())}
-        for kind in self._first_kinds:
-            again = [key for key in self._fresh if (kind, key) not in under_way]
-            self._first_done -= {(kind, key) for key in again}
-            self._queue += [_Comparison(kind, fellows[key]) for key in again]
+        again = [(kind, key) for kind in self._first_kinds for key in exchange.lacking if (kind, key) not in under_way]
+        if exchange.waits_for_peers_until is not None:
+            self._first_done.difference_update(again)
+        self._queue += [_Comparison(kind, fellows[key]) for kind, key in again]
 
     def _ask(self, comparison: _Comparison) -> None:
         exchange = self._exchange
@@ -479,7 +476,8 @@ class Repair:
             if len(sums) != comparison.buckets:  # they are others, also by number
                 comparison.buckets, comparison.first = len(sums), 0
             column = exchange.columns.adopt(sums, "uint64")
-            summary = Summary(comparison.request, comparison.kind, exchange.view, column, comparison.first)
+            lacks = exchange.members_known().lacks
+            summary = Summary(comparison.request, comparison.kind, exchange.view, column, comparison.first, lacks)
             exchange.send(comparison.fellow, summary)
 
     def _ask_totals(self, comparison: _Comparison) -> None:
@@ -567,6 +565,7 @@ class Repair:
 
     def summary(self, sender: Contact, message: Summary) -> None:
         """Answer what differs; nothing if views do."""
+        self._note_lacking(sender, message.lacks)
         if message.kind not in self._kinds or not self._agreed(sender, message.kind, message):
             return
         found, number = self._who_keeps(sender)
@@ -605,7 +604,8 @@ class Repair:
         comparison = self._open.get(message.request)
         if comparison is None or not comparison.of(sender, message.kind) or found is None:
             return
-        self._note_fresh(sender, fresh=message.fresh)
+        self._exchange.hear_members(message.members)
+        self._note_lacking(sender, message.lacks)
         if max(as_list(message.buckets), default=0) >= max(comparison.buckets, 1):
             raise RemoteProtocolError(f"an offer of more buckets than the {comparison.buckets} that were asked about")
         mine = self._holdings(message.kind, found).shared(number, comparison.buckets, as_array(message.buckets))
@@ -760,7 +760,7 @@ class Repair:
         """Forget a peer that is gone; it may come back to stay."""
         self._leaving.discard(contact.key)
         self._in_step_with.discard(contact.key)
-        self._note_fresh(contact, fresh=False)
+        self._note_lacking(contact, Lacks.NOTHING)
         self._lives.pop(contact.key, None)
         self._forget_told(contact.key)
         self._forget_gifts({gift for gift in self._gifts if gift[0] == contact.key})
@@ -771,6 +771,8 @@ class Repair:
         It was gone and is back, and nobody need have noticed.
         """
         if self._lives.get(sender.key) != began:
+            if sender.key in self._lives:
+                self._exchange.came_back(sender)
             self._lives[sender.key] = began
             self._offer_due |= self._forget_told(sender.key)
 
@@ -810,8 +812,9 @@ class Repair:
         adopt = self._exchange.columns.adopt
         places = np.concatenate([buckets_of(identities, buckets), empty])
         rows = np.concatenate([identities, np.zeros(len(empty), np.uint64)])
-        fresh = asked and self._exchange.fresh
-        offer = Offer(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64"), fresh)
+        known = self._exchange.members_known()
+        lacks, members = (known.lacks, known.count) if asked and kind in self._first_kinds else (0, 0)
+        offer = Offer(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64"), lacks, members)
         self._exchange.send(to, offer)
 
     def _heard_of_offers(self) -> None:
@@ -834,5 +837,8 @@ class Repair:
 
     def _enough_stay(self) -> bool:
         """Return whether those who stay can keep as many copies as are needed."""
+        exchange = self._exchange
+        if exchange.lacks and exchange.somebody_missing:
+            return False  # what it lost is with those alone, perhaps, and it is as good as missing until they are back
         staying = [each for each in self._others() if each.key not in self._leaving]
-        return self._exchange.replicated and len(staying) >= self._exchange.copies_needed
+        return exchange.replicated and len(staying) >= self._exchange.copies_needed

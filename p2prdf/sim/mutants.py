@@ -76,7 +76,7 @@ _ON: Final = {
     "strangers-unheard": "shared by three", "late-roles": "parted", "narrow-forever": "parted, again",
     "ended-unheard": "parted, again", "never-cut-off": "parted, late", "lost-together": "racks",
     "told-elsewhere-ignored": "parted, standing queries", "bare-contents-not-repaired": "parted, standing queries",
-    "own-clock-only": "stragglers", "fresh-fellows-count": "disks and snapshots",
+    "own-clock-only": "stragglers", "fellows-know": "disks and snapshots",
     "begun-anew": "disks and snapshots",
     "staged-not-in-snapshots": "disks and snapshots",
     "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
@@ -355,9 +355,9 @@ def _begun_anew() -> list[Change]:
     return [(Exchange, "members_known", lambda self: MembersKnown(self.members_max))]
 
 
-def _fresh_fellows_count() -> list[Change]:
+def _fellows_know() -> list[Change]:
     """Peers that lost what they knew are taken to know it by all but themselves."""
-    return [(Exchange, "fresh_fellows", property(lambda _: 0, lambda *_: None))]
+    return [(Exchange, "note_lacking", lambda *_: None)]
 
 
 def _marks_without_outbox() -> list[Change]:
@@ -614,7 +614,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("without-origin", "repair says where unfinished publications were published", _without_origin),
         Mutant("lost-together", "as many peers as keep a key, lost at once, are waited for", _lost_together),
         Mutant("begun-anew", "who lost its disk remembers so until it was told what others know", _begun_anew),
-        Mutant("fresh-fellows-count", "who lost its disk is as good as missing to others", _fresh_fellows_count),
+        Mutant("fellows-know", "who lost its disk is as good as missing to others", _fellows_know),
         Mutant("marks-without-outbox", "what is under way holds low marks back", _marks_without_outbox),
         Mutant("late-look", "all look at what is under way at one cut", _late_look),
         Mutant("own-clock-only", "a message stamped after a cut is handled after it", _own_clock_only),

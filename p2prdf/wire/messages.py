@@ -202,11 +202,11 @@ class PublicationsComplete:
 class MembersKnown:
     """Peer to its own next life: so many peers there have been at once, but for those that left in order since.
 
-    ``fresh``: it began with nothing, and has not been in step since.
+    ``lacks``: :class:`p2prdf.peer.exchange.Lacks`.
     """
 
     count: int
-    fresh: bool = _added(False)
+    lacks: int = _added(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -569,6 +569,7 @@ class Summary:
 
     ``kind``: :mod:`p2prdf.peer.repair`.  ``sums``: one per bucket of identities, as many as a power of two; those
     before ``first`` are not asked about.  ``view`` as in IndexTriples: only equal views agree on what both should hold.
+    ``lacks``: :class:`p2prdf.peer.exchange.Lacks`.
     """
 
     request: int
@@ -576,6 +577,7 @@ class Summary:
     view: int
     sums: Column = _u64()
     first: int = 0
+    lacks: int = _added(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -584,7 +586,7 @@ class Offer:
 
     ``asked``: answer to the Summary of that number: what is in the buckets (of so many as the Summary had) that
     differ, identity 0 if nothing is; no row if all are equal.  ``more``: further buckets differ, ask again.
-    ``fresh``: I began with nothing, and others may know more.
+    ``lacks`` as in Summary, ``members`` as in MembersKnown.
     Otherwise on its own account: what is kept here and may not be where it belongs.
     """
 
@@ -594,7 +596,8 @@ class Offer:
     more: bool
     buckets: Column = _u32()
     identities: Column = _u64()
-    fresh: bool = _added(False)
+    lacks: int = _added(0)
+    members: int = _added(0)
 
 
 @dataclass(frozen=True, slots=True)

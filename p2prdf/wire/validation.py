@@ -24,9 +24,10 @@ from p2prdf.rdf.query import Algorithm, Concludes, ConjunctiveQuery, Filter, Pat
 from p2prdf.wire import messages as m
 
 __all__ = [
-    "CONTACTS_MAX", "COUNTS_MAX", "KINDS_MAX", "KNOWN_MAX", "ORDER_MAX", "PATTERNS_MAX", "U32_MAX", "U64_MAX",
-    "check_lengths", "check_message", "check_term", "check_terms", "contact_of", "contacts_of", "exactly", "flag",
-    "integer", "permutation", "plan_of", "query_of", "seconds", "shown", "strings", "text", "tuple_of",
+    "CONTACTS_MAX", "COUNTS_MAX", "KINDS_MAX", "KNOWN_MAX", "LACKS_MAX", "MEMBERS_MAX", "ORDER_MAX", "PATTERNS_MAX",
+    "U32_MAX", "U64_MAX", "check_lengths", "check_message", "check_term", "check_terms", "contact_of",
+    "contacts_of", "exactly", "flag", "integer", "permutation", "plan_of", "query_of", "seconds", "shown",
+    "strings", "text", "tuple_of",
 ]  # fmt: skip
 
 U32_MAX: Final = (1 << 32) - 1
@@ -36,6 +37,8 @@ CONTACTS_MAX: Final = 1024
 COUNTS_MAX: Final = 256
 """Steps that one peer counts for another at a time."""
 KINDS_MAX: Final = 32
+LACKS_MAX: Final = 2
+MEMBERS_MAX: Final = 1 << 20
 """Kinds of items that replicas compare."""
 KNOWN_MAX: Final = 4
 """Largest number for what a replica knows of a name."""
@@ -407,8 +410,16 @@ def _check_depth(message: m.HoldSubKeys | m.KeyDepth, dictionary: TermDictionary
 
 def _check_kind(message: m.Summary | m.Offer | m.Want | m.Given, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     integer(message.kind, KINDS_MAX - 1)
+    if isinstance(message, m.Summary | m.Offer):
+        integer(message.lacks, LACKS_MAX)
+    if isinstance(message, m.Offer):
+        integer(message.members, MEMBERS_MAX)
     if isinstance(message, m.Summary) and (not len(message.sums) or len(message.sums) & len(message.sums) - 1):
         raise RemoteProtocolError(f"{len(message.sums)} sums; a power of two is needed")
+
+
+def _check_members(message: m.MembersKnown, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    integer(message.lacks, LACKS_MAX)
 
 
 def _check_kinds(message: m.Totals | m.Differing, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
@@ -474,7 +485,7 @@ _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = 
     m.AdvertiseWords: _check_words,
     m.HoldSubKeys: _check_depth, m.KeyDepth: _check_depth,
     m.Summary: _check_kind, m.Offer: _check_kind, m.Want: _check_kind, m.Given: _check_kind,
-    m.Totals: _check_kinds, m.Differing: _check_kinds,
+    m.MembersKnown: _check_members, m.Totals: _check_kinds, m.Differing: _check_kinds,
     m.OpenSubscription: _check_open, m.SubscriptionOpened: _check_lease, m.ClientSubscribe: _check_algorithm,
     m.KeepSubscription: _check_keep_subscription, m.TellKnown: _check_tell_known,
     m.AskKnown: _check_ask_known, m.AskCounts: _check_ask_counts, m.ClientExplain: _check_algorithm,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from itertools import permutations
+from types import SimpleNamespace
 
 import pytest
 
 from p2prdf import keys
 from p2prdf.continuous.home import home_key, subscription_home
 from p2prdf.peer import PeerConfig
+from p2prdf.peer.exchange import Lacks
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.links import around
 from p2prdf.sim.failures.mischief import _Leaving
 from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
+from p2prdf.sim.failures.views import Views
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import Node, WorldOptions
 from p2prdf.wire import contract
@@ -56,12 +59,34 @@ def test_who_has_not_been_compared_with_a_newcomer_is_not_in_step(world: Failing
     assert all(map(_in_step, world.living()))
 
 
+def _told_of_the_living(world: FailingWorld) -> None:
+    """Have peers that start be told of those alone that are there, as daemons are."""
+    members = world.members
+
+    def start(node: Node) -> None:
+        world.members = lambda: (each for each in members() if each is node or world.alive(each))  # type: ignore[method-assign]
+        try:
+            Views.start(world.views, node)
+        finally:
+            world.members = members  # type: ignore[method-assign]
+
+    world.views.start = start  # type: ignore[method-assign]
+
+
+def _silent(world: FailingWorld, node: Node, others: list[Node]) -> None:
+    links = {(one.index, other.index) for each in others for one, other in ((node, each), (each, node))}
+    world.cut(tuple(sorted(links)), noticed=False, why="silent")
+
+
+def _lacks(*nodes: Node) -> list[int]:
+    return [each.peer._exchange.lacks for each in nodes]
+
+
 def _back_with_nothing(world: FailingWorld, node: Node, silent_to: list[Node]) -> None:
     """Have a peer lose its disk, and come back without a word from some others."""
-    links = {(one.index, other.index) for each in silent_to for one, other in ((node, each), (each, node))}
     world.crash(node)
     world.run_for(4.0)
-    world.cut(tuple(sorted(links)), noticed=False, why="not compared")
+    _silent(world, node, silent_to)
     world.restart(node, disk="lost")
     world.run_for(4.0)
     assert world.views.true()
@@ -71,7 +96,7 @@ def test_who_has_lost_what_it_knew_is_as_good_as_missing_to_others(world: Failin
     """Of three that kept a key one lost its disk, and the others are away: nobody who is left may speak for it."""
     a, b, c, d, e = world.nodes
     _back_with_nothing(world, a, [b, c])
-    assert a.peer._exchange.fresh
+    assert _lacks(a, d, e) == [Lacks.HOMES, Lacks.NOTHING, Lacks.NOTHING]
     assert all(map(_in_step, (d, e))), "one of the three is enough, and two are there"
     world.crash(b)
     world.crash(c)
@@ -82,30 +107,93 @@ def test_who_has_lost_what_it_knew_is_as_good_as_missing_to_others(world: Failin
     world.restart(b)
     world.run_for(8.0)
     assert all(map(_in_step, (a, b, d, e)))
-    assert not a.peer._exchange.fresh
-    assert not any(each.peer._exchange.fresh_fellows for each in (b, d, e))
+    world.restart(c)
+    world.run_for(16.0)
+    assert _lacks(a, b, c, d, e) == [Lacks.NOTHING] * 5
+    assert not any(each.peer._exchange.lacking for each in world.nodes)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_who_begins_with_nothing_while_others_are_away_hears_how_many_there_were(world: FailingWorld, again: bool):
+    """It never saw them, and whether it starts once more makes no difference."""
+    _told_of_the_living(world)
+    a, b, c, d, e = world.nodes
+    for node in (a, b, c):
+        world.crash(node)
+    world.run_for(4.0)
+    world.restart(a, disk="lost")
+    world.run_for(3.0)
+    if again:
+        world.crash(a)
+        world.restart(a)
+        world.run_for(3.0)
+    assert world.views.true()
+    assert not any(map(_in_step, (a, d, e)))
+    world.restart(b)
+    world.run_for(8.0)
+    assert all(map(_in_step, (a, b, d, e)))
+
+
+def test_who_is_alone_is_not_told_anything_by_nobody(world: FailingWorld):
+    """After a power cut the empty disk is read first: its peer is in step, alone, and knows no more for it."""
+    _told_of_the_living(world)
+    a, b, c, d, e = world.nodes
+    for node in world.nodes:
+        world.crash(node)
+    world.restart(a, disk="lost")
+    world.run_for(4.0)
+    assert _lacks(a) == [Lacks.HOMES]
+    world.restart(d)
+    world.restart(e)
+    world.run_for(4.0)
+    assert not any(map(_in_step, (a, d, e)))
+    world.restart(b)
+    world.restart(c)
+    world.run_for(8.0)
+    assert all(map(_in_step, world.nodes))
+
+
+def test_who_begins_with_nothing_and_was_never_there_is_not_missed(world: FailingWorld):
+    """Peers come, and one goes for good: those that are in step go on, for what it knew others know."""
+    for key in (1 << 62, 3 << 61, 5 << 60):
+        newcomer = world.join(key)
+        _silent(world, newcomer, list(world.nodes[:PEERS]))
+    world.run_for(4.0)
+    world.crash(world.nodes[0])
+    for at in range(PEERS, len(world.nodes)):
+        world.mend(around(at, range(len(world.nodes))), noticed=False)
+    world.run_for(6.0)
+    assert all(map(_in_step, world.living()))
+
+
+def test_who_leaves_without_what_it_lost_has_not_handed_all_over(world: FailingWorld):
+    a, b, c, d, e = world.nodes
+    _back_with_nothing(world, a, [b, c])
+    world.crash(b)
+    world.crash(c)
+    world.run_for(4.0)
+    outcomes: list[contract.Outcome] = []
+    client = SimpleNamespace(completed=lambda _, __, outcome: outcomes.append(outcome))
+    world.request(a, contract.Leave, client)
+    world.run_for(10.0)
+    assert outcomes == [contract.Left(handed_over=False)]
+    assert not any(map(_in_step, (d, e)))
 
 
 def test_who_began_with_nothing_is_not_taken_to_know_all_because_it_starts_once_more(world: FailingWorld):
     a, b, c, d, e = world.nodes
     _back_with_nothing(world, a, [b, c, d, e])
-    for compacted in (False, True):
-        if compacted:
-            world.compact(a)
-            world.run_for(4.0)
-        world.crash(a)
-        world.restart(a)
-        assert a.peer._exchange.fresh
-    world.mend(around(a.index, range(PEERS)), noticed=False)
-    world.run_for(8.0)
-    assert _in_step(a)
-    for compacted in (False, True):
-        if compacted:
-            world.compact(a)
-            world.run_for(4.0)
-        world.crash(a)
-        world.restart(a)
-        assert not a.peer._exchange.fresh
+    for lacks in (Lacks.HOMES, Lacks.NOTHING):
+        for compacted in (False, True):
+            if compacted:
+                world.compact(a)
+                world.run_for(4.0)
+            world.crash(a)
+            world.restart(a)
+            assert _lacks(a) == [lacks]
+            world.run_for(1.0)
+        world.mend(around(a.index, range(PEERS)), noticed=False)
+        world.run_for(12.0)
 
 
 def test_when_peers_only_go_whoever_was_compared_with_the_others_is_in_step_at_once(world: FailingWorld):

@@ -220,6 +220,31 @@ def test_a_query_that_was_left_is_so_after_a_restart_from_a_snapshot_as_well(wor
     assert kept.group is after
 
 
+@pytest.mark.parametrize("left", [False, True])
+def test_what_is_owed_since_a_snapshot_is_owed_after_a_restart_as_well(world: FailingWorld, left: bool):
+    """Whoever was heard of after the snapshot may be owed what was answered before; it was not derived again yet."""
+    a, b, c = world.nodes
+    query = query_at(world, a, b)
+    client, number, _ = subscribed(world, query, b)
+    published(world, query, b, 3)
+    world.run_for(3.0)
+    record = a.peer._host.home.record_of(a.peer._host.home.subscriptions[number])
+    world.cut(around(c.index, range(PEERS)), noticed=False, why="it hears nothing")
+    if left:
+        client.unsubscribe()
+        world.run_for(2.0)
+    world.compact(a)
+    world.run_for(1.0)
+    assert not a.peer._host.owes
+    other = replace(record, subscription=number ^ 1, opening=record.opening + 1)
+    world._carry_out(a, a.peer.receive(Parcel(0, 0, other), sender=c.peer.contact, now=world.now))
+    assert a.peer._host.owes
+    world.run_for(0.2)
+    world.crash(a)
+    world.restart(a)
+    assert a.peer._host.owes
+
+
 def test_who_restarts_from_a_snapshot_has_nothing_derived_again_that_all_knew_of(world: FailingWorld):
     """All subscriptions of a query are restored one after the other, and answers were recorded before."""
     a, b, _ = world.nodes

@@ -87,6 +87,13 @@ class Pair:
                 due = (p for p in self.peers.values() if p.deadline is not None and p.deadline <= self.now)
                 todo = [(each, each.wake(now=self.now)) for each in islice(due, 1)]
 
+    def compare(self) -> None:
+        """Tell both the ring, as a daemon does, and let them compare what they have."""
+        for contact in (LOW, HIGH):
+            found = tuple(sorted((LOW, HIGH), key=lambda each: each.key ^ contact.key))
+            self.submit(contact, OwnersFound(contact.key, found, complete=True))
+        self.pass_time(30.0)
+
     def listen(self, at: Contact) -> list[Message]:
         """Return a list that gets all that comes to one of them from now on."""
         heard: list[Message] = []

@@ -60,6 +60,11 @@ TESTS: Final = {
     "known-late": "simulation/test_subscription_copies.py::test_what_was_told_to_others_alone_comes_later",
     "lost-together": "simulation/test_in_step.py::test_if_as_many_go_at_once_as_keep_a_key_they_are_waited_for",
     "without-origin": "unit/peer/test_roll_forward.py::test_events_go_with_their_origin_as_well",
+    "begun-anew": (
+        "simulation/test_in_step.py::"
+        "test_who_began_with_nothing_is_not_taken_to_know_all_because_it_starts_once_more"
+    ),
+    "fellows-know": "unit/peer/test_lacking.py::test_one_that_lost_what_it_knew_and_one_that_is_away_are_two",
     "told-before-copies": "simulation/test_standing.py::test_a_snapshot_holds_what_others_are_still_being_told",
     "staged-not-in-snapshots": "simulation/test_standing.py::test_a_snapshot_holds_what_others_are_still_being_told",
     "told-elsewhere-ignored": (

@@ -69,9 +69,19 @@ def test_what_was_added_is_checked() -> None:
 
 
 @pytest.mark.parametrize(("message", "written"), [
-    (m.MembersKnown(3), 1), (m.MembersKnown(3, True), 2),
-    (m.Offer(1, 2, True, False, [0], [5]), 6), (m.Offer(1, 2, True, False, [0], [5], True), 7),
+    (m.MembersKnown(3), 1), (m.MembersKnown(3, 2), 2), (m.Summary(1, 2, 3, [0]), 5), (m.Summary(1, 2, 3, [0], 0, 1), 6),
+    (m.Offer(1, 2, True, False, [0], [5]), 6), (m.Offer(1, 2, True, False, [0], [5], 0, 7), 8),
 ])  # fmt: skip
-def test_that_somebody_began_with_nothing_is_written_if_it_did(message: object, written: int) -> None:
+def test_what_somebody_lacks_who_began_with_nothing_is_written_if_it_is_something(
+    message: object, written: int
+) -> None:
     assert len(parts(message)) == 1 + written
     assert decoded(parts(message)) == message
+
+
+@pytest.mark.parametrize("message", [m.MembersKnown(3, 3), m.Summary(1, 2, 3, [0], 0, 3), m.Offer(
+    1, 2, True, False, [0], [5], 3, 7
+), m.Offer(1, 2, True, False, [0], [5], 0, 1 << 21)])  # fmt: skip
+def test_nobody_lacks_more_than_there_is(message: object) -> None:
+    with pytest.raises(RemoteProtocolError):
+        decoded(parts(message))

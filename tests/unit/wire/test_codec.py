@@ -34,7 +34,10 @@ QUALIFIED = quads.qualified("<urn:x:1>", "<urn:x:2>")
 WORDED = [quads.worded(each, ("tea", "pot")) for each in IRIS[:5]]
 LITERALS = ['""', '"a"', '"a\\"b"@en', '"1"^^<http://www.w3.org/2001/XMLSchema#integer>', '"\U0001f600"']
 TOP = (1 << 64) - 1
-INTEGERS = {"roles": 65_535, "published": 65_535, "kind": 31, "began": (1 << 45) - 1, "upto": (1 << 45) - 1}
+INTEGERS = {
+    "roles": 65_535, "published": 65_535, "kind": 31, "began": (1 << 45) - 1, "upto": (1 << 45) - 1, "lacks": 2,
+    "members": 99,
+}  # fmt: skip
 """The largest of some numbers, by the names of fields."""
 
 
