@@ -712,6 +712,7 @@ class Peer:
             "copies_needed": exchange.copies_needed,
             "members_max": exchange.members_max,
             "in_step": self._repair.in_step,
+            "lacks": exchange.lacks.name.lower() if exchange.replicated else "nothing",
             "comparing": self._repair.comparing,
             "gifts": self._repair.gifts,
             "rejoining": self._engine.rejoining,

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from random import Random
+
 import pytest
 
 from p2prdf.peer import PeerConfig
+from p2prdf.sim.failures.clients import Publisher
 from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.scenario import Verdict, draw_bad_day, run_bad_day, with_bookmarks
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.mutants import MUTANTS, _changed
 from p2prdf.sim.world import WorldOptions
+from p2prdf.wire.messages import IndexTriples, Parcel
 
 SEEDS = range(40, 46)
 
@@ -58,4 +63,31 @@ def test_nothing_is_said_to_have_come_while_others_may_be_cut_off_with_enough_co
     assert not first.peer._nothing_lacks()
     world.run_for(15.0)
     exchange.now = world.now  # nothing has woken it
+    assert first.peer._nothing_lacks()
+
+
+def test_what_comes_from_a_peer_out_of_view_is_compared_before_anything_is_said_to_have_come():
+    """It gave what it has to those whom it sees, and fellows may not have heard of it (shared by three, 1184)."""
+    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    world = FailingWorld(WorldOptions(peers=4, seed=1, config=config), Failures(publisher_crash_probability=0.0))
+    world.run_for(8.0)
+    first, *_, last = world.nodes
+    heard: list[Parcel] = []
+
+    def tap(_: object, parcel: Parcel) -> Parcel:
+        if isinstance(parcel.message, IndexTriples):
+            heard.append(parcel)
+        return parcel
+
+    world.tap = tap
+    Publisher(world, "publisher", Random(2)).publish(0.0, [("<urn:a>", "<urn:b>", "<urn:c>")])
+    world.run_for(4.0)
+    world.crash(last)
+    world.run_for(15.0)
+    first.peer.wake(now=world.now)
+    assert first.peer._nothing_lacks()
+    effects = first.peer.receive(replace(heard[0], transfer=7), sender=last.contact, now=world.now)
+    assert not first.peer._nothing_lacks()
+    world._carry_out(first, effects)
+    world.run_for(4.0)
     assert first.peer._nothing_lacks()

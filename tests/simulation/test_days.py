@@ -52,7 +52,8 @@ def test_every_rule_is_put_to_the_test_on_days_that_there_are() -> None:
     ("begun-before-live", 0, "missing"), ("settled-forgotten", 3_000_027, "twice"),
     ("settled-early", 3_000_015, "twice"), ("no-commit-wait", 51, "missing"),
     ("late-removals", 18, "part"), ("gone-alone", 46, "copies"), ("known-late", 205, "missing"),
-    ("strangers-unheard", 1184, "bookmark"), ("no-roll-forward-after-restart", 0, "part"),
+    ("no-roll-forward-after-restart", 0, "part"), ("never-cut-off", 42, "missing"), ("lost-together", 62, "twice"),
+    ("told-elsewhere-ignored", 9, "extra"), ("bare-contents-not-repaired", 9, "extra"), ("begun-anew", 53, "twice"),
     ("marks-without-outbox", 9, "bookmark"), ("late-roles", 36, "missing"), ("narrow-forever", 153, "missing"),
     ("ended-unheard", 30, "told"),
 ])  # fmt: skip

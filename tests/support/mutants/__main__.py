@@ -65,6 +65,10 @@ TESTS: Final = {
         "test_who_began_with_nothing_is_not_taken_to_know_all_because_it_starts_once_more"
     ),
     "fellows-know": "unit/peer/test_lacking.py::test_one_that_lost_what_it_knew_and_one_that_is_away_are_two",
+    "strangers-unheard": (
+        "simulation/test_bookmarks.py::"
+        "test_what_comes_from_a_peer_out_of_view_is_compared_before_anything_is_said_to_have_come"
+    ),
     "told-before-copies": "simulation/test_standing.py::test_a_snapshot_holds_what_others_are_still_being_told",
     "staged-not-in-snapshots": "simulation/test_standing.py::test_a_snapshot_holds_what_others_are_still_being_told",
     "told-elsewhere-ignored": (
