@@ -17,7 +17,6 @@ from p2prdf.sim.failures.links import around
 from p2prdf.sim.failures.mischief import _Leaving
 from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
-from p2prdf.sim.failures.views import Views
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import Node, WorldOptions
 from p2prdf.wire import contract
@@ -30,7 +29,7 @@ QUERY = ConjunctiveQuery(((0, ~0, 1),), ("<urn:p>",), (0, 1), ("s", "o"))
 def world() -> FailingWorld:
     """Return five peers at rest."""
     config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
-    world = FailingWorld(WorldOptions(peers=PEERS, seed=1, config=config), Failures())
+    world = FailingWorld(WorldOptions(peers=PEERS, seed=1, config=config), Failures(living_only=True))
     world.run_for(8.0)
     assert all(map(_in_step, world.living()))
     return world
@@ -57,20 +56,6 @@ def test_who_has_not_been_compared_with_a_newcomer_is_not_in_step(world: Failing
     world.mend(around(newcomer.index, range(PEERS + 1)), noticed=False)
     world.run_for(8.0)
     assert all(map(_in_step, world.living()))
-
-
-def _told_of_the_living(world: FailingWorld) -> None:
-    """Have peers that start be told of those alone that are there, as daemons are."""
-    members = world.members
-
-    def start(node: Node) -> None:
-        world.members = lambda: (each for each in members() if each is node or world.alive(each))  # type: ignore[method-assign]
-        try:
-            Views.start(world.views, node)
-        finally:
-            world.members = members  # type: ignore[method-assign]
-
-    world.views.start = start  # type: ignore[method-assign]
 
 
 def _silent(world: FailingWorld, node: Node, others: list[Node]) -> None:
@@ -116,7 +101,6 @@ def test_who_has_lost_what_it_knew_is_as_good_as_missing_to_others(world: Failin
 @pytest.mark.parametrize("again", [False, True])
 def test_who_begins_with_nothing_while_others_are_away_hears_how_many_there_were(world: FailingWorld, again: bool):
     """It never saw them, and whether it starts once more makes no difference."""
-    _told_of_the_living(world)
     a, b, c, d, e = world.nodes
     for node in (a, b, c):
         world.crash(node)
@@ -136,7 +120,6 @@ def test_who_begins_with_nothing_while_others_are_away_hears_how_many_there_were
 
 def test_who_is_alone_is_not_told_anything_by_nobody(world: FailingWorld):
     """After a power cut the empty disk is read first: its peer is in step, alone, and knows no more for it."""
-    _told_of_the_living(world)
     a, b, c, d, e = world.nodes
     for node in world.nodes:
         world.crash(node)

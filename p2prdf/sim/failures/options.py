@@ -55,6 +55,7 @@ class Failures:
     texts, and texts are published, too.  ``eager``: most is published just when a query has become live, by who waited
     for that.  ``shared``: each query is left by several, at different times.  ``again``: few triples are
     published, again and again.  ``late``: nobody has left any query in the first quarter of the day.
+    ``living_only``: who starts is told of the peers that are there alone.
     """
 
     span_seconds: float = 12.0
@@ -100,6 +101,7 @@ class Failures:
     shared: bool = False
     again: bool = False
     late: bool = False
+    living_only: bool = False
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

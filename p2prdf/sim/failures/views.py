@@ -7,7 +7,7 @@ belongs to which change does not matter: when it is over, the observer sees what
 after the last change every view becomes true.
 
 A peer that starts knows the members as its cluster file (or its former life) named them, dead ones
-among them, and finds out.
+among them, and finds out; or it is told of the living alone (``living_only``), as by SWIM.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Views:
         return self._views[node.index]
 
     def start(self, node: Node) -> None:
-        """Tell a peer that starts all members, and have it and the others look at each other."""
+        """Tell a peer that starts who is there, and have it and the others look at each other."""
         world = self._world
         self._views[node.index] = view = {node.contact.key: node.contact}
         for other in world.members():
-            if other is not node:
+            if other is not node and not (self._failures.living_only and not self._visible(node, other)):
                 view[other.contact.key] = other.contact
                 world.tell(node, ContactSeen(other.contact))
         world.tell(node, self.owners(node, node.contact.key))
@@ -89,7 +89,7 @@ class Views:
         world = self._world
         if not world.alive(observer) or observer is other:
             return
-        there = world.alive(other) and world.links.visible(observer.index, other.index)
+        there = self._visible(observer, other)
         known = self.of(observer).get(other.contact.key)
         if there and known != other.contact:
             self.of(observer)[other.contact.key] = other.contact
@@ -97,6 +97,9 @@ class Views:
             world.tell(observer, ContactSeen(other.contact))
         elif known is not None and not there:
             self._lose(observer, other)
+
+    def _visible(self, observer: Node, other: Node) -> bool:
+        return self._world.alive(other) and self._world.links.visible(observer.index, other.index)
 
     def _lose(self, observer: Node, other: Node) -> None:
         known = self.of(observer).pop(other.contact.key)
