@@ -324,7 +324,7 @@ class Peer:
                     self._retention.told(message)
                 case messages.MembersKnown():
                     self._exchange.members_max = message.count  # the last one counts
-                    self._exchange.lacks = Lacks(message.lacks)
+                    self._exchange.lacks, self._exchange.returned = Lacks(message.lacks), message.returned
                     self._host.records.restored()
                 case messages.Advertise():
                     self._roles.add(message.roles, message.since)
@@ -337,6 +337,7 @@ class Peer:
         self._engine.restored()
         self._host.records.restored()
         self._exchange.restoring = False
+        self._exchange.begin_anew()
         self._exchange.effects.clear()
         self._unfinished = True
 

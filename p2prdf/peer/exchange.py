@@ -58,6 +58,7 @@ _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
 _TOLD_MAX = 64
 _MISSING_SECONDS = 20.0
+_ALONE_SECONDS = 5.0
 _CUT_OFF_SECONDS = 600.0
 _APART_BITS = 14
 """Of a stamp's counter, which has 16: it may run a fraction of a millisecond ahead for that."""
@@ -122,13 +123,19 @@ class Exchange:
         self._short: list[Callable[[], None]] = []
         self._lost_at: dict[int, float] = {}
         self.lacks = Lacks.HOMES
+        self.returned = False
+        """Whether others knew this peer before it began with nothing: who is new took nothing along when it began."""
         self.restored = False
         """Whether it began with what a former life had kept."""
         self._began: float | None = None
         self.lacking: dict[int, Lacks] = {}
         """By key of each other that began with nothing what it lacked when it was last heard of,"""
         self._returned: set[int] = set()
-        """and the keys of those that had been there before: who is new took nothing along when it began."""
+        """and the keys of those that had been there before."""
+        self._gone = 0
+        """How many of the most that there have been were missing for long when another was lost."""
+        self._kept = False
+        """Whether anything was kept in this life."""
         self._fewer_since = 0.0  # when this peer began, or lost another
         self.members_max = 1
         """The most peers that there have ever been at once, as far as known."""
@@ -174,8 +181,12 @@ class Exchange:
 
     def persist(self, message: Message) -> None:
         """Have the driver keep a message, to be given back to :meth:`Peer.restore` after a restart."""
-        if self.config.durable and not self.restoring:
-            self.effects.append(Persist(message))
+        if not self.config.durable or self.restoring:
+            return
+        if self.replicated and not (self._kept or self.restored or isinstance(message, MembersKnown)):
+            self.effects.append(Persist(self.members_known()))  # lest the next life take what is kept for all
+        self._kept = True
+        self.effects.append(Persist(message))
 
     # --- who owns a key --------------------------------------------------------------------------
 
@@ -253,7 +264,9 @@ class Exchange:
             self.zones[contact.key] = zone
         else:
             self.zones.pop(contact.key, None)
-        return self.cache.seen(contact)
+        new = self.cache.seen(contact)
+        self._gone = min(self._gone, max(0, self.members_max - self.cache.size))
+        return new
 
     def told(self, owner: Contact, before: Contact | None) -> None:
         """Take in who owns what was sent elsewhere: all keys after ``before``, if that is known."""
@@ -429,13 +442,49 @@ class Exchange:
 
     def members_known(self) -> MembersKnown:
         """Return what the next life is to know."""
-        return MembersKnown(self.members_max, int(self.lacks) if self.replicated else 0)
+        lacks = self.lacks if self.replicated else Lacks.NOTHING
+        return MembersKnown(self.members_max, int(lacks), bool(lacks) and self.returned)
 
-    def hear_members(self, count: int) -> None:
-        """Note how many peers another knows that there were: who began with nothing does not know who is missing."""
-        if self.lacks == Lacks.HOMES and count > self.members_max:
+    @property
+    def members(self) -> int:
+        """How many there should be: those that are here, or are missing and not for long."""
+        here = self.cache.size
+        return here if self.now >= self._fewer_since + _MISSING_SECONDS else max(here, self.members_max - self._gone)
+
+    def hear_members(self, count: int, *, known: bool) -> None:
+        """Note how many another knows that there should be, and whether it had known this peer before.
+
+        Who began with nothing, or was away, does not know who is missing.
+        """
+        if known and self.lacks and not self.returned:
+            self.returned = True
+            self.persist(self.members_known())
+        if (self.lacks == Lacks.HOMES or not self.in_step()) and count > self.members_max:
             self.members_max = count
             self.persist(self.members_known())
+
+    @property
+    def told_by_others(self) -> bool:
+        """Whether anybody is here who did not begin with nothing as well; nobody else is waited for long.
+
+        At the first start of all there is nobody; after a power cut others may still be reading their disks.
+        """
+        others = (each.key for each in self.cache.contacts() if each.key != self.own.key)
+        knows = any(self.lacking.get(key, Lacks.NOTHING) < Lacks.HOMES for key in others)
+        return knows or self._began is None or self.now >= self._began + _ALONE_SECONDS
+
+    @property
+    def alone_until(self) -> float | None:
+        """Until when somebody else is waited for who did not begin with nothing; None if nobody is."""
+        return None if self._began is None or self.told_by_others else self._began + _ALONE_SECONDS
+
+    def begin_anew(self) -> None:
+        """Count the time from now on: what was kept has been read, which may have taken long."""
+        self._began = None
+
+    def knows_before(self, contact: Contact) -> bool:
+        """Return whether a peer had been there before its present life."""
+        return contact.key in self._returned
 
     def lacks_less(self, lacks: Lacks) -> None:
         """Note what this peer still lacks, in this life and the next ones."""
@@ -447,8 +496,10 @@ class Exchange:
         """Note that a peer had been there before its present life."""
         self._returned.add(contact.key)
 
-    def note_lacking(self, contact: Contact, lacks: Lacks) -> None:
-        """Note what another lacks: what it knew before it lost its disk, others are as good as missing with."""
+    def note_lacking(self, contact: Contact, lacks: Lacks, *, returned: bool = False) -> None:
+        """Note what another lacks that began with nothing, and whether it was told that it had been there before."""
+        if returned:
+            self._returned.add(contact.key)
         if lacks:
             self.lacking[contact.key] = lacks
         else:
@@ -456,9 +507,13 @@ class Exchange:
             self._returned.discard(contact.key)
 
     def _lacking(self, least: Lacks) -> int:
-        """Return how many of those that are here lost what they knew, this one among them."""
-        returned = [lacks for key, lacks in self.lacking.items() if key in self._returned]
-        return sum(lacks >= least for lacks in (*returned, self.lacks))
+        """Return how many of those that are here lost what they knew, this one among them.
+
+        Who lost all that it knew does not know who had been there before: all count to it who lack as much.
+        """
+        lost = self.returned and self.lacks == Lacks.HOMES
+        lacking = sum(lacks >= least for key, lacks in self.lacking.items() if lost or key in self._returned)
+        return lacking + (self.returned and self.lacks >= least)
 
     def count_members(self, *, left: int = 0) -> None:
         """Note how many peers there are, or that some of them have left in order: these are not missing.
@@ -491,7 +546,7 @@ class Exchange:
 
     def _missing_until(self, count: int) -> float | None:
         until = self._fewer_since + _MISSING_SECONDS
-        if self.members_max - self.cache.size >= count and self.now < until:
+        if self.members - self.cache.size >= count and self.now < until:
             return until
         return self._lost_together_until(count)
 
@@ -656,6 +711,8 @@ class Exchange:
         """Forget a peer, which has ``left`` or is lost; return what was on its way there, its tokens still held."""
         known = self.cache.number(contact) > 0
         if known and not left:
+            if self.now >= self._fewer_since + _MISSING_SECONDS:  # whoever is missing by now is not waited for again
+                self._gone = max(0, self.members_max - self.cache.size)
             self._fewer_since = self.now
         if self.replicated and not left and known:
             self._lost_at[contact.key] = self.now

@@ -304,6 +304,8 @@ class Repair:
         due = [each.again_at for each in self._open.values()]
         due += [at for at in (self._due, self._offer_again_at) if at is not None]
         due += [self._ask_lacking_at] if self._exchange.lacking else []
+        if self._exchange.lacks == Lacks.HOMES and self.in_step and (alone := self._exchange.alone_until) is not None:
+            due.append(alone)
         due += self._gifts.values()
         if not self.in_step and (until := self._exchange.waits_for_peers_until) is not None:
             due.append(until)
@@ -330,7 +332,9 @@ class Repair:
         if self._looking:
             self._look()
         self._go_on()
-        if not self._queue and not self._open and not self._to_look_at:
+        idle = not self._queue and not self._open and not self._to_look_at
+        self._see_what_is_lacking(compared=idle and self._compared is not None)
+        if idle:
             self._plan_next()
 
     def _plan_next(self) -> None:
@@ -342,8 +346,6 @@ class Repair:
         if self._due is not None:
             return
         self._completed |= self._compared is not None
-        if self._completed and self.in_step and self._in_step_with and not exchange.copies_missing:
-            exchange.lacks_less(Lacks.NOTHING)
         if self._began_at is not None:
             long = exchange.now - self._began_at - exchange.config.repair_seconds
             self._rest_until, self._began_at = exchange.now + REST_FACTOR * long, None
@@ -433,17 +435,27 @@ class Repair:
         fellows = [self._exchange.contact(number).key for number in found.fellows(0)]
         if all((kind, key) in self._first_done for key in fellows for kind in self._first_kinds):
             self.in_step = True
-            if fellows:
-                self._exchange.lacks_less(Lacks.COPIES)
             self._in_step_with = {contact.key for contact in self._others()}
             self.on_in_step()
 
-    def _note_lacking(self, fellow: Contact, lacks: int) -> None:
+    def _see_what_is_lacking(self, *, compared: bool) -> None:
+        """Note what this peer was given that began with nothing; ``compared``: a pass has just been completed."""
+        exchange = self._exchange
+        if not exchange.lacks or not self.in_step or not exchange.told_by_others:
+            return
+        exchange.lacks_less(Lacks.COPIES)
+        if compared and not exchange.copies_missing:
+            exchange.lacks_less(Lacks.NOTHING)
+
+    def _note_lacking(self, fellow: Contact, lacks: int, *, returned: bool = False) -> None:
         """Note what a fellow says that it lacks, and ask again later."""
-        self._exchange.note_lacking(fellow, Lacks(lacks))
-        if lacks:
-            homes = Lacks.HOMES in self._exchange.lacking.values()
-            self._ask_lacking_at = self._exchange.now + (LACKING_SECONDS if homes else FILLING_SECONDS)
+        exchange = self._exchange
+        if not exchange.replicated:
+            return
+        exchange.note_lacking(fellow, Lacks(lacks), returned=returned)
+        if lacks and self._ask_lacking_at <= exchange.now:
+            homes = Lacks.HOMES in exchange.lacking.values()
+            self._ask_lacking_at = exchange.now + (LACKING_SECONDS if homes else FILLING_SECONDS)
 
     def _ask_lacking(self) -> None:
         """Compare the first kinds again with those that had begun with nothing: others may have told them more."""
@@ -476,8 +488,10 @@ class Repair:
             if len(sums) != comparison.buckets:  # they are others, also by number
                 comparison.buckets, comparison.first = len(sums), 0
             column = exchange.columns.adopt(sums, "uint64")
-            lacks = exchange.members_known().lacks
-            summary = Summary(comparison.request, comparison.kind, exchange.view, column, comparison.first, lacks)
+            own = exchange.members_known()
+            summary = Summary(
+                comparison.request, comparison.kind, exchange.view, column, comparison.first, own.lacks, own.returned
+            )
             exchange.send(comparison.fellow, summary)
 
     def _ask_totals(self, comparison: _Comparison) -> None:
@@ -565,7 +579,7 @@ class Repair:
 
     def summary(self, sender: Contact, message: Summary) -> None:
         """Answer what differs; nothing if views do."""
-        self._note_lacking(sender, message.lacks)
+        self._note_lacking(sender, message.lacks, returned=message.returned)
         if message.kind not in self._kinds or not self._agreed(sender, message.kind, message):
             return
         found, number = self._who_keeps(sender)
@@ -604,8 +618,8 @@ class Repair:
         comparison = self._open.get(message.request)
         if comparison is None or not comparison.of(sender, message.kind) or found is None:
             return
-        self._exchange.hear_members(message.members)
-        self._note_lacking(sender, message.lacks)
+        self._exchange.hear_members(message.members, known=message.known)
+        self._note_lacking(sender, message.lacks, returned=message.returned)
         if max(as_list(message.buckets), default=0) >= max(comparison.buckets, 1):
             raise RemoteProtocolError(f"an offer of more buckets than the {comparison.buckets} that were asked about")
         mine = self._holdings(message.kind, found).shared(number, comparison.buckets, as_array(message.buckets))
@@ -812,9 +826,11 @@ class Repair:
         adopt = self._exchange.columns.adopt
         places = np.concatenate([buckets_of(identities, buckets), empty])
         rows = np.concatenate([identities, np.zeros(len(empty), np.uint64)])
-        known = self._exchange.members_known()
-        lacks, members = (known.lacks, known.count) if asked and kind in self._first_kinds else (0, 0)
-        offer = Offer(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64"), lacks, members)
+        offer = Offer(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64"))
+        if asked:
+            own, known = self._exchange.members_known(), self._exchange.knows_before(to)
+            members = self._exchange.members
+            offer = replace(offer, lacks=own.lacks, returned=own.returned, members=members, known=known)
         self._exchange.send(to, offer)
 
     def _heard_of_offers(self) -> None:
@@ -838,7 +854,7 @@ class Repair:
     def _enough_stay(self) -> bool:
         """Return whether those who stay can keep as many copies as are needed."""
         exchange = self._exchange
-        if exchange.lacks and exchange.somebody_missing:
+        if exchange.lacks and (exchange.somebody_missing or exchange.members > exchange.cache.size):
             return False  # what it lost is with those alone, perhaps, and it is as good as missing until they are back
         staying = [each for each in self._others() if each.key not in self._leaving]
         return exchange.replicated and len(staying) >= self._exchange.copies_needed

@@ -202,11 +202,12 @@ class PublicationsComplete:
 class MembersKnown:
     """Peer to its own next life: so many peers there have been at once, but for those that left in order since.
 
-    ``lacks``: :class:`p2prdf.peer.exchange.Lacks`.
+    ``lacks``: :class:`p2prdf.peer.exchange.Lacks`.  ``returned``: it had been there before it began with nothing.
     """
 
     count: int
     lacks: int = _added(0)
+    returned: bool = _added(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -569,7 +570,7 @@ class Summary:
 
     ``kind``: :mod:`p2prdf.peer.repair`.  ``sums``: one per bucket of identities, as many as a power of two; those
     before ``first`` are not asked about.  ``view`` as in IndexTriples: only equal views agree on what both should hold.
-    ``lacks``: :class:`p2prdf.peer.exchange.Lacks`.
+    ``lacks`` and ``returned`` as in MembersKnown.
     """
 
     request: int
@@ -578,6 +579,7 @@ class Summary:
     sums: Column = _u64()
     first: int = 0
     lacks: int = _added(0)
+    returned: bool = _added(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -586,7 +588,8 @@ class Offer:
 
     ``asked``: answer to the Summary of that number: what is in the buckets (of so many as the Summary had) that
     differ, identity 0 if nothing is; no row if all are equal.  ``more``: further buckets differ, ask again.
-    ``lacks`` as in Summary, ``members`` as in MembersKnown.
+    ``lacks`` and ``returned`` as in Summary.  ``members``: so many there should be.  ``known``: you had been here
+    before your present life.
     Otherwise on its own account: what is kept here and may not be where it belongs.
     """
 
@@ -597,7 +600,9 @@ class Offer:
     buckets: Column = _u32()
     identities: Column = _u64()
     lacks: int = _added(0)
+    returned: bool = _added(False)
     members: int = _added(0)
+    known: bool = _added(False)
 
 
 @dataclass(frozen=True, slots=True)

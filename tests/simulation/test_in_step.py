@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -67,6 +68,13 @@ def _lacks(*nodes: Node) -> list[int]:
     return [each.peer._exchange.lacks for each in nodes]
 
 
+def _published(world: FailingWorld, count: int) -> None:
+    publisher = Publisher(world, "publisher", Random(7))
+    for number in range(count):
+        publisher.publish(0.0, [(f"<urn:s{number}>", "<urn:p>", '"1"')])
+    world.run_for(8.0)
+
+
 def _back_with_nothing(world: FailingWorld, node: Node, silent_to: list[Node]) -> None:
     """Have a peer lose its disk, and come back without a word from some others."""
     world.crash(node)
@@ -80,6 +88,7 @@ def _back_with_nothing(world: FailingWorld, node: Node, silent_to: list[Node]) -
 def test_who_has_lost_what_it_knew_is_as_good_as_missing_to_others(world: FailingWorld):
     """Of three that kept a key one lost its disk, and the others are away: nobody who is left may speak for it."""
     a, b, c, d, e = world.nodes
+    _published(world, 20)
     _back_with_nothing(world, a, [b, c])
     assert _lacks(a, d, e) == [Lacks.HOMES, Lacks.NOTHING, Lacks.NOTHING]
     assert all(map(_in_step, (d, e))), "one of the three is enough, and two are there"
@@ -96,6 +105,44 @@ def test_who_has_lost_what_it_knew_is_as_good_as_missing_to_others(world: Failin
     world.run_for(16.0)
     assert _lacks(a, b, c, d, e) == [Lacks.NOTHING] * 5
     assert not any(each.peer._exchange.lacking for each in world.nodes)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_two_who_begin_with_nothing_have_nothing_to_tell_each_other(world: FailingWorld, again: bool):
+    """They meet first, after a power cut or while others went on; and who alone knows more is away."""
+    a, b, c, d, e = world.nodes
+    _published(world, 20)
+    for node in world.nodes if again else (a, b, c):
+        world.crash(node)
+    world.run_for(4.0)
+    for node in (a, c):
+        world.restart(node, disk="lost")
+    world.run_for(3.0)
+    if again:
+        world.restart(d)
+        world.restart(e)
+        world.run_for(4.0)
+    assert world.views.true()
+    assert _lacks(a, c) == [Lacks.HOMES] * 2
+    assert not any(map(_in_step, (a, c, d, e)))
+    world.restart(b)
+    world.run_for(16.0)
+    assert all(map(_in_step, world.nodes))
+    assert _lacks(*world.nodes) == [Lacks.NOTHING] * 5
+
+
+def test_peers_that_begin_together_wait_for_nobody_when_one_of_them_goes(world: FailingWorld):
+    """None of them was there before, so nothing is lost."""
+    for node in world.nodes:
+        world.crash(node)
+    for node in world.nodes:
+        world.machines[node.index].disk.lose()
+        world.restart(node)
+    world.run_for(2.0)
+    world.crash(world.nodes[0])
+    world.run_for(4.5)
+    assert all(map(_in_step, world.living()))
+    assert not any(node.peer._exchange.copies_missing for node in world.living())
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -149,16 +196,22 @@ def test_who_begins_with_nothing_and_was_never_there_is_not_missed(world: Failin
     assert all(map(_in_step, world.living()))
 
 
-def test_who_leaves_without_what_it_lost_has_not_handed_all_over(world: FailingWorld):
+@pytest.mark.parametrize("seen", [True, False])
+def test_who_leaves_without_what_it_lost_has_not_handed_all_over(world: FailingWorld, seen: bool):
+    """Whether it saw those who know it, or has heard of them alone."""
     a, b, c, d, e = world.nodes
-    _back_with_nothing(world, a, [b, c])
-    world.crash(b)
-    world.crash(c)
+    if seen:
+        _back_with_nothing(world, a, [b, c])
+    for node in (b, c) if seen else (a, b, c):
+        world.crash(node)
     world.run_for(4.0)
+    if not seen:
+        world.restart(a, disk="lost")
+        world.run_for(3.0)
     outcomes: list[contract.Outcome] = []
     client = SimpleNamespace(completed=lambda _, __, outcome: outcomes.append(outcome))
     world.request(a, contract.Leave, client)
-    world.run_for(10.0)
+    world.run_for(6.0)
     assert outcomes == [contract.Left(handed_over=False)]
     assert not any(map(_in_step, (d, e)))
 

@@ -7,7 +7,8 @@ import pytest
 from p2prdf.columns import LISTS
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.exchange import Exchange, Lacks
-from p2prdf.wire.messages import Contact
+from p2prdf.wire.contract import Persist
+from p2prdf.wire.messages import Contact, Leaving, MembersKnown
 
 OWN, ONE, OTHER = (Contact(key, f"peer-{key}", 1) for key in (1, 2, 3))
 
@@ -65,10 +66,61 @@ def test_who_starts_again_does_not_know_who_is_new(exchange: Exchange) -> None:
 
 def test_who_lost_its_disk_itself_waits_for_one_fewer(exchange: Exchange) -> None:
     exchange.lacks = Lacks.HOMES
-    assert exchange.waits_for_peers_until is None
-    exchange.hear_members(4)
+    exchange.hear_members(4, known=False)
+    assert exchange.waits_for_peers_until is None, "it may be new"
+    exchange.hear_members(4, known=True)
     assert exchange.waits_for_peers_until == 1020.0
     exchange.lacks_less(Lacks.COPIES)
     assert exchange.waits_for_peers_until is None
-    exchange.hear_members(9)
+    exchange.hear_members(9, known=True)
     assert exchange.members_max == 4, "who was told all counts for itself"
+
+
+def test_who_was_away_hears_how_many_there_are_by_now(exchange: Exchange) -> None:
+    exchange.in_step = lambda: False
+    exchange.hear_members(5, known=False)
+    assert exchange.waits_for_peers_until == 1020.0
+
+
+def test_two_that_began_with_nothing_have_not_told_each_other_anything(exchange: Exchange) -> None:
+    exchange.lacks = Lacks.HOMES
+    for contact in (ONE, OTHER):
+        exchange.note_lacking(contact, Lacks.HOMES)
+    assert (exchange.told_by_others, exchange.alone_until) == (False, 1005.0)
+    exchange.note_lacking(OTHER, Lacks.COPIES)
+    assert (exchange.told_by_others, exchange.alone_until) == (True, None)
+    exchange.note_lacking(OTHER, Lacks.HOMES)
+    exchange.observe(1005.0)
+    assert exchange.told_by_others, "nobody who knows more has come for long"
+
+
+def test_whoever_was_missing_for_long_is_not_waited_for_again_when_another_goes(exchange: Exchange) -> None:
+    exchange.give_up(OTHER)
+    assert exchange.members == 3
+    exchange.observe(1030.0)
+    assert exchange.members == 2
+    exchange.seen(Contact(4, "newcomer", 1))
+    exchange.give_up(Contact(4, "newcomer", 1))
+    assert exchange.members == 3, "the newcomer alone is missing"
+    exchange.seen(OTHER)
+    exchange.seen(Contact(4, "newcomer", 1))
+    exchange.count_members()
+    exchange.give_up(OTHER)
+    assert exchange.members == 4, "it had come back"
+
+
+def test_what_is_kept_first_of_all_is_that_it_began_with_nothing() -> None:
+    exchange = Exchange(OWN, PeerConfig(replicas=2, copies_min=2, durable=True), LISTS)
+    exchange.persist(Leaving())
+    exchange.persist(Leaving())
+    kept = [each.message for each in exchange.effects if isinstance(each, Persist)]
+    assert kept == [MembersKnown(1, Lacks.HOMES), Leaving(), Leaving()]
+
+
+def test_how_long_it_took_to_read_what_was_kept_does_not_count(exchange: Exchange) -> None:
+    exchange.give_up(OTHER)
+    exchange.give_up(ONE)
+    assert exchange.waits_for_peers_until == 1020.0
+    exchange.begin_anew()
+    exchange.observe(1100.0)
+    assert exchange.waits_for_peers_until == 1120.0
