@@ -258,8 +258,9 @@ class Exchange:
         """Take in a peer that was heard of, and its failure zone; return whether it was not known."""
         self._ring_changed()
         lost = self._lost_at.pop(contact.key, None) is not None
-        if lost or (self.restored and self._began is not None and self.now - self._began < _MISSING_SECONDS):
-            self.came_back(contact)
+        young = self._began is not None and self.now - self._began < _MISSING_SECONDS
+        if lost or (young and self.restored and self.lacks < Lacks.HOMES):
+            self.came_back(contact)  # or so it may be: who starts again does not know who is new
         if zone:
             self.zones[contact.key] = zone
         else:

@@ -145,6 +145,25 @@ def test_peers_that_begin_together_wait_for_nobody_when_one_of_them_goes(world: 
     assert not any(node.peer._exchange.copies_missing for node in world.living())
 
 
+def test_who_is_killed_right_after_the_first_start_of_all_has_lost_nothing(world: FailingWorld):
+    """It and the others began with nothing, and were told nothing: neither it nor another is missed for that."""
+    for node in world.nodes:
+        world.crash(node)
+    for node in world.nodes:
+        world.machines[node.index].disk.lose()
+        world.restart(node)
+    world.run_for(1.0)
+    first, second, *_ = world.nodes
+    world.crash(first)
+    world.run_for(0.5)
+    world.restart(first)
+    world.run_for(1.0)
+    assert not any(node.peer._exchange.returned for node in world.living() if node is not first)
+    world.crash(second)
+    world.run_for(4.5)
+    assert all(map(_in_step, world.living()))
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_who_begins_with_nothing_while_others_are_away_hears_how_many_there_were(world: FailingWorld, again: bool):
     """It never saw them, and whether it starts once more makes no difference."""

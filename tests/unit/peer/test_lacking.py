@@ -55,13 +55,16 @@ def test_who_is_new_has_lost_nothing(exchange: Exchange) -> None:
     assert exchange.waits_for_peers_until is None
 
 
-def test_who_starts_again_does_not_know_who_is_new(exchange: Exchange) -> None:
-    exchange.restored = True
+@pytest.mark.parametrize("lacks", [Lacks.NOTHING, Lacks.HOMES])
+def test_who_starts_again_does_not_know_who_is_new(exchange: Exchange, lacks: Lacks) -> None:
+    """Unless it was told nothing itself: all may have begun just now, and nobody lost anything."""
+    exchange.restored, exchange.lacks = True, lacks
     newcomer = Contact(4, "newcomer", 1)
     exchange.seen(newcomer)
+    assert exchange.knows_before(newcomer) == (lacks == Lacks.NOTHING)
     exchange.note_lacking(newcomer, Lacks.COPIES)
     exchange.give_up(OTHER)
-    assert exchange.copies_missing
+    assert exchange.copies_missing == (lacks == Lacks.NOTHING)
 
 
 def test_who_lost_its_disk_itself_waits_for_one_fewer(exchange: Exchange) -> None:
