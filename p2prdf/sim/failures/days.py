@@ -148,8 +148,7 @@ def _disks_and_snapshots(day: BadDay) -> BadDay:
     faults = replace(CALM, delay_min_seconds=0.001, delay_max_seconds=0.02)
     faults = replace(faults, skew_seconds_max=day.options.faults.skew_seconds_max)
     options = replace(day.options, peers=2 + day.seed % 2, config=config, faults=faults)
-    living_only = day.seed // 2 % 2 == 1
-    failures = replace(day.failures, happenings_min=25, happenings_max=50, living_only=living_only)
+    failures = replace(day.failures, happenings_min=25, happenings_max=50)
     return replace(day, network="calm", options=options, failures=failures)
 
 
