@@ -58,7 +58,9 @@ _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
 _TOLD_MAX = 64
 _MISSING_SECONDS = 20.0
+"""Who is missing for so long is taken to be gone."""
 _ALONE_SECONDS = 5.0
+"""How long who began with nothing, as all others did whom it sees, waits for one who did not."""
 _CUT_OFF_SECONDS = 600.0
 _APART_BITS = 14
 """Of a stamp's counter, which has 16: it may run a fraction of a millisecond ahead for that."""

@@ -310,7 +310,7 @@ class Records:
         return True
 
     def restored(self) -> None:
-        """Note that all that was kept is here.
+        """Note that a snapshot, or all that was kept, is here.
 
         A snapshot does not tell of answers that all who were known had acknowledged.  Whoever is heard of from now on
         may be owed them.

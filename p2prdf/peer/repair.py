@@ -432,7 +432,7 @@ class Repair:
         found = self._exchange.replica_map
         if self.in_step or not self._begun or found is None or self._exchange.waits_for_peers_until is not None:
             return
-        fellows = [self._exchange.contact(number).key for number in found.fellows(0)]
+        fellows = (self._exchange.contact(number).key for number in found.fellows(0))
         if all((kind, key) in self._first_done for key in fellows for kind in self._first_kinds):
             self.in_step = True
             self._in_step_with = {contact.key for contact in self._others()}

@@ -37,9 +37,11 @@ CONTACTS_MAX: Final = 1024
 COUNTS_MAX: Final = 256
 """Steps that one peer counts for another at a time."""
 KINDS_MAX: Final = 32
-LACKS_MAX: Final = 2
-MEMBERS_MAX: Final = 1 << 20
 """Kinds of items that replicas compare."""
+LACKS_MAX: Final = 2
+"""The most that a peer lacks which began with nothing (:class:`p2prdf.peer.exchange.Lacks`)."""
+MEMBERS_MAX: Final = 1 << 20
+"""Peers that another may say there should be."""
 KNOWN_MAX: Final = 4
 """Largest number for what a replica knows of a name."""
 PATTERNS_MAX: Final = 256
