@@ -42,6 +42,10 @@ class PeerConfig:
     copies_min: int = 1
     """Copies that must be safe before anything counts as done; never more than there are peers for them."""
 
+    joins: bool = False
+    """Whether this peer was told of others to join: if it begins with nothing, and so did all whom it sees, they are
+    not the first of a network for 20 s, unless all are there of whom it was told (``DoorsMet``)."""
+
     durable: bool = False
     """Ask the driver to keep what this peer takes in (``Persist``); off: nothing outlives the process."""
 

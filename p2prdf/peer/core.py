@@ -183,6 +183,8 @@ class Peer:
             case contract.ContactLost():
                 self._ring_changed = True
                 self._contact_lost(request.contact, left=request.left)
+            case contract.DoorsMet():
+                self._exchange.doors_met = True
             case _:
                 self._requests[type(request)](request)
         return self._end()
@@ -288,6 +290,11 @@ class Peer:
     def short_of_peers(self) -> bool:
         """Whether fewer peers are there than copies are needed: nothing is acknowledged meanwhile."""
         return self._exchange.short_of_peers
+
+    @property
+    def waits_for_doors(self) -> bool:
+        """Whether it matters that all are there whom this peer was told of to join by (``DoorsMet``)."""
+        return self._exchange.first_at is not None
 
     @property
     def roles(self) -> int:

@@ -82,6 +82,8 @@ class Lacks(IntEnum):
     """It has not compared all with all who keep the same."""
     HOMES = 2
     """Nor what homes keep."""
+    OTHERS = 3
+    """Nor has it met anybody who lacks less, though it was told of others to join: they may be away."""
 
 
 class Exchange:
@@ -124,7 +126,11 @@ class Exchange:
         self._map: ReplicaMap | None = None
         self._short: list[Callable[[], None]] = []
         self._lost_at: dict[int, float] = {}
-        self.lacks = Lacks.HOMES
+        self.life = 0
+        """The stamp at which this life began; 0: nothing has happened in it yet."""
+        self.lacks = Lacks.OTHERS if config.joins and config.replicas > 1 else Lacks.HOMES
+        self.doors_met = False
+        """Whether all are here whom this peer was told of to join by."""
         self.returned = False
         """Whether others knew this peer before it began with nothing: who is new took nothing along when it began."""
         self.restored = False
@@ -261,7 +267,7 @@ class Exchange:
         self._ring_changed()
         lost = self._lost_at.pop(contact.key, None) is not None
         young = self._began is not None and self.now - self._began < _MISSING_SECONDS
-        if lost or (young and self.restored and self.lacks < Lacks.HOMES):
+        if lost or (young and self.restored):
             self.came_back(contact)  # or so it may be: who starts again does not know who is new
         if zone:
             self.zones[contact.key] = zone
@@ -429,8 +435,11 @@ class Exchange:
     def copies_needed(self) -> int:
         """How many copies must be safe before anything counts as done: as configured.
 
-        Only where there have never been so many peers, all that there have been.
+        Only where there have never been so many peers, all that there have been: who began with nothing, and knows that
+        there are others, does not know that until it has been told.
         """
+        if self.lacks == Lacks.OTHERS:
+            return self.config.copies_min
         return min(self.config.copies_min, self.members_max)
 
     @property
@@ -454,17 +463,20 @@ class Exchange:
         here = self.cache.size
         return here if self.now >= self._fewer_since + _MISSING_SECONDS else max(here, self.members_max - self._gone)
 
-    def hear_members(self, count: int, *, known: bool) -> None:
+    def hear_members(self, count: int, *, known: bool, lacks: Lacks = Lacks.NOTHING) -> None:
         """Note how many another knows that there should be, and whether it had known this peer before.
 
-        Who began with nothing, or was away, does not know who is missing.
+        Who began with nothing, or was away, does not know who is missing, nor who is gone for good: it takes over what
+        one says that ``lacks`` nothing.
         """
         if known and self.lacks and not self.returned:
             self.returned = True
             self.persist(self.members_known())
-        if (self.lacks == Lacks.HOMES or not self.in_step()) and count > self.members_max:
+        if (self.lacks >= Lacks.HOMES or not self.in_step()) and count > self.members_max:
             self.members_max = count
             self.persist(self.members_known())
+        elif not lacks and count < self.members:
+            self._gone = self.members_max - count
 
     @property
     def told_by_others(self) -> bool:
@@ -481,6 +493,18 @@ class Exchange:
         """Until when somebody else is waited for who did not begin with nothing; None if nobody is."""
         return None if self._began is None or self.told_by_others else self._began + _ALONE_SECONDS
 
+    @property
+    def first_at(self) -> float | None:
+        """When this peer, and whom it sees, are the first of a network, as far as they know; None: now, or never.
+
+        Not at once if it began with nothing, as all whom it sees, and was told of others to join: these may know what
+        it did before it lost its disk, and be away.
+        """
+        if self.lacks < Lacks.OTHERS or self.doors_met:
+            return None
+        at = (self.now if self._began is None else self._fewer_since) + _MISSING_SECONDS
+        return at if self.now < at else None
+
     def begin_anew(self) -> None:
         """Count the time from now on: what was kept has been read, which may have taken long."""
         self._began = None
@@ -494,6 +518,7 @@ class Exchange:
         if lacks < self.lacks:
             self.lacks = lacks
             self.persist(self.members_known())
+            self._see_whether_enough()
 
     def came_back(self, contact: Contact) -> None:
         """Note that a peer had been there before its present life."""
@@ -514,7 +539,7 @@ class Exchange:
 
         Who lost all that it knew does not know who had been there before: all count to it who lack as much.
         """
-        lost = self.returned and self.lacks == Lacks.HOMES
+        lost = self.returned and self.lacks >= Lacks.HOMES
         lacking = sum(lacks >= least for key, lacks in self.lacking.items() if lost or key in self._returned)
         return lacking + (self.returned and self.lacks >= least)
 
@@ -537,7 +562,8 @@ class Exchange:
         key, one of them is here; for each of those here that began with nothing and was told nothing, this one among
         them, one fewer may be missing.  Whoever is missing for long is taken to be gone.
         """
-        return self._missing_until(max(1, self.config.replicas - self._lacking(Lacks.HOMES)))
+        missing = self._missing_until(max(1, self.config.replicas - self._lacking(Lacks.HOMES)))
+        return missing if missing is not None else self.first_at
 
     @property
     def copies_missing(self) -> bool:
@@ -569,8 +595,8 @@ class Exchange:
 
     @property
     def somebody_missing(self) -> bool:
-        """Whether a peer was lost not long ago, and is not back: it may live where it is not seen."""
-        return self._missing_within(_MISSING_SECONDS)
+        """Whether a peer that was lost not long ago, or that a former life knew, may live where it is not seen."""
+        return self._missing_within(_MISSING_SECONDS) or (self.replicated and self.members > self.cache.size)
 
     @property
     def perhaps_cut_off(self) -> bool:
@@ -590,6 +616,9 @@ class Exchange:
     def peers_came(self) -> None:
         """Try again what there were too few peers for."""
         self.count_members()
+        self._see_whether_enough()
+
+    def _see_whether_enough(self) -> None:
         if not self.short_of_peers:
             waiting, self._short = self._short, []
             for again in waiting:

@@ -304,7 +304,7 @@ class Repair:
         due = [each.again_at for each in self._open.values()]
         due += [at for at in (self._due, self._offer_again_at) if at is not None]
         due += [self._ask_lacking_at] if self._exchange.lacking else []
-        if self._exchange.lacks == Lacks.HOMES and self.in_step and (alone := self._exchange.alone_until) is not None:
+        if self._exchange.lacks >= Lacks.HOMES and self.in_step and (alone := self._exchange.alone_until) is not None:
             due.append(alone)
         due += self._gifts.values()
         if not self.in_step and (until := self._exchange.waits_for_peers_until) is not None:
@@ -441,7 +441,10 @@ class Repair:
     def _see_what_is_lacking(self, *, compared: bool) -> None:
         """Note what this peer was given that began with nothing; ``compared``: a pass has just been completed."""
         exchange = self._exchange
-        if not exchange.lacks or not self.in_step or not exchange.told_by_others:
+        if not exchange.lacks or not self.in_step:
+            return
+        exchange.lacks_less(Lacks.HOMES)
+        if not exchange.told_by_others:
             return
         exchange.lacks_less(Lacks.COPIES)
         if compared and not exchange.copies_missing:
@@ -453,8 +456,10 @@ class Repair:
         if not exchange.replicated:
             return
         exchange.note_lacking(fellow, Lacks(lacks), returned=returned)
+        if lacks < Lacks.OTHERS:
+            exchange.lacks_less(Lacks.HOMES)
         if lacks and self._ask_lacking_at <= exchange.now:
-            homes = Lacks.HOMES in exchange.lacking.values()
+            homes = max(exchange.lacking.values()) >= Lacks.HOMES
             self._ask_lacking_at = exchange.now + (LACKING_SECONDS if homes else FILLING_SECONDS)
 
     def _ask_lacking(self) -> None:
@@ -490,8 +495,9 @@ class Repair:
             column = exchange.columns.adopt(sums, "uint64")
             own = exchange.members_known()
             summary = Summary(
-                comparison.request, comparison.kind, exchange.view, column, comparison.first, own.lacks, own.returned
-            )
+                comparison.request, comparison.kind, exchange.view, column, comparison.first, own.lacks, own.returned,
+                exchange.life,
+            )  # fmt: skip
             exchange.send(comparison.fellow, summary)
 
     def _ask_totals(self, comparison: _Comparison) -> None:
@@ -579,6 +585,7 @@ class Repair:
 
     def summary(self, sender: Contact, message: Summary) -> None:
         """Answer what differs; nothing if views do."""
+        self.life_told(sender, message.began)
         self._note_lacking(sender, message.lacks, returned=message.returned)
         if message.kind not in self._kinds or not self._agreed(sender, message.kind, message):
             return
@@ -618,7 +625,8 @@ class Repair:
         comparison = self._open.get(message.request)
         if comparison is None or not comparison.of(sender, message.kind) or found is None:
             return
-        self._exchange.hear_members(message.members, known=message.known)
+        self._exchange.hear_members(message.members, known=message.known, lacks=Lacks(message.lacks))
+        self.life_told(sender, message.began)
         self._note_lacking(sender, message.lacks, returned=message.returned)
         if max(as_list(message.buckets), default=0) >= max(comparison.buckets, 1):
             raise RemoteProtocolError(f"an offer of more buckets than the {comparison.buckets} that were asked about")
@@ -774,7 +782,7 @@ class Repair:
         """Forget a peer that is gone; it may come back to stay."""
         self._leaving.discard(contact.key)
         self._in_step_with.discard(contact.key)
-        self._note_lacking(contact, Lacks.NOTHING)
+        self._exchange.note_lacking(contact, Lacks.NOTHING)
         self._lives.pop(contact.key, None)
         self._forget_told(contact.key)
         self._forget_gifts({gift for gift in self._gifts if gift[0] == contact.key})
@@ -784,7 +792,7 @@ class Repair:
 
         It was gone and is back, and nobody need have noticed.
         """
-        if self._lives.get(sender.key) != began:
+        if began and self._exchange.replicated and self._lives.get(sender.key) != began:
             if sender.key in self._lives:
                 self._exchange.came_back(sender)
             self._lives[sender.key] = began
@@ -831,6 +839,7 @@ class Repair:
             own, known = self._exchange.members_known(), self._exchange.knows_before(to)
             members = self._exchange.members
             offer = replace(offer, lacks=own.lacks, returned=own.returned, members=members, known=known)
+            offer = replace(offer, began=self._exchange.life)
         self._exchange.send(to, offer)
 
     def _heard_of_offers(self) -> None:

@@ -31,6 +31,8 @@ from p2prdf.wire.messages import Advertise, AskRoles, Contact, Message, TellRole
 __all__ = ["REMEMBERED_ROWS_MAX", "Roles"]
 
 REMEMBERED_ROWS_MAX: Final = 262_144
+_FIRST_SECONDS: Final = 0.25
+"""How often a peer looks that may have lost what others know whether it has met one of them."""
 
 _PLAIN: Final = (1 << keys.EVENT_SHIFT) - 1
 _OF_EVENTS: Final = _PLAIN << keys.EVENT_SHIFT
@@ -155,6 +157,9 @@ class Roles:
         if self._settle_at is None or exchange.now < self._settle_at:
             return
         others = [each for each in exchange.cache.contacts() if each.key != exchange.own.key]
+        if exchange.first_at is not None:  # whoever knows may be away
+            self._settle_at = exchange.now + _FIRST_SECONDS
+            return
         if not others:
             self._has_settled()
             return
@@ -166,7 +171,8 @@ class Roles:
         """Tell a peer that has just started what this one has heard."""
         for message in self.messages():
             reply(asker, message)
-        reply(asker, TellRoles(self.advertised))
+        if self._exchange.first_at is None:  # else those who know more may be away
+            reply(asker, TellRoles(self.advertised))
 
     def told(self, message: TellRoles) -> None:
         """Take in what a neighbour has heard."""

@@ -57,7 +57,7 @@ class RollForward:
 
     def _begin_life(self) -> None:
         if not self.began and self._exchange.replicated:
-            self._last = self.began = self._exchange.tick()
+            self._last = self.began = self._exchange.life = self._exchange.tick()
             self._tell_at = self._exchange.now + TELL_SECONDS
 
     # --- own publications ------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from p2prdf.peer.delivery import Delivery
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
 from p2prdf.peer.evaluation import Evaluations
-from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.exchange import _MISSING_SECONDS, Exchange
 from p2prdf.peer.host import Host
 from p2prdf.peer.low_mark import LowMarks, UnderWay
 from p2prdf.peer.opening import Opening
@@ -76,8 +76,10 @@ _ON: Final = {
     "strangers-unheard": "shared by three", "late-roles": "parted", "narrow-forever": "parted, again",
     "ended-unheard": "parted, again", "never-cut-off": "parted, late", "lost-together": "racks",
     "told-elsewhere-ignored": "parted, standing queries", "bare-contents-not-repaired": "parted, standing queries",
-    "own-clock-only": "stragglers", "fellows-know": "disks and snapshots",
-    "begun-anew": "disks and snapshots",
+    "own-clock-only": "stragglers", "begun-anew": "disks and snapshots",
+    "fellows-know": "disks and snapshots, told of the living",
+    "first-at-once": "disks and snapshots, told of the living",
+    "former-lives-forgotten": "disks and snapshots, told of the living",
     "staged-not-in-snapshots": "disks and snapshots",
     "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
 }  # fmt: skip
@@ -355,6 +357,16 @@ def _begun_anew() -> list[Change]:
     return [(Exchange, "members_known", lambda self: MembersKnown(self.members_max))]
 
 
+def _first_at_once() -> list[Change]:
+    """Who lost its disk and sees nobody takes itself for the first of a network, though it was told of others."""
+    return [(Exchange, "first_at", property(lambda _: None))]
+
+
+def _former_lives_forgotten() -> list[Change]:
+    """Nobody is missed who was not seen in this life."""
+    return [(Exchange, "somebody_missing", property(lambda self: self._missing_within(_MISSING_SECONDS)))]
+
+
 def _fellows_know() -> list[Change]:
     """Peers that lost what they knew are taken to know it by all but themselves."""
     return [(Exchange, "note_lacking", lambda *_: None)]
@@ -614,6 +626,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("without-origin", "repair says where unfinished publications were published", _without_origin),
         Mutant("lost-together", "as many peers as keep a key, lost at once, are waited for", _lost_together),
         Mutant("begun-anew", "who lost its disk remembers so until it was told what others know", _begun_anew),
+        Mutant("first-at-once", "who began with nothing waits for those it was told of", _first_at_once),
+        Mutant("former-lives-forgotten", "who starts again misses those whom it knew before", _former_lives_forgotten),
         Mutant("fellows-know", "who lost its disk is as good as missing to others", _fellows_know),
         Mutant("marks-without-outbox", "what is under way holds low marks back", _marks_without_outbox),
         Mutant("late-look", "all look at what is under way at one cut", _late_look),

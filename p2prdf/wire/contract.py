@@ -210,6 +210,11 @@ class ContactLost:
 
 
 @dataclass(frozen=True, slots=True)
+class DoorsMet:
+    """The overlay knows all whom this peer was told of to join by: none of them is away."""
+
+
+@dataclass(frozen=True, slots=True)
 class Leave:
     """This peer is to stop for good: give others what they are to keep then."""
 
@@ -218,7 +223,7 @@ class Leave:
 
 Request = (
     Leave | Publish | Heartbeat | EndStream | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers
-    | WantBookmarks | Explain | OwnersFound | ContactSeen | ContactLost
+    | WantBookmarks | Explain | OwnersFound | ContactSeen | ContactLost | DoorsMet
 )  # fmt: skip
 
 

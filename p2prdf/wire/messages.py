@@ -570,7 +570,8 @@ class Summary:
 
     ``kind``: :mod:`p2prdf.peer.repair`.  ``sums``: one per bucket of identities, as many as a power of two; those
     before ``first`` are not asked about.  ``view`` as in IndexTriples: only equal views agree on what both should hold.
-    ``lacks`` and ``returned`` as in MembersKnown.
+    ``lacks`` and ``returned`` as in MembersKnown.  ``began``: the stamp at which my present life began, 0: nothing
+    has happened in it yet.
     """
 
     request: int
@@ -580,6 +581,7 @@ class Summary:
     first: int = 0
     lacks: int = _added(0)
     returned: bool = _added(False)
+    began: int = _added(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -588,8 +590,8 @@ class Offer:
 
     ``asked``: answer to the Summary of that number: what is in the buckets (of so many as the Summary had) that
     differ, identity 0 if nothing is; no row if all are equal.  ``more``: further buckets differ, ask again.
-    ``lacks`` and ``returned`` as in Summary.  ``members``: so many there should be.  ``known``: you had been here
-    before your present life.
+    ``lacks``, ``returned`` and ``began`` as in Summary.  ``members``: so many there should be.  ``known``: you had been
+    here before your present life.
     Otherwise on its own account: what is kept here and may not be where it belongs.
     """
 
@@ -603,6 +605,7 @@ class Offer:
     returned: bool = _added(False)
     members: int = _added(0)
     known: bool = _added(False)
+    began: int = _added(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ COUNTS_MAX: Final = 256
 """Steps that one peer counts for another at a time."""
 KINDS_MAX: Final = 32
 """Kinds of items that replicas compare."""
-LACKS_MAX: Final = 2
+LACKS_MAX: Final = 3
 """The most that a peer lacks which began with nothing (:class:`p2prdf.peer.exchange.Lacks`)."""
 MEMBERS_MAX: Final = 1 << 20
 """Peers that another may say there should be."""

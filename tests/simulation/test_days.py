@@ -44,6 +44,20 @@ def test_parts_of_a_network_that_went_on_alone_find_together(seed: int) -> None:
     assert verdict.good, verdict.report()
 
 
+@pytest.mark.parametrize(("kind", "seed"), [
+    ("disks and snapshots", 1114),
+    *(("disks and snapshots, told of the living", seed) for seed in (1028, 1198, 1461, 1478, 1483)),
+])  # fmt: skip
+def test_who_began_with_nothing_or_sees_nobody_does_not_speak_for_those_who_know(kind: str, seed: int) -> None:
+    """Its disk was lost, and the other began not long ago and did not say that it had been there before (1114).
+
+    Alone, it took itself for the first of a network (1028).  Another did not lose its disk, and settled answers alone
+    (1198).  Nobody had noticed that it was gone (1461, 1483).  It had heard of no query, so nothing waited (1478).
+    """
+    verdict = run_day(kind, seed)
+    assert verdict.good, verdict.report()
+
+
 def test_every_rule_is_put_to_the_test_on_days_that_there_are() -> None:
     assert {each.days for each in MUTANTS.values()} < set(DAYS)
 

@@ -145,8 +145,8 @@ def test_peers_that_begin_together_wait_for_nobody_when_one_of_them_goes(world: 
     assert not any(node.peer._exchange.copies_missing for node in world.living())
 
 
-def test_who_is_killed_right_after_the_first_start_of_all_has_lost_nothing(world: FailingWorld):
-    """It and the others began with nothing, and were told nothing: neither it nor another is missed for that."""
+def test_who_is_killed_right_after_the_first_start_of_all_takes_nobody_for_new(world: FailingWorld):
+    """It may know what others lost while it was away.  So these wait when one more goes, until that is back."""
     for node in world.nodes:
         world.crash(node)
     for node in world.nodes:
@@ -158,10 +158,117 @@ def test_who_is_killed_right_after_the_first_start_of_all_has_lost_nothing(world
     world.run_for(0.5)
     world.restart(first)
     world.run_for(1.0)
-    assert not any(node.peer._exchange.returned for node in world.living() if node is not first)
+    assert all(node.peer._exchange.returned for node in world.living() if node is not first)
+    assert all(map(_in_step, world.living()))
     world.crash(second)
     world.run_for(4.5)
+    assert not any(map(_in_step, world.living()))
+    world.restart(second)
+    world.run_for(8.0)
     assert all(map(_in_step, world.living()))
+    assert not any(node.peer._exchange.lacking for node in world.living())
+
+
+def test_who_lost_its_disk_before_anybody_noticed_that_it_was_gone_is_told_so(world: FailingWorld):
+    a = world.nodes[0]
+    world.run_for(1.0)
+    world.crash(a)
+    world.restart(a, disk="lost")
+    world.run_for(0.5)
+    assert not world.views.false_alarms
+    assert a.peer._exchange.returned
+    assert all(node.peer._exchange.knows_before(a.contact) for node in world.nodes[1:])
+
+
+@pytest.mark.parametrize("roles", ["all", "advertised"])
+def test_who_lost_its_disk_and_sees_nobody_is_not_the_first_of_a_network(roles: str):
+    """It was told of others to join; when they are back it has neither told nor acknowledged anything.
+
+    Nor does it take what it has not heard of for what nobody waits for.
+    """
+    config = PeerConfig(
+        roles=roles, hot_keys=False, replicas=2, copies_min=2, durable=True, joins=True, settle_seconds=0.0
+    )
+    world = FailingWorld(WorldOptions(peers=2, seed=1, config=config), Failures(living_only=True))
+    record = ResumingSubscriber("subscriber", QUERY, Algorithm.CSBV, per_event=False, lease_seconds=86_400.0)
+    SubscriberClient(world, record, world._generator("subscriber")).connect()
+    world.run_for(8.0)
+    a, b = world.nodes
+    assert _lacks(a, b) == [Lacks.NOTHING] * 2
+    _published(world, 2)
+    assert len(record.rows) == 2
+    world.crash(a)
+    world.crash(b)
+    world.restart(a, disk="lost")
+    publisher = Publisher(world, "publisher", Random(8))
+    publisher._elsewhere = lambda: a  # type: ignore[method-assign]
+    publishing = publisher.publish(0.0, [("<urn:late>", "<urn:p>", '"1"')])
+    world.run_for(15.0)
+    assert not _in_step(a)
+    assert a.peer.short_of_peers
+    assert not publishing.stamps
+    world.restart(b)
+    world.run_for(15.0)
+    assert all(map(_in_step, (a, b)))
+    assert sorted(record.rows) == [("<urn:late>", '"1"'), ("<urn:s0>", '"1"'), ("<urn:s1>", '"1"')]
+
+
+def test_who_was_told_of_others_that_never_come_is_the_first_of_a_network_in_the_end():
+    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True, joins=True)
+    world = FailingWorld(WorldOptions(peers=2, seed=1, config=config), Failures(living_only=True))
+    one, other = world.nodes
+    world.crash(one)
+    world.crash(other)
+    world.restart(one, disk="lost")
+    publishing = Publisher(world, "publisher", Random(8)).publish(0.0, [("<urn:s>", "<urn:p>", '"1"')])
+    world.run_for(19.0)
+    assert not _in_step(one)
+    assert not publishing.stamps
+    world.run_for(10.0)
+    assert _in_step(one)
+    assert publishing.stamps
+
+
+@pytest.mark.parametrize("peers", [1, 3])
+def test_when_all_are_there_who_were_told_of_each_other_they_are_the_first_of_a_network_at_once(peers: int):
+    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True, joins=True)
+    world = FailingWorld(WorldOptions(peers=peers, seed=1, config=config), Failures(living_only=True))
+    publishing = Publisher(world, "publisher", Random(8)).publish(0.0, [("<urn:s>", "<urn:p>", '"1"')])
+    world.run_for(1.0)
+    assert all(map(_in_step, world.nodes))
+    assert publishing.stamps
+
+
+@pytest.mark.parametrize(("copies_min", "lost"), [(2, 1), (3, 2)])
+def test_two_empty_disks_that_meet_are_not_the_first_of_a_network_while_others_are_away(copies_min: int, lost: int):
+    """Both were lost, or one of them is a newcomer's; neither takes what nobody told it for what nobody waits for."""
+    config = PeerConfig(
+        roles="advertised", hot_keys=False, replicas=3, copies_min=copies_min, durable=True, joins=True,
+        settle_seconds=0.0,
+    )  # fmt: skip
+    world = FailingWorld(WorldOptions(peers=4, seed=1, config=config), Failures(living_only=True))
+    record = ResumingSubscriber("subscriber", QUERY, Algorithm.CSBV, per_event=False, lease_seconds=86_400.0)
+    SubscriberClient(world, record, world._generator("subscriber")).connect()
+    world.run_for(8.0)
+    for node in world.nodes:
+        world.crash(node)
+    for node in world.nodes[:lost]:
+        world.restart(node, disk="lost")
+    empty = [*world.nodes[:lost], *((world.join(1 << 63),) if lost == 1 else ())]
+    publisher = Publisher(world, "publisher", Random(8))
+    publisher._elsewhere = lambda: empty[0]  # type: ignore[method-assign]
+    publishing = publisher.publish(9.0, [("<urn:late>", "<urn:p>", '"1"')])
+    world.run_for(16.0)
+    assert not any(map(_in_step, empty))
+    assert bool(publishing.stamps) <= (copies_min == 2), "two disks are enough then, under all roles"
+    for node in empty:
+        world.crash(node)
+    for node in world.nodes:
+        world.restart(node)
+    world.run_for(20.0)
+    assert all(map(_in_step, world.nodes))
+    assert record.rows == [("<urn:late>", '"1"')]
+    assert record.closed_at is None
 
 
 @pytest.mark.parametrize("again", [False, True])

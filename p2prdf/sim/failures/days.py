@@ -152,6 +152,14 @@ def _disks_and_snapshots(day: BadDay) -> BadDay:
     return replace(day, network="calm", options=options, failures=failures)
 
 
+def _of_the_living(day: BadDay) -> BadDay:
+    """Tell who starts of those alone that are there, as a daemon is told that finds them by its bootstrap addresses.
+
+    Where there is one copy of everything, nothing makes up for who is not there.
+    """
+    return replace(day, failures=replace(day.failures, living_only=day.options.config.replicas > 1))
+
+
 def _racks(day: BadDay) -> BadDay:
     """Let as many peers as keep a key go at one moment, and stay away for some seconds."""
     weights = {"rack-cut": 6.0, "subscriber-crash": 2.0}
@@ -225,6 +233,8 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "parted, late": _parted_late,
     "parted, standing queries": _parted_standing,
     "disks and snapshots": _disks_and_snapshots,
+    "told of the living": _of_the_living,
+    "disks and snapshots, told of the living": lambda day: _of_the_living(_disks_and_snapshots(day)),
     "racks": _racks,
     "gone for good": _gone,
     "leaving alone": _leaving_alone,

@@ -155,7 +155,7 @@ def draw_bad_day(seed: int) -> BadDay:
     config = PeerConfig(
         roles=roles, replicas=replicas, copies_min=copies_min, durable=True, clock_skew_seconds=2 * skew,
         request_seconds=6.0, settle_seconds=rng.choice((0.0, 2.0)), hot_keys=False,
-        retry_seconds=rng.choice((0.3, 1.0)),
+        retry_seconds=rng.choice((0.3, 1.0)), joins=True,
     )  # fmt: skip
     options = WorldOptions(
         peers=rng.randint(max(3, replicas), 9),

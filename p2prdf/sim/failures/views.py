@@ -16,7 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from p2prdf.sim.ring import Ring
-from p2prdf.wire.contract import ContactLost, ContactSeen, OwnersFound
+from p2prdf.wire.contract import ContactLost, ContactSeen, DoorsMet, OwnersFound
 
 if TYPE_CHECKING:
     from p2prdf.sim.failures.options import Failures
@@ -51,6 +51,7 @@ class Views:
                 view[other.contact.key] = other.contact
                 world.tell(node, ContactSeen(other.contact))
         world.tell(node, self.owners(node, node.contact.key))
+        self._see_doors(node)
         for other in world.members():
             if other is not node:
                 self._later(node, other, self._failures.detect_min_seconds, self._failures.detect_max_seconds)
@@ -95,8 +96,17 @@ class Views:
             self.of(observer)[other.contact.key] = other.contact
             world.view_changes += 1
             world.tell(observer, ContactSeen(other.contact))
+            self._see_doors(observer)
         elif known is not None and not there:
             self._lose(observer, other)
+
+    def _see_doors(self, node: Node) -> None:
+        """Tell a peer that waits for it that it knows all members, living ones: all of them are its doors."""
+        world = self._world
+        if world.alive(node) and node.peer.waits_for_doors:
+            members = [other for other in world.members() if other is not node]
+            if all(other.contact.key in self.of(node) and self._visible(node, other) for other in members):
+                world.submit(node, DoorsMet())
 
     def _visible(self, observer: Node, other: Node) -> bool:
         return self._world.alive(other) and self._world.links.visible(observer.index, other.index)

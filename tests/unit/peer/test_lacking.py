@@ -57,14 +57,80 @@ def test_who_is_new_has_lost_nothing(exchange: Exchange) -> None:
 
 @pytest.mark.parametrize("lacks", [Lacks.NOTHING, Lacks.HOMES])
 def test_who_starts_again_does_not_know_who_is_new(exchange: Exchange, lacks: Lacks) -> None:
-    """Unless it was told nothing itself: all may have begun just now, and nobody lost anything."""
+    """Even if it was told nothing: it may alone have kept what the other lost, when all began not long ago."""
     exchange.restored, exchange.lacks = True, lacks
     newcomer = Contact(4, "newcomer", 1)
     exchange.seen(newcomer)
-    assert exchange.knows_before(newcomer) == (lacks == Lacks.NOTHING)
+    assert exchange.knows_before(newcomer)
     exchange.note_lacking(newcomer, Lacks.COPIES)
     exchange.give_up(OTHER)
-    assert exchange.copies_missing == (lacks == Lacks.NOTHING)
+    assert exchange.copies_missing
+
+
+def _alone(**config: bool) -> Exchange:
+    exchange = Exchange(OWN, PeerConfig(replicas=3, copies_min=2, **config), LISTS)
+    exchange.observe(1000.0)
+    exchange.seen(OWN)
+    return exchange
+
+
+def test_who_begins_with_nothing_and_sees_nobody_waits_for_those_it_was_told_of() -> None:
+    exchange = _alone(joins=True)
+    assert (exchange.first_at, exchange.waits_for_peers_until) == (1020.0, 1020.0)
+    assert exchange.short_of_peers
+    exchange.seen(ONE)
+    exchange.peers_came()
+    exchange.note_lacking(ONE, Lacks.OTHERS)
+    assert exchange.waits_for_peers_until == 1020.0, "it lost its disk as well, perhaps"
+    assert not exchange.short_of_peers
+    exchange.doors_met = True
+    assert exchange.waits_for_peers_until is None, "nobody else is away"
+
+
+def test_who_has_waited_for_long_is_the_first_of_a_network() -> None:
+    exchange = _alone(joins=True)
+    exchange.observe(1015.0)
+    exchange.seen(ONE)
+    exchange.give_up(ONE)
+    exchange.observe(1020.0)
+    assert exchange.first_at == 1035.0, "it has lost another meanwhile"
+    exchange.observe(1035.0)
+    assert exchange.waits_for_peers_until is None
+    tried: list[bool] = []
+    exchange.wait_for_peers(lambda: tried.append(True))
+    assert exchange.copies_needed == 2
+    exchange.members_max = 1
+    exchange.lacks_less(Lacks.HOMES)
+    assert (exchange.copies_needed, tried) == (1, [True])
+
+
+def test_who_was_told_of_nobody_is_the_first_of_a_network_at_once() -> None:
+    exchange = _alone()
+    assert (exchange.first_at, exchange.waits_for_peers_until, exchange.copies_needed) == (None, None, 1)
+
+
+def test_who_knows_that_there_have_been_others_misses_them_though_it_never_saw_them() -> None:
+    exchange = _alone()
+    exchange.lacks_less(Lacks.NOTHING)
+    assert not exchange.somebody_missing
+    exchange.members_max = 2
+    assert exchange.somebody_missing
+    exchange.observe(1020.0)
+    assert not exchange.somebody_missing, "whoever is away for long is gone"
+
+
+def test_who_was_away_hears_how_many_are_gone_for_good() -> None:
+    exchange = _alone()
+    exchange.lacks_less(Lacks.NOTHING)
+    exchange.members_max = 5
+    exchange.seen(ONE)
+    exchange.hear_members(2, known=True, lacks=Lacks.COPIES)
+    assert exchange.members == 5, "nor does that one know"
+    exchange.hear_members(3, known=True)
+    assert (exchange.members, exchange.somebody_missing) == (3, True)
+    exchange.seen(OTHER)
+    assert not exchange.somebody_missing
+    assert exchange.members_max == 5
 
 
 def test_who_lost_its_disk_itself_waits_for_one_fewer(exchange: Exchange) -> None:

@@ -72,6 +72,7 @@ def test_what_was_added_is_checked() -> None:
     (m.MembersKnown(3), 1), (m.MembersKnown(3, 2), 2), (m.Summary(1, 2, 3, [0]), 5), (m.Summary(1, 2, 3, [0], 0, 1), 6),
     (m.Offer(1, 2, True, False, [0], [5]), 6), (m.Offer(1, 2, True, False, [0], [5], 0, False, 7), 9),
     (m.MembersKnown(3, 0, True), 3), (m.Summary(1, 2, 3, [0], 0, 0, True), 7),
+    (m.Summary(1, 2, 3, [0], began=1 << 40), 8), (m.Offer(1, 2, True, False, [0], [5], began=1 << 40), 11),
 ])  # fmt: skip
 def test_what_somebody_lacks_who_began_with_nothing_is_written_if_it_is_something(
     message: object, written: int
@@ -80,8 +81,8 @@ def test_what_somebody_lacks_who_began_with_nothing_is_written_if_it_is_somethin
     assert decoded(parts(message)) == message
 
 
-@pytest.mark.parametrize("message", [m.MembersKnown(3, 3), m.Summary(1, 2, 3, [0], 0, 3), m.Offer(
-    1, 2, True, False, [0], [5], 3, 7
+@pytest.mark.parametrize("message", [m.MembersKnown(3, 4), m.Summary(1, 2, 3, [0], 0, 4), m.Offer(
+    1, 2, True, False, [0], [5], 4, 7
 ), m.Offer(1, 2, True, False, [0], [5], 0, False, 1 << 21)])  # fmt: skip
 def test_nobody_lacks_more_than_there_is(message: object) -> None:
     with pytest.raises(RemoteProtocolError):
