@@ -217,6 +217,7 @@ class Daemon:
             overlay=config.overlay,
             replicas=config.replicas,
             copies_min=config.copies_min,
+            joins=bool(config.bootstrap) and config.membership == "view",
             durable=config.durability_in_force != "memory",
             roles=config.roles.removesuffix("+any"),
             wildcards=config.roles.endswith("+any"),

@@ -94,6 +94,8 @@ class Doors:
         self._lost_at: dict[Address, float] = {}
         self.unresolved = 0
         """Names that did not resolve at the last attempt."""
+        self.named: list[Address] = []
+        """What the others resolved to, without addresses of peers that were lost."""
 
     def use(self, bound: socket.socket) -> None:
         """Resolve names for the family of the own socket."""
@@ -115,6 +117,7 @@ class Doors:
         self.unresolved = 0
         for text in self._bootstrap:
             found += await self._resolve(text)
+        self.named = found
         forget = time.monotonic() - LOST_SECONDS
         self._lost_at = {address: at for address, at in self._lost_at.items() if at > forget}
         return list(dict.fromkeys([*found, *self._lost_at]))

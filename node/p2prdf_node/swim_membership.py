@@ -51,7 +51,7 @@ from p2prdf.overlay.swim_messages import (
     SwimEffect,
     SwimRequest,
 )
-from p2prdf.wire.contract import ContactLost, ContactSeen, OwnersFound, Trace
+from p2prdf.wire.contract import ContactLost, ContactSeen, DoorsMet, OwnersFound, Trace
 from p2prdf.wire.messages import Contact
 from p2prdf_node.envelopes import Envelopes
 from p2prdf_node.logs import LineLimit
@@ -115,7 +115,8 @@ class SwimMembership:
 
     ``clock`` is the node's, by which others measure theirs.  ``lost`` is told whether a member left in order: whoever
     did is not missing, so nobody waits for it.  ``known`` is called once, with all there is, when the
-    view has become complete.  ``barred`` tells which members are out, by their keys: what they say is not heard.
+    view has become complete, and once when all are in it who are behind the bootstrap addresses.  ``barred`` tells
+    which members are out, by their keys: what they say is not heard.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class SwimMembership:
         clock: Callable[[], float],
         seen: Callable[[Contact, str], None],
         lost: Callable[[Contact, bool], None],
-        known: Callable[[OwnersFound], None],
+        known: Callable[[OwnersFound | DoorsMet], None],
         linked: Callable[[int], bool],
         spawn: Spawn,
         barred: Callable[[int], bool] = lambda _key: False,
@@ -149,6 +150,9 @@ class SwimMembership:
             entropy=random.Random(secrets.randbits(128)),  # noqa: S311 - who is asked when guards nothing
         )  # fmt: skip
         self._complete = asyncio.Event()
+        self._behind: dict[Address, Address] = {}
+        """What address whoever answered at each door goes by."""
+        self._doors_met = False
         self._hails: dict[int, asyncio.Future[Record]] = {}
         self._knocks: dict[Contact, None] = {}
         self._transport: asyncio.DatagramTransport | None = None
@@ -281,8 +285,14 @@ class SwimMembership:
         # While joining also those heard of already: it takes a member to join by.
         strangers = [each for each in addresses if each != own and (each not in known or not self._complete.is_set())]
         if not self._doors.unresolved and all(address == own for address in addresses):
+            self._see_doors()
             return "only itself"
         answers = await asyncio.gather(*map(self._hail, strangers))
+        answered = zip(strangers, answers, strict=True)
+        self._behind |= {
+            address: (each.contact.host, each.contact.port) for address, each in answered if each is not None
+        }
+        self._see_doors()
         others = [each for each in answers if each is not None and each.contact != self.contact]
         for each in others:
             if each.incarnation:
@@ -293,6 +303,16 @@ class SwimMembership:
         if is_all and others and all(self.contact.key < each.contact.key for each in others):
             return "only who come after it"
         return "no member" if others else "nobody"
+
+    def _see_doors(self) -> None:
+        """Tell once that all are in the view, or this node, who are behind the bootstrap addresses."""
+        if self._doors_met or self._doors.unresolved or not self._complete.is_set():
+            return
+        here = {self.claim[1:], *((contact.host, contact.port) for contact in self._swim.contacts())}
+        doors = {self._behind.get(address, address) for address in self._doors.named}
+        if doors and here >= doors:
+            self._doors_met = True
+            self._known(DoorsMet())
 
     async def _hail(self, address: Address) -> Record | None:
         """Return what whoever answers at an address says of itself; None if nobody does in time."""
@@ -378,6 +398,7 @@ class SwimMembership:
                 case ContactSeen(contact, zone):
                     self.joined.set()
                     self._seen(contact, zone)
+                    self._see_doors()
                 case ContactLost(contact, left):
                     self._lost(contact, left)
                 case Trace(event, fields):
@@ -389,6 +410,7 @@ class SwimMembership:
         if self._swim.complete and not self._complete.is_set():
             self._complete.set()
             self._known(self._owners(self.contact.key))
+            self._see_doors()
 
     def _arm(self) -> None:
         if self._timer is not None:

@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import socket
 
+from p2prdf.wire.contract import DoorsMet
 from p2prdf_node.chord_membership import ChordMembership
 from p2prdf_node.config import NodeConfig
 from p2prdf_node.driver import Clock
@@ -34,11 +35,12 @@ class Node:
         self.log = []
         self.zones = {}
         self.found = []
+        self.doors_met = False
         addresses = tuple(f"127.0.0.1:{other.port}" for other in bootstrap)
         config = dataclasses.replace(config, bootstrap=addresses)
         named = {"seen": self._seen, "lost": self._lost, "linked": self.linked.__contains__, "spawn": self.spawn}
         if config.membership == "view":
-            named |= {"clock": Clock(), "known": self.found.append}
+            named |= {"clock": Clock(), "known": self._known}
             self.member = SwimMembership(config, (identifier, host, port), **named)
         else:
             kind = ChordMembership if config.overlay == "chord" else Membership
@@ -52,6 +54,12 @@ class Node:
 
     def _lost(self, contact, left=False):
         self.log.append(("left" if left else "lost", contact))
+
+    def _known(self, told):
+        if isinstance(told, DoorsMet):
+            self.doors_met = True
+        else:
+            self.found.append(told)
 
     def spawn(self, work, name):
         task = asyncio.create_task(work, name=name)

@@ -99,8 +99,28 @@ async def test_a_node_that_is_its_own_only_bootstrap_is_the_first():
     await node.start()
     try:
         await until(lambda: node.found, seconds=0.5)
+        await until(lambda: node.doors_met, seconds=0.5)
     finally:
         await node.crash()
+
+
+async def test_a_node_is_told_when_all_are_in_its_view_whom_it_was_told_of_to_join_by():
+    first, second, third = nodes = [Node(VIEW) for _ in range(3)]
+    second.join_by([first, third])
+    third.join_by([first, second, third])
+    try:
+        await first.start()
+        await second.start()
+        await until(lambda: all_know_all(nodes[:2]))
+        assert not second.doors_met
+        await third.start()
+        await until(lambda: second.doors_met and third.doors_met)
+        assert not first.doors_met, "it was told of nobody"
+        assert all_know_all(nodes)
+    finally:
+        for node in nodes:
+            if node.member._transport is not None:
+                await node.crash()
 
 
 async def test_nodes_that_bootstrap_by_each_other_do_not_wait_for_ever(monkeypatch):
