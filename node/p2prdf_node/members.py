@@ -113,23 +113,20 @@ class Doors:
 
     async def addresses(self) -> list[Address]:
         """Resolve the names and return all addresses, each once."""
-        found: list[Address] = []
-        self.unresolved = 0
-        for text in self._bootstrap:
-            found += await self._resolve(text)
-        self.named = found
+        found = [await self._resolve(text) for text in self._bootstrap]
+        self.unresolved = found.count(None)
+        self.named = [address for each in found for address in each or ()]
         forget = time.monotonic() - LOST_SECONDS
         self._lost_at = {address: at for address, at in self._lost_at.items() if at > forget}
-        return list(dict.fromkeys([*found, *self._lost_at]))
+        return list(dict.fromkeys([*self.named, *self._lost_at]))
 
-    async def _resolve(self, text: str) -> list[Address]:
+    async def _resolve(self, text: str) -> list[Address] | None:
         host, port = split_address(text)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(RESOLVE_SECONDS):
                 found = await loop.getaddrinfo(host, port, family=self._family, type=socket.SOCK_DGRAM)
         except (OSError, TimeoutError, UnicodeError) as error:
-            self.unresolved += 1
             log.warning("bootstrap_unresolved", address=text, reason=str(error) or "no answer in time")
-            return []
+            return None
         return [(str(entry[4][0]), int(entry[4][1])) for entry in found]

@@ -115,8 +115,8 @@ class SwimMembership:
 
     ``clock`` is the node's, by which others measure theirs.  ``lost`` is told whether a member left in order: whoever
     did is not missing, so nobody waits for it.  ``known`` is called once, with all there is, when the
-    view has become complete, and once when all are in it who are behind the bootstrap addresses.  ``barred`` tells
-    which members are out, by their keys: what they say is not heard.
+    view has become complete, and when all are in it, and answer, who are behind the bootstrap addresses, again if a
+    member was lost.  ``barred`` tells which members are out, by their keys: what they say is not heard.
     """
 
     def __init__(
@@ -150,8 +150,6 @@ class SwimMembership:
             entropy=random.Random(secrets.randbits(128)),  # noqa: S311 - who is asked when guards nothing
         )  # fmt: skip
         self._complete = asyncio.Event()
-        self._behind: dict[Address, Address] = {}
-        """What address whoever answered at each door goes by."""
         self._doors_met = False
         self._hails: dict[int, asyncio.Future[Record]] = {}
         self._knocks: dict[Contact, None] = {}
@@ -285,32 +283,31 @@ class SwimMembership:
         # While joining also those heard of already: it takes a member to join by.
         strangers = [each for each in addresses if each != own and (each not in known or not self._complete.is_set())]
         if not self._doors.unresolved and all(address == own for address in addresses):
-            self._see_doors()
+            self._see_doors({})
             return "only itself"
-        answers = await asyncio.gather(*map(self._hail, strangers))
-        answered = zip(strangers, answers, strict=True)
-        self._behind |= {
-            address: (each.contact.host, each.contact.port) for address, each in answered if each is not None
-        }
-        self._see_doors()
-        others = [each for each in answers if each is not None and each.contact != self.contact]
+        doors = [] if self._doors_met else [each for each in self._doors.named if each not in (own, *strangers)]
+        asked = [*strangers, *doors]
+        answers = dict(zip(asked, await asyncio.gather(*map(self._hail, asked)), strict=True))
+        self._see_doors(answers)
+        answers = {address: answers[address] for address in strangers}
+        others = [each for each in answers.values() if each is not None and each.contact != self.contact]
         for each in others:
             if each.incarnation:
                 self._submit(Introduce(each.contact))
         if any(each.incarnation for each in others):
             return "a member"
-        is_all = not self._doors.unresolved and None not in answers
+        is_all = not self._doors.unresolved and None not in answers.values()
         if is_all and others and all(self.contact.key < each.contact.key for each in others):
             return "only who come after it"
         return "no member" if others else "nobody"
 
-    def _see_doors(self) -> None:
-        """Tell once that all are in the view, or this node, who are behind the bootstrap addresses."""
-        if self._doors_met or self._doors.unresolved or not self._complete.is_set():
+    def _see_doors(self, answers: dict[Address, Record | None]) -> None:
+        """Tell that all are in the view, and have just answered, who are behind the bootstrap addresses."""
+        if self._doors_met or self._doors.unresolved or not (self._doors.named and self._complete.is_set()):
             return
-        here = {self.claim[1:], *((contact.host, contact.port) for contact in self._swim.contacts())}
-        doors = {self._behind.get(address, address) for address in self._doors.named}
-        if doors and here >= doors:
+        answered = [answers.get(address) for address in self._doors.named if address != self.claim[1:]]
+        here = [self.contact, *self._swim.contacts()]
+        if all(each is not None and each.contact in here for each in answered):
             self._doors_met = True
             self._known(DoorsMet())
 
@@ -398,8 +395,8 @@ class SwimMembership:
                 case ContactSeen(contact, zone):
                     self.joined.set()
                     self._seen(contact, zone)
-                    self._see_doors()
                 case ContactLost(contact, left):
+                    self._doors_met = False
                     self._lost(contact, left)
                 case Trace(event, fields):
                     level = _LEVELS.get(event, "debug")
@@ -410,7 +407,6 @@ class SwimMembership:
         if self._swim.complete and not self._complete.is_set():
             self._complete.set()
             self._known(self._owners(self.contact.key))
-            self._see_doors()
 
     def _arm(self) -> None:
         if self._timer is not None:

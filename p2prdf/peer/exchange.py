@@ -61,6 +61,8 @@ _MISSING_SECONDS = 20.0
 """Who is missing for so long is taken to be gone."""
 _ALONE_SECONDS = 5.0
 """How long who began with nothing, as all others did whom it sees, waits for one who did not."""
+_UNSTEADY_SECONDS = 40.0
+"""While others come and go, who began with nothing waits for so long more at the most."""
 _CUT_OFF_SECONDS = 600.0
 _APART_BITS = 14
 """Of a stamp's counter, which has 16: it may run a fraction of a millisecond ahead for that."""
@@ -138,8 +140,10 @@ class Exchange:
         self._began: float | None = None
         self.lacking: dict[int, Lacks] = {}
         """By key of each other that began with nothing what it lacked when it was last heard of,"""
+        self._blank: set[int] = set()
+        """The keys of those that were heard of without what homes keep,"""
         self._returned: set[int] = set()
-        """and the keys of those that had been there before."""
+        """and of those that had been there before."""
         self._gone = 0
         """How many of the most that there have been were missing for long when another was lost."""
         self._kept = False
@@ -438,7 +442,7 @@ class Exchange:
         Only where there have never been so many peers, all that there have been: who began with nothing, and knows that
         there are others, does not know that until it has been told.
         """
-        if self.lacks == Lacks.OTHERS:
+        if self.config.joins and self.lacks >= Lacks.HOMES:
             return self.config.copies_min
         return min(self.config.copies_min, self.members_max)
 
@@ -463,11 +467,11 @@ class Exchange:
         here = self.cache.size
         return here if self.now >= self._fewer_since + _MISSING_SECONDS else max(here, self.members_max - self._gone)
 
-    def hear_members(self, count: int, *, known: bool, lacks: Lacks = Lacks.NOTHING) -> None:
+    def hear_members(self, count: int, *, known: bool, complete: bool = False) -> None:
         """Note how many another knows that there should be, and whether it had known this peer before.
 
-        Who began with nothing, or was away, does not know who is missing, nor who is gone for good: it takes over what
-        one says that ``lacks`` nothing.
+        Who began with nothing, or was away, does not know who is missing, nor who is gone for good: that it takes over
+        from one that misses nobody (``complete``).
         """
         if known and self.lacks and not self.returned:
             self.returned = True
@@ -475,15 +479,18 @@ class Exchange:
         if (self.lacks >= Lacks.HOMES or not self.in_step()) and count > self.members_max:
             self.members_max = count
             self.persist(self.members_known())
-        elif not lacks and count < self.members:
+        elif complete and 0 < count < self.members:
             self._gone = self.members_max - count
 
     @property
     def told_by_others(self) -> bool:
         """Whether anybody is here who did not begin with nothing as well; nobody else is waited for long.
 
-        At the first start of all there is nobody; after a power cut others may still be reading their disks.
+        At the first start of all there is nobody; after a power cut others may still be reading their disks.  Nor is
+        there anybody to wait for if nobody but itself is behind the addresses that it was told of.
         """
+        if self.doors_met and self.cache.size == 1:
+            return True
         others = (each.key for each in self.cache.contacts() if each.key != self.own.key)
         knows = any(self.lacking.get(key, Lacks.NOTHING) < Lacks.HOMES for key in others)
         return knows or self._began is None or self.now >= self._began + _ALONE_SECONDS
@@ -502,7 +509,9 @@ class Exchange:
         """
         if self.lacks < Lacks.OTHERS or self.doors_met:
             return None
-        at = (self.now if self._began is None else self._fewer_since) + _MISSING_SECONDS
+        if self._began is None:
+            return self.now + _MISSING_SECONDS
+        at = min(self._fewer_since, self._began + _UNSTEADY_SECONDS) + _MISSING_SECONDS
         return at if self.now < at else None
 
     def begin_anew(self) -> None:
@@ -528,6 +537,8 @@ class Exchange:
         """Note what another lacks that began with nothing, and whether it was told that it had been there before."""
         if returned:
             self._returned.add(contact.key)
+        if lacks >= Lacks.HOMES:
+            self._blank.add(contact.key)
         if lacks:
             self.lacking[contact.key] = lacks
         else:
@@ -596,7 +607,21 @@ class Exchange:
     @property
     def somebody_missing(self) -> bool:
         """Whether a peer that was lost not long ago, or that a former life knew, may live where it is not seen."""
-        return self._missing_within(_MISSING_SECONDS) or (self.replicated and self.members > self.cache.size)
+        return self._missing_within(_MISSING_SECONDS) or (self.replicated and self.members > self._known_here)
+
+    @property
+    def _known_here(self) -> int:
+        """How many of those that there should be are here: to who starts again those are not that begin with nothing.
+
+        They may be new, and fill the places of others.
+        """
+        young = self.restored and self.now < self._fewer_since + _MISSING_SECONDS
+        return self.cache.size - (len(self._blank) if young else 0)
+
+    @property
+    def complete(self) -> bool:
+        """Whether this peer knows how many there are: it is in step, and misses nobody."""
+        return self.in_step() and not (self.lacks or self.somebody_missing)
 
     @property
     def perhaps_cut_off(self) -> bool:
@@ -748,6 +773,9 @@ class Exchange:
             self._fewer_since = self.now
         if self.replicated and not left and known:
             self._lost_at[contact.key] = self.now
+        if not left and self.lacks == Lacks.OTHERS:
+            self.doors_met = False
+        self._blank.discard(contact.key)
         self.cache.lost(contact)
         if left and known:
             self.count_members(left=1)

@@ -456,8 +456,6 @@ class Repair:
         if not exchange.replicated:
             return
         exchange.note_lacking(fellow, Lacks(lacks), returned=returned)
-        if lacks < Lacks.OTHERS:
-            exchange.lacks_less(Lacks.HOMES)
         if lacks and self._ask_lacking_at <= exchange.now:
             homes = max(exchange.lacking.values()) >= Lacks.HOMES
             self._ask_lacking_at = exchange.now + (LACKING_SECONDS if homes else FILLING_SECONDS)
@@ -625,9 +623,11 @@ class Repair:
         comparison = self._open.get(message.request)
         if comparison is None or not comparison.of(sender, message.kind) or found is None:
             return
-        self._exchange.hear_members(message.members, known=message.known, lacks=Lacks(message.lacks))
+        self._exchange.hear_members(message.members, known=message.known, complete=message.complete)
         self.life_told(sender, message.began)
         self._note_lacking(sender, message.lacks, returned=message.returned)
+        if message.lacks < Lacks.OTHERS:
+            self._exchange.lacks_less(Lacks.HOMES)
         if max(as_list(message.buckets), default=0) >= max(comparison.buckets, 1):
             raise RemoteProtocolError(f"an offer of more buckets than the {comparison.buckets} that were asked about")
         mine = self._holdings(message.kind, found).shared(number, comparison.buckets, as_array(message.buckets))
@@ -839,7 +839,7 @@ class Repair:
             own, known = self._exchange.members_known(), self._exchange.knows_before(to)
             members = self._exchange.members
             offer = replace(offer, lacks=own.lacks, returned=own.returned, members=members, known=known)
-            offer = replace(offer, began=self._exchange.life)
+            offer = replace(offer, began=self._exchange.life, complete=self._exchange.complete)
         self._exchange.send(to, offer)
 
     def _heard_of_offers(self) -> None:
@@ -863,6 +863,8 @@ class Repair:
     def _enough_stay(self) -> bool:
         """Return whether those who stay can keep as many copies as are needed."""
         exchange = self._exchange
+        if exchange.first_at is not None:
+            return False  # perhaps it is not the first of a network, and lost what those know who are away
         if exchange.lacks and (exchange.somebody_missing or exchange.members > exchange.cache.size):
             return False  # what it lost is with those alone, perhaps, and it is as good as missing until they are back
         staying = [each for each in self._others() if each.key not in self._leaving]

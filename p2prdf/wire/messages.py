@@ -591,7 +591,7 @@ class Offer:
     ``asked``: answer to the Summary of that number: what is in the buckets (of so many as the Summary had) that
     differ, identity 0 if nothing is; no row if all are equal.  ``more``: further buckets differ, ask again.
     ``lacks``, ``returned`` and ``began`` as in Summary.  ``members``: so many there should be.  ``known``: you had been
-    here before your present life.
+    here before your present life.  ``complete``: I am in step, and miss none of the members.
     Otherwise on its own account: what is kept here and may not be where it belongs.
     """
 
@@ -606,6 +606,7 @@ class Offer:
     members: int = _added(0)
     known: bool = _added(False)
     began: int = _added(0)
+    complete: bool = _added(False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from p2prdf.columns import LISTS
-from p2prdf.peer import PeerConfig
+from p2prdf.peer import Peer, PeerConfig
 from p2prdf.peer.exchange import Exchange, Lacks
-from p2prdf.wire.contract import Persist
-from p2prdf.wire.messages import Contact, Leaving, MembersKnown
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.wire.contract import ContactSeen, OwnersFound, Persist, Send
+from p2prdf.wire.messages import Contact, Leaving, MembersKnown, Offer, Parcel, Summary
 
 OWN, ONE, OTHER = (Contact(key, f"peer-{key}", 1) for key in (1, 2, 3))
 
@@ -101,7 +104,45 @@ def test_who_has_waited_for_long_is_the_first_of_a_network() -> None:
     assert exchange.copies_needed == 2
     exchange.members_max = 1
     exchange.lacks_less(Lacks.HOMES)
+    assert (exchange.copies_needed, tried) == (2, []), "others may come yet that are slower"
+    exchange.lacks_less(Lacks.COPIES)
     assert (exchange.copies_needed, tried) == (1, [True])
+
+
+def test_who_waits_for_others_while_they_come_and_go_does_not_for_ever() -> None:
+    exchange = _alone(joins=True)
+    for second in range(1010, 1060, 10):
+        exchange.observe(float(second))
+        exchange.seen(ONE)
+        exchange.give_up(ONE)
+    assert exchange.first_at == 1060.0
+    exchange.observe(1060.0)
+    assert exchange.first_at is None
+
+
+def test_all_that_a_peer_was_told_of_to_join_by_are_there_until_one_is_lost() -> None:
+    exchange = _alone(joins=True)
+    for contact in (ONE, OTHER):
+        exchange.seen(contact)
+    exchange.doors_met = True
+    assert exchange.first_at is None
+    exchange.give_up(OTHER)
+    assert exchange.first_at is not None, "it went before it had said anything"
+
+
+def test_a_question_alone_does_not_tell_a_peer_what_others_know() -> None:
+    """Only with the answer to its own it hears how many there are, and whether it had been there before."""
+    peer = Peer(OWN, PeerConfig(replicas=2, copies_min=2, joins=True), TermDictionary(), LISTS, Random(1))
+    peer.submit(OwnersFound(1, (OWN,), complete=True), now=1000.0)
+    peer.submit(ContactSeen(ONE), now=1000.0)
+    peer.receive(Parcel(1, 0, Summary(1, 18, 5, [0])), sender=ONE, now=1000.1)
+    assert peer.status()["lacks"] == "others"
+    effects = [*peer.wake(now=1000.2), *peer.wake(now=1000.3)]
+    asked = [each.parcel.message for each in effects if isinstance(each, Send)]
+    (question,) = (each for each in asked if isinstance(each, Summary))
+    offer = Offer(question.request, question.kind, True, False, [], [], 0, False, 3, True)
+    peer.receive(Parcel(2, 0, offer), sender=ONE, now=1000.4)
+    assert [peer.status()[each] for each in ("lacks", "members_max")] == ["homes", 3]
 
 
 def test_who_was_told_of_nobody_is_the_first_of_a_network_at_once() -> None:
@@ -120,17 +161,33 @@ def test_who_knows_that_there_have_been_others_misses_them_though_it_never_saw_t
 
 
 def test_who_was_away_hears_how_many_are_gone_for_good() -> None:
+    """From one that misses nobody: one that was away itself may not have met who came meanwhile."""
     exchange = _alone()
     exchange.lacks_less(Lacks.NOTHING)
     exchange.members_max = 5
     exchange.seen(ONE)
-    exchange.hear_members(2, known=True, lacks=Lacks.COPIES)
-    assert exchange.members == 5, "nor does that one know"
-    exchange.hear_members(3, known=True)
+    exchange.hear_members(2, known=True)
+    exchange.hear_members(0, known=True, complete=True)
+    assert exchange.members == 5
+    exchange.hear_members(3, known=True, complete=True)
     assert (exchange.members, exchange.somebody_missing) == (3, True)
     exchange.seen(OTHER)
     assert not exchange.somebody_missing
     assert exchange.members_max == 5
+
+
+@pytest.mark.parametrize("restored", [True, False])
+def test_a_newcomer_does_not_fill_the_place_of_one_that_is_missed_by_who_starts_again(restored: bool) -> None:
+    exchange = _alone()
+    exchange.lacks_less(Lacks.NOTHING)
+    exchange.restored, exchange.members_max = restored, 2
+    exchange.seen(ONE)
+    exchange.note_lacking(ONE, Lacks.HOMES)
+    assert exchange.somebody_missing == restored
+    exchange.note_lacking(ONE, Lacks.NOTHING)
+    assert exchange.somebody_missing == restored
+    exchange.observe(1020.0)
+    assert not exchange.somebody_missing
 
 
 def test_who_lost_its_disk_itself_waits_for_one_fewer(exchange: Exchange) -> None:

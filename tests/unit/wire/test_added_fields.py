@@ -73,6 +73,7 @@ def test_what_was_added_is_checked() -> None:
     (m.Offer(1, 2, True, False, [0], [5]), 6), (m.Offer(1, 2, True, False, [0], [5], 0, False, 7), 9),
     (m.MembersKnown(3, 0, True), 3), (m.Summary(1, 2, 3, [0], 0, 0, True), 7),
     (m.Summary(1, 2, 3, [0], began=1 << 40), 8), (m.Offer(1, 2, True, False, [0], [5], began=1 << 40), 11),
+    (m.Offer(1, 2, True, False, [0], [5], complete=True), 12),
 ])  # fmt: skip
 def test_what_somebody_lacks_who_began_with_nothing_is_written_if_it_is_something(
     message: object, written: int
