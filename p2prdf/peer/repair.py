@@ -142,6 +142,8 @@ class _Comparison:
     more: bool = False
     asked: Sequence[int] = ()
     """The kinds whose totals were asked for."""
+    anew: bool = False
+    """Whether this is no part of a pass: the fellow lacked something, and is asked once more."""
 
     def of(self, sender: Contact, kind: int) -> bool:
         """Return whether a message of ``sender`` about a kind can be about this comparison."""
@@ -332,7 +334,7 @@ class Repair:
         if self._looking:
             self._look()
         self._go_on()
-        idle = not self._queue and not self._open and not self._to_look_at
+        idle = not self._to_look_at and all(each.anew for each in (*self._queue, *self._open.values()))
         self._see_what_is_lacking(compared=idle and self._compared is not None)
         if idle:
             self._plan_next()
@@ -457,13 +459,16 @@ class Repair:
             return
         exchange.note_lacking(fellow, Lacks(lacks), returned=returned)
         if lacks and self._ask_lacking_at <= exchange.now:
-            homes = max(exchange.lacking.values()) >= Lacks.HOMES
-            self._ask_lacking_at = exchange.now + (LACKING_SECONDS if homes else FILLING_SECONDS)
+            self._ask_lacking_later()
+
+    def _ask_lacking_later(self) -> None:
+        homes = max(self._exchange.lacking.values(), default=Lacks.NOTHING) >= Lacks.HOMES
+        self._ask_lacking_at = self._exchange.now + (LACKING_SECONDS if homes else FILLING_SECONDS)
 
     def _ask_lacking(self) -> None:
         """Compare the first kinds again with those that had begun with nothing: others may have told them more."""
         exchange, found = self._exchange, self._exchange.replica_map
-        self._ask_lacking_at = exchange.now + LACKING_SECONDS
+        self._ask_lacking_later()
         if found is None:
             return
         fellows = {contact.key: contact for contact in map(exchange.contact, found.fellows(0))}
@@ -473,7 +478,7 @@ class Repair:
         again = [(kind, key) for kind in self._first_kinds for key in exchange.lacking if (kind, key) not in under_way]
         if exchange.waits_for_peers_until is not None:
             self._first_done.difference_update(again)
-        self._queue += [_Comparison(kind, fellows[key]) for kind, key in again]
+        self._queue += [_Comparison(kind, fellows[key], anew=True) for kind, key in again]
 
     def _ask(self, comparison: _Comparison) -> None:
         exchange = self._exchange
