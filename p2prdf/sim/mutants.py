@@ -369,7 +369,7 @@ def _former_lives_forgotten() -> list[Change]:
 
 def _fellows_know() -> list[Change]:
     """Peers that lost what they knew are taken to know it by all but themselves."""
-    return [(Exchange, "note_lacking", lambda *_: None)]
+    return [(Exchange, "note_lacking", lambda *_, **__: None)]
 
 
 def _marks_without_outbox() -> list[Change]:
