@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -52,12 +52,12 @@ from p2prdf.wire.messages import (
     WatchLowMarks,
 )
 
-__all__ = ["Exchange", "Lacks"]
+__all__ = ["MISSING_SECONDS", "Exchange", "Lacks"]
 
 _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
 _TOLD_MAX = 64
-_MISSING_SECONDS = 20.0
+MISSING_SECONDS: Final = 20.0
 """Who is missing for so long is taken to be gone."""
 _ALONE_SECONDS = 5.0
 """How long who began with nothing, as all others did whom it sees, waits for one who did not."""
@@ -270,7 +270,7 @@ class Exchange:
         """Take in a peer that was heard of, and its failure zone; return whether it was not known."""
         self._ring_changed()
         lost = self._lost_at.pop(contact.key, None) is not None
-        young = self._began is not None and self.now - self._began < _MISSING_SECONDS
+        young = self._began is not None and self.now - self._began < MISSING_SECONDS
         if lost or (young and self.restored):
             self.came_back(contact)  # or so it may be: who starts again does not know who is new
         if zone:
@@ -465,7 +465,7 @@ class Exchange:
     def members(self) -> int:
         """How many there should be: those that are here, or are missing and not for long."""
         here = self.cache.size
-        return here if self.now >= self._fewer_since + _MISSING_SECONDS else max(here, self.members_max - self._gone)
+        return here if self.now >= self._fewer_since + MISSING_SECONDS else max(here, self.members_max - self._gone)
 
     def hear_members(self, count: int, *, known: bool, complete: bool = False) -> None:
         """Note how many another knows that there should be, and whether it had known this peer before.
@@ -510,8 +510,8 @@ class Exchange:
         if self.lacks < Lacks.OTHERS or self.doors_met:
             return None
         if self._began is None:
-            return self.now + _MISSING_SECONDS
-        at = min(self._fewer_since, self._began + _UNSTEADY_SECONDS) + _MISSING_SECONDS
+            return self.now + MISSING_SECONDS
+        at = min(self._fewer_since, self._began + _UNSTEADY_SECONDS) + MISSING_SECONDS
         return at if self.now < at else None
 
     def begin_anew(self) -> None:
@@ -585,7 +585,7 @@ class Exchange:
         return self._missing_until(max(1, self.copies_needed - self._lacking(Lacks.COPIES))) is not None
 
     def _missing_until(self, count: int) -> float | None:
-        until = self._fewer_since + _MISSING_SECONDS
+        until = self._fewer_since + MISSING_SECONDS
         if self.members - self.cache.size >= count and self.now < until:
             return until
         return self._lost_together_until(count)
@@ -601,13 +601,13 @@ class Exchange:
     def _lost_together_until(self, count: int) -> float | None:
         if len(self._lost_at) < count:
             return None
-        until = sorted(self._lost_at.values())[-count] + _MISSING_SECONDS
+        until = sorted(self._lost_at.values())[-count] + MISSING_SECONDS
         return until if self.now < until else None
 
     @property
     def somebody_missing(self) -> bool:
         """Whether a peer that was lost not long ago, or that a former life knew, may live where it is not seen."""
-        return self._missing_within(_MISSING_SECONDS) or (self.replicated and self.members > self._known_here)
+        return self._missing_within(MISSING_SECONDS) or (self.replicated and self.members > self._known_here)
 
     @property
     def _known_here(self) -> int:
@@ -615,7 +615,7 @@ class Exchange:
 
         They may be new, and fill the places of others.
         """
-        young = self.restored and self.now < self._fewer_since + _MISSING_SECONDS
+        young = self.restored and self.now < self._fewer_since + MISSING_SECONDS
         return self.cache.size - (len(self._blank) if young else 0)
 
     @property
@@ -768,7 +768,7 @@ class Exchange:
         """Forget a peer, which has ``left`` or is lost; return what was on its way there, its tokens still held."""
         known = self.cache.number(contact) > 0
         if known and not left:
-            if self.now >= self._fewer_since + _MISSING_SECONDS:  # whoever is missing by now is not waited for again
+            if self.now >= self._fewer_since + MISSING_SECONDS:  # whoever is missing by now is not waited for again
                 self._gone = max(0, self.members_max - self.cache.size)
             self._fewer_since = self.now
         if self.replicated and not left and known:

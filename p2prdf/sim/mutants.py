@@ -31,7 +31,7 @@ from p2prdf.peer.delivery import Delivery
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
 from p2prdf.peer.evaluation import Evaluations
-from p2prdf.peer.exchange import _MISSING_SECONDS, Exchange
+from p2prdf.peer.exchange import MISSING_SECONDS, Exchange
 from p2prdf.peer.host import Host
 from p2prdf.peer.low_mark import LowMarks, UnderWay
 from p2prdf.peer.opening import Opening
@@ -364,7 +364,7 @@ def _first_at_once() -> list[Change]:
 
 def _former_lives_forgotten() -> list[Change]:
     """Nobody is missed who was not seen in this life."""
-    return [(Exchange, "somebody_missing", property(lambda self: self._missing_within(_MISSING_SECONDS)))]
+    return [(Exchange, "somebody_missing", property(lambda self: self._missing_within(MISSING_SECONDS)))]
 
 
 def _fellows_know() -> list[Change]:

@@ -15,8 +15,8 @@ from p2prdf.wire.trace_context import TraceContext
 
 __all__ = [
     "AcknowledgeAnswers", "Attach", "Attached", "Bookmark", "Completed", "ContactLost", "ContactSeen", "Detach",
-    "Effect", "EndStream", "Ended", "Explain", "Explained", "Failed", "FindOwner", "Heartbeat", "Leave", "Left",
-    "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published", "Request", "Send", "Settled", "Span",
+    "DoorsMet", "Effect", "EndStream", "Ended", "Explain", "Explained", "Failed", "FindOwner", "Heartbeat", "Leave",
+    "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published", "Request", "Send", "Settled", "Span",
     "StreamEnded", "Subscribe", "Subscribed", "Trace", "Unsubscribe", "Unsubscribed", "WantBookmarks",
 ]  # fmt: skip
 
