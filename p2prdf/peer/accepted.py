@@ -89,7 +89,7 @@ class Safekeeping:
         if exchange.replicated and _removes(batch):
             self._keep_removal(self._enqueue((batch, *more), ready=False), accepted)
             return
-        if accepted is not None and exchange.replica_map is not None and not exchange.short_of_peers:
+        if accepted is not None and exchange.replica_map is not None and not exchange.members.short_of_peers:
             self._keep_whole(batch, partial(_if_all, accepted))
         if self._queue:
             self._enqueue((batch, *more), ready=True)
@@ -136,7 +136,7 @@ class Safekeeping:
             queued.ready = True
             self._advance()
 
-        if exchange.short_of_peers:
+        if exchange.members.short_of_peers:
             exchange.wait_for_peers(again)
         elif exchange.replica_map is None or not self._all_there(exchange.fellows(exchange.own.key)):
             self._waiting.append(exchange.traces.later(again))

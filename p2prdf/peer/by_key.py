@@ -58,7 +58,7 @@ class ByKey:
             self.to_owner(key, message, tokens)
             return
         keepers = exchange.replica_set(key)
-        if keepers is None or exchange.short_of_peers:
+        if keepers is None or exchange.members.short_of_peers:
             exchange.hold(tokens)
 
             def again() -> None:

@@ -32,7 +32,7 @@ from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, RemoteProtocolError
 from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
-from p2prdf.peer.exchange import Exchange, Lacks
+from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.explain import Explanations
 from p2prdf.peer.gates import Gates
 from p2prdf.peer.home_items import HomeItems
@@ -184,7 +184,7 @@ class Peer:
                 self._ring_changed = True
                 self._contact_lost(request.contact, left=request.left)
             case contract.DoorsMet():
-                self._exchange.doors_met = True
+                self._exchange.members.doors_met = True
             case _:
                 self._requests[type(request)](request)
         return self._end()
@@ -269,8 +269,9 @@ class Peer:
 
         Or too few peers are there: nothing would be acknowledged.
         """
-        if self._exchange.short_of_peers:
-            needed, copies = self._exchange.copies_needed, self._exchange.copies
+        if self._exchange.members.short_of_peers:
+            members = self._exchange.members
+            needed, copies = members.copies_needed, members.copies
             text = f"only {copies} of the {needed} nodes are there that copies are needed at (setting copies_min)"
             return Busy(text, retry_after=_FEWER_SECONDS)
         if self._tables.held > self.config.triples_max:
@@ -289,12 +290,12 @@ class Peer:
     @property
     def short_of_peers(self) -> bool:
         """Whether fewer peers are there than copies are needed: nothing is acknowledged meanwhile."""
-        return self._exchange.short_of_peers
+        return self._exchange.members.short_of_peers
 
     @property
     def waits_for_doors(self) -> bool:
         """Whether it matters that all are there whom this peer was told of to join by (``DoorsMet``)."""
-        return self._exchange.first_at is not None
+        return self._exchange.members.first_at is not None
 
     @property
     def roles(self) -> int:
@@ -320,8 +321,7 @@ class Peer:
         self._begin(now)
         self._exchange.restoring = True
         for message in kept:
-            if not self._exchange.restored:
-                self._exchange.restored, self._exchange.lacks = True, Lacks.NOTHING
+            self._exchange.members.restore(None)
             match message:
                 case messages.IndexTriples() | messages.Forward() | messages.IndexQuery():
                     self._engine.restore(message)
@@ -330,8 +330,7 @@ class Peer:
                 case messages.ElementsForgotten():
                     self._retention.told(message)
                 case messages.MembersKnown():
-                    self._exchange.members_max = message.count  # the last one counts
-                    self._exchange.lacks, self._exchange.returned = Lacks(message.lacks), message.returned
+                    self._exchange.members.restore(message)
                     self._host.records.restored()
                 case messages.Advertise():
                     self._roles.add(message.roles, message.since)
@@ -344,7 +343,7 @@ class Peer:
         self._engine.restored()
         self._host.records.restored()
         self._exchange.restoring = False
-        self._exchange.begin_anew()
+        self._exchange.members.begin_anew()
         self._exchange.effects.clear()
         self._unfinished = True
 
@@ -354,7 +353,7 @@ class Peer:
         The peer may go on between two messages; what it keeps meanwhile belongs after the snapshot.
         """
         under_way = self._host.evaluations.messages()  # before all else: it may be in a log when that has been read
-        yield self._exchange.members_known()
+        yield self._exchange.members.record()
         yield from self._roles.messages()
         yield from self._retention.messages()
         yield from self._engine.words.messages()
@@ -368,7 +367,7 @@ class Peer:
             yield messages.GroupsGone(self._exchange.columns.column(ended))
         yield from self._host.unknown.messages()
         yield from self._engine.roll_forward.messages()
-        yield self._exchange.members_known()  # the end: what comes after it was not known when the rest was
+        yield self._exchange.members.record()  # the end: what comes after it was not known when the rest was
 
     # --- for whoever looks on: checkers and tests ------------------------------------------------
 
@@ -454,7 +453,7 @@ class Peer:
         acknowledge publications there.  Fewer cannot, as copies are needed for that.
         """
         engine = self._engine
-        return not self._exchange.copies_missing and (
+        return not self._exchange.members.copies_missing and (
             self._repair.whole and not engine.rejoining and not engine.hot.unsettled and not self._host.unknown.lacking
             and self._roles.settled
         )  # fmt: skip
@@ -716,11 +715,11 @@ class Peer:
             "address_cache_misses": exchange.cache.misses,
             "refused": self.refused,
             "replicas": self.config.replicas,
-            "copies": exchange.copies,
-            "copies_needed": exchange.copies_needed,
-            "members_max": exchange.members_max,
+            "copies": exchange.members.copies,
+            "copies_needed": exchange.members.copies_needed,
+            "members_max": exchange.members.most,
             "in_step": self._repair.in_step,
-            "lacks": exchange.lacks.name.lower() if exchange.replicated else "nothing",
+            "lacks": exchange.members.lacks.name.lower() if exchange.replicated else "nothing",
             "comparing": self._repair.comparing,
             "gifts": self._repair.gifts,
             "rejoining": self._engine.rejoining,

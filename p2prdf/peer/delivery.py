@@ -389,7 +389,7 @@ class Delivery:
         keepers = self._keepers(message.subscription)
 
         def settled() -> None:
-            if self._exchange.somebody_missing or not keepers.issuperset(self._keepers(message.subscription)):
+            if self._exchange.members.somebody_missing or not keepers.issuperset(self._keepers(message.subscription)):
                 return
             told = SettledAnswers(message.request, message.subscription)
             if subscription is not None and subscription.subscriber.key == message.subscriber.key:

@@ -377,7 +377,7 @@ class Engine:
         """
         columns, exchange = self._columns, self._exchange
         batch.roles = unmarked(batch.roles)
-        if exchange.short_of_peers and not keep_own:
+        if exchange.members.short_of_peers and not keep_own:
             exchange.hold(batch.tokens)
             exchange.wait_for_peers(partial(self._there_are_peers, batch))
             return

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from enum import IntEnum
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from p2prdf.overlay.outbox import Outbox, Transfer
 from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.arrivals import Arrivals
 from p2prdf.peer.config import PeerConfig
+from p2prdf.peer.members import Members
 from p2prdf.peer.tokens import Tokens
 from p2prdf.peer.tracing import Traces
 from p2prdf.wire.contract import Effect, FindOwner, OwnersFound, Persist, Send, Trace
@@ -52,40 +52,17 @@ from p2prdf.wire.messages import (
     WatchLowMarks,
 )
 
-__all__ = ["MISSING_SECONDS", "Exchange", "Lacks"]
+__all__ = ["Exchange"]
 
 _LOOKUP_RETRY_SECONDS = 1.0
 _ATTEMPTS_MAX = 5
 _TOLD_MAX = 64
-MISSING_SECONDS: Final = 20.0
-"""Who is missing for so long is taken to be gone."""
-_ALONE_SECONDS = 5.0
-"""How long who began with nothing, as all others did whom it sees, waits for one who did not."""
-_UNSTEADY_SECONDS = 40.0
-"""While others come and go, who began with nothing waits for so long more at the most."""
-_CUT_OFF_SECONDS = 600.0
 _APART_BITS = 14
 """Of a stamp's counter, which has 16: it may run a fraction of a millisecond ahead for that."""
 _UNRELIABLE = (
     Acknowledge, NotOwner, AskLoad, TellLoad, KeyDepth, Totals, Differing, WatchLowMarks, LowMark, ElementMark,
     SourceMark, KeptMark, AskBookmarks, TellBookmarks, AskCounts, TellCounts, Traced,
 )  # fmt: skip
-
-
-class Lacks(IntEnum):
-    """What a peer that began with nothing, an empty disk, has not been given yet of what others know.
-
-    Its copies count as lost until then, so fewer failures are survived: others take it for missing when they decide
-    whether enough of those are here who may know what was acknowledged.
-    """
-
-    NOTHING = 0
-    COPIES = 1
-    """It has not compared all with all who keep the same."""
-    HOMES = 2
-    """Nor what homes keep."""
-    OTHERS = 3
-    """Nor has it met anybody who lacks less, though it was told of others to join: they may be away."""
 
 
 class Exchange:
@@ -114,7 +91,11 @@ class Exchange:
             retry_max_seconds=4 * config.retry_seconds,
             first=first_transfer,
         )
-        self._tokens = tokens = Tokens(lambda: self.spare)
+        self.members = Members(
+            own, config, self.cache, now=lambda: self.now, in_step=lambda: self.in_step(), persist=self.persist,
+            fewer_needed=self._see_whether_enough,
+        )  # fmt: skip
+        self._tokens = tokens = Tokens(lambda: self.members.spare)
         self.token, self.hold, self.release = tokens.token, tokens.hold, tokens.release
         self.arrivals = Arrivals(tokens, self._tell_owners)
         self.traces = Traces(self, self.draw)
@@ -127,30 +108,10 @@ class Exchange:
         self._view: int | None = None
         self._map: ReplicaMap | None = None
         self._short: list[Callable[[], None]] = []
-        self._lost_at: dict[int, float] = {}
         self.life = 0
         """The stamp at which this life began; 0: nothing has happened in it yet."""
-        self.lacks = Lacks.OTHERS if config.joins and config.replicas > 1 else Lacks.HOMES
-        self.doors_met = False
-        """Whether all are here whom this peer was told of to join by."""
-        self.returned = False
-        """Whether others knew this peer before it began with nothing: who is new took nothing along when it began."""
-        self.restored = False
-        """Whether it began with what a former life had kept."""
-        self._began: float | None = None
-        self.lacking: dict[int, Lacks] = {}
-        """By key of each other that began with nothing what it lacked when it was last heard of,"""
-        self._blank: set[int] = set()
-        """The keys of those that were heard of without what homes keep,"""
-        self._returned: set[int] = set()
-        """and of those that had been there before."""
-        self._gone = 0
-        """How many of the most that there have been were missing for long when another was lost."""
         self._kept = False
         """Whether anything was kept in this life."""
-        self._fewer_since = 0.0  # when this peer began, or lost another
-        self.members_max = 1
-        """The most peers that there have ever been at once, as far as known."""
         self.zones: dict[int, str] = {}
         """The failure zone of each peer that has one, by its key."""
         self._corrections: dict[Contact, dict[int, Contact]] = {}
@@ -163,8 +124,7 @@ class Exchange:
     def observe(self, now: float) -> None:
         """Note the driver's time, which never goes back."""
         self.now = max(self.now, now)
-        if self._began is None:
-            self._began = self._fewer_since = self.now
+        self.members.observe()
 
     def tick(self) -> int:
         """Return a stamp after everything known so far."""
@@ -195,8 +155,8 @@ class Exchange:
         """Have the driver keep a message, to be given back to :meth:`Peer.restore` after a restart."""
         if not self.config.durable or self.restoring:
             return
-        if self.replicated and not (self._kept or self.restored or isinstance(message, MembersKnown)):
-            self.effects.append(Persist(self.members_known()))  # lest the next life take what is kept for all
+        if self.replicated and not (self._kept or self.members.restored or isinstance(message, MembersKnown)):
+            self.effects.append(Persist(self.members.record()))  # lest the next life take what is kept for all
         self._kept = True
         self.effects.append(Persist(message))
 
@@ -269,17 +229,11 @@ class Exchange:
     def seen(self, contact: Contact, zone: str = "") -> bool:
         """Take in a peer that was heard of, and its failure zone; return whether it was not known."""
         self._ring_changed()
-        lost = self._lost_at.pop(contact.key, None) is not None
-        young = self._began is not None and self.now - self._began < MISSING_SECONDS
-        if lost or (young and self.restored):
-            self.came_back(contact)  # or so it may be: who starts again does not know who is new
         if zone:
             self.zones[contact.key] = zone
         else:
             self.zones.pop(contact.key, None)
-        new = self.cache.seen(contact)
-        self._gone = min(self._gone, max(0, self.members_max - self.cache.size))
-        return new
+        return self.members.seen(contact)
 
     def told(self, owner: Contact, before: Contact | None) -> None:
         """Take in who owns what was sent elsewhere: all keys after ``before``, if that is known."""
@@ -430,221 +384,17 @@ class Exchange:
         """Return whether this peer is the primary of a key, and knows what the replicas know."""
         return not self.replicated or (self.in_step() and self.rank(key) == 0)
 
-    @property
-    def copies(self) -> int:
-        """How many peers are there to keep one item, this one included."""
-        return min(self.config.replicas, self.cache.size)
-
-    @property
-    def copies_needed(self) -> int:
-        """How many copies must be safe before anything counts as done: as configured.
-
-        Only where there have never been so many peers, all that there have been: who began with nothing, and knows that
-        there are others, does not know that until it has been told.
-        """
-        if self.config.joins and self.lacks >= Lacks.HOMES:
-            return self.config.copies_min
-        return min(self.config.copies_min, self.members_max)
-
-    @property
-    def spare(self) -> int:
-        """How many peers may be outstanding while every item has the copies that it needs."""
-        return max(0, self.copies - self.copies_needed)
-
-    @property
-    def short_of_peers(self) -> bool:
-        """Whether fewer peers are there than copies are needed."""
-        return self.copies < self.copies_needed
-
-    def members_known(self) -> MembersKnown:
-        """Return what the next life is to know."""
-        lacks = self.lacks if self.replicated else Lacks.NOTHING
-        return MembersKnown(self.members_max, int(lacks), bool(lacks) and self.returned)
-
-    @property
-    def members(self) -> int:
-        """How many there should be: those that are here, or are missing and not for long."""
-        here = self.cache.size
-        return here if self.now >= self._fewer_since + MISSING_SECONDS else max(here, self.members_max - self._gone)
-
-    def hear_members(self, count: int, *, known: bool, complete: bool = False) -> None:
-        """Note how many another knows that there should be, and whether it had known this peer before.
-
-        Who began with nothing, or was away, does not know who is missing, nor who is gone for good: that it takes over
-        from one that misses nobody (``complete``).
-        """
-        if known and self.lacks and not self.returned:
-            self.returned = True
-            self.persist(self.members_known())
-        if (self.lacks >= Lacks.HOMES or not self.in_step()) and count > self.members_max:
-            self.members_max = count
-            self.persist(self.members_known())
-        elif complete and 0 < count < self.members:
-            self._gone = self.members_max - count
-
-    @property
-    def told_by_others(self) -> bool:
-        """Whether anybody is here who did not begin with nothing as well; nobody else is waited for long.
-
-        At the first start of all there is nobody; after a power cut others may still be reading their disks.  Nor is
-        there anybody to wait for if nobody but itself is behind the addresses that it was told of.
-        """
-        if self.doors_met and self.cache.size == 1:
-            return True
-        others = (each.key for each in self.cache.contacts() if each.key != self.own.key)
-        knows = any(self.lacking.get(key, Lacks.NOTHING) < Lacks.HOMES for key in others)
-        return knows or self._began is None or self.now >= self._began + _ALONE_SECONDS
-
-    @property
-    def alone_until(self) -> float | None:
-        """Until when somebody else is waited for who did not begin with nothing; None if nobody is."""
-        return None if self._began is None or self.told_by_others else self._began + _ALONE_SECONDS
-
-    @property
-    def first_at(self) -> float | None:
-        """When this peer, and whom it sees, are the first of a network, as far as they know; None: now, or never.
-
-        Not at once if it began with nothing, as all whom it sees, and was told of others to join: these may know what
-        it did before it lost its disk, and be away.
-        """
-        if self.lacks < Lacks.OTHERS or self.doors_met:
-            return None
-        if self._began is None:
-            return self.now + MISSING_SECONDS
-        at = min(self._fewer_since, self._began + _UNSTEADY_SECONDS) + MISSING_SECONDS
-        return at if self.now < at else None
-
-    def begin_anew(self) -> None:
-        """Count the time from now on: what was kept has been read, which may have taken long."""
-        self._began = None
-
-    def knows_before(self, contact: Contact) -> bool:
-        """Return whether a peer had been there before its present life."""
-        return contact.key in self._returned
-
-    def lacks_less(self, lacks: Lacks) -> None:
-        """Note what this peer still lacks, in this life and the next ones."""
-        if lacks < self.lacks:
-            self.lacks = lacks
-            self.persist(self.members_known())
-            self._see_whether_enough()
-
-    def came_back(self, contact: Contact) -> None:
-        """Note that a peer had been there before its present life."""
-        self._returned.add(contact.key)
-
-    def note_lacking(self, contact: Contact, lacks: Lacks, *, returned: bool = False) -> None:
-        """Note what another lacks that began with nothing, and whether it was told that it had been there before."""
-        if returned:
-            self._returned.add(contact.key)
-        if lacks >= Lacks.HOMES:
-            self._blank.add(contact.key)
-        if lacks:
-            self.lacking[contact.key] = lacks
-        else:
-            self.lacking.pop(contact.key, None)
-            self._returned.discard(contact.key)
-
-    def _lacking(self, least: Lacks) -> int:
-        """Return how many of those that are here lost what they knew, this one among them.
-
-        Who lost all that it knew does not know who had been there before: all count to it who lack as much.
-        """
-        lost = self.returned and self.lacks >= Lacks.HOMES
-        lacking = sum(lacks >= least for key, lacks in self.lacking.items() if lost or key in self._returned)
-        return lacking + (self.returned and self.lacks >= least)
-
-    def count_members(self, *, left: int = 0) -> None:
-        """Note how many peers there are, or that some of them have left in order: these are not missing.
-
-        Never fewer than copies are needed: what was promised with them is promised still.
-        """
-        before = self.members_max
-        fewest = min(before, self.config.copies_min)
-        self.members_max = max(before - left, fewest, self.cache.size)
-        if before != self.members_max:
-            self.persist(self.members_known())
-
-    @property
-    def waits_for_peers_until(self) -> float | None:
-        """Until when this peer does not speak for others: perhaps none of those is here who knew what was told.
-
-        What subscribers have acknowledged is known to all who keep a home.  If fewer peers are missing than keep a
-        key, one of them is here; for each of those here that began with nothing and was told nothing, this one among
-        them, one fewer may be missing.  Whoever is missing for long is taken to be gone.
-        """
-        missing = self._missing_until(max(1, self.config.replicas - self._lacking(Lacks.HOMES)))
-        return missing if missing is not None else self.first_at
-
-    @property
-    def copies_missing(self) -> bool:
-        """Whether as many peers are missing, and not for long, as make something safe: they alone may know of it.
-
-        Those that lost what they knew, and were not given all of it yet, are as good as missing.
-        """
-        return self._missing_until(max(1, self.copies_needed - self._lacking(Lacks.COPIES))) is not None
-
-    def _missing_until(self, count: int) -> float | None:
-        until = self._fewer_since + MISSING_SECONDS
-        if self.members - self.cache.size >= count and self.now < until:
-            return until
-        return self._lost_together_until(count)
-
-    @property
-    def lost_together_until(self) -> float | None:
-        """Until when as many peers are missing as keep a key, lost one by one or at once; None if fewer are.
-
-        They may be more than are missing of the most that were ever seen together.
-        """
-        return self._lost_together_until(max(1, self.config.replicas - self._lacking(Lacks.HOMES)))
-
-    def _lost_together_until(self, count: int) -> float | None:
-        if len(self._lost_at) < count:
-            return None
-        until = sorted(self._lost_at.values())[-count] + MISSING_SECONDS
-        return until if self.now < until else None
-
-    @property
-    def somebody_missing(self) -> bool:
-        """Whether a peer that was lost not long ago, or that a former life knew, may live where it is not seen."""
-        return self._missing_within(MISSING_SECONDS) or (self.replicated and self.members > self._known_here)
-
-    @property
-    def _known_here(self) -> int:
-        """How many of those that there should be are here: to who starts again those are not that begin with nothing.
-
-        They may be new, and fill the places of others.
-        """
-        young = self.restored and self.now < self._fewer_since + MISSING_SECONDS
-        return self.cache.size - (len(self._blank) if young else 0)
-
-    @property
-    def complete(self) -> bool:
-        """Whether this peer knows how many there are: it is in step, and misses nobody."""
-        return self.in_step() and not (self.lacks or self.somebody_missing)
-
-    @property
-    def perhaps_cut_off(self) -> bool:
-        """Whether a peer was lost within some minutes and is not back: this one may not hear what matters."""
-        return self._missing_within(_CUT_OFF_SECONDS)
-
-    def _missing_within(self, seconds: float) -> bool:
-        if not self._lost_at:
-            return False
-        self._lost_at = {key: at for key, at in self._lost_at.items() if self.now - at < _CUT_OFF_SECONDS}
-        return any(self.now - at < seconds for at in self._lost_at.values())
-
     def wait_for_peers(self, again: Callable[[], None]) -> None:
         """Run ``again`` when another peer has come."""
         self._short.append(self.traces.later(again))
 
     def peers_came(self) -> None:
         """Try again what there were too few peers for."""
-        self.count_members()
+        self.members.count()
         self._see_whether_enough()
 
     def _see_whether_enough(self) -> None:
-        if not self.short_of_peers:
+        if not self.members.short_of_peers:
             waiting, self._short = self._short, []
             for again in waiting:
                 again()
@@ -766,19 +516,7 @@ class Exchange:
 
     def give_up(self, contact: Contact, *, left: bool = False) -> list[Transfer]:
         """Forget a peer, which has ``left`` or is lost; return what was on its way there, its tokens still held."""
-        known = self.cache.number(contact) > 0
-        if known and not left:
-            if self.now >= self._fewer_since + MISSING_SECONDS:  # whoever is missing by now is not waited for again
-                self._gone = max(0, self.members_max - self.cache.size)
-            self._fewer_since = self.now
-        if self.replicated and not left and known:
-            self._lost_at[contact.key] = self.now
-        if not left and self.lacks == Lacks.OTHERS:
-            self.doors_met = False
-        self._blank.discard(contact.key)
-        self.cache.lost(contact)
-        if left and known:
-            self.count_members(left=1)
+        self.members.lost(contact, left=left)
         self._tokens.fewer()
         self._ring_changed()
         return self.outbox.lost(contact)

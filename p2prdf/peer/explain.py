@@ -332,8 +332,9 @@ class Explanations:
 
     def _problems_at_home(self, subscription: Subscription) -> Iterator[str]:
         exchange = self._exchange
-        if exchange.short_of_peers:
-            yield f"only {exchange.copies} of the {exchange.copies_needed} nodes are there that copies are needed at"
+        members = exchange.members
+        if members.short_of_peers:
+            yield f"only {members.copies} of the {members.copies_needed} nodes are there that copies are needed at"
         if subscription.opening:
             yield "it is not live yet: its query is being installed"
         elif subscription.cut_off:

@@ -243,7 +243,8 @@ class Gates:
     def _may_decide(self) -> bool:
         exchange = self._exchange
         return (
-            self._whole() and not exchange.short_of_peers and self._rows_open <= exchange.config.rows_under_way_max
+            self._whole() and not exchange.members.short_of_peers
+            and self._rows_open <= exchange.config.rows_under_way_max
             and (not exchange.replicated or exchange.replica_map is not None)
         )  # fmt: skip
 

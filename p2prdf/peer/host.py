@@ -213,7 +213,7 @@ class Host:
         """
         exchange = self._exchange
         self._left_at = exchange.now + _LEFT_SECONDS
-        if exchange.somebody_missing or exchange.replica_map is None or not exchange.in_step():
+        if exchange.members.somebody_missing or exchange.replica_map is None or not exchange.in_step():
             return
         for identity, group in list(islice(self.home.left.items(), _LOOKED_AT_MAX)):
             group.looks += 1

@@ -257,7 +257,7 @@ class LowMarks:
         if self._low is not None:
             found, self._low = self._low.with_all(self._under_way()), None
             low, view = found.low, exchange.view
-            if not view or exchange.parked or exchange.short_of_peers or not self._steady():
+            if not view or exchange.parked or exchange.members.short_of_peers or not self._steady():
                 low = 0
             elif self._owes():
                 low = _OLDEST

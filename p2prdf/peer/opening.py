@@ -251,7 +251,7 @@ class Opening:
     def _make_live(self, group: Group, opened: list[Subscription], refresh: int) -> None:
         """Make subscriptions safe, let their query wait at its owners, and tell the subscribers."""
         exchange = self._exchange
-        if exchange.short_of_peers:
+        if exchange.members.short_of_peers:
             exchange.wait_for_peers(partial(self._make_live, group, opened, refresh))
             return
 

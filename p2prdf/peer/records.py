@@ -85,7 +85,7 @@ class Records:
 
     def _send_when_enough(self, key: int, message: Message, tokens: tuple[int, ...]) -> None:
         exchange = self._exchange
-        if not (exchange.replicated and exchange.short_of_peers and tokens):
+        if not (exchange.replicated and exchange.members.short_of_peers and tokens):
             self._send(key, message, tokens)
             return
         exchange.hold(tokens)

@@ -54,8 +54,9 @@ import numpy.typing as npt
 from p2prdf.columns import as_array, as_list
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.overlay.replicas import ReplicaMap
-from p2prdf.peer.exchange import Exchange, Lacks
+from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.holdings import Holdings, Items, Source, buckets_of
+from p2prdf.peer.members import Lacks
 from p2prdf.wire.messages import (
     Answers,
     Contact,
@@ -165,7 +166,7 @@ class Repair:
         ``strays`` counts what was kept here although it may belong elsewhere; ``with_origin`` says of triples where
         they were published if that may be unfinished.
         """
-        self._exchange = exchange
+        self._exchange, self._members = exchange, exchange.members
         self._kinds = {kind.number: kind for kind in kinds}
         self._order = [*first_kinds, *(number for number in self._kinds if number not in first_kinds)]
         self._first_kinds = tuple(first_kinds)
@@ -246,7 +247,7 @@ class Repair:
             return
         if gained:
             self.in_step = self._begun = False
-        elif self._exchange.lost_together_until is not None:
+        elif self._members.lost_together_until is not None:
             self.in_step = False
         if not self.in_step:
             self._first_done = {each for each in self._first_done if not gained and each[1] in self._in_step_with}
@@ -305,11 +306,11 @@ class Repair:
             return self._exchange.now
         due = [each.again_at for each in self._open.values()]
         due += [at for at in (self._due, self._offer_again_at) if at is not None]
-        due += [self._ask_lacking_at] if self._exchange.lacking else []
-        if self._exchange.lacks >= Lacks.HOMES and self.in_step and (alone := self._exchange.alone_until) is not None:
+        due += [self._ask_lacking_at] if self._members.lacking else []
+        if self._members.lacks >= Lacks.HOMES and self.in_step and (alone := self._members.alone_until) is not None:
             due.append(alone)
         due += self._gifts.values()
-        if not self.in_step and (until := self._exchange.waits_for_peers_until) is not None:
+        if not self.in_step and (until := self._members.waits_for_peers_until) is not None:
             due.append(until)
         return min(due, default=None)
 
@@ -329,7 +330,7 @@ class Repair:
             self._begin()
         for request in [each.request for each in self._open.values() if exchange.now >= each.again_at]:
             self._queue.append(self._open.pop(request))
-        if exchange.lacking and exchange.now >= self._ask_lacking_at:
+        if self._members.lacking and exchange.now >= self._ask_lacking_at:
             self._ask_lacking()
         if self._looking:
             self._look()
@@ -432,7 +433,7 @@ class Repair:
     def _see_whether_in_step(self) -> None:
         """Note that this peer is in step, if the first kinds were compared with all fellows since peers came."""
         found = self._exchange.replica_map
-        if self.in_step or not self._begun or found is None or self._exchange.waits_for_peers_until is not None:
+        if self.in_step or not self._begun or found is None or self._members.waits_for_peers_until is not None:
             return
         fellows = (self._exchange.contact(number).key for number in found.fellows(0))
         if all((kind, key) in self._first_done for key in fellows for kind in self._first_kinds):
@@ -442,27 +443,26 @@ class Repair:
 
     def _see_what_is_lacking(self, *, compared: bool) -> None:
         """Note what this peer was given that began with nothing; ``compared``: a pass has just been completed."""
-        exchange = self._exchange
-        if not exchange.lacks or not self.in_step:
+        if not self._members.lacks or not self.in_step:
             return
-        exchange.lacks_less(Lacks.HOMES)
-        if not exchange.told_by_others:
+        self._members.lacks_less(Lacks.HOMES)
+        if not self._members.told_by_others:
             return
-        exchange.lacks_less(Lacks.COPIES)
-        if compared and not exchange.copies_missing:
-            exchange.lacks_less(Lacks.NOTHING)
+        self._members.lacks_less(Lacks.COPIES)
+        if compared and not self._members.copies_missing:
+            self._members.lacks_less(Lacks.NOTHING)
 
     def _note_lacking(self, fellow: Contact, lacks: int, *, returned: bool = False) -> None:
         """Note what a fellow says that it lacks, and ask again later."""
         exchange = self._exchange
         if not exchange.replicated:
             return
-        exchange.note_lacking(fellow, Lacks(lacks), returned=returned)
+        self._members.note_lacking(fellow, Lacks(lacks), returned=returned)
         if lacks and self._ask_lacking_at <= exchange.now:
             self._ask_lacking_later()
 
     def _ask_lacking_later(self) -> None:
-        homes = max(self._exchange.lacking.values(), default=Lacks.NOTHING) >= Lacks.HOMES
+        homes = max(self._members.lacking.values(), default=Lacks.NOTHING) >= Lacks.HOMES
         self._ask_lacking_at = self._exchange.now + (LACKING_SECONDS if homes else FILLING_SECONDS)
 
     def _ask_lacking(self) -> None:
@@ -472,11 +472,11 @@ class Repair:
         if found is None:
             return
         fellows = {contact.key: contact for contact in map(exchange.contact, found.fellows(0))}
-        for key in exchange.lacking.keys() - fellows.keys():
-            del exchange.lacking[key]
+        self._members.keep_lacking(set(fellows))
         under_way = {(each.kind, each.fellow.key) for each in (*self._queue, *self._open.values())}
-        again = [(kind, key) for kind in self._first_kinds for key in exchange.lacking if (kind, key) not in under_way]
-        if exchange.waits_for_peers_until is not None:
+        every = ((kind, key) for kind in self._first_kinds for key in self._members.lacking)
+        again = [each for each in every if each not in under_way]
+        if self._members.waits_for_peers_until is not None:
             self._first_done.difference_update(again)
         self._queue += [_Comparison(kind, fellows[key], anew=True) for kind, key in again]
 
@@ -496,7 +496,7 @@ class Repair:
             if len(sums) != comparison.buckets:  # they are others, also by number
                 comparison.buckets, comparison.first = len(sums), 0
             column = exchange.columns.adopt(sums, "uint64")
-            own = exchange.members_known()
+            own = self._members.record()
             summary = Summary(
                 comparison.request, comparison.kind, exchange.view, column, comparison.first, own.lacks, own.returned,
                 exchange.life,
@@ -628,11 +628,11 @@ class Repair:
         comparison = self._open.get(message.request)
         if comparison is None or not comparison.of(sender, message.kind) or found is None:
             return
-        self._exchange.hear_members(message.members, known=message.known, complete=message.complete)
+        self._members.hear(message.members, known=message.known, complete=message.complete)
         self.life_told(sender, message.began)
         self._note_lacking(sender, message.lacks, returned=message.returned)
         if message.lacks < Lacks.OTHERS:
-            self._exchange.lacks_less(Lacks.HOMES)
+            self._members.lacks_less(Lacks.HOMES)
         if max(as_list(message.buckets), default=0) >= max(comparison.buckets, 1):
             raise RemoteProtocolError(f"an offer of more buckets than the {comparison.buckets} that were asked about")
         mine = self._holdings(message.kind, found).shared(number, comparison.buckets, as_array(message.buckets))
@@ -787,7 +787,7 @@ class Repair:
         """Forget a peer that is gone; it may come back to stay."""
         self._leaving.discard(contact.key)
         self._in_step_with.discard(contact.key)
-        self._exchange.note_lacking(contact, Lacks.NOTHING)
+        self._members.note_lacking(contact, Lacks.NOTHING)
         self._lives.pop(contact.key, None)
         self._forget_told(contact.key)
         self._forget_gifts({gift for gift in self._gifts if gift[0] == contact.key})
@@ -799,7 +799,7 @@ class Repair:
         """
         if began and self._exchange.replicated and self._lives.get(sender.key) != began:
             if sender.key in self._lives:
-                self._exchange.came_back(sender)
+                self._members.came_back(sender)
             self._lives[sender.key] = began
             self._offer_due |= self._forget_told(sender.key)
 
@@ -841,10 +841,10 @@ class Repair:
         rows = np.concatenate([identities, np.zeros(len(empty), np.uint64)])
         offer = Offer(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64"))
         if asked:
-            own, known = self._exchange.members_known(), self._exchange.knows_before(to)
-            members = self._exchange.members
+            own, known = self._members.record(), self._members.knows_before(to)
+            members = self._members.expected
             offer = replace(offer, lacks=own.lacks, returned=own.returned, members=members, known=known)
-            offer = replace(offer, began=self._exchange.life, complete=self._exchange.complete)
+            offer = replace(offer, began=self._exchange.life, complete=self._members.complete)
         self._exchange.send(to, offer)
 
     def _heard_of_offers(self) -> None:
@@ -868,9 +868,9 @@ class Repair:
     def _enough_stay(self) -> bool:
         """Return whether those who stay can keep as many copies as are needed."""
         exchange = self._exchange
-        if exchange.first_at is not None:
+        if self._members.first_at is not None:
             return False  # perhaps it is not the first of a network, and lost what those know who are away
-        if exchange.lacks and (exchange.somebody_missing or exchange.members > exchange.cache.size):
+        if self._members.lacks and (self._members.somebody_missing or self._members.expected > exchange.cache.size):
             return False  # what it lost is with those alone, perhaps, and it is as good as missing until they are back
         staying = [each for each in self._others() if each.key not in self._leaving]
-        return exchange.replicated and len(staying) >= self._exchange.copies_needed
+        return exchange.replicated and len(staying) >= self._members.copies_needed

@@ -57,7 +57,7 @@ class Roles:
     @property
     def used(self) -> int:
         """The set of roles this peer indexes its publications under: all, while it may not have heard of some."""
-        if self.settled and not self._exchange.perhaps_cut_off:
+        if self.settled and not self._exchange.members.perhaps_cut_off:
             return self.advertised
         return self._exchange.config.cautious_roles | self.advertised
 
@@ -157,7 +157,7 @@ class Roles:
         if self._settle_at is None or exchange.now < self._settle_at:
             return
         others = [each for each in exchange.cache.contacts() if each.key != exchange.own.key]
-        if exchange.first_at is not None:  # whoever knows may be away
+        if exchange.members.first_at is not None:  # whoever knows may be away
             self._settle_at = exchange.now + _FIRST_SECONDS
             return
         if not others:
@@ -171,7 +171,7 @@ class Roles:
         """Tell a peer that has just started what this one has heard."""
         for message in self.messages():
             reply(asker, message)
-        if self._exchange.first_at is None:  # else those who know more may be away
+        if self._exchange.members.first_at is None:  # else those who know more may be away
             reply(asker, TellRoles(self.advertised))
 
     def told(self, message: TellRoles) -> None:

@@ -251,9 +251,9 @@ class Unknown:
     def _judge(self, name: Name, case: _Case) -> None:
         """See whether a name is gone."""
         exchange = self._exchange
-        if case.unheard or not case.asked or not exchange.in_step() or exchange.copies_missing:
+        if case.unheard or not case.asked or not exchange.in_step() or exchange.members.copies_missing:
             return
-        if exchange.somebody_missing and not name[0] and name[1] in self._home.left:
+        if exchange.members.somebody_missing and not name[0] and name[1] in self._home.left:
             return
         primary = exchange.rank(subscription_home(name[1])) == 0
         self._gone[name] = primary

@@ -31,9 +31,10 @@ from p2prdf.peer.delivery import Delivery
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
 from p2prdf.peer.evaluation import Evaluations
-from p2prdf.peer.exchange import MISSING_SECONDS, Exchange
+from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.host import Host
 from p2prdf.peer.low_mark import LowMarks, UnderWay
+from p2prdf.peer.members import MISSING_SECONDS, Members
 from p2prdf.peer.opening import Opening
 from p2prdf.peer.records import Records
 from p2prdf.peer.repair import Repair
@@ -141,7 +142,7 @@ def _acknowledge_before_sync() -> list[Change]:
 
 
 def _one_copy() -> list[Change]:
-    return [(Exchange, "spare", property(lambda self: min(self.config.replicas, self.cache.size) - 1))]
+    return [(Members, "spare", property(lambda self: min(self._config.replicas, self._cache.size) - 1))]
 
 
 def _no_probe_of_rows() -> list[Change]:
@@ -289,11 +290,11 @@ def _settled_forgotten() -> list[Change]:
 
 def _settled_early() -> list[Change]:
     """Answers are settled although a home may live where it is not seen."""
-    return [(Exchange, "somebody_missing", property(lambda _: False))]
+    return [(Members, "somebody_missing", property(lambda _: False))]
 
 
 def _never_cut_off() -> list[Change]:
-    return [(Exchange, "perhaps_cut_off", property(lambda _: False))]
+    return [(Members, "perhaps_cut_off", property(lambda _: False))]
 
 
 def _narrow_forever() -> list[Change]:
@@ -349,27 +350,27 @@ def _without_origin() -> list[Change]:
 
 
 def _lost_together() -> list[Change]:
-    return [(Exchange, "lost_together_until", property(lambda _: None))]
+    return [(Members, "lost_together_until", property(lambda _: None))]
 
 
 def _begun_anew() -> list[Change]:
     """Who lost its disk and starts once more, with what came since, takes itself for one that was told all."""
-    return [(Exchange, "members_known", lambda self: MembersKnown(self.members_max))]
+    return [(Members, "record", lambda self: MembersKnown(self.most))]
 
 
 def _first_at_once() -> list[Change]:
     """Who lost its disk and sees nobody takes itself for the first of a network, though it was told of others."""
-    return [(Exchange, "first_at", property(lambda _: None))]
+    return [(Members, "first_at", property(lambda _: None))]
 
 
 def _former_lives_forgotten() -> list[Change]:
     """Nobody is missed who was not seen in this life."""
-    return [(Exchange, "somebody_missing", property(lambda self: self._missing_within(MISSING_SECONDS)))]
+    return [(Members, "somebody_missing", property(lambda self: self.lost_within(MISSING_SECONDS)))]
 
 
 def _fellows_know() -> list[Change]:
     """Peers that lost what they knew are taken to know it by all but themselves."""
-    return [(Exchange, "note_lacking", lambda *_, **__: None)]
+    return [(Members, "note_lacking", lambda *_, **__: None)]
 
 
 def _marks_without_outbox() -> list[Change]:
@@ -572,7 +573,7 @@ def _ended_unheard() -> list[Change]:
         group = subscription.group
         original(self, subscription, done)
         last = self.home.known(group.identity, subscription=False) is Known.UNKNOWN
-        if last and not self._exchange.somebody_missing:
+        if last and not self._exchange.members.somebody_missing:
             self.records.end_group(group.identity, self._exchange.tick())
             self._end_group(group)
 

@@ -11,7 +11,7 @@ import pytest
 from p2prdf import keys
 from p2prdf.continuous.home import home_key, subscription_home
 from p2prdf.peer import PeerConfig
-from p2prdf.peer.exchange import Lacks
+from p2prdf.peer.members import Lacks
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.links import around
@@ -65,7 +65,7 @@ def _silent(world: FailingWorld, node: Node, others: list[Node]) -> None:
 
 
 def _lacks(*nodes: Node) -> list[int]:
-    return [each.peer._exchange.lacks for each in nodes]
+    return [each.peer._exchange.members.lacks for each in nodes]
 
 
 def _published(world: FailingWorld, count: int) -> None:
@@ -104,7 +104,7 @@ def test_who_has_lost_what_it_knew_is_as_good_as_missing_to_others(world: Failin
     world.restart(c)
     world.run_for(16.0)
     assert _lacks(a, b, c, d, e) == [Lacks.NOTHING] * 5
-    assert not any(each.peer._exchange.lacking for each in world.nodes)
+    assert not any(each.peer._exchange.members.lacking for each in world.nodes)
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -142,7 +142,7 @@ def test_peers_that_begin_together_wait_for_nobody_when_one_of_them_goes(world: 
     world.crash(world.nodes[0])
     world.run_for(4.5)
     assert all(map(_in_step, world.living()))
-    assert not any(node.peer._exchange.copies_missing for node in world.living())
+    assert not any(node.peer._exchange.members.copies_missing for node in world.living())
 
 
 def test_who_is_killed_right_after_the_first_start_of_all_takes_nobody_for_new(world: FailingWorld):
@@ -158,7 +158,7 @@ def test_who_is_killed_right_after_the_first_start_of_all_takes_nobody_for_new(w
     world.run_for(0.5)
     world.restart(first)
     world.run_for(1.0)
-    assert all(node.peer._exchange.returned for node in world.living() if node is not first)
+    assert all(node.peer._exchange.members.returned for node in world.living() if node is not first)
     assert all(map(_in_step, world.living()))
     world.crash(second)
     world.run_for(4.5)
@@ -166,7 +166,7 @@ def test_who_is_killed_right_after_the_first_start_of_all_takes_nobody_for_new(w
     world.restart(second)
     world.run_for(8.0)
     assert all(map(_in_step, world.living()))
-    assert not any(node.peer._exchange.lacking for node in world.living())
+    assert not any(node.peer._exchange.members.lacking for node in world.living())
 
 
 def test_who_lost_its_disk_before_anybody_noticed_that_it_was_gone_is_told_so(world: FailingWorld):
@@ -176,8 +176,8 @@ def test_who_lost_its_disk_before_anybody_noticed_that_it_was_gone_is_told_so(wo
     world.restart(a, disk="lost")
     world.run_for(0.5)
     assert not world.views.false_alarms
-    assert a.peer._exchange.returned
-    assert all(node.peer._exchange.knows_before(a.contact) for node in world.nodes[1:])
+    assert a.peer._exchange.members.returned
+    assert all(node.peer._exchange.members.knows_before(a.contact) for node in world.nodes[1:])
 
 
 @pytest.mark.parametrize("roles", ["all", "advertised"])

@@ -8,7 +8,8 @@ import pytest
 
 from p2prdf.columns import LISTS
 from p2prdf.peer import Peer, PeerConfig
-from p2prdf.peer.exchange import Exchange, Lacks
+from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.members import Lacks
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.contract import ContactSeen, OwnersFound, Persist, Send
 from p2prdf.wire.messages import Contact, Leaving, MembersKnown, Offer, Parcel, Summary
@@ -21,17 +22,17 @@ def exchange() -> Exchange:
     """Return that of one of three peers, of which two keep each key, and which knows all."""
     exchange = Exchange(OWN, PeerConfig(replicas=2, copies_min=2), LISTS)
     exchange.observe(1000.0)
-    exchange.lacks_less(Lacks.NOTHING)
+    exchange.members.lacks_less(Lacks.NOTHING)
     for contact in (OWN, ONE, OTHER):
         exchange.seen(contact)
-    exchange.count_members()
+    exchange.members.count()
     return exchange
 
 
 def _returns(exchange: Exchange, contact: Contact, lacks: Lacks) -> None:
     exchange.give_up(contact)
     exchange.seen(contact)
-    exchange.note_lacking(contact, lacks)
+    exchange.members.note_lacking(contact, lacks)
 
 
 @pytest.mark.parametrize(("lacks", "copies", "homes"), [
@@ -41,33 +42,33 @@ def test_one_that_lost_what_it_knew_and_one_that_is_away_are_two(
     exchange: Exchange, lacks: Lacks, copies: bool, homes: bool
 ) -> None:
     _returns(exchange, ONE, lacks)
-    assert not exchange.copies_missing
+    assert not exchange.members.copies_missing
     exchange.give_up(OTHER)
-    assert exchange.copies_missing == copies
-    assert (exchange.lost_together_until is not None) == homes
-    assert exchange.waits_for_peers_until == (1020.0 if homes else None)
-    exchange.note_lacking(ONE, Lacks.NOTHING)
-    assert not exchange.copies_missing
+    assert exchange.members.copies_missing == copies
+    assert (exchange.members.lost_together_until is not None) == homes
+    assert exchange.members.waits_for_peers_until == (1020.0 if homes else None)
+    exchange.members.note_lacking(ONE, Lacks.NOTHING)
+    assert not exchange.members.copies_missing
 
 
 def test_who_is_new_has_lost_nothing(exchange: Exchange) -> None:
     exchange.give_up(OTHER)
     exchange.seen(Contact(4, "newcomer", 1))
-    exchange.note_lacking(Contact(4, "newcomer", 1), Lacks.HOMES)
-    assert not exchange.copies_missing
-    assert exchange.waits_for_peers_until is None
+    exchange.members.note_lacking(Contact(4, "newcomer", 1), Lacks.HOMES)
+    assert not exchange.members.copies_missing
+    assert exchange.members.waits_for_peers_until is None
 
 
 @pytest.mark.parametrize("lacks", [Lacks.NOTHING, Lacks.HOMES])
 def test_who_starts_again_does_not_know_who_is_new(exchange: Exchange, lacks: Lacks) -> None:
     """Even if it was told nothing: it may alone have kept what the other lost, when all began not long ago."""
-    exchange.restored, exchange.lacks = True, lacks
+    exchange.members.restored, exchange.members.lacks = True, lacks
     newcomer = Contact(4, "newcomer", 1)
     exchange.seen(newcomer)
-    assert exchange.knows_before(newcomer)
-    exchange.note_lacking(newcomer, Lacks.COPIES)
+    assert exchange.members.knows_before(newcomer)
+    exchange.members.note_lacking(newcomer, Lacks.COPIES)
     exchange.give_up(OTHER)
-    assert exchange.copies_missing
+    assert exchange.members.copies_missing
 
 
 def _alone(**config: bool) -> Exchange:
@@ -79,15 +80,15 @@ def _alone(**config: bool) -> Exchange:
 
 def test_who_begins_with_nothing_and_sees_nobody_waits_for_those_it_was_told_of() -> None:
     exchange = _alone(joins=True)
-    assert (exchange.first_at, exchange.waits_for_peers_until) == (1020.0, 1020.0)
-    assert exchange.short_of_peers
+    assert (exchange.members.first_at, exchange.members.waits_for_peers_until) == (1020.0, 1020.0)
+    assert exchange.members.short_of_peers
     exchange.seen(ONE)
     exchange.peers_came()
-    exchange.note_lacking(ONE, Lacks.OTHERS)
-    assert exchange.waits_for_peers_until == 1020.0, "it lost its disk as well, perhaps"
-    assert not exchange.short_of_peers
-    exchange.doors_met = True
-    assert exchange.waits_for_peers_until is None, "nobody else is away"
+    exchange.members.note_lacking(ONE, Lacks.OTHERS)
+    assert exchange.members.waits_for_peers_until == 1020.0, "it lost its disk as well, perhaps"
+    assert not exchange.members.short_of_peers
+    exchange.members.doors_met = True
+    assert exchange.members.waits_for_peers_until is None, "nobody else is away"
 
 
 def test_who_has_waited_for_long_is_the_first_of_a_network() -> None:
@@ -96,17 +97,17 @@ def test_who_has_waited_for_long_is_the_first_of_a_network() -> None:
     exchange.seen(ONE)
     exchange.give_up(ONE)
     exchange.observe(1020.0)
-    assert exchange.first_at == 1035.0, "it has lost another meanwhile"
+    assert exchange.members.first_at == 1035.0, "it has lost another meanwhile"
     exchange.observe(1035.0)
-    assert exchange.waits_for_peers_until is None
+    assert exchange.members.waits_for_peers_until is None
     tried: list[bool] = []
     exchange.wait_for_peers(lambda: tried.append(True))
-    assert exchange.copies_needed == 2
-    exchange.members_max = 1
-    exchange.lacks_less(Lacks.HOMES)
-    assert (exchange.copies_needed, tried) == (2, []), "others may come yet that are slower"
-    exchange.lacks_less(Lacks.COPIES)
-    assert (exchange.copies_needed, tried) == (1, [True])
+    assert exchange.members.copies_needed == 2
+    exchange.members.most = 1
+    exchange.members.lacks_less(Lacks.HOMES)
+    assert (exchange.members.copies_needed, tried) == (2, []), "others may come yet that are slower"
+    exchange.members.lacks_less(Lacks.COPIES)
+    assert (exchange.members.copies_needed, tried) == (1, [True])
 
 
 def test_who_waits_for_others_while_they_come_and_go_does_not_for_ever() -> None:
@@ -115,19 +116,19 @@ def test_who_waits_for_others_while_they_come_and_go_does_not_for_ever() -> None
         exchange.observe(float(second))
         exchange.seen(ONE)
         exchange.give_up(ONE)
-    assert exchange.first_at == 1060.0
+    assert exchange.members.first_at == 1060.0
     exchange.observe(1060.0)
-    assert exchange.first_at is None
+    assert exchange.members.first_at is None
 
 
 def test_all_that_a_peer_was_told_of_to_join_by_are_there_until_one_is_lost() -> None:
     exchange = _alone(joins=True)
     for contact in (ONE, OTHER):
         exchange.seen(contact)
-    exchange.doors_met = True
-    assert exchange.first_at is None
+    exchange.members.doors_met = True
+    assert exchange.members.first_at is None
     exchange.give_up(OTHER)
-    assert exchange.first_at is not None, "it went before it had said anything"
+    assert exchange.members.first_at is not None, "it went before it had said anything"
 
 
 def test_a_question_alone_does_not_tell_a_peer_what_others_know() -> None:
@@ -147,92 +148,93 @@ def test_a_question_alone_does_not_tell_a_peer_what_others_know() -> None:
 
 def test_who_was_told_of_nobody_is_the_first_of_a_network_at_once() -> None:
     exchange = _alone()
-    assert (exchange.first_at, exchange.waits_for_peers_until, exchange.copies_needed) == (None, None, 1)
+    members = exchange.members
+    assert (members.first_at, members.waits_for_peers_until, members.copies_needed) == (None, None, 1)
 
 
 def test_who_knows_that_there_have_been_others_misses_them_though_it_never_saw_them() -> None:
     exchange = _alone()
-    exchange.lacks_less(Lacks.NOTHING)
-    assert not exchange.somebody_missing
-    exchange.members_max = 2
-    assert exchange.somebody_missing
+    exchange.members.lacks_less(Lacks.NOTHING)
+    assert not exchange.members.somebody_missing
+    exchange.members.most = 2
+    assert exchange.members.somebody_missing
     exchange.observe(1020.0)
-    assert not exchange.somebody_missing, "whoever is away for long is gone"
+    assert not exchange.members.somebody_missing, "whoever is away for long is gone"
 
 
 def test_who_was_away_hears_how_many_are_gone_for_good() -> None:
     """From one that misses nobody: one that was away itself may not have met who came meanwhile."""
     exchange = _alone()
-    exchange.lacks_less(Lacks.NOTHING)
-    exchange.members_max = 5
+    exchange.members.lacks_less(Lacks.NOTHING)
+    exchange.members.most = 5
     exchange.seen(ONE)
-    exchange.hear_members(2, known=True)
-    exchange.hear_members(0, known=True, complete=True)
-    assert exchange.members == 5
-    exchange.hear_members(3, known=True, complete=True)
-    assert (exchange.members, exchange.somebody_missing) == (3, True)
+    exchange.members.hear(2, known=True)
+    exchange.members.hear(0, known=True, complete=True)
+    assert exchange.members.expected == 5
+    exchange.members.hear(3, known=True, complete=True)
+    assert (exchange.members.expected, exchange.members.somebody_missing) == (3, True)
     exchange.seen(OTHER)
-    assert not exchange.somebody_missing
-    assert exchange.members_max == 5
+    assert not exchange.members.somebody_missing
+    assert exchange.members.most == 5
 
 
 @pytest.mark.parametrize("restored", [True, False])
 def test_a_newcomer_does_not_fill_the_place_of_one_that_is_missed_by_who_starts_again(restored: bool) -> None:
     exchange = _alone()
-    exchange.lacks_less(Lacks.NOTHING)
-    exchange.restored, exchange.members_max = restored, 2
+    exchange.members.lacks_less(Lacks.NOTHING)
+    exchange.members.restored, exchange.members.most = restored, 2
     exchange.seen(ONE)
-    exchange.note_lacking(ONE, Lacks.HOMES)
-    assert exchange.somebody_missing == restored
-    exchange.note_lacking(ONE, Lacks.NOTHING)
-    assert exchange.somebody_missing == restored
+    exchange.members.note_lacking(ONE, Lacks.HOMES)
+    assert exchange.members.somebody_missing == restored
+    exchange.members.note_lacking(ONE, Lacks.NOTHING)
+    assert exchange.members.somebody_missing == restored
     exchange.observe(1020.0)
-    assert not exchange.somebody_missing
+    assert not exchange.members.somebody_missing
 
 
 def test_who_lost_its_disk_itself_waits_for_one_fewer(exchange: Exchange) -> None:
-    exchange.lacks = Lacks.HOMES
-    exchange.hear_members(4, known=False)
-    assert exchange.waits_for_peers_until is None, "it may be new"
-    exchange.hear_members(4, known=True)
-    assert exchange.waits_for_peers_until == 1020.0
-    exchange.lacks_less(Lacks.COPIES)
-    assert exchange.waits_for_peers_until is None
-    exchange.hear_members(9, known=True)
-    assert exchange.members_max == 4, "who was told all counts for itself"
+    exchange.members.lacks = Lacks.HOMES
+    exchange.members.hear(4, known=False)
+    assert exchange.members.waits_for_peers_until is None, "it may be new"
+    exchange.members.hear(4, known=True)
+    assert exchange.members.waits_for_peers_until == 1020.0
+    exchange.members.lacks_less(Lacks.COPIES)
+    assert exchange.members.waits_for_peers_until is None
+    exchange.members.hear(9, known=True)
+    assert exchange.members.most == 4, "who was told all counts for itself"
 
 
 def test_who_was_away_hears_how_many_there_are_by_now(exchange: Exchange) -> None:
     exchange.in_step = lambda: False
-    exchange.hear_members(5, known=False)
-    assert exchange.waits_for_peers_until == 1020.0
+    exchange.members.hear(5, known=False)
+    assert exchange.members.waits_for_peers_until == 1020.0
 
 
 def test_two_that_began_with_nothing_have_not_told_each_other_anything(exchange: Exchange) -> None:
-    exchange.lacks = Lacks.HOMES
+    exchange.members.lacks = Lacks.HOMES
     for contact in (ONE, OTHER):
-        exchange.note_lacking(contact, Lacks.HOMES)
-    assert (exchange.told_by_others, exchange.alone_until) == (False, 1005.0)
-    exchange.note_lacking(OTHER, Lacks.COPIES)
-    assert (exchange.told_by_others, exchange.alone_until) == (True, None)
-    exchange.note_lacking(OTHER, Lacks.HOMES)
+        exchange.members.note_lacking(contact, Lacks.HOMES)
+    assert (exchange.members.told_by_others, exchange.members.alone_until) == (False, 1005.0)
+    exchange.members.note_lacking(OTHER, Lacks.COPIES)
+    assert (exchange.members.told_by_others, exchange.members.alone_until) == (True, None)
+    exchange.members.note_lacking(OTHER, Lacks.HOMES)
     exchange.observe(1005.0)
-    assert exchange.told_by_others, "nobody who knows more has come for long"
+    assert exchange.members.told_by_others, "nobody who knows more has come for long"
 
 
 def test_whoever_was_missing_for_long_is_not_waited_for_again_when_another_goes(exchange: Exchange) -> None:
     exchange.give_up(OTHER)
-    assert exchange.members == 3
+    assert exchange.members.expected == 3
     exchange.observe(1030.0)
-    assert exchange.members == 2
+    assert exchange.members.expected == 2
     exchange.seen(Contact(4, "newcomer", 1))
     exchange.give_up(Contact(4, "newcomer", 1))
-    assert exchange.members == 3, "the newcomer alone is missing"
+    assert exchange.members.expected == 3, "the newcomer alone is missing"
     exchange.seen(OTHER)
     exchange.seen(Contact(4, "newcomer", 1))
-    exchange.count_members()
+    exchange.members.count()
     exchange.give_up(OTHER)
-    assert exchange.members == 4, "it had come back"
+    assert exchange.members.expected == 4, "it had come back"
 
 
 def test_what_is_kept_first_of_all_is_that_it_began_with_nothing() -> None:
@@ -246,7 +248,7 @@ def test_what_is_kept_first_of_all_is_that_it_began_with_nothing() -> None:
 def test_how_long_it_took_to_read_what_was_kept_does_not_count(exchange: Exchange) -> None:
     exchange.give_up(OTHER)
     exchange.give_up(ONE)
-    assert exchange.waits_for_peers_until == 1020.0
-    exchange.begin_anew()
+    assert exchange.members.waits_for_peers_until == 1020.0
+    exchange.members.begin_anew()
     exchange.observe(1100.0)
-    assert exchange.waits_for_peers_until == 1120.0
+    assert exchange.members.waits_for_peers_until == 1120.0

@@ -266,8 +266,9 @@ def test_whoever_may_lack_something_says_that_nothing_is_known(watched, why):
         case "parked":
             watched.exchange.park([], lambda: None)
         case "short":
-            watched.exchange.config = PeerConfig(roles="all", replicas=3, copies_min=3)
-            watched.exchange.members_max = 3
+            members = watched.exchange.members
+            members._config = PeerConfig(roles="all", replicas=3, copies_min=3)
+            members.most = 3
         case "view":
             watched.exchange._view = 0
     watched.at(CUT)

@@ -25,8 +25,9 @@ class Setting:
         self.subscription = self.replica.open(text, 20)
         self.sent, self.persisted, self.told_elsewhere = [], [], []
         exchange = SimpleNamespace(
-            own=OWN, columns=columns, now=0.0, replicated=True, short_of_peers=False, persist=self.persisted.append,
-            fellows=lambda _: [FELLOW], send=lambda _, message, __=(): self.sent.append(message), rank=lambda _: 0,
+            own=OWN, columns=columns, now=0.0, replicated=True, persist=self.persisted.append,
+            members=SimpleNamespace(short_of_peers=False), fellows=lambda _: [FELLOW],
+            send=lambda _, message, __=(): self.sent.append(message), rank=lambda _: 0,
         )  # fmt: skip
         self.records = Records(
             exchange, None, self.replica.home, kept=print, changed=lambda _: None, learned=print, orphan=print,
@@ -89,13 +90,13 @@ def test_others_are_told_of_no_more_than_what_is_remembered_here(columns):
 def test_a_record_counts_as_kept_by_others_when_there_are_others():
     setting = Setting()
     exchange, held, waiting = setting.records._exchange, [], []
-    exchange.short_of_peers = True
+    exchange.members.short_of_peers = True
     exchange.hold, exchange.release = held.extend, lambda tokens: [held.remove(each) for each in tokens]
     exchange.wait_for_peers = waiting.append
     setting.records.tell_subscription(setting.subscription, (77,))
     assert setting.persisted
     assert (held, setting.sent) == ([77], [])
-    exchange.short_of_peers = False
+    exchange.members.short_of_peers = False
     waiting.pop()()
     assert setting.sent == setting.persisted
     assert held == []

@@ -76,7 +76,8 @@ def test_answers_that_came_early_go_to_every_subscription_of_their_group(columns
 def test_answers_of_a_query_that_another_replica_has_left_hold_nothing_back(columns):
     """Bookmarks wait while answers wait for a record; of a query that is about to end there is none to come."""
     exchange = SimpleNamespace(
-        now=10.0, columns=columns, replicated=True, trace=print, copies_missing=True, in_step=lambda: True
+        now=10.0, columns=columns, replicated=True, trace=print, in_step=lambda: True,
+        members=SimpleNamespace(copies_missing=True),
     )
     home = SimpleNamespace(known=lambda *_, **__: Known.UNKNOWN)
     unknown = Unknown(exchange, None, home, print, print)
@@ -99,7 +100,8 @@ def test_answers_of_a_query_that_another_replica_has_left_hold_nothing_back(colu
 def test_a_query_that_was_left_is_not_gone_while_somebody_is_missing(columns, missing):
     """Whoever is missing alone may know who waits; and those who hold its rows would not take it back."""
     exchange = SimpleNamespace(
-        now=10.0, columns=columns, replicated=True, trace=print, copies_missing=False, somebody_missing=missing,
+        now=10.0, columns=columns, replicated=True, trace=print,
+        members=SimpleNamespace(copies_missing=False, somebody_missing=missing),
         in_step=lambda: True, rank=lambda _: 0, fellows=lambda _: [],
     )  # fmt: skip
     home = SimpleNamespace(known=lambda *_, **__: Known.UNKNOWN, left={GROUP: None})
