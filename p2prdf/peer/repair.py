@@ -841,10 +841,11 @@ class Repair:
         rows = np.concatenate([identities, np.zeros(len(empty), np.uint64)])
         offer = Offer(request, kind, asked, more, adopt(places, "uint32"), adopt(rows, "uint64"))
         if asked:
-            own, known = self._members.record(), self._members.knows_before(to)
-            members = self._members.expected
-            offer = replace(offer, lacks=own.lacks, returned=own.returned, members=members, known=known)
-            offer = replace(offer, began=self._exchange.life, complete=self._members.complete)
+            own, members = self._members.record(), self._members
+            offer = replace(
+                offer, lacks=own.lacks, returned=own.returned, members=members.expected,
+                known=members.knows_before(to), began=self._exchange.life, complete=members.complete,
+            )  # fmt: skip
         self._exchange.send(to, offer)
 
     def _heard_of_offers(self) -> None:
