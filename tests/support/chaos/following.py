@@ -34,11 +34,13 @@ class Followed:
 
     ``called_at``, ``live_at``: when subscribe was called and had returned (monotonic seconds).
     ``repeated``: answers handed over a second time.  ``contradicted``: of these, with other terms.
+    ``taken_back``: said to be true no more; as nothing is removed, that is wrong, even if they come again.
     ``gap``: answers that the home said were dropped.  ``gone``: why there is no subscription any more.
     """
 
     query: Query
     answers: dict[int, Row] = field(default_factory=dict)
+    taken_back: dict[int, Row] = field(default_factory=dict)
     repeated: int = 0
     contradicted: int = 0
     gap: int = 0
@@ -50,14 +52,20 @@ class Followed:
 
     @property
     def rows(self) -> Counter[Row]:
-        """The bag of answers, each identity once."""
-        return Counter(self.answers.values())
+        """The bag of answers, each identity once, without those that were taken back."""
+        return Counter(self.answers.values()) - Counter(self.taken_back.values())
+
+    @property
+    def held(self) -> int:
+        """How many answers it holds."""
+        return len(self.answers) - len(self.taken_back)
 
     def take(self, batch: Batch) -> None:
         """Take answers in."""
         self.gap += batch.lost
-        for identity, row in zip(batch.identities, zip(*batch.columns, strict=True), strict=True):
-            known = self.answers.setdefault(identity, row)
+        rows = zip(*batch.columns, strict=True)
+        for identity, row, removed in zip(batch.identities, rows, batch.removed, strict=True):
+            known = (self.taken_back if removed else self.answers).setdefault(identity, row)
             if known is not row:
                 self.repeated += 1
                 self.contradicted += known != row

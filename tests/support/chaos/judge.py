@@ -58,11 +58,14 @@ class Verdict:
     """Answers that the home said were dropped."""
     gone: int = 0
     """Subscriptions that were refused when they were taken up again."""
+    taken_back: int = 0
+    """Answers that were said to be true no more."""
 
     @property
     def good(self) -> bool:
         """Whether nothing is wrong."""
-        return not (self.lost or self.duplicated or self.phantom or self.torn or self.gaps or self.gone)
+        wrong = (self.lost, self.duplicated, self.phantom, self.torn, self.gaps, self.gone, self.taken_back)
+        return not any(wrong)
 
     def __iadd__(self, other: Verdict) -> Self:
         """Add up."""
@@ -117,7 +120,7 @@ class Judge:
 
     def complete(self, all_followed: Iterable[Followed]) -> bool:
         """Tell whether every query has at least as many answers as it is owed."""
-        return all(len(each.answers) >= self.owed(each).total() for each in all_followed)
+        return all(each.held >= self.owed(each).total() for each in all_followed)
 
     def judge(self, followed: Followed, held: _Database | None = None) -> Verdict:
         """Return the verdict on one query; ``held``: what inventories show, if that says everything about it."""
@@ -128,8 +131,9 @@ class Judge:
             exact = held.rows(followed.query)
             torn = ((exact - rows) - lost) + ((rows - exact) - phantom)
         return Verdict(
-            owed.total(), possible.total(), len(followed.answers), lost.total(), followed.repeated,
+            owed.total(), possible.total(), followed.held, lost.total(), followed.repeated,
             phantom.total() + followed.contradicted, torn.total(), followed.gap, bool(followed.gone),
+            len(followed.taken_back),
         )  # fmt: skip
 
     def judge_all(self, all_followed: Sequence[Followed]) -> tuple[Verdict, dict[str, Verdict]]:

@@ -188,7 +188,7 @@ class _Story:
         deadline = time.monotonic() + self._options.rest_seconds
         count, since = -1, 0.0
         while time.monotonic() < deadline:
-            now = sum(len(each.answers) + each.repeated for each in followed)
+            now = sum(len(each.answers) + len(each.taken_back) + each.repeated for each in followed)
             if now != count:
                 count, since = now, time.monotonic()
             if time.monotonic() - since > QUIET_SECONDS and judge.complete(followed):

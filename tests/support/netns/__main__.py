@@ -90,7 +90,7 @@ def _line(name: str, figures: dict[str, Any]) -> str:
         f"{verdict[key]:,} {word}"
         for key, word in (
             ("acknowledged", "owed"), ("delivered", "delivered"), ("lost", "lost"), ("duplicated", "duplicated"),
-            ("phantom", "phantom"),
+            ("phantom", "phantom"), ("taken_back", "taken back"),
         )
     )  # fmt: skip
     errors = sum(figures["failures"]["publishers"].values())

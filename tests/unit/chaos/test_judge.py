@@ -11,6 +11,7 @@ from chaos.publishing import Attempt, Publication
 from chaos.queries import NS, Query, evaluate, store_of
 from chaos.report import Report, gaps, percentile
 
+from p2prdf import hlc
 from p2prdf.client import Batch
 
 P, Q = "<urn:p>", "<urn:q>"
@@ -64,6 +65,17 @@ def test_lost_phantom_and_duplicated_answers_are_counted():
     verdict = judge.judge(twice)
     assert (verdict.duplicated, verdict.phantom, verdict.lost, verdict.delivered) == (1, 0, 0, 1)
     assert not verdict.good
+
+
+def test_an_answer_that_is_taken_back_and_comes_again_is_held_once_and_was_taken_back():
+    held, judge = followed(JOIN, ("<urn:a>",)), Judge(LEDGER)
+    held.take(Batch(JOIN.select, 2, 0, [1 ^ 1 << 63], [hlc.GONE], (["<urn:a>"],)))
+    assert judge.judge(held).lost == 1
+    assert not judge.complete([held])
+    take(held, 3, [("<urn:a>",)])
+    verdict = judge.judge(held)
+    assert (verdict.lost, verdict.phantom, verdict.delivered, verdict.taken_back) == (0, 0, 1, 1)
+    assert not verdict.good, "nothing was removed, so it was true all the time"
 
 
 def test_an_answer_too_many_under_another_identity_is_a_phantom():
