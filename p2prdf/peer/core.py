@@ -321,7 +321,7 @@ class Peer:
         self._begin(now)
         self._exchange.restoring = True
         for message in kept:
-            self._exchange.members.restore(None)
+            self._exchange.members.begin_restored()
             match message:
                 case messages.IndexTriples() | messages.Forward() | messages.IndexQuery():
                     self._engine.restore(message)

@@ -97,13 +97,15 @@ class Members:
         """Count the time from now on: what was kept has been read, which may have taken long."""
         self._began = None
 
-    def restore(self, kept: MembersKnown | None) -> None:
-        """Take back what a former life knew: the last of it counts; None: it has kept something."""
-        if kept is not None:
-            self.most = kept.count
-            self.lacks, self.returned = Lacks(kept.lacks), kept.returned
-        elif not self.restored:
+    def begin_restored(self) -> None:
+        """Note that a former life has kept something: it lacked nothing, unless it kept that as well."""
+        if not self.restored:
             self.restored, self.lacks = True, Lacks.NOTHING
+
+    def restore(self, kept: MembersKnown) -> None:
+        """Take back what a former life knew; the last of it counts."""
+        self.most = kept.count
+        self.lacks, self.returned = Lacks(kept.lacks), kept.returned
 
     def record(self) -> MembersKnown:
         """Return what the next life is to know."""

@@ -65,12 +65,12 @@ TESTS: Final = {
         "test_who_began_with_nothing_is_not_taken_to_know_all_because_it_starts_once_more"
     ),
     "first-at-once": (
-        "unit/peer/test_lacking.py::test_who_begins_with_nothing_and_sees_nobody_waits_for_those_it_was_told_of"
+        "unit/peer/test_members.py::test_who_begins_with_nothing_and_sees_nobody_waits_for_those_it_was_told_of"
     ),
     "former-lives-forgotten": (
-        "unit/peer/test_lacking.py::test_who_knows_that_there_have_been_others_misses_them_though_it_never_saw_them"
+        "unit/peer/test_members.py::test_who_knows_that_there_have_been_others_misses_them_though_it_never_saw_them"
     ),
-    "fellows-know": "unit/peer/test_lacking.py::test_one_that_lost_what_it_knew_and_one_that_is_away_are_two",
+    "fellows-know": "unit/peer/test_members.py::test_one_that_lost_what_it_knew_and_one_that_is_away_are_two",
     "strangers-unheard": (
         "simulation/test_bookmarks.py::"
         "test_what_comes_from_a_peer_out_of_view_is_compared_before_anything_is_said_to_have_come"
