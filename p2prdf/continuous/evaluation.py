@@ -6,12 +6,16 @@ with what the subscriber was told (:mod:`p2prdf.continuous.told`); the differenc
 When it begins, and when another replica has told the subscriber something, all that is true is compared with all that
 was told, once nothing is under way that the log does not know.  That goes row by row, so it is done in pieces, too: a
 row that changes before its turn has come is compared as it is then.
+
+A row is *doubtful* that was told, or taken back, and now does not follow from what is here, or follows again: whoever
+told it may know of a change of a leaf that is still on its way.  It stays as it was told until a low mark says that all
+has come which was known when it was compared (:meth:`Evaluation.sure`).  A row that nobody told is told at once.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -62,6 +66,10 @@ class Evaluation:
         self._loading = len(self._waiting)
         self._to_compare: dict[Row, int] = {}
         """Rows that are compared with what was told, as they are told, and how many copies are held by the contents."""
+        self._doubtful: dict[Row, int] = {}
+        """Rows that stay as they were told, and the stamp by which they were seen to differ."""
+        self._sure_upto = 0
+        """By which stamp nothing is on its way any more that was known then."""
         self.stale = True
         """Whether what the subscriber was told must be looked up."""
         self.staged = 0
@@ -81,7 +89,12 @@ class Evaluation:
     @property
     def settled(self) -> bool:
         """Whether the subscriber was handed all that follows from what the leaves answered."""
-        return not (self._waiting or self._to_compare or self.stale or self.staged)
+        return not (self._waiting or self._to_compare or self.stale or self.staged or self._doubtful)
+
+    @property
+    def doubts(self) -> bool:
+        """Whether low marks are waited for, to tell or take back what is doubtful."""
+        return bool(self._doubtful)
 
     @property
     def rows_by_operator(self) -> dict[int, int]:
@@ -117,8 +130,17 @@ class Evaluation:
         weighed = ((leaf, change.row, change.weight(self._since)) for change in changes)
         self._waiting.extend(each for each in weighed if each[2])
 
-    def work(self, contents: Contents, log: ResultLog, rows_max: int = 1 << 62) -> list[News]:
-        """Work off a piece, no more than makes it hold ``rows_max`` rows, about; return what is to be told."""
+    def sure(self, upto: int) -> None:
+        """Take note that all has come which anybody knew by a stamp; what was doubtful then is compared again."""
+        self._sure_upto = max(self._sure_upto, upto)
+        if any(stamp <= self._sure_upto for stamp in self._doubtful.values()):
+            self.stale = True
+
+    def work(self, contents: Contents, log: ResultLog, rows_max: int = 1 << 62, stamp: int = 0) -> list[News]:
+        """Work off a piece, no more than makes it hold ``rows_max`` rows, about; return what is to be told.
+
+        ``stamp``: of now; 0 if nobody else can know anything, so nothing is doubtful.
+        """
         touched: dict[Row, None] = {}
         done = 0
         while done < PIECE and self._waiting and self.rows_held <= rows_max:
@@ -130,8 +152,8 @@ class Evaluation:
             if self._loading or self.staged:  # all is compared when all is there
                 return []
             self._begin_to_compare(contents)
-        changed = [row for row in map(self._as_told, touched) if row not in self._to_compare]
-        return [*self._tell(changed, log), *self._compare(contents, log)]
+        changed = self._clear(map(self._as_told, touched))
+        return [*self._tell(changed, log), *self._compare(contents, log, stamp)]
 
     def _apply(self, count: int) -> Iterable[Row]:
         """Apply some changes; return the rows of the output that changed."""
@@ -142,21 +164,35 @@ class Evaluation:
         return self._flow.apply_all(piece)
 
     def _begin_to_compare(self, contents: Contents) -> None:
-        """Compare all that is true with all that was told."""
+        """Compare all that is true with all that was told, and what was doubtful with either."""
         self.stale = False
         self._told.forget()
-        self._to_compare = dict.fromkeys(map(self._as_told, self._flow.output()), 0)
+        self._to_compare = dict.fromkeys((*map(self._as_told, self._flow.output()), *self._doubtful), 0)
         self._to_compare |= Counter(contents.rows.values())
 
-    def _compare(self, contents: Contents, log: ResultLog) -> list[News]:
-        """Compare some of the rows that are to be compared."""
+    def _compare(self, contents: Contents, log: ResultLog, stamp: int) -> list[News]:
+        """Compare some of the rows that are to be compared; what is doubtful is not taken back."""
         held = {row: self._to_compare.pop(row) for row in list(islice(self._to_compare, PIECE))}
         self._told.recall(held, log.knows)
-        strays = self._strays(contents, held)
+        self._doubt(held, stamp)
+        clear = {row: held[row] for row in self._clear(held)}
+        strays = self._strays(contents, clear)
         for stray in strays:
-            held.pop(stray.row, None)
+            clear.pop(stray.row, None)
             self.stale = True  # it is compared again when they are over
-        return [*strays, *self._tell(held, log)]
+        return [*strays, *self._tell(clear, log)]
+
+    def _doubt(self, held: Mapping[Row, int], stamp: int) -> None:
+        """See which of some rows are doubtful: they differ from what was told of them, and it is not sure yet."""
+        for row, count in held.items():
+            told, wanted = self._told.count(row), self._wanted(row)
+            differs = told > wanted or count > told or (told < wanted and self._told.came_and_went(row))
+            if not differs or self._doubtful.setdefault(row, stamp) <= self._sure_upto:
+                self._doubtful.pop(row, None)
+
+    def _clear(self, rows: Iterable[Row]) -> list[Row]:
+        """Return those of some rows that are neither doubtful nor still to be compared."""
+        return [row for row in rows if row not in self._to_compare and row not in self._doubtful]
 
     def _strays(self, contents: Contents, held: dict[Row, int]) -> list[News]:
         """Take back what was told under names that nobody would think of.
@@ -175,9 +211,13 @@ class Evaluation:
 
     def _tell(self, rows: Iterable[Row], log: ResultLog) -> list[News]:
         """Return what is to be told of some rows, what is over first."""
-        wanted = {row: max(0, self._flow.count(self._as_computed(row))) for row in rows}
+        wanted = {row: self._wanted(row) for row in rows}
         news = [News(identity, over, row) for row, identity, over in self._told.changes(wanted, log.knows)]
         return sorted(news, key=lambda each: not each.over)
+
+    def _wanted(self, row: Row) -> int:
+        """Return how many copies of a row follow."""
+        return max(0, self._flow.count(self._as_computed(row)))
 
     def _as_told(self, row: Row) -> Row:
         return tuple(self._unbound if term == UNBOUND else term for term in row)

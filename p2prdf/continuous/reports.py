@@ -148,7 +148,7 @@ class Reports(Evaluation):
         """Up to which event time (ms) reports are made, and what they told is kept; -1: none is."""
         if self._open is not None or self.staged or self._at is None or self._at < self._tell_from:
             return -1
-        return self._at if self.streams or not (self.stale or self._to_compare) else -1
+        return self._at if self.streams or not (self.stale or self._to_compare or self.doubts) else -1
 
     @property
     def _compares(self) -> bool:
@@ -216,7 +216,7 @@ class Reports(Evaluation):
         self._tell_from = max(first, again)
         self._at = self._tell_from - (2 if again >= first else 1) * self._every
 
-    def work(self, contents: Contents, log: ResultLog, rows_max: int = 1 << 62) -> list[News]:
+    def work(self, contents: Contents, log: ResultLog, rows_max: int = 1 << 62, stamp: int = 0) -> list[News]:
         """Work off a piece, unless ``rows_max`` rows are held; return what is to be told."""
         if (self.streams and self.staged) or self.rows_held > rows_max:
             return []
@@ -225,12 +225,12 @@ class Reports(Evaluation):
         if self._open is None:
             self._begin()
         if self._open is not None:
-            return self._go_on(contents, log)
+            return self._go_on(contents, log, stamp)
         if self.streams or self._at is None or not self._compares:
             return []
         if self.stale:
             self._begin_to_compare(contents)
-        return self._compare(contents, log)
+        return self._compare(contents, log, stamp)
 
     def _begin(self) -> None:
         due = self._due()
@@ -246,7 +246,7 @@ class Reports(Evaluation):
             for row, weight in queue.at(report):
                 yield leaf, row, weight
 
-    def _go_on(self, contents: Contents, log: ResultLog) -> list[News]:
+    def _go_on(self, contents: Contents, log: ResultLog, stamp: int) -> list[News]:
         """Apply a piece of what the report is made of; when it is made, return what is told of it."""
         assert self._open is not None
         piece: dict[int, list[tuple[Row, int]]] = {}
@@ -270,8 +270,8 @@ class Reports(Evaluation):
             if self.staged:
                 return []
             self._begin_to_compare(contents)
-        changed = [row for row in map(self._as_told, touched) if row not in self._to_compare]
-        return [*self._tell(changed, log), *self._compare(contents, log)]
+        changed = self._clear(map(self._as_told, touched))
+        return [*self._tell(changed, log), *self._compare(contents, log, stamp)]
 
     def _stream(self, report: int, touched: dict[Row, int], log: ResultLog) -> list[News]:
         """Return what a stream has at a report."""

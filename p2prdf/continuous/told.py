@@ -47,6 +47,10 @@ class Told:
         """Return how many copies of a row the subscriber has been told."""
         return sum(turns & 1 for turns in self._turns.get(row, ()))
 
+    def came_and_went(self, row: Row) -> bool:
+        """Return whether a copy of a row was told and taken back."""
+        return any(turns > 1 for turns in self._turns.get(row, ()))
+
     def change(self, row: Row, wanted: int) -> list[tuple[int, bool]]:
         """Note that so many copies are told from now on.
 

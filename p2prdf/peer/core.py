@@ -228,7 +228,9 @@ class Peer:
             for each in done:
                 each()
         self._host.evaluations.turn()
-        self._low_marks.wanted = self._host.owes or self._entry.wants_bookmarks
+        self._low_marks.wanted = (
+            self._host.owes or self._host.evaluations.doubtful or self._entry.wants_bookmarks
+        )
         self._low_marks.streams = self._host.windows.streams | self._retention.streams
         self._low_marks.urgent = self._entry.wants_bookmarks_soon or self._host.windows.urgent
         self._low_marks.wake()
@@ -304,11 +306,12 @@ class Peer:
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing is under way from here: no unacknowledged message, nothing parked."""
+        """Whether nothing is under way from here: no unacknowledged message, nothing parked, nothing doubtful."""
         exchange = self._exchange
         return (
             self._engine.idle and not self._to_handle and not len(exchange.outbox) and not exchange.parked
-            and not self._host.evaluations.restless and not self._gates.restless
+            and not self._host.evaluations.restless and not self._host.evaluations.doubtful
+            and not self._gates.restless
         )  # fmt: skip
 
     # --- after a restart -------------------------------------------------------------------------
@@ -439,6 +442,7 @@ class Peer:
     def _low_mark_learned(self, known: Known) -> None:
         self._host.derive_again()
         self._retention.learn(known, self._low_marks.streams)
+        self._host.evaluations.learn(known)
         self._host.windows.learn(known)
         self._entry.low_mark(known)
 

@@ -4,8 +4,8 @@ All replicas of a home keep what the leaves answered (links send it to all) and 
 that delivers runs the operators.  What an answer is called follows from what was told before
 (:mod:`p2prdf.continuous.told`), so unlike the answers of conjunctive queries these must be known to others before the
 subscriber hears of them: they are told to the other replicas, and to the subscriber when ``copies_min`` have them.  A
-replica that takes over works out what is true from what the leaves answered, compares it with what was
-told, and tells the difference.
+replica that takes over works out what is true from what the leaves answered, compares it with what was told, and tells
+the difference: of rows that were told before, when a low mark says that it knows what the one before did.
 
 Two replicas that both take themselves for the primary call equal answers by equal names as long as they agree on what
 was told; where they do not, whoever hears from the other compares anew.
@@ -23,6 +23,7 @@ from p2prdf.errors import P2PRDFError
 from p2prdf.hlc import GONE
 from p2prdf.peer.cutting import Cutter
 from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.low_mark import Known
 from p2prdf.peer.records import Records
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary
@@ -62,6 +63,8 @@ class Evaluations:
         self._dirty: dict[int, Subscription] = {}
         self._failed_at: dict[int, float] = {}
         """When subscriptions whose query could not be evaluated are tried again."""
+        self._doubtful: dict[int, Subscription] = {}
+        """Subscriptions that wait for a low mark, as some of their rows are doubtful."""
         self._number = 0
         self._under_way: dict[int, KeepAnswers] = {}
         """What was kept here before others were told, and is in no log yet, numbered."""
@@ -130,6 +133,21 @@ class Evaluations:
         return list(self._under_way.values())
 
     @property
+    def doubtful(self) -> bool:
+        """Whether low marks are waited for."""
+        return bool(self._doubtful)
+
+    def learn(self, known: Known) -> None:
+        """Take in a low mark: all is here that was published before it and was known anywhere."""
+        for number, subscription in list(self._doubtful.items()):
+            evaluation = subscription.evaluation
+            if evaluation is None or not evaluation.doubts or self._home.subscriptions.get(number) is not subscription:
+                del self._doubtful[number]
+            else:
+                evaluation.sure(known.upto)
+                self._dirty[number] = subscription
+
+    @property
     def restless(self) -> bool:
         """Whether there is anything to work off."""
         return bool(self._dirty)
@@ -137,13 +155,14 @@ class Evaluations:
     def turn(self) -> None:
         """Work off a piece of each query that has something to do."""
         dirty, self._dirty = self._dirty, {}
+        stamp = self._exchange.clock if self._exchange.replicated else 0
         for number, subscription in dirty.items():
             evaluation = subscription.evaluation
             if evaluation is None or self._home.subscriptions.get(number) is not subscription or not evaluation.waits:
                 continue
             assert subscription.contents is not None
             try:
-                news = evaluation.work(subscription.contents, subscription.log, self._rows_max)
+                news = evaluation.work(subscription.contents, subscription.log, self._rows_max, stamp)
             except P2PRDFError as error:
                 self._failed(subscription, error)
                 continue
@@ -155,6 +174,8 @@ class Evaluations:
                 self._stage(subscription, evaluation, news)
             else:
                 self._tell_reported(subscription, evaluation)
+            if evaluation.doubts:
+                self._doubtful[number] = subscription
             if evaluation.waits:
                 self._dirty[number] = subscription
 

@@ -77,6 +77,7 @@ _ON: Final = {
     "strangers-unheard": "shared by three", "late-roles": "parted", "narrow-forever": "parted, again",
     "ended-unheard": "parted, again", "never-cut-off": "parted, late", "lost-together": "racks",
     "told-elsewhere-ignored": "parted, standing queries", "bare-contents-not-repaired": "parted, standing queries",
+    "sure-at-once": "standing queries, nothing removed",
     "own-clock-only": "stragglers", "begun-anew": "disks and snapshots",
     "fellows-know": "disks and snapshots, told of the living",
     "first-at-once": "disks and snapshots, told of the living",
@@ -518,6 +519,11 @@ def _no_compare_after_takeover() -> list[Change]:
     return [(Evaluation, "_begin_to_compare", begin)]
 
 
+def _sure_at_once() -> list[Change]:
+    """Who takes over takes back what does not follow from what it knows, at once."""
+    return [(Evaluation, "_doubt", lambda *_: None)]
+
+
 def _names_taken_for_new() -> list[Change]:
     """What was told is looked up of what is true, or held, alone: other rows have their first name again."""
     original = Told.changes
@@ -637,6 +643,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("bookmark-before-answers", "a bookmark follows the answers before it", _bookmark_before_answers),
         Mutant("told-before-copies", "what a standing query answers is told when others have it", _told_before_copies),
         Mutant("no-compare-after-takeover", "what is true no more is taken back", _no_compare_after_takeover),
+        Mutant("sure-at-once", "nothing is taken back while what it follows from may be on its way", _sure_at_once),
         Mutant("names-taken-for-new", "a row that comes again has a name of its own", _names_taken_for_new),
         Mutant("told-elsewhere-ignored", "what another replica told is compared with", _told_elsewhere_ignored),
         Mutant("withdrawn-leaf-comes-back", "what a leaf took back stays so", _withdrawn_leaf_comes_back),

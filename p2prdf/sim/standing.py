@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from p2prdf.continuous.dataflow import Dataflow
 from p2prdf.errors import QueryRefused
+from p2prdf.rdf import algebra
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.standing.query import parse_query
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from p2prdf.wire.messages import Query
 
-__all__ = ["draw_standing", "standing_answers"]
+__all__ = ["draw_standing", "only_grows", "standing_answers"]
 
 _SHAPES: Final = (
     "SELECT * WHERE {{ {a} }}",
@@ -60,6 +61,18 @@ def draw_standing(rng: Random, data: Sequence[Triple], vocabulary: Vocabulary) -
 
 def _body(text: str) -> str:
     return text[text.index("{") + 1 : text.rindex("}")]
+
+
+def only_grows(query: Query) -> bool:
+    """Return whether more triples take no answer of a query away."""
+    if isinstance(query, ConjunctiveQuery):
+        return True
+    takes_away = algebra.LeftJoin, algebra.Minus, algebra.Group, algebra.Slice, algebra.Windowed, algebra.Counted
+    return not any(
+        isinstance(each, takes_away)
+        or (isinstance(each, algebra.Exists) and each.existence is not algebra.Existence.SOME)
+        for each in query.operators
+    )  # fmt: skip
 
 
 def standing_answers(query: Query, triples: Iterable[Triple]) -> Counter[Row]:

@@ -58,6 +58,13 @@ def test_who_began_with_nothing_or_sees_nobody_does_not_speak_for_those_who_know
     assert verdict.good, verdict.report()
 
 
+@pytest.mark.parametrize("seed", [57, 144, 148])
+def test_what_was_told_is_not_taken_back_by_who_hears_of_its_reason_later(seed: int) -> None:
+    """All lost their power, and who told the subscriber was not the first to come back."""
+    verdict = run_day("standing queries, nothing removed", seed)
+    assert verdict.good, verdict.report()
+
+
 def test_every_rule_is_put_to_the_test_on_days_that_there_are() -> None:
     assert {each.days for each in MUTANTS.values()} < set(DAYS)
 
@@ -69,7 +76,8 @@ def test_every_rule_is_put_to_the_test_on_days_that_there_are() -> None:
     ("no-roll-forward-after-restart", 0, "part"), ("never-cut-off", 42, "missing"), ("lost-together", 36, "twice"),
     ("told-elsewhere-ignored", 9, "extra"), ("bare-contents-not-repaired", 9, "extra"), ("begun-anew", 53, "twice"),
     ("marks-without-outbox", 9, "bookmark"), ("late-roles", 36, "missing"), ("narrow-forever", 153, "missing"),
-    ("ended-unheard", 30, "told"), ("first-at-once", 1101, "twice"), ("former-lives-forgotten", 1132, "twice"),
+    ("ended-unheard", 30, "told"), ("sure-at-once", 57, "taken back"), ("first-at-once", 1101, "twice"),
+    ("former-lives-forgotten", 1132, "twice"),
 ])  # fmt: skip
 def test_a_rule_that_is_not_kept_is_found_on_its_days(name: str, seed: int, kind: str) -> None:
     verdict = MUTANTS[name].run(seed)

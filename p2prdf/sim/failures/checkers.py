@@ -19,7 +19,7 @@ from p2prdf.rdf.quads import word_parts_of
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.sim.checkers import Problem, describe_bag
 from p2prdf.sim.oracle import Oracle, Publication, Row, Triple
-from p2prdf.sim.standing import standing_answers
+from p2prdf.sim.standing import only_grows, standing_answers
 from p2prdf.sim.workload import sparql_text
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from p2prdf.sim.failures.world import FailingWorld
 
 __all__ = [
-    "attempted", "check_answers", "check_bookmarks", "check_standing", "check_unanswered", "lost_where", "name_of",
-    "owed", "stored",
+    "attempted", "check_answers", "check_bookmarks", "check_kept", "check_standing", "check_unanswered", "lost_where",
+    "name_of", "owed", "stored",
 ]  # fmt: skip
 
 
@@ -144,6 +144,13 @@ def check_bookmarks(
             text = f"told at answer {stored} that all born up to {hlc.seconds(stamp)} s came; {describe_bag(missing)}"
             return [Problem("bookmark", name_of(subscriber), text)]
     return []
+
+
+def check_kept(subscriber: ResumingSubscriber) -> list[Problem]:
+    """Return answers that were taken back though no triple was removed and no triple could take them away."""
+    if not subscriber.withdrawn or not only_grows(subscriber.query):
+        return []
+    return [Problem("taken back", name_of(subscriber), describe_bag(Counter(subscriber.withdrawn.values())))]
 
 
 def check_standing(world: FailingWorld, subscriber: ResumingSubscriber, *, at_rest: bool) -> list[Problem]:

@@ -208,6 +208,15 @@ def _standing_and_suspicions(day: BadDay) -> BadDay:
     return with_standing(with_removals(_many(day, weights)))
 
 
+def _standing_and_growing(day: BadDay) -> BadDay:
+    """Let all peers go and come back one by one while answers are told, and nothing be removed: what was told stays."""
+    weights = {"power-cut": 6.0, "crash": 4.0, "failpoint": 4.0, "suspicion": 2.0, "slow-disk": 2.0}
+    times: dict[str, Any] = {"span_seconds": 20.0, "detect_max_seconds": 0.6, "down_max_seconds": 2.0}
+    day = _of_the_living(with_standing(_many(day, weights, removals=False, **times)))
+    peers = max(day.options.config.replicas, 3 + day.seed % 3)
+    return replace(day, options=replace(day.options, peers=peers))
+
+
 DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "drawn": lambda day: day,
     "removals": with_removals,
@@ -240,6 +249,7 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "leaving alone": _leaving_alone,
     "standing queries and crashes": _standing_and_crashes,
     "standing queries and suspicions": _standing_and_suspicions,
+    "standing queries, nothing removed": _standing_and_growing,
     "stragglers": _stragglers,
 }
 """By name: what becomes of a drawn day."""

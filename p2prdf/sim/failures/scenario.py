@@ -25,7 +25,13 @@ from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm, constant_mask
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.checkers import Problem
-from p2prdf.sim.failures.checkers import check_answers, check_bookmarks, check_standing, check_unanswered
+from p2prdf.sim.failures.checkers import (
+    check_answers,
+    check_bookmarks,
+    check_kept,
+    check_standing,
+    check_unanswered,
+)
 from p2prdf.sim.failures.clients import Publisher, RepeatedPublishing, SubscriberClient
 from p2prdf.sim.failures.copies import Copies
 from p2prdf.sim.failures.mischief import Mischief
@@ -459,6 +465,8 @@ class _Story:
         verdict.problems += check_unanswered(publishings, records)
         at_rest = not verdict.problems
         for record in records:
+            if not self.day.failures.removals:
+                verdict.problems += check_kept(record)
             if record.text:
                 verdict.problems += check_standing(world, record, at_rest=at_rest)
                 continue

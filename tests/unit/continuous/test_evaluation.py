@@ -58,10 +58,10 @@ class Place:
         elif self.evaluation is not None and isinstance(message, KeepAnswers) and self.replica.home.version != before:
             self.evaluation.stale = True
 
-    def work(self):
+    def work(self, stamp=0):
         """Work until nothing waits; return what is to be told."""
         while self.evaluation.waits:
-            news = self.evaluation.work(self.subscription.contents, self.subscription.log, 1_000_000)
+            news = self.evaluation.work(self.subscription.contents, self.subscription.log, 1_000_000, stamp)
             if news:
                 yield self.replica.message(self.subscription, self.evaluation, news)
 
@@ -239,6 +239,99 @@ def test_what_is_true_is_compared_a_piece_at_a_time_with_what_changes_meanwhile(
     other.settle()
     assert other.evaluation.settled
     assert not other.held
+
+
+GROWS = "SELECT DISTINCT ?a { { ?a <urn:p> ?b } UNION { ?b <urn:q> ?a } }"
+
+
+def _takes_over_without(text, *lacking):
+    """Return one that was told all that another told, who knew some answers more than both do."""
+    place = evaluated(text)
+    other = Place(place.replica.dictionary, LISTS, place.record)
+    for each in [(1, 25, "<urn:a>"), *lacking]:
+        _hear(place, *each)
+        for message in place.work():
+            place.take_own(message)
+            other.take(message)
+        if each not in lacking:
+            _hear(other, *each)
+    other.begin()
+    return other
+
+
+def _hear(place, identity, oldest, subject):
+    place.take(answer(place, 0, identity, oldest, [subject, "<urn:b>"]))
+
+
+LATE = 2, 25, "<urn:c>"
+GONE_AGAIN = 1, GONE, "<urn:a>"
+
+
+@pytest.mark.parametrize("text", [GROWS, COUNT])
+def test_what_follows_from_an_answer_on_its_way_stays_until_it_has_come(text):
+    other = _takes_over_without(text, LATE)
+    held = other.held
+    assert list(other.work(stamp=50)) == []
+    assert other.evaluation.doubts
+    assert not other.evaluation.settled
+    _hear(other, *LATE)
+    assert list(other.work(stamp=51)) == []
+    other.evaluation.sure(50)
+    assert list(other.work(stamp=52)) == []
+    assert other.evaluation.settled
+    assert other.held == held == other.true()
+
+
+@pytest.mark.parametrize("text", [GROWS, COUNT])
+def test_what_follows_from_nothing_that_can_still_come_is_taken_back(text):
+    other = _takes_over_without(text, LATE)
+    assert list(other.work(stamp=50)) == []
+    other.evaluation.sure(49)
+    assert list(other.work(stamp=52)) == []
+    other.evaluation.sure(50)
+    for message in other.work(stamp=53):
+        other.take_own(message)
+    assert other.evaluation.settled
+    assert other.held == other.true()
+
+
+def test_what_was_taken_back_for_a_reason_on_its_way_is_not_told_again():
+    other = _takes_over_without(GROWS, GONE_AGAIN)
+    assert other.true()
+    assert list(other.work(stamp=50)) == []
+    assert not other.evaluation.settled
+    _hear(other, *GONE_AGAIN)
+    assert list(other.work(stamp=51)) == []
+    other.evaluation.sure(50)
+    assert list(other.work(stamp=52)) == []
+    assert other.evaluation.settled
+    assert not other.held
+
+
+def test_what_is_told_for_the_first_time_waits_for_nothing():
+    other = _takes_over_without(GROWS, LATE)
+    _hear(other, 3, 25, "<urn:d>")
+    [message] = other.work(stamp=50)
+    assert len(message) == 1
+    assert not other.evaluation.settled
+
+
+def test_what_another_tells_meanwhile_is_waited_for_by_a_stamp_of_its_own():
+    other = _takes_over_without(GROWS, LATE)
+    assert list(other.work(stamp=50)) == []
+    third = Place(other.replica.dictionary, LISTS, other.record)
+    third.begin()
+    third.settle()
+    _hear(third, 3, 25, "<urn:d>")
+    [message] = third.work()
+    other.take(message)
+    assert list(other.work(stamp=60)) == []
+    other.evaluation.sure(50)
+    [message] = other.work(stamp=61)
+    other.take_own(message)
+    assert len(message) == 1
+    assert other.held.total() == 2  # what both know, and what may follow from what was known by stamp 60
+    assert not other.evaluation.settled
 
 
 @pytest.mark.parametrize("missing", [0, 1])
