@@ -21,6 +21,12 @@ def test_who_waits_for_gifts_of_a_peer_in_its_next_life_is_not_at_rest() -> None
     assert verdict.good, verdict.report()
 
 
+def test_a_network_that_loses_a_third_of_all_messages_need_not_come_to_rest() -> None:
+    """The judge asked for it: all nine peers had to answer one another within six seconds to open a subscription."""
+    verdict = run_day("drawn", 7204116)
+    assert verdict.good, verdict.report()
+
+
 def test_nothing_is_said_to_have_come_that_a_peer_out_of_view_has_given_to_one_of_two() -> None:
     """It saw one of them, was not seen by either yet, and published with that one's copy."""
     verdict = run_day("shared by three", 1184)

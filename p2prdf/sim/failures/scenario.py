@@ -306,7 +306,9 @@ class _Story:
     def _crash_at_rest(self) -> None:
         """Crash some peers while nothing is under way, and start them from their disks before anybody notices."""
         self.world.run_for(self.day.failures.span_seconds)
-        self._settle(4 * HEAL_SECONDS)  # the network still loses messages
+        if self._comes_to_rest(4 * HEAL_SECONDS) is not None:  # for the network still loses messages, up to 30 %
+            self._end_losses()
+            self._settle()
         for node in self.world.living():
             if self._random.random() < 0.7:
                 self.world.crash(node)
@@ -316,11 +318,15 @@ class _Story:
     def _heal(self) -> None:
         self._mischief.heal()
         self._healed_at = self.world.now
+        self._end_losses()
+        self._settle()
+
+    def _end_losses(self) -> None:
+        """Let the network carry every message, once, and none of them late."""
         network = self.world.network
         network.faults = replace(
             network.faults, loss_probability=0.0, duplicate_probability=0.0, straggler_probability=0.0
         )
-        self._settle()
 
     def _subscribe(self, at: float, query: object) -> None:
         rng, day = self._random, self.day
@@ -401,8 +407,14 @@ class _Story:
 
     # --- healing ---------------------------------------------------------------------------------
 
-    def _settle(self, seconds: float = HEAL_SECONDS) -> None:
-        """Let the world come to rest; that it does not within so many seconds is a problem.
+    def _settle(self) -> None:
+        """Let the world come to rest; that it does not while nothing fails is a problem."""
+        why = self._comes_to_rest(HEAL_SECONDS)
+        if why is not None:
+            self.verdict.problems.append(Problem("restless", "world", f"not at rest after {HEAL_SECONDS:g} s: {why}"))
+
+    def _comes_to_rest(self, seconds: float) -> str | None:
+        """Let the world come to rest within so many seconds; say what is still going on if it does not.
 
         Subscribers that are slow are waited for as long as answers, or withdrawals, come to them that did not come
         before: there may be a thousand of a query, and of one that joins a triple three times with itself the cube of
@@ -415,14 +427,11 @@ class _Story:
             world.run_for(_STEP_SECONDS)
             still = 0 if self._restless() else still + 1
             if still >= 3:
-                return
+                return None
             before, taken = taken, sum(len(client.record.heard) for client in self._clients)
             if taken > before:
                 end = min(last, max(end, world.now + seconds / 3))
-        why = self._restless()
-        if why is not None:
-            text = f"not at rest after {seconds:g} s: {why}"
-            self.verdict.problems.append(Problem("restless", "world", text))
+        return self._restless()
 
     def _restless(self) -> str | None:
         """Say what is still going on; None if the world is at rest."""
