@@ -77,6 +77,9 @@ TESTS: Final = {
     ),
     "told-before-copies": "simulation/test_standing.py::test_a_snapshot_holds_what_others_are_still_being_told",
     "staged-not-in-snapshots": "simulation/test_standing.py::test_a_snapshot_holds_what_others_are_still_being_told",
+    "sure-at-once": (
+        "unit/continuous/test_evaluation.py::test_what_was_taken_back_for_a_reason_on_its_way_is_not_told_again"
+    ),
     "told-elsewhere-ignored": (
         "simulation/test_standing.py::test_what_another_replica_took_back_is_told_again_if_it_is_true"
     ),
