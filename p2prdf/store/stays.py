@@ -14,6 +14,9 @@ That is all that joins, copies and homes need to agree on: the later state count
 Who has not heard of a removal takes what is published after it for the stay before.  That may be for long: a removal
 goes under the roles that are in use then, and later ones have keepers it never came to.  So a stay that is over
 is held under all roles that a later one is held under, too, for what others derived from it there is to be taken back.
+And the end of a stay that is heard of under a role counts under it for all stays after that: replicas that know many
+removals of a triple, and keep them under different roles, are equal once they have told each other theirs, not once
+for each removal.
 
 A removal and a publication with the same stamp: the removal counts.
 """
@@ -85,6 +88,8 @@ class Stays(Generic[K]):
     ) -> Iterator[tuple[int, int, int | None]]:
         """Take note of a removal; yield the stays that it changes or makes: their beginnings and times, its own first.
 
+        All others follow, for they are to be held under the roles that it came under; a time of 0 changes nothing.
+
         And, if its publication, or its end, was taken for that of another stay until now, the beginning of that: it is
         to be held as that was.  ``time_of`` returns the time of the stay with some beginning, 0 if there is none.  To
         be called again for a removal that is known changes nothing.
@@ -101,6 +106,8 @@ class Stays(Generic[K]):
             yield stamp, latest, before
         else:
             yield stamp, 0, None
+        for begin in removals[at + 1 :]:
+            yield begin, 0, None
         for begin, end in zip([0, *removals[:at]], removals, strict=False):
             yield begin, GONE | end, None
 

@@ -71,6 +71,12 @@ def test_what_was_told_is_not_taken_back_by_who_hears_of_its_reason_later(seed: 
     assert verdict.good, verdict.report()
 
 
+def test_replicas_of_a_triple_removed_ten_times_are_equal_soon() -> None:
+    """They told each other of one removal after the other, one a pass, for they held them under different roles."""
+    verdict = run_day("bookmarks and failures", 173)
+    assert verdict.good, verdict.report()
+
+
 def test_every_rule_is_put_to_the_test_on_days_that_there_are() -> None:
     assert {each.days for each in MUTANTS.values()} < set(DAYS)
 

@@ -67,7 +67,8 @@ def test_a_stay_that_an_earlier_removal_cuts_off_is_held_as_the_one_it_was_cut_f
     """Its end was known under the roles of that one, and is now the end of what the removal makes."""
     stays: Stays[str] = Stays()
     times = {0: 5}
-    first, second = [(11, 0, None), (0, GONE | 11, None)], [(7, GONE | 11, 0), (0, GONE | 7, None)]
+    first = [(11, 0, None), (0, GONE | 11, None)]
+    second = [(7, GONE | 11, 0), (11, 0, None), (0, GONE | 7, None)]
     for removal, expected in ((11, first), (7, second)):
         changes = list(stays.remove("t", removal, lambda begin: times.get(begin, 0)))
         assert changes == expected
@@ -81,3 +82,42 @@ def test_a_publication_is_told_of_the_stays_before_until_one_lacks_no_role_of_it
     assert list(stays.publish("t", 9, {3, 5}.__contains__)) == [(7, 9), (5, GONE | 7), (3, GONE | 5)]
     assert list(stays.publish("t", 6, lambda _: True)) == [(5, GONE | 7), (3, GONE | 5), (0, GONE | 3)]
     assert list(stays.publish("t", 6, lambda _: False)) == [(5, GONE | 7)]
+
+
+class _Replica:
+    """What a peer holds of one triple: by the beginning of each stay its time and the roles it is held under."""
+
+    def __init__(self) -> None:
+        self.stays: Stays[str] = Stays()
+        self.held: dict[int, tuple[int, frozenset[str]]] = {}
+
+    def remove(self, stamp, roles):
+        for begin, time, source in self.stays.remove("t", stamp, lambda begin: self.held.get(begin, (0, ""))[0]):
+            had = frozenset() if source is None else self.held[source][1]
+            now, before = self.held.get(begin, (0, frozenset()))
+            self.held[begin] = later_time(now, time), before | had | roles
+
+    def under(self, role):
+        return {begin: time for begin, (time, roles) in self.held.items() if time and role in roles}
+
+    def give(self, other, role):
+        """Give what the other lacks under a role, as repair does: the ends of stays."""
+        lacking = dict(self.under(role).items() - other.under(role).items())
+        for time in lacking.values():
+            other.remove(time - GONE, frozenset([role]))
+
+
+def test_replicas_that_hold_a_stay_under_different_roles_are_equal_after_telling_each_other_once():
+    """However many removals of the triple both know: one that lies before all others came to one of them alone."""
+    for count in (3, 30):
+        one, other = _Replica(), _Replica()
+        for stamp in range(2, count):
+            one.remove(stamp, frozenset("p"))
+        one.remove(1, frozenset("s"))  # under s it is known of the first stay alone; under p of all
+        for stamp in range(1, count):
+            other.remove(stamp, frozenset("p"))
+        for _ in range(2):
+            one.give(other, "s")
+            other.give(one, "s")
+        assert one.under("s") == other.under("s")
+        assert len(one.under("s")) == count - 1
