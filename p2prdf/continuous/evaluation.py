@@ -8,8 +8,10 @@ was told, once nothing is under way that the log does not know.  That goes row b
 row that changes before its turn has come is compared as it is then.
 
 A row is *doubtful* that was told, or taken back, and now does not follow from what is here, or follows again: whoever
-told it may know of a change of a leaf that is still on its way.  It stays as it was told until a low mark says that all
-has come which was known when it was compared (:meth:`Evaluation.sure`).  A row that nobody told is told at once.
+told it may know of a change of a leaf that is still on its way.  It stays as it was told, all copies of it, until a low
+mark says that all has come which was known when it was compared (:meth:`Evaluation.sure`); then it alone is compared
+again.  A row that nobody told is told at once, and so is whatever changes here after its row was compared: that change
+was not on its way to anybody then.
 """
 
 from __future__ import annotations
@@ -66,8 +68,8 @@ class Evaluation:
         self._loading = len(self._waiting)
         self._to_compare: dict[Row, int] = {}
         """Rows that are compared with what was told, as they are told, and how many copies are held by the contents."""
-        self._doubtful: dict[Row, int] = {}
-        """Rows that stay as they were told, and the stamp by which they were seen to differ."""
+        self._doubtful: dict[Row, tuple[int, int]] = {}
+        """Rows that stay as they were told; the stamp by which they were seen to differ, and copies in the contents."""
         self._sure_upto = 0
         """By which stamp nothing is on its way any more that was known then."""
         self.stale = True
@@ -133,8 +135,11 @@ class Evaluation:
     def sure(self, upto: int) -> None:
         """Take note that all has come which anybody knew by a stamp; what was doubtful then is compared again."""
         self._sure_upto = max(self._sure_upto, upto)
-        if any(stamp <= self._sure_upto for stamp in self._doubtful.values()):
-            self.stale = True
+        if self.stale:  # all is compared anyway
+            return
+        for row, (since, count) in self._doubtful.items():
+            if since <= self._sure_upto:  # nothing was told of it since, so as many copies are held
+                self._to_compare.setdefault(row, count)
 
     def work(self, contents: Contents, log: ResultLog, rows_max: int = 1 << 62, stamp: int = 0) -> list[News]:
         """Work off a piece, no more than makes it hold ``rows_max`` rows, about; return what is to be told.
@@ -164,7 +169,7 @@ class Evaluation:
         return self._flow.apply_all(piece)
 
     def _begin_to_compare(self, contents: Contents) -> None:
-        """Compare all that is true with all that was told, and what was doubtful with either."""
+        """Compare all that is true, all that the contents say was told, and what was doubtful and may be neither."""
         self.stale = False
         self._told.forget()
         self._to_compare = dict.fromkeys((*map(self._as_told, self._flow.output()), *self._doubtful), 0)
@@ -186,9 +191,11 @@ class Evaluation:
         """See which of some rows are doubtful: they differ from what was told of them, and it is not sure yet."""
         for row, count in held.items():
             told, wanted = self._told.count(row), self._wanted(row)
-            differs = told > wanted or count > told or (told < wanted and self._told.came_and_went(row))
-            if not differs or self._doubtful.setdefault(row, stamp) <= self._sure_upto:
-                self._doubtful.pop(row, None)
+            too_many = told > wanted or count > told  # more than follows, or under names that nobody thinks of
+            differs = too_many or (told < wanted and self._told.came_and_went(row))
+            since, _ = self._doubtful.pop(row, (stamp, 0))
+            if differs and since > self._sure_upto:
+                self._doubtful[row] = since, count
 
     def _clear(self, rows: Iterable[Row]) -> list[Row]:
         """Return those of some rows that are neither doubtful nor still to be compared."""

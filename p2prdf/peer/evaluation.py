@@ -97,6 +97,7 @@ class Evaluations:
         """Leave it to others."""
         subscription.evaluation = None
         self._failed_at.pop(subscription.number, None)
+        self._doubtful.pop(subscription.number, None)
 
     def changed(self, leaf: Leaf, changes: Iterable[Change]) -> None:
         """Take note of changes of a leaf."""
@@ -176,6 +177,8 @@ class Evaluations:
                 self._tell_reported(subscription, evaluation)
             if evaluation.doubts:
                 self._doubtful[number] = subscription
+            else:
+                self._doubtful.pop(number, None)
             if evaluation.waits:
                 self._dirty[number] = subscription
 
