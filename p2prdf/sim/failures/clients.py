@@ -74,7 +74,7 @@ class RepeatedPublishing:
     attempts: int = 0
     stamps: list[int] = field(default_factory=list)
     clocks: list[int] = field(default_factory=list)
-    """What the clock of the peer that acknowledged them showed then."""
+    """What the clock of the peer that acknowledged them showed before the turn in which it decided to."""
     unheard: list[int] = field(default_factory=list)
     completed_at: float | None = None
     gone: bool = False
@@ -158,14 +158,16 @@ class Publisher(_AtSomePeer):
                 self._later(0.3, self.crash, publishing)
         world.schedule(patience, self._attempt, publishing, publishing.attempts)
 
-    def completed(self, publishing: RepeatedPublishing, node: Node, attempt: int, outcome: Outcome) -> None:
+    def completed(
+        self, publishing: RepeatedPublishing, attempt: int, node: Node, request: int, outcome: Outcome
+    ) -> None:
         """Hear of an acknowledgement by a peer, or that there will be none."""
         match outcome:
             case Published(time) if publishing.gone:
                 publishing.unheard.append(time)
             case Published(time):
                 publishing.stamps.append(time)
-                publishing.clocks.append(node.peer.clock)
+                publishing.clocks.append(self._world.decided_at(node, request))
                 publishing.completed_at = self._world.now
                 if self._world.on_acknowledged is not None and not self._world.failures.accepted:
                     self._world.on_acknowledged(publishing, time)
@@ -186,8 +188,8 @@ class _Attempt:
         self._publishing = publishing
         self._number = number
 
-    def completed(self, node: Node, _: int, outcome: Outcome) -> None:
-        self._publisher.completed(self._publishing, node, self._number, outcome)
+    def completed(self, node: Node, request: int, outcome: Outcome) -> None:
+        self._publisher.completed(self._publishing, self._number, node, request, outcome)
 
     def cut_off(self, _: Node) -> None:
         self._publisher.again(self._publishing, self._number)
@@ -268,7 +270,8 @@ class SubscriberClient(_AtSomePeer):
 
     def _want_bookmarks(self, node: Node) -> None:
         if self._world.failures.bookmarks and self.record.subscription is not None:
-            self._world.submit(node, contract.WantBookmarks(self.record.subscription, self._random.random() < 0.3))
+            urgent = self._random.random() < 0.3 or self._world.failures.hurried
+            self._world.submit(node, contract.WantBookmarks(self.record.subscription, urgent))
 
     def cut_off(self, attachment: int) -> None:
         """Lose the connection, and come back."""

@@ -55,7 +55,8 @@ class Failures:
     texts, and texts are published, too.  ``eager``: most is published just when a query has become live, by who waited
     for that.  ``shared``: each query is left by several, at different times.  ``again``: few triples are
     published, again and again.  ``late``: nobody has left any query in the first quarter of the day.
-    ``living_only``: who starts is told of the peers that are there alone.
+    ``living_only``: who starts is told of the peers that are there alone.  ``times_as_much`` is published, in the same
+    time.  ``hurried``: who wants bookmarks wants them soon.
     """
 
     span_seconds: float = 12.0
@@ -102,6 +103,8 @@ class Failures:
     again: bool = False
     late: bool = False
     living_only: bool = False
+    times_as_much: int = 1
+    hurried: bool = False
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

@@ -273,7 +273,7 @@ class _Story:
         """Play the day and its healing."""
         rng = self._random
         vocabulary = draw_vocabulary(rng)
-        data = draw_triples(rng, vocabulary, rng.randint(14, 40))
+        data = draw_triples(rng, vocabulary, rng.randint(14, 40) * self.day.failures.times_as_much)
         span = self.day.failures.span_seconds
         for _ in range(rng.randint(2, 4)):
             at, query = rng.choice((0.0, rng.uniform(0.0, span / 2))), draw_query(rng, data, vocabulary)

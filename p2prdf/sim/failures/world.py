@@ -121,6 +121,10 @@ class Machine:
     failpoint: tuple[str, int] | None = None
     requests: dict[int, Client] = field(default_factory=dict)
     listeners: dict[int, Listener] = field(default_factory=dict)
+    clock: int = 0
+    """What the peer's clock showed before the call into it that was last."""
+    clocks: dict[int, int] = field(default_factory=dict)
+    """And by request before that in which it was decided how the request ended, until somebody is told."""
     held: dict[int, None] = field(default_factory=dict)
     """Subscriptions that somebody was told to have here, and not that nothing more comes."""
 
@@ -208,6 +212,7 @@ class FailingWorld(World):
         clients: dict[Client | Listener, None] = dict.fromkeys(machine.requests.values())
         clients.update(dict.fromkeys(machine.listeners.values()))
         machine.requests.clear()
+        machine.clocks.clear()
         machine.listeners.clear()
         machine.held.clear()
         for client in clients:
@@ -338,6 +343,7 @@ class FailingWorld(World):
 
     def _receive(self, node: Node, parcel: Parcel, sender: Contact) -> None:
         if self._arrives(node, sender):
+            self._note_clock(node)
             super()._receive(node, parcel, sender)
 
     def _arrives(self, node: Node, sender: Contact) -> bool:
@@ -375,7 +381,20 @@ class FailingWorld(World):
 
     def _wake(self, node: Node) -> None:
         if self.alive(node):
+            self._note_clock(node)
             super()._wake(node)
+
+    def submit(self, node: Node, request: Request) -> None:
+        """Hand a request to a peer and carry out what it wants done."""
+        self._note_clock(node)
+        super().submit(node, request)
+
+    def _note_clock(self, node: Node) -> None:
+        self.machines[node.index].clock = node.peer.clock
+
+    def decided_at(self, node: Node, request: int) -> int:
+        """Return what a peer's clock showed before the turn in which a request ended whose client is told just now."""
+        return self.machines[node.index].clocks[request]
 
     def _find_owner(self, node: Node, life: int, key: int) -> None:
         if self.machines[node.index].life == life:
@@ -387,6 +406,8 @@ class FailingWorld(World):
         machine = self.machines[node.index]
         disk, life = machine.disk, machine.life
         for effect in effects:
+            if isinstance(effect, Completed):
+                machine.clocks[effect.request] = machine.clock
             if isinstance(effect, Persist):
                 self._write(node, effect.message)
             elif machine.queue or self._waits(disk):
@@ -467,6 +488,7 @@ class FailingWorld(World):
         if isinstance(effect.outcome, Subscribed | Attached):
             self.machines[node.index].held[effect.outcome.subscription] = None
         client.completed(node, effect.request, effect.outcome)
+        self.machines[node.index].clocks.pop(effect.request, None)
 
     def _notify(self, node: Node, notify: Notify) -> None:
         listener = self.machines[node.index].listeners.get(notify.subscription)
