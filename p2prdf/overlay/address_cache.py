@@ -98,6 +98,10 @@ class AddressCache:
         """Return the number under which a live contact of this key is known, or -1."""
         return self._number.get(contact.key, -1)
 
+    def knows(self, key: int) -> bool:
+        """Return whether a live contact has this key."""
+        return key in self._number
+
     def contacts(self) -> list[Contact]:
         """Return the live contacts in order of ring position, the own peer among them."""
         return [self._contacts[number] for number in self._numbers]

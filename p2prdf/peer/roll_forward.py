@@ -32,9 +32,11 @@ from p2prdf.peer.batches import TripleBatch, youngest
 from p2prdf.peer.exchange import Exchange
 from p2prdf.wire.messages import Contact, IndexTriples, PublicationsComplete
 
-__all__ = ["TELL_SECONDS", "RollForward"]
+__all__ = ["STRANGER_SECONDS", "TELL_SECONDS", "RollForward"]
 
 TELL_SECONDS: Final = 1.0
+STRANGER_SECONDS: Final = 5.0
+"""For so long an origin that is not seen is waited for to say that its publications are complete."""
 
 _Row: TypeAlias = tuple[int, int, int, int, int, int]
 
@@ -47,6 +49,8 @@ class RollForward:
         self._route = route
         self._kept: dict[int, list[tuple[int, TripleBatch]]] = {}
         """By origin, with the latest stamp in each."""
+        self._strangers: dict[int, float] = {}
+        """Of which origins that are not seen something is kept, and until when they are waited for."""
         self._open: dict[int, None] = {}  # stamps of own publications under way, ascending
         self._last = 0  # of own publications
         self._tell_at: float | None = None
@@ -88,8 +92,11 @@ class RollForward:
         if batch.origin == self._exchange.own.key and not self._exchange.restoring:
             batch.complete = self.complete()
         self._kept.setdefault(batch.origin, []).append((youngest(batch), batch))
-        if not self._exchange.restoring:
-            self.told(batch.origin, batch.began, batch.complete)
+        if self._exchange.restoring:
+            return
+        self.told(batch.origin, batch.began, batch.complete)
+        if batch.origin in self._kept and not self._exchange.cache.knows(batch.origin):
+            self._strangers.setdefault(batch.origin, self._exchange.now + STRANGER_SECONDS)
 
     def restored(self) -> None:
         """Forget what was complete when a former life ended, as far as it was kept."""
@@ -115,6 +122,8 @@ class RollForward:
                 kept.append((last, batch))
         if kept:
             self._kept[origin] = kept
+        else:
+            self._strangers.pop(origin, None)
         self._finish(left)
 
     def finish(self, origin: int) -> None:
@@ -163,8 +172,16 @@ class RollForward:
     # --- telling ---------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Tell others what is complete, if nothing else has told them; at first, that there is new life."""
+        """Tell others what is complete, if nothing else has told them; at first, that there is new life.
+
+        And finish for those that are not seen.
+        """
         self._begin_life()
+        for origin in [each for each, at in self._strangers.items() if at <= self._exchange.now]:
+            del self._strangers[origin]
+            if not self._exchange.cache.knows(origin):  # else it would be noticed to be lost
+                self._exchange.trace("publications-of-a-stranger", origin=origin)
+                self.finish(origin)
         if self._tell_at is None or self._exchange.now < self._tell_at:
             return
         self._tell_at = None
@@ -191,8 +208,9 @@ class RollForward:
 
     @property
     def deadline(self) -> float | None:
-        """When others are to be told."""
-        return self._tell_at
+        """When others are to be told, or it is to be finished for one that is not seen."""
+        due = [*self._strangers.values(), *([] if self._tell_at is None else [self._tell_at])]
+        return min(due, default=None)
 
     def with_origin(self, message: IndexTriples) -> Iterator[IndexTriples]:
         """Return what is to be given to another peer, that apart whose publication may be unfinished.

@@ -11,6 +11,7 @@ from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.peer import Peer, PeerConfig
 from p2prdf.peer.batches import TripleBatch
+from p2prdf.peer.roll_forward import STRANGER_SECONDS
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.contract import ContactSeen, Send
 from p2prdf.wire.messages import Contact, IndexTriples, PublicationsComplete
@@ -138,3 +139,20 @@ def test_what_several_have_finished_and_nobody_brought_to_its_end_is_sent_on_onc
     sent = [each for each in heard if isinstance(each, IndexTriples) and each.origin == LOW.key]
     assert sorted(event for each in sent for event in as_list(each.event)) == [91, 92]
     assert {each.published for each in sent} == {ALL_ROLES}
+
+
+@pytest.mark.parametrize("columns", [ARRAYS, LISTS], ids=["arrays", "lists"])
+def test_what_a_peer_published_that_is_not_seen_is_finished_unless_it_says_that_it_is_complete(columns):
+    """It was taken for dead a moment before it sent this, and died: nobody notices here that it is lost."""
+    for complete in (False, True):
+        pair = Pair(columns, replicas=2, copies_min=2)
+        pair.pass_time(30.0)
+        peer, heard = pair.peers[LOW.key], pair.listen(HIGH)
+        _note(peer, (*pair.dictionary.intern_all(["<urn:s>", "<urn:p>", "<urn:o>"]), STAMP, 91))
+        pair.pass_time(STRANGER_SECONDS / 2)
+        if complete:
+            peer._engine.roll_forward.told(ORIGIN, BEGAN, STAMP)
+        pair.pass_time(STRANGER_SECONDS)
+        sent = [each for each in heard if isinstance(each, IndexTriples) and each.origin == LOW.key]
+        assert [as_list(each.event) for each in sent] == ([] if complete else [[91]])
+        assert not peer._engine.roll_forward.kept
