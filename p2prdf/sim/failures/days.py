@@ -186,10 +186,59 @@ def _stragglers(day: BadDay) -> BadDay:
     return with_bookmarks(replace(day, network="stragglers", options=options, failures=failures), slow=False)
 
 
+def _stragglers_busy(day: BadDay) -> BadDay:
+    """Let much be published, and people be in a hurry for bookmarks: cuts are passed while something is under way."""
+    day = _stragglers(day)
+    faults = replace(day.options.faults, delay_max_seconds=0.03, straggler_seconds=0.5)
+    failures = replace(day.failures, times_as_much=4, hurried=True)
+    return replace(day, options=replace(day.options, peers=5, faults=faults), failures=failures)
+
+
+def _strangers(day: BadDay) -> BadDay:
+    """Let three peers that keep everything see each other one way for some seconds, and bookmarks be wanted soon.
+
+    What one publishes then reaches one other, which does not see it and has fellows that it does not reach.
+    """
+    times: dict[str, Any] = {"span_seconds": 20.0, "detect_max_seconds": 2.0, "cut_min_seconds": 1.0}
+    more: dict[str, Any] = {"publisher_crash_probability": 0.0, "unnoticed_probability": 0.0}
+    day = _many(day, {"cut": 6.0, "suspicion": 10.0}, **times, **more, times_as_much=2, hurried=True)
+    config = replace(day.options.config, replicas=3, copies_min=2)
+    faults = replace(CALM, delay_min_seconds=0.001, delay_max_seconds=0.02)
+    failures = replace(day.failures, happenings_min=15, happenings_max=30, standing=False, texts=False, removals=False)
+    options = replace(day.options, peers=3, config=config, faults=faults)
+    return with_bookmarks(replace(day, network="calm", options=options, failures=failures), slow=False)
+
+
 def _gone(day: BadDay) -> BadDay:
     weights = {"gone": 4.0, "failpoint": 5.0, "crash": 3.0, "power-cut": 1.0}
     day = _many(day, weights, publisher_crash_probability=0.4)
     return replace(day, options=replace(day.options, peers=max(6, day.options.peers)))
+
+
+def _gone_halfway(day: BadDay) -> BadDay:
+    """Let peers be gone for good while they publish, and soon those that got some of it, while the others compare.
+
+    That they are gone is noticed late, and their publishers ask nobody again.
+    """
+    times: dict[str, Any] = {"span_seconds": 15.0, "detect_min_seconds": 1.0, "detect_max_seconds": 4.0}
+    day = _many(day, {"gone-halfway": 4.0, "suspicion": 8.0}, **times, publisher_crash_probability=0.9)
+    config = replace(day.options.config, replicas=3, copies_min=3)
+    failures = replace(day.failures, happenings_min=10, happenings_max=20)
+    return replace(day, options=replace(day.options, peers=9, config=config), failures=failures)
+
+
+def _long_absences(day: BadDay) -> BadDay:
+    """Let one of three be away until nobody waits for it; as it comes back a disk is lost, and the third crashes."""
+    times: dict[str, Any] = {
+        "span_seconds": 36.0, "down_min_seconds": 0.3, "down_max_seconds": 5.0, "detect_max_seconds": 1.0,
+        "meet_max_seconds": 0.6,
+    }  # fmt: skip
+    day = _many(day, {"long-absence": 1.0}, **times, living_only=True, times_as_much=2)
+    config = replace(day.options.config, replicas=2, copies_min=2)
+    faults = replace(CALM, delay_min_seconds=0.001, delay_max_seconds=0.05)
+    failures = replace(day.failures, happenings_min=12, happenings_max=16, standing=False, texts=False, removals=False)
+    options = replace(day.options, peers=3, config=config, faults=faults)
+    return replace(day, network="calm", options=options, failures=failures)
 
 
 def _leaving_alone(day: BadDay) -> BadDay:
@@ -246,11 +295,15 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "disks and snapshots, told of the living": lambda day: _of_the_living(_disks_and_snapshots(day)),
     "racks": _racks,
     "gone for good": _gone,
+    "gone halfway": _gone_halfway,
+    "long absences": _long_absences,
     "leaving alone": _leaving_alone,
     "standing queries and crashes": _standing_and_crashes,
     "standing queries and suspicions": _standing_and_suspicions,
     "standing queries, nothing removed": _standing_and_growing,
     "stragglers": _stragglers,
+    "stragglers, busy": _stragglers_busy,
+    "strangers": _strangers,
 }
 """By name: what becomes of a drawn day."""
 

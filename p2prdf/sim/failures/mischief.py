@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from p2prdf.peer.members import MISSING_SECONDS
 from p2prdf.sim.failures.links import SHAPES, Cut, around, draw_cut
 from p2prdf.sim.failures.replicas import difference
 from p2prdf.sim.failures.world import FAILPOINTS
@@ -31,6 +32,7 @@ __all__ = ["Mischief"]
 
 _FAILPOINT_TIMES_MAX: Final = {"written": 12, "synced": 8, "send": 60, "effect": 80, "view": 3}
 _PEERS_MAX: Final = 9
+_LONG_SECONDS: Final = MISSING_SECONDS + 5.0
 _POWER_TOO: Final = 0.5
 """Of so many that are gone for good the others lose their power as well."""
 
@@ -66,12 +68,15 @@ class Mischief:
         """Disks lost since all replicas were equal."""
         world.on_crash = self._bring_back
         self._bringing = True
+        self._to_be_gone: dict[int, None] = {}
+        """Peers that do not come back from their next crash, if the others can make up for it."""
         self._kinds: dict[str, Callable[[], None]] = {
             "crash": self._crash, "failpoint": self._failpoint, "power-cut": self._power_cut,
             "disk-loss": self._disk_loss, "cut": self._cut, "swizzle": self._swizzle, "suspicion": self._suspicion,
             "join": self._join, "leave": self._leave, "clock-step": self._clock_step, "slow-disk": self._slow_disk,
             "compaction": self._compaction, "subscriber-crash": self._subscriber_crash, "rack-cut": self._rack_cut,
-            "gone": self._gone,
+            "gone": self._gone, "gone-halfway": self._gone_halfway,
+            "disk-loss-and-crash": self._disk_loss_and_crash, "long-absence": self._long_absence,
         }  # fmt: skip
 
     def plan(self) -> None:
@@ -114,6 +119,12 @@ class Mischief:
     def _bring_back(self, node: Node) -> None:
         """Start a crashed peer again some time later."""
         failures, random = self._failures, self._random
+        if node.index in self._to_be_gone:
+            del self._to_be_gone[node.index]
+            if self._lose(node):
+                self._suspicion()
+                self._world.schedule(random.uniform(0.1, failures.detect_max_seconds), self._gone_after, node)
+                return
         if self._bringing and not self._over:
             seconds = random.uniform(failures.down_min_seconds, failures.down_max_seconds)
             self._world.schedule(seconds, self._return, node, random.random() < failures.moved_probability)
@@ -147,16 +158,38 @@ class Mischief:
             for node in self._random.sample(living, count):
                 world.crash(node, "rack-cut")
 
-    def _disk_loss(self) -> None:
-        """Crash a peer and bring it back with an empty disk, if the others can make up for it."""
+    def _disk_loss(self) -> float | None:
+        """Crash a peer and bring it back with an empty disk, if the others can make up for it; return in how long."""
         world, random = self._world, self._random
         node = self._crash_with_disk()
-        if node is not None:
-            world.machines[node.index].disk.lose()
-            seconds = random.uniform(self._failures.down_min_seconds, self._failures.down_max_seconds)
-            world.schedule(seconds, self._return, node, random.random() < self._failures.moved_probability)
-            world.happened["disk-loss"] += 1
-            world.say(node, "disk lost")
+        if node is None:
+            return None
+        world.machines[node.index].disk.lose()
+        seconds = random.uniform(self._failures.down_min_seconds, self._failures.down_max_seconds)
+        world.schedule(seconds, self._return, node, random.random() < self._failures.moved_probability)
+        world.happened["disk-loss"] += 1
+        world.say(node, "disk lost")
+        return seconds
+
+    def _disk_loss_and_crash(self) -> None:
+        """Let a disk be lost, and one of the others crash about when it comes back: before all is given to it again."""
+        seconds = self._disk_loss()
+        if seconds is not None:
+            late = self._random.uniform(-0.2, self._failures.meet_max_seconds)
+            self._world.schedule(max(0.0, seconds + late), self._happen, "crash")
+
+    def _long_absence(self) -> None:
+        """Let a peer be away until nobody waits for it; as it comes back a disk is lost, and another crashes."""
+        world, random = self._world, self._random
+        node = self._victim()
+        if node is not None and all(map(world.alive, world.members())):
+            self._bringing = False
+            world.crash(node)
+            self._bringing = True
+            seconds = _LONG_SECONDS + random.uniform(0.0, self._failures.detect_max_seconds)
+            world.schedule(seconds, self._return, node, False)
+            late = random.uniform(-1.5, 0.5)
+            world.schedule(seconds + late, self._happen, "disk-loss-and-crash")
 
     def _gone(self) -> None:
         """Crash a peer for good, if the others can make up for it, and perhaps all others with it."""
@@ -169,6 +202,41 @@ class Mischief:
             world.happened["gone"] += 1
             if self._random.random() < _POWER_TOO:
                 self._power_cut()
+
+    def _gone_halfway(self) -> None:
+        """Have a peer be gone for good while it publishes something, and soon another that has got some of it.
+
+        Meanwhile the others compare what they keep.
+        """
+        node, world = self._victim(), self._world
+        many = sum(1 for _ in world.members()) > world.options.config.replicas + 1
+        if node is not None and many and (self._losses == 0 or self._made_up()):
+            self._to_be_gone[node.index] = None
+            world.arm_failpoint(node, "publish", 2)
+
+    def _gone_after(self, gone: Node) -> None:
+        """Crash for good, if the others can make up for it, one that keeps what a peer that is gone has published."""
+        world = self._world
+        having = [node for node in world.living() if world.kept_of(node, gone)]
+        self._random.shuffle(having)
+        for node in having if not self._over else ():
+            if self._losses < world.options.config.copies_min - 1 and self._copies.spared(node):
+                self._bringing = False
+                world.crash(node)
+                self._bringing = True
+                self._lose(node)
+                return
+
+    def _lose(self, node: Node) -> bool:
+        """Let a crashed peer be gone for good, if the others can make up for it; return whether they can."""
+        world = self._world
+        if self._over or self._losses >= world.options.config.copies_min - 1 or not self._copies.spared(node):
+            return False
+        self._copies.losing(node)
+        self._losses += 1
+        world.lose(node)
+        world.happened["gone"] += 1
+        return True
 
     def _crash_with_disk(self) -> Node | None:
         """Crash a peer whose disk may be lost, and have nobody start it again; return it, None if there is none."""

@@ -12,7 +12,8 @@ __all__ = ["KINDS", "Failures"]
 
 KINDS: Final = (
     "crash", "failpoint", "power-cut", "disk-loss", "cut", "swizzle", "suspicion", "join", "leave", "clock-step",
-    "slow-disk", "compaction", "subscriber-crash", "rack-cut", "gone",
+    "slow-disk", "compaction", "subscriber-crash", "rack-cut", "gone", "gone-halfway",
+    "disk-loss-and-crash", "long-absence",
 )  # fmt: skip
 """Everything that :mod:`p2prdf.sim.failures.mischief` can do."""
 

@@ -37,6 +37,7 @@ from p2prdf.sim.failures.copies import Copies
 from p2prdf.sim.failures.mischief import Mischief
 from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.replicas import difference
+from p2prdf.sim.failures.snapshots import Snapshots
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.faults import CALM, Faults
@@ -256,6 +257,8 @@ class _Story:
         self._copies = Copies(self.world)
         self._mischief = Mischief(self.world, self._generator("mischief"), self._copies, self._clients)
         self.world.on_acknowledged = self._copies.acknowledged
+        self._snapshots = Snapshots(self.world)
+        self.world.on_compacted = self._snapshots.compacted
         self._healed_at = 0.0
         self._held_back: list[Callable[[float], object]] = []
         """What is published when a query is live; called with how much later."""
@@ -481,6 +484,7 @@ class _Story:
                 continue
             verdict.problems += check_answers(world, record, publishings)
             verdict.problems += check_bookmarks(world, record, publishings)
+        verdict.problems += self._snapshots.problems
         verdict.publications = sum(len(publishing.triples) for publishing in publishings)
         verdict.acknowledged = sum(len(publishing.log()) for publishing in publishings)
         verdict.answers = sum(len(record.rows) for record in records)

@@ -146,6 +146,8 @@ class FailingWorld(World):
         """Of each publication event, the stamps that it was ever seen with, and the roles it was published under."""
         self.on_acknowledged: Callable[[RepeatedPublishing, int], None] | None = None
         """Called with each publication, and its stamp, as its publisher hears that it is done."""
+        self.on_compacted: Callable[[Node, Sequence[Record], Sequence[Record]], None] | None = None
+        """Called with each peer whose log was replaced by a snapshot, its durable records before and after."""
         self.on_crash: Callable[[Node], None] | None = None
         """Called after each crash: a scripted one brings its peer back by itself, a failpoint does not."""
         super().__init__(options, trace=trace)
@@ -440,6 +442,14 @@ class FailingWorld(World):
         assert node.codec is not None
         return [parcel.message for parcel in node.codec.decode(memoryview(record)[_LENGTH_BYTES:], trusted=True)]
 
+    def kept_of(self, node: Node, origin: Node) -> bool:
+        """Return whether a peer's disk has anything that was published at another."""
+        return any(
+            isinstance(message, IndexTriples) and message.origin == origin.contact.key
+            for record in self.machines[node.index].disk.durable
+            for message in self.read(node, record)
+        )
+
     def _note_stamps(self, message: IndexTriples) -> None:
         published = message.published & _ROLES if message.origin else 0  # other roles came later, from others
         for event, time in zip(as_list(message.event), as_list(message.time), strict=True):
@@ -472,6 +482,8 @@ class FailingWorld(World):
 
     def _perform(self, node: Node, effect: Effect) -> None:
         if self._strikes(node, "effect") or (isinstance(effect, Send) and self._strikes(node, "send")):
+            return
+        if isinstance(effect, Send) and _publishes(node, effect) and self._strikes(node, "publish"):
             return
         if isinstance(effect, FindOwner):
             # Thinking takes a millisecond, and the call that asked has been carried out to its end.
@@ -508,7 +520,7 @@ class FailingWorld(World):
 
     def arm_failpoint(self, node: Node, where: str, times: int) -> None:
         """Let a peer crash when it gets to a point for the ``times``-th time from now."""
-        assert where in FAILPOINTS, where
+        assert where in (*FAILPOINTS, "publish"), where
         self.machines[node.index].failpoint = (where, times)
         self.say(node, f"failpoint: {where} {times}")
 
@@ -541,8 +553,18 @@ class FailingWorld(World):
         for _ in range(_SNAPSHOT_SLICE):
             message = next(snapshot, None)
             if message is None:
+                before = machine.disk.durable
                 machine.disk.end_compaction(taken)
+                if self.on_compacted is not None:
+                    self.on_compacted(node, before, machine.disk.durable)
                 self.say(node, f"compacted to {len(machine.disk.durable)} records")
                 return
             taken.append(self._record(node, message))
         self.schedule(_SNAPSHOT_SECONDS, self._compact_on, node, life, snapshot, taken)
+
+
+def _publishes(node: Node, effect: Send) -> bool:
+    """Return whether a peer sends what is published at it to another."""
+    message = effect.parcel.message
+    own = node.contact.key
+    return isinstance(message, IndexTriples) and message.origin == own != effect.to.key

@@ -23,9 +23,6 @@ TESTS: Final = {
     "narrow-forever": (
         "unit/peer/test_rules.py::test_what_was_left_out_for_a_subscription_heard_of_late_is_joined_again"
     ),
-    "first-subscription-only": (
-        "unit/peer/test_rules.py::test_answers_that_came_early_go_to_every_subscription_of_their_group"
-    ),
     "no-roll-forward-after-restart": (
         "unit/peer/test_rules.py::"
         "test_what_was_unfinished_before_a_restart_is_finished_though_its_origin_never_returns"

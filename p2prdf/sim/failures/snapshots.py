@@ -1,0 +1,58 @@
+"""Whether a snapshot holds what the log held that it replaces: what a peer that starts from either would know.
+
+A snapshot is taken of a peer that goes on working, from tables, logs and queues that each know a part.  What is on the
+disk and in none of them is lost with the log: seldom to be seen in what subscribers get, for others have it.  So a peer
+is started from both, with nobody else there, and what it holds then is compared.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from p2prdf.peer import Peer
+from p2prdf.sim.checkers import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from p2prdf.sim.failures.disk import Record
+    from p2prdf.sim.failures.world import FailingWorld
+    from p2prdf.sim.world import Node
+
+__all__ = ["Snapshots"]
+
+_SHOWN_MAX: Final = 3
+
+_Item = tuple[int, int, int]
+"""Kind, ring key and identity."""
+
+
+class Snapshots:
+    """Compares each snapshot with the log that it replaces."""
+
+    def __init__(self, world: FailingWorld):
+        self._world = world
+        self.problems: list[Problem] = []
+
+    def compacted(self, node: Node, before: Sequence[Record], after: Sequence[Record]) -> None:
+        """Take note that durable records of a peer were replaced.  More may be held after: what was not durable yet."""
+        lost = self._items(node, before).keys() - self._items(node, after).keys()
+        if lost and len(self.problems) < _SHOWN_MAX:
+            kind, key, identity = min(lost)
+            text = f"{len(lost)} items of the log, such as {identity:016x} of kind {kind} under {key:016x}"
+            when = f"at {self._world.now - self._world.started:.6f}"
+            self.problems.append(Problem("snapshot", f"peer {node.index}", f"a snapshot lacks {text}, {when}"))
+
+    def _items(self, node: Node, records: Sequence[Record]) -> dict[_Item, None]:
+        """Return what a peer holds that starts with some records."""
+        entropy = Random(f"p2prdf snapshot {node.index}")
+        peer = Peer(node.contact, node.peer.config, node.dictionary, columns=node.columns, entropy=entropy)
+        messages = [message for record in records for message in self._world.read(node, record)]
+        peer.restore(messages, now=self._world.now + node.skew)
+        return {
+            (kind.number, key, identity): None
+            for kind in peer.kinds
+            for items in (kind.items(),)
+            for key, identity in zip(items.keys.tolist(), items.identities.tolist(), strict=True)
+        }
