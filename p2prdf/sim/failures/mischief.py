@@ -70,7 +70,7 @@ class Mischief:
         self._bringing = True
         self._to_be_gone: dict[int, None] = {}
         """Peers that do not come back from their next crash, if the others can make up for it."""
-        self._kinds: dict[str, Callable[[], None]] = {
+        self._kinds: dict[str, Callable[[], object]] = {
             "crash": self._crash, "failpoint": self._failpoint, "power-cut": self._power_cut,
             "disk-loss": self._disk_loss, "cut": self._cut, "swizzle": self._swizzle, "suspicion": self._suspicion,
             "join": self._join, "leave": self._leave, "clock-step": self._clock_step, "slow-disk": self._slow_disk,
