@@ -24,6 +24,7 @@ cycles.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import hashlib
 import importlib
@@ -90,6 +91,8 @@ OTHERS_TOLD: Final = 8
 """Nodes that a client is told of."""
 SWEEP_SECONDS: Final = 0.5
 POLL_SECONDS: Final = 0.02
+ALIVE_SECONDS: Final = 5.0
+"""How often it is noted on the disk that the node lives; far below what others wait for who is missing."""
 SPANS_SECONDS: Final = 2.0
 """How long a node that stops waits for a collector to take its last spans."""
 
@@ -168,6 +171,8 @@ class Daemon:
             self._server = await asyncio.get_running_loop().create_server(self._accept, sock=stream)
             self._serve(self.membership.run(), "discovery")
             self._serve(self._sweep(), "sweep")
+            if self._lock is not None:
+                self._serve(_say_alive(self._lock), "sign-of-life")
             if self.tls is not None or self._seal_keys is not None:
                 self._serve(self._watch_files(), "files")
             await self._wait_joined()
@@ -268,7 +273,7 @@ class Daemon:
             rights=lambda: None if self.rights is None else self.rights.table,
         )  # fmt: skip
         self.driver.connect(self.links, self.clients, self.membership, disk_failed=self._disk_failed)
-        self.driver.restore()
+        self.driver.restore(0.0 if self._lock is None else self._lock.away_seconds)
         if config.zone:
             self._seen(self.contact, config.zone)
 
@@ -623,6 +628,14 @@ def _locked(data: Path) -> DirectoryLock:
         return DirectoryLock(data)
     except OSError as error:
         raise LocalProtocolError(f"setting data: {data}: {error.strerror}") from error
+
+
+async def _say_alive(lock: DirectoryLock) -> None:
+    """Note now and then on the disk that this node lives: it tells how long it was away when it starts again."""
+    while True:
+        with contextlib.suppress(OSError):  # it will seem to have been away for longer, which is safe
+            await asyncio.to_thread(lock.touch)
+        await asyncio.sleep(ALIVE_SECONDS)
 
 
 def _journal(config: NodeConfig, identifier: bytes, codec: FrameCodec) -> Journal:

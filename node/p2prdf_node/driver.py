@@ -98,9 +98,14 @@ class Driver:
             self._carry_out, resume=self.schedule, failed=disk_failed, snapshot=lambda: self.peer.snapshot()
         )
 
-    def restore(self) -> None:
-        """Give the peer what its storage holds.  Before anything else; raises LocalProtocolError."""
-        self.journal.restore(lambda messages: self.peer.restore(messages, now=self._clock()))
+    def restore(self, away_seconds: float = 0.0) -> None:
+        """Give the peer what its storage holds.  Before anything else; raises LocalProtocolError.
+
+        ``away_seconds``: how long ago the process ended that wrote it, or longer.
+        """
+        self.journal.restore(
+            lambda messages: self.peer.restore(messages, now=self._clock(), away_seconds=away_seconds)
+        )
 
     # --- into the peer ---------------------------------------------------------------------------
 

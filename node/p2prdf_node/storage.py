@@ -2,7 +2,7 @@
 
 ::
 
-    DATA/lock                       held by the one process that uses the directory
+    DATA/lock                       held by the one process that uses the directory; its time is when that lived
     DATA/node-id                    who the node is
     DATA/state/owner                format, node and cluster
     DATA/state/00000007.snapshot    stands for everything up to log 7
@@ -39,6 +39,7 @@ import fcntl
 import hashlib
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -78,7 +79,10 @@ class DiskRefused(Unavailable):
 
 
 class DirectoryLock:
-    """Keeps other processes out of a data directory.  Ends with the process, however that ends."""
+    """Keeps other processes out of a data directory.  Ends with the process, however that ends.
+
+    ``away_seconds``: how long before now somebody had it and said so (:meth:`touch`); 0 if nobody ever had.
+    """
 
     def __init__(self, data: Path):
         """Raise LocalProtocolError if another process has the lock, or OSError."""
@@ -90,8 +94,13 @@ class DirectoryLock:
             holder = os.read(self._descriptor, 20).decode("ascii", "replace").strip()
             os.close(self._descriptor)
             raise LocalProtocolError(f"setting data: {data} is in use by another process ({holder})") from None
+        self.away_seconds = max(0.0, time.time() - os.fstat(self._descriptor).st_mtime)
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def touch(self) -> None:
+        """Note on the disk that this process lives.  Raises OSError."""
+        os.utime(self._descriptor)
 
     def release(self) -> None:
         """Let others in."""

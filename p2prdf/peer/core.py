@@ -316,9 +316,10 @@ class Peer:
 
     # --- after a restart -------------------------------------------------------------------------
 
-    def restore(self, kept: Iterable[Message], *, now: float) -> None:
+    def restore(self, kept: Iterable[Message], *, now: float, away_seconds: float = 0.0) -> None:
         """Take back what a former life had kept (``Persist``, in that order), before anything else is done.
 
+        ``away_seconds``: how long ago that ended, or longer if it is not known.
         Nothing is joined and nothing sent for it: that follows, once others are known.
         """
         self._begin(now)
@@ -348,6 +349,7 @@ class Peer:
         self._exchange.restoring = False
         self._exchange.members.begin_anew()
         self._exchange.effects.clear()
+        self._exchange.members.away(away_seconds)
         self._unfinished = True
 
     def snapshot(self) -> Iterator[Message]:

@@ -102,6 +102,15 @@ class Members:
         if not self.restored:
             self.restored, self.lacks = True, Lacks.NOTHING
 
+    def away(self, seconds: float) -> None:
+        """Note for how long this peer was away before it started again.
+
+        If nobody waited for it any more, others settled what it does not know: that it was told all counts no more.
+        """
+        if self._replicated and self.restored and seconds >= MISSING_SECONDS and self.lacks < Lacks.HOMES:
+            self.lacks, self.returned = Lacks.HOMES, True
+            self._persist(self.record())
+
     def restore(self, kept: MembersKnown) -> None:
         """Take back what a former life knew; the last of it counts."""
         self.most = kept.count

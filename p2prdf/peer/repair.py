@@ -55,6 +55,7 @@ from p2prdf.columns import as_array, as_list
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.exchange import Exchange
+from p2prdf.peer.handing import Handing
 from p2prdf.peer.holdings import Holdings, Items, Source, buckets_of
 from p2prdf.peer.members import Lacks
 from p2prdf.wire.messages import (
@@ -197,6 +198,7 @@ class Repair:
         """What was last offered elsewhere: to whom, the kind and the identities."""
         self._took: dict[int, int] = {}
         """Key and number of each peer that has said to have some of that."""
+        self._handing = Handing(lambda to, kind, items: self._send_offers(to, kind, items))
         self._ask_lacking_at = 0.0
         """When those are asked again that lacked something."""
         self._lives: dict[int, int] = {}
@@ -253,6 +255,7 @@ class Repair:
             self._first_done = {each for each in self._first_done if not gained and each[1] in self._in_step_with}
         self._queue.clear()
         self._open.clear()
+        self._handing.view_changed()
         self._to_look_at.clear()
         self._completed = False
         self._compared = None
@@ -377,14 +380,21 @@ class Repair:
         fellows = [self._exchange.contact(number) for number in found.fellows(0)]
         first = [] if self.in_step else self._first_kinds
         self._queue = [
-            _Comparison(kind, fellow)
-            for kind in (*first, _ALL)
-            for fellow in fellows
-            if kind not in first or (kind, fellow.key) not in self._first_done
+            _Comparison(kind, other)
+            for kind in first
+            for other in self._asked_first(found)
+            if (kind, other.key) not in self._first_done
         ]
+        self._queue += [_Comparison(_ALL, fellow) for fellow in fellows]
         self._open.clear()
         self._to_look_at = list(reversed(self._order))
         self._offering = False
+
+    def _asked_first(self, found: ReplicaMap) -> list[Contact]:
+        """Return with whom the first kinds are compared: all fellows; everybody if what homes keep is lacking here."""
+        if self._members.lacks >= Lacks.HOMES:
+            return self._others()
+        return [self._exchange.contact(number) for number in found.fellows(0)]
 
     @property
     def _looking(self) -> bool:
@@ -435,8 +445,8 @@ class Repair:
         found = self._exchange.replica_map
         if self.in_step or not self._begun or found is None or self._members.waits_for_peers_until is not None:
             return
-        fellows = (self._exchange.contact(number).key for number in found.fellows(0))
-        if all((kind, key) in self._first_done for key in fellows for kind in self._first_kinds):
+        others = (contact.key for contact in self._asked_first(found))
+        if all((kind, key) in self._first_done for key in others for kind in self._first_kinds):
             self.in_step = True
             self._in_step_with = {contact.key for contact in self._others()}
             self.on_in_step()
@@ -596,6 +606,11 @@ class Repair:
         if found is None:
             return
         held = self._holdings(message.kind, found)
+        if message.kind in self._first_kinds and message.lacks >= Lacks.HOMES > self._members.lacks:
+            items = held.all().ordered()
+            foreign = found.holds(items.keys, number) & ~found.holds(items.keys, 0)
+            if self._handing.first(sender, message, items.only(foreign)):
+                return
         theirs = as_array(message.sums)
         buckets = len(theirs)
         differing = np.flatnonzero(held.sums(number, buckets) != theirs)
@@ -734,10 +749,14 @@ class Repair:
             items = items.ordered()
             primaries = found.primaries(items.keys)
             for number in np.unique(primaries).tolist():
-                self._send_offers(self._exchange.contact(number), kind, items.only(primaries == number))
+                to = self._exchange.contact(number)
+                offers = self._send_offers(to, kind, items.only(primaries == number))
+                self._offered |= {request: (to, kind, identities) for request, identities in offers}
 
     def _taken(self, sender: Contact, request: int) -> None:
         """Note that another has what was offered to it, and was not kept here."""
+        if (question := self._handing.taken(sender, request)) is not None:
+            self.summary(*question)
         to, kind, identities = self._offered.pop(request, (sender, -1, None))
         number = self._exchange.cache.number(to)
         if identities is not None and number > 0 and to.key == sender.key:
@@ -774,7 +793,8 @@ class Repair:
                 items = self._holdings(kind, self._exchange.replica_map, fresh=True).all().ordered()
                 for contact in others:
                     chosen = after.holds(items.keys, self._exchange.cache.number(contact))
-                    self._send_offers(contact, kind, items.only(chosen), waited_for=True)
+                    offers = self._send_offers(contact, kind, items.only(chosen))
+                    self._offers |= dict.fromkeys(request for request, _ in offers)
         self._offer_closed(0)
 
     def leaving(self, sender: Contact, _: Leaving) -> None:
@@ -805,6 +825,7 @@ class Repair:
 
     def _forget_told(self, key: int) -> bool:
         """Forget what a peer was offered, and said to have; return whether there was anything."""
+        self._handing.forget(key)
         before = len(self._offered)
         self._offered = {request: each for request, each in self._offered.items() if each[0].key != key}
         number = self._took.pop(key, 0)
@@ -816,20 +837,18 @@ class Repair:
         exchange = self._exchange
         return [contact for contact in exchange.cache.contacts() if contact.key != exchange.own.key]
 
-    def _send_offers(self, to: Contact, kind: int, items: Items, *, waited_for: bool = False) -> None:
-        """Offer items, in the order of their identities."""
-        identities = items.identities
+    def _send_offers(self, to: Contact, kind: int, items: Items) -> list[tuple[int, U64]]:
+        """Offer items, which are in the order of their identities; return these by the numbers of the offers."""
+        identities, sent = items.identities, []
         first = np.ones(len(identities), np.bool_)
         first[1:] = identities[1:] != identities[:-1]
         identities = identities[first]
         for start in range(0, len(identities), IDENTITIES_MAX):
             self._request += 1
             part = identities[start : start + IDENTITIES_MAX]
-            if waited_for:
-                self._offers[self._request] = None
-            else:
-                self._offered[self._request] = (to, kind, part)
+            sent.append((self._request, part))
             self._send_offer(to, kind, part, 1, np.zeros(0, np.int64), request=self._request)
+        return sent
 
     def _send_offer(
         self, to: Contact, kind: int, identities: U64, buckets: int, empty: npt.NDArray[np.int64],

@@ -114,6 +114,8 @@ class Machine:
     left: bool = False
     gone: bool = False
     life: int = 0
+    ended_at: float = 0.0
+    """When the former process did."""
     moves: int = 0
     queue: deque[tuple[int, Effect]] = field(default_factory=deque)
     syncing: bool = False
@@ -206,6 +208,7 @@ class FailingWorld(World):
     def _end_process(self, node: Node) -> None:
         machine = self.machines[node.index]
         machine.alive, machine.syncing, machine.failpoint = False, False, None
+        machine.ended_at = self.now
         machine.life += 1
         machine.queue.clear()
         if node.timer is not None:
@@ -247,7 +250,7 @@ class FailingWorld(World):
         node.peer = Peer(node.contact, node.peer.config, node.dictionary, columns=node.columns, entropy=entropy)
         node.turns = 0
         records = [message for record in machine.disk.durable for message in self.read(node, record)]
-        node.peer.restore(records, now=self.now + node.skew)
+        node.peer.restore(records, now=self.now + node.skew, away_seconds=self.now - machine.ended_at)
         self._arm(node)
 
     def join(self, key: int) -> Node:
