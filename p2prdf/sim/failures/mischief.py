@@ -215,17 +215,15 @@ class Mischief:
             world.arm_failpoint(node, "publish", 2)
 
     def _gone_after(self, gone: Node) -> None:
-        """Crash for good, if the others can make up for it, one that keeps what a peer that is gone has published."""
+        """Crash for good, if the others can make up for it, the last one that a peer that is gone has published to."""
         world = self._world
-        having = [node for node in world.living() if world.kept_of(node, gone)]
-        self._random.shuffle(having)
-        for node in having if not self._over else ():
-            if self._losses < world.options.config.copies_min - 1 and self._copies.spared(node):
-                self._bringing = False
-                world.crash(node)
-                self._bringing = True
-                self._lose(node)
-                return
+        node = world.by_key.get(world.machines[gone.index].published_to)
+        few = self._over or self._losses >= world.options.config.copies_min - 1
+        if node is not None and world.alive(node) and not few and self._copies.spared(node):
+            self._bringing = False
+            world.crash(node)
+            self._bringing = True
+            self._lose(node)
 
     def _lose(self, node: Node) -> bool:
         """Let a crashed peer be gone for good, if the others can make up for it; return whether they can."""

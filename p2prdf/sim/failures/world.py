@@ -114,6 +114,8 @@ class Machine:
     left: bool = False
     gone: bool = False
     life: int = 0
+    published_to: int = 0
+    """The key of the peer that was last sent something published here."""
     ended_at: float = 0.0
     """When the former process did."""
     moves: int = 0
@@ -445,14 +447,6 @@ class FailingWorld(World):
         assert node.codec is not None
         return [parcel.message for parcel in node.codec.decode(memoryview(record)[_LENGTH_BYTES:], trusted=True)]
 
-    def kept_of(self, node: Node, origin: Node) -> bool:
-        """Return whether a peer's disk has anything that was published at another."""
-        return any(
-            isinstance(message, IndexTriples) and message.origin == origin.contact.key
-            for record in self.machines[node.index].disk.durable
-            for message in self.read(node, record)
-        )
-
     def _note_stamps(self, message: IndexTriples) -> None:
         published = message.published & _ROLES if message.origin else 0  # other roles came later, from others
         for event, time in zip(as_list(message.event), as_list(message.time), strict=True):
@@ -486,8 +480,10 @@ class FailingWorld(World):
     def _perform(self, node: Node, effect: Effect) -> None:
         if self._strikes(node, "effect") or (isinstance(effect, Send) and self._strikes(node, "send")):
             return
-        if isinstance(effect, Send) and _publishes(node, effect) and self._strikes(node, "publish"):
-            return
+        if isinstance(effect, Send) and _publishes(node, effect):
+            if self._strikes(node, "publish"):
+                return
+            self.machines[node.index].published_to = effect.to.key
         if isinstance(effect, FindOwner):
             # Thinking takes a millisecond, and the call that asked has been carried out to its end.
             self.schedule(0.001, self._find_owner, node, self.machines[node.index].life, effect.key)
