@@ -71,6 +71,18 @@ def test_what_was_told_is_not_taken_back_by_who_hears_of_its_reason_later(seed: 
     assert verdict.good, verdict.report()
 
 
+@pytest.mark.parametrize("seed", [119, 272, 300])
+def test_who_was_away_for_long_is_told_what_was_settled_before_it_tells_subscribers(seed: int) -> None:
+    """Another's disk was lost, and the third, who alone knew, came back last and offered it later."""
+    verdict = run_day("long absences", seed)
+    assert verdict.good, verdict.report()
+
+
+def test_what_a_peer_began_to_publish_that_was_taken_for_dead_before_is_finished_when_it_is() -> None:
+    verdict = run_day("gone halfway", 2)
+    assert verdict.good, verdict.report()
+
+
 def test_replicas_of_a_triple_removed_ten_times_are_equal_soon() -> None:
     """They told each other of one removal after the other, one a pass, for they held them under different roles."""
     verdict = run_day("bookmarks and failures", 173)
@@ -85,11 +97,12 @@ def test_every_rule_is_put_to_the_test_on_days_that_there_are() -> None:
     ("begun-before-live", 0, "missing"), ("settled-forgotten", 81, "twice"),
     ("settled-early", 3_000_015, "twice"), ("no-commit-wait", 51, "missing"),
     ("late-removals", 18, "part"), ("gone-alone", 87, "copies"), ("known-late", 414, "missing"),
-    ("no-roll-forward-after-restart", 0, "part"), ("never-cut-off", 42, "missing"), ("lost-together", 36, "twice"),
+    ("no-roll-forward-after-restart", 0, "part"), ("never-cut-off", 42, "missing"), ("lost-together", 87, "twice"),
     ("told-elsewhere-ignored", 9, "extra"), ("bare-contents-not-repaired", 9, "extra"), ("begun-anew", 53, "twice"),
     ("marks-without-outbox", 9, "bookmark"), ("late-roles", 36, "missing"), ("narrow-forever", 153, "missing"),
-    ("ended-unheard", 30, "told"), ("sure-at-once", 57, "taken back"), ("first-at-once", 1101, "twice"),
-    ("former-lives-forgotten", 1132, "twice"),
+    ("ended-unheard", 30, "told"), ("sure-at-once", 46, "taken back"), ("first-at-once", 1101, "twice"),
+    ("former-lives-forgotten", 1132, "twice"), ("strangers-unheard", 1, "bookmark"), ("late-look", 24, "bookmark"),
+    ("staged-not-in-snapshots", 1, "snapshot"), ("without-origin", 2, "part"),
 ])  # fmt: skip
 def test_a_rule_that_is_not_kept_is_found_on_its_days(name: str, seed: int, kind: str) -> None:
     verdict = MUTANTS[name].run(seed)

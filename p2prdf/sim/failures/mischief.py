@@ -122,8 +122,7 @@ class Mischief:
         if node.index in self._to_be_gone:
             del self._to_be_gone[node.index]
             if self._lose(node):
-                self._suspicion()
-                self._world.schedule(random.uniform(0.1, failures.detect_max_seconds), self._gone_after, node)
+                self._go_after(node)
                 return
         if self._bringing and not self._over:
             seconds = random.uniform(failures.down_min_seconds, failures.down_max_seconds)
@@ -204,22 +203,31 @@ class Mischief:
                 self._power_cut()
 
     def _gone_halfway(self) -> None:
-        """Have a peer be gone for good while it publishes something, and soon another that has got some of it.
-
-        Meanwhile the others compare what they keep.
-        """
+        """Have a peer be gone for good while it publishes something, and soon another that has got some of it."""
         node, world = self._victim(), self._world
         many = sum(1 for _ in world.members()) > world.options.config.replicas + 1
-        if node is not None and many and (self._losses == 0 or self._made_up()):
+        ready = not self._to_be_gone and (self._losses == 0 or self._made_up())
+        if node is not None and many and ready:
             self._to_be_gone[node.index] = None
             world.arm_failpoint(node, "publish", 2)
 
-    def _gone_after(self, gone: Node) -> None:
-        """Crash for good, if the others can make up for it, the last one that a peer that is gone has published to."""
-        world = self._world
+    def _go_after(self, gone: Node) -> None:
+        """Let the last one that a peer has published to before it was gone be gone soon, too.
+
+        It compares with others before it notices, for it takes one of them for dead for a moment.
+        """
+        world, random = self._world, self._random
         node = world.by_key.get(world.machines[gone.index].published_to)
+        if node is not None:
+            other = random.choice([each for each in world.living() if each is not node] or [node])
+            world.schedule(0.05, world.views.suspect, node, other, 0.1)
+            world.schedule(random.uniform(0.3, self._failures.detect_min_seconds), self._gone_for_good, node)
+
+    def _gone_for_good(self, node: Node) -> None:
+        """Crash a peer for good, if the others can make up for it."""
+        world = self._world
         few = self._over or self._losses >= world.options.config.copies_min - 1
-        if node is not None and world.alive(node) and not few and self._copies.spared(node):
+        if world.alive(node) and not few and self._copies.spared(node):
             self._bringing = False
             world.crash(node)
             self._bringing = True
