@@ -358,6 +358,26 @@ def test_who_began_with_nothing_is_not_taken_to_know_all_because_it_starts_once_
         world.run_for(12.0)
 
 
+@pytest.mark.parametrize(("seconds", "lacks"), [(10.0, Lacks.NOTHING), (25.0, Lacks.HOMES)])
+def test_who_was_away_until_nobody_waited_for_it_knows_no_more_what_was_settled(
+    world: FailingWorld, seconds: float, lacks: Lacks
+):
+    a = world.nodes[0]
+    _published(world, 20)
+    world.crash(a)
+    world.run_for(seconds)
+    world.restart(a)
+    assert _lacks(a) == [lacks]
+    assert a.peer._exchange.members.returned == bool(lacks)
+    world.run_for(0.1)
+    world.crash(a)  # it was told nothing yet, and remembers so
+    world.restart(a)
+    assert _lacks(a) == [lacks]
+    world.run_for(12.0)
+    assert all(map(_in_step, world.nodes))
+    assert _lacks(*world.nodes) == [Lacks.NOTHING] * PEERS
+
+
 def test_when_peers_only_go_whoever_was_compared_with_the_others_is_in_step_at_once(world: FailingWorld):
     newcomer = _join_in_silence(world, 1 << 63)
     waiting = [node for node in world.living() if node is not newcomer and not _in_step(node)]
