@@ -36,8 +36,13 @@ class Snapshots:
         self.problems: list[Problem] = []
 
     def compacted(self, node: Node, before: Sequence[Record], after: Sequence[Record]) -> None:
-        """Take note that durable records of a peer were replaced.  More may be held after: what was not durable yet."""
+        """Take note that durable records of a peer were replaced.
+
+        What was not durable yet may be in the snapshot, and another item be there in the place of one of before.
+        """
         lost = self._items(node, before).keys() - self._items(node, after).keys()
+        if lost:
+            lost &= self._items(node, [*before, *self._world.machines[node.index].disk.buffer]).keys()
         if lost and len(self.problems) < _SHOWN_MAX:
             kind, key, identity = min(lost)
             text = f"{len(lost)} items of the log, such as {identity:016x} of kind {kind} under {key:016x}"

@@ -151,7 +151,7 @@ class FailingWorld(World):
         self.on_acknowledged: Callable[[RepeatedPublishing, int], None] | None = None
         """Called with each publication, and its stamp, as its publisher hears that it is done."""
         self.on_compacted: Callable[[Node, Sequence[Record], Sequence[Record]], None] | None = None
-        """Called with each peer whose log was replaced by a snapshot, its durable records before and after."""
+        """Called with each peer whose log was replaced by a snapshot, its durable records before, and after."""
         self.on_crash: Callable[[Node], None] | None = None
         """Called after each crash: a scripted one brings its peer back by itself, a failpoint does not."""
         super().__init__(options, trace=trace)
