@@ -631,11 +631,14 @@ def _locked(data: Path) -> DirectoryLock:
 
 
 async def _say_alive(lock: DirectoryLock) -> None:
-    """Note now and then on the disk that this node lives: it tells how long it was away when it starts again."""
+    """Note now and then on the disk that this node lives: it tells how long it was away when it starts again.
+
+    Not at once: how long it was away this time must have been kept before.
+    """
     while True:
+        await asyncio.sleep(ALIVE_SECONDS)
         with contextlib.suppress(OSError):  # it will seem to have been away for longer, which is safe
             await asyncio.to_thread(lock.touch)
-        await asyncio.sleep(ALIVE_SECONDS)
 
 
 def _journal(config: NodeConfig, identifier: bytes, codec: FrameCodec) -> Journal:

@@ -81,7 +81,8 @@ class DiskRefused(Unavailable):
 class DirectoryLock:
     """Keeps other processes out of a data directory.  Ends with the process, however that ends.
 
-    ``away_seconds``: how long before now somebody had it and said so (:meth:`touch`); 0 if nobody ever had.
+    ``away_seconds``: how long before now somebody had it and said so (:meth:`touch`); 0 if nobody ever had.  To have it
+    does not say so: whoever dies before it has kept how long it was away is to find that once more.
     """
 
     def __init__(self, data: Path):
@@ -94,9 +95,11 @@ class DirectoryLock:
             holder = os.read(self._descriptor, 20).decode("ascii", "replace").strip()
             os.close(self._descriptor)
             raise LocalProtocolError(f"setting data: {data} is in use by another process ({holder})") from None
-        self.away_seconds = max(0.0, time.time() - os.fstat(self._descriptor).st_mtime)
+        found = os.fstat(self._descriptor)
+        self.away_seconds = max(0.0, time.time() - found.st_mtime)
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        os.utime(self._descriptor, ns=(found.st_atime_ns, found.st_mtime_ns))
 
     def touch(self) -> None:
         """Note on the disk that this process lives.  Raises OSError."""

@@ -387,9 +387,11 @@ def test_a_directory_tells_how_long_ago_somebody_used_it(tmp_path):
     assert lock.away_seconds < 60.0
     os.utime(tmp_path / "lock", (0, 1_000_000_000.0))
     lock.release()
+    for _ in range(2):  # to have had it is not to have lived
+        lock = DirectoryLock(tmp_path)
+        assert lock.away_seconds > 1e8
+        lock.release()
     lock = DirectoryLock(tmp_path)
-    assert lock.away_seconds > 1e8
-    os.utime(tmp_path / "lock", (0, 1_000_000_000.0))
     lock.touch()
     lock.release()
     assert DirectoryLock(tmp_path).away_seconds < 60.0
