@@ -10,8 +10,8 @@ row that changes before its turn has come is compared as it is then.
 A row is *doubtful* that was told, or taken back, and now does not follow from what is here, or follows again: whoever
 told it may know of a change of a leaf that is still on its way.  It stays as it was told, all copies of it, until a low
 mark says that all has come which was known when it was compared (:meth:`Evaluation.sure`); then it alone is compared
-again.  A row that nobody told is told at once, and so is whatever changes here after its row was compared: that change
-was not on its way to anybody then.
+again.  A row that nobody told is told at once, and so is what changes after its row was compared, though what undoes
+that may be on its way as well: to wait for it would leave every old COUNT standing for seconds.
 """
 
 from __future__ import annotations

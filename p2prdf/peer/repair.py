@@ -198,7 +198,7 @@ class Repair:
         """What was last offered elsewhere: to whom, the kind and the identities."""
         self._took: dict[int, int] = {}
         """Key and number of each peer that has said to have some of that."""
-        self._handing = Handing(lambda to, kind, items: self._send_offers(to, kind, items))
+        self._handing = Handing(self._send_offers)
         self._ask_lacking_at = 0.0
         """When those are asked again that lacked something."""
         self._lives: dict[int, int] = {}
@@ -607,9 +607,9 @@ class Repair:
             return
         held = self._holdings(message.kind, found)
         if message.kind in self._first_kinds and message.lacks >= Lacks.HOMES > self._members.lacks:
-            items = held.all().ordered()
+            items = held.all()
             foreign = found.holds(items.keys, number) & ~found.holds(items.keys, 0)
-            if self._handing.first(sender, message, items.only(foreign)):
+            if self._handing.first(sender, message, items.only(foreign).ordered()):
                 return
         theirs = as_array(message.sums)
         buckets = len(theirs)

@@ -225,24 +225,25 @@ class Mischief:
 
     def _gone_for_good(self, node: Node) -> None:
         """Crash a peer for good, if the others can make up for it."""
-        world = self._world
-        few = self._over or self._losses >= world.options.config.copies_min - 1
-        if world.alive(node) and not few and self._copies.spared(node):
+        if self._world.alive(node) and self._may_lose(node):
             self._bringing = False
-            world.crash(node)
+            self._world.crash(node)
             self._bringing = True
             self._lose(node)
 
     def _lose(self, node: Node) -> bool:
         """Let a crashed peer be gone for good, if the others can make up for it; return whether they can."""
-        world = self._world
-        if self._over or self._losses >= world.options.config.copies_min - 1 or not self._copies.spared(node):
+        if not self._may_lose(node):
             return False
         self._copies.losing(node)
         self._losses += 1
-        world.lose(node)
-        world.happened["gone"] += 1
+        self._world.lose(node)
+        self._world.happened["gone"] += 1
         return True
+
+    def _may_lose(self, node: Node) -> bool:
+        few = self._losses >= self._world.options.config.copies_min - 1
+        return not self._over and not few and self._copies.spared(node)
 
     def _crash_with_disk(self) -> Node | None:
         """Crash a peer whose disk may be lost, and have nobody start it again; return it, None if there is none."""
