@@ -37,7 +37,7 @@ Bounds: then comparisons of two kinds at a time, 65,536 identities a message.  A
 since the last one (:mod:`p2prdf.peer.holdings`); only where buckets differ all identities of a kind are looked through,
 a few nanoseconds each, and what waits is gone through no more often than once in a second per 100,000 rows.  While much
 is published something is always on its way to each replica, and differs: so a comparison goes through the buckets once,
-whatever changes in those behind it, and after a long pass there is a long rest.
+whatever changes in those behind it, and after a pass that was long, and did much, there is a long rest.
 Rejected: trees of hashes, which must be kept up to date by every insertion, and change shape with every change of who
 keeps what.  (Range-based set reconciliation: A. Meyer, SRDS 2023.)
 """
@@ -96,6 +96,11 @@ REST_FACTOR: Final = 4
 """After a pass of more than ``repair_seconds`` there is none for so many times as long as it took more.
 
 Unless the view changes, or something has come that is others'.
+"""
+MOVED_PER_SECOND: Final = 1_000
+"""A pass counts as no longer than it takes to give and be given so many items a second, and to go through what is held.
+
+Of a long pass that moved few the network was slow, and nobody was kept busy.
 """
 LACKING_SECONDS: Final = 1.0
 """How often those are asked again that had begun with nothing,"""
@@ -212,7 +217,9 @@ class Repair:
         self._with_origin = with_origin
         self._compared: dict[int, int] | None = None
         self._began_at: float | None = None
-        """When the pass under way was begun."""
+        """When the pass under way was begun,"""
+        self._moved_before = 0
+        """and how many items had been given and asked for by then."""
         self._rest_until = 0.0
         self._on_left: Callable[[bool], None] | None = None
         self._last_round = False
@@ -353,7 +360,7 @@ class Repair:
             return
         self._completed |= self._compared is not None
         if self._began_at is not None:
-            long = exchange.now - self._began_at - exchange.config.repair_seconds
+            long = min(exchange.now - self._began_at, self._busy_seconds()) - exchange.config.repair_seconds
             self._rest_until, self._began_at = exchange.now + REST_FACTOR * long, None
         if self._compared is None:  # what a stranger sent may have come after it was compared
             self._due = max(exchange.now + ANSWER_SECONDS, self._rest_until)
@@ -363,6 +370,11 @@ class Repair:
             self._due = soon
         elif self._changed():
             self._due = max(exchange.now + exchange.config.repair_seconds, self._rest_until)
+
+    def _busy_seconds(self) -> float:
+        """Return for how long what was done since the pass was begun can have kept anybody busy, at the most."""
+        moved = self.given + self.taken - self._moved_before
+        return moved / MOVED_PER_SECOND + sum(map(len, self._held.values())) / FRESH_ITEMS_PER_SECOND
 
     def _changed(self) -> bool:
         return self._compared != {number: kind.version for number, kind in self._kinds.items()}
@@ -376,7 +388,7 @@ class Repair:
         self._compared = {number: kind.version for number, kind in self._kinds.items()}
         self._stale = dict.fromkeys(self._kinds)
         self.passes += 1
-        self._begun, self._began_at = True, self._exchange.now
+        self._begun, self._began_at, self._moved_before = True, self._exchange.now, self.given + self.taken
         fellows = [self._exchange.contact(number) for number in found.fellows(0)]
         first = [] if self.in_step else self._first_kinds
         self._queue = [
