@@ -90,9 +90,7 @@ class Copies:
 
     def __init__(self, world: FailingWorld):
         self._world = world
-        config = world.options.config
-        self._copies_min = config.copies_min
-        self._replicas = config.replicas
+        self._copies_min = world.options.config.copies_min
         self._holdings: dict[int, _Holdings] = {}
         self._due: dict[Item, int] = {}  # each acknowledged item and its latest acknowledged stamp
         self._lacking: dict[Item, int] = {}  # how many of its disks were lost on purpose, and not yet made up for
@@ -157,14 +155,19 @@ class Copies:
 
     # --- losing disks ----------------------------------------------------------------------------
 
-    def spared(self, node: Node) -> bool:
-        """Return whether a disk may be lost as far as publications go: enough others have what it holds."""
+    def spared(self, *nodes: Node) -> bool:
+        """Return whether disks may be lost at once as far as publications go: enough others have what they hold."""
         if self._copies_min < 2:
             return False
         self.look("before a disk is lost")
-        held = self._held(node)
+        lost = [self._held(node) for node in nodes]
+        kept = [self._held(node) for node in self._world.members() if node not in nodes]
         return all(
-            held.stamp(item) < 0 or (self._lacking.get(item, 0) < self._copies_min - 1 and self.count(item, stamp) > 1)
+            all(held.stamp(item) < 0 for held in lost)
+            or (
+                self._lacking.get(item, 0) < self._copies_min - 1
+                and any(held.stamp(item) >= _least(item, stamp) for held in kept)
+            )
             for item, stamp in self._due.items()
         )
 
@@ -199,8 +202,7 @@ class Copies:
         key = keys.role_key(role, *hashes)
         if role == keys.ANY:
             return  # one of eight buckets, which the tables choose
-        for contact in self._world.ring.closest(key, self._replicas):
-            node = self._world.by_key[contact.key]
+        for node in self._world.keepers(key):
             if held[node.index].stamp(item) < _least(item, stamp):
                 self._complain("part", f"{_name(item)}, stamp {stamp:#x}, is not on peer {node.index}'s disk")
 

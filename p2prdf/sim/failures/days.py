@@ -241,6 +241,14 @@ def _long_absences(day: BadDay) -> BadDay:
     return replace(day, network="calm", options=options, failures=failures)
 
 
+def _zones(day: BadDay) -> BadDay:
+    """Let peers stand in three failure zones, each of which may go as a whole, and lose all its disks."""
+    weights = {"zone-loss": 6.0, "zone-cut": 3.0, "crash": 3.0, "failpoint": 2.0, "cut": 2.0, "join": 1.0, "leave": 1.0}
+    day = _many(day, weights, span_seconds=15.0, zones=3, living_only=day.seed % 2 == 0, down_max_seconds=3.0)
+    config = replace(day.options.config, replicas=3, copies_min=2)
+    return replace(day, options=replace(day.options, peers=4 + day.seed % 5, config=config))
+
+
 def _leaving_alone(day: BadDay) -> BadDay:
     weights = {"leave": 6.0, "power-cut": 5.0, "crash": 5.0}
     day = _many(day, weights, power_cut_spread_seconds=1.0)
@@ -297,6 +305,7 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "gone for good": _gone,
     "gone halfway": _gone_halfway,
     "long absences": _long_absences,
+    "zones": _zones,
     "leaving alone": _leaving_alone,
     "standing queries and crashes": _standing_and_crashes,
     "standing queries and suspicions": _standing_and_suspicions,

@@ -77,6 +77,7 @@ class Mischief:
             "compaction": self._compaction, "subscriber-crash": self._subscriber_crash, "rack-cut": self._rack_cut,
             "gone": self._gone, "gone-halfway": self._gone_halfway,
             "disk-loss-and-crash": self._disk_loss_and_crash, "long-absence": self._long_absence,
+            "zone-cut": self._zone_cut, "zone-loss": self._zone_loss,
         }  # fmt: skip
 
     def plan(self) -> None:
@@ -156,6 +157,37 @@ class Mischief:
         if len(living) > count:
             for node in self._random.sample(living, count):
                 world.crash(node, "rack-cut")
+
+    def _zone(self) -> list[Node]:
+        """Return all members of a failure zone, if they are not all there are."""
+        world = self._world
+        zone = self._random.randrange(max(1, self._failures.zones))
+        found = [node for node in world.members() if world.zone(node) == f"zone {zone}"]
+        return found if len(found) < sum(1 for _ in world.members()) else []
+
+    def _zone_cut(self) -> None:
+        """End all processes of a failure zone at one moment."""
+        for node in self._zone():
+            self._world.crash(node, "zone-cut")
+
+    def _zone_loss(self) -> None:
+        """End all processes of a failure zone and lose their disks, if the other zones can make up for it.
+
+        Every key has copies in others then, and these are equal: that counts as one loss.
+        """
+        world, failures, random = self._world, self._failures, self._random
+        zone = self._zone()
+        if not (zone and self._copies.spared(*zone) and self._equal()):
+            return
+        self._bringing = False
+        for node in zone:
+            world.crash(node, "zone-loss")
+            self._copies.losing(node)
+            world.machines[node.index].disk.lose()
+            seconds = random.uniform(failures.down_min_seconds, failures.down_max_seconds)
+            world.schedule(seconds, self._return, node, random.random() < failures.moved_probability)
+        self._bringing = True
+        self._losses = world.options.config.copies_min - 1
 
     def _disk_loss(self) -> float | None:
         """Crash a peer and bring it back with an empty disk, if the others can make up for it; return in how long."""
@@ -264,11 +296,15 @@ class Mischief:
 
     def _made_up(self) -> bool:
         """Return whether the peers have made up for all disks lost so far."""
-        world = self._world
-        heard = {(node.peer.roles_heard_of, tuple(sorted(node.peer.words))) for node in world.living()}
-        if all(map(world.alive, world.members())) and len(heard) == 1 and difference(world) is None:
+        if self._equal():
             self._losses = 0
         return self._losses == 0
+
+    def _equal(self) -> bool:
+        """Return whether all peers are here, and hold what they should."""
+        world = self._world
+        heard = {(node.peer.roles_heard_of, tuple(sorted(node.peer.words))) for node in world.living()}
+        return all(map(world.alive, world.members())) and len(heard) == 1 and difference(world) is None
 
     def _slow_disk(self) -> None:
         node = self._victim()

@@ -13,7 +13,7 @@ __all__ = ["KINDS", "Failures"]
 KINDS: Final = (
     "crash", "failpoint", "power-cut", "disk-loss", "cut", "swizzle", "suspicion", "join", "leave", "clock-step",
     "slow-disk", "compaction", "subscriber-crash", "rack-cut", "gone", "gone-halfway",
-    "disk-loss-and-crash", "long-absence",
+    "disk-loss-and-crash", "long-absence", "zone-cut", "zone-loss",
 )  # fmt: skip
 """Everything that :mod:`p2prdf.sim.failures.mischief` can do."""
 
@@ -58,6 +58,7 @@ class Failures:
     published, again and again.  ``late``: nobody has left any query in the first quarter of the day.
     ``living_only``: who starts is told of the peers that are there alone.  ``times_as_much`` is published, in the same
     time.  ``hurried``: who wants bookmarks wants them soon.
+    ``zones``: peers stand in so many failure zones, by turns; with 0 each stands by itself.
     """
 
     span_seconds: float = 12.0
@@ -106,6 +107,7 @@ class Failures:
     living_only: bool = False
     times_as_much: int = 1
     hurried: bool = False
+    zones: int = 0
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

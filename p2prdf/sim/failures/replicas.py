@@ -38,9 +38,8 @@ def difference(world: FailingWorld, *, homes: bool = True) -> str | None:
     Not ``homes``: records and answers of subscriptions are left out.
     What only others hold does not count: they may hold what has been replaced by something later.
     """
-    count = world.options.config.replicas
     for (kind, key), peers in _everything(world, homes=homes).items():
-        keepers = [world.by_key[contact.key].index for contact in world.ring.closest(key, count)]
+        keepers = [node.index for node in world.keepers(key)]
         known = {identity: None for keeper in keepers for identity in peers.get(keeper, {})}
         for index in keepers:
             lacking = [identity for identity in known if identity not in peers.get(index, {})]

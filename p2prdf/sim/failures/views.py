@@ -46,10 +46,12 @@ class Views:
         """Tell a peer that starts who is there, and have it and the others look at each other."""
         world = self._world
         self._views[node.index] = view = {node.contact.key: node.contact}
+        if zone := world.zone(node):
+            world.tell(node, ContactSeen(node.contact, zone))
         for other in world.members():
             if other is not node and not (self._failures.living_only and not self._visible(node, other)):
                 view[other.contact.key] = other.contact
-                world.tell(node, ContactSeen(other.contact))
+                world.tell(node, ContactSeen(other.contact, world.zone(other)))
         world.tell(node, self.owners(node, node.contact.key))
         self._see_doors(node)
         for other in world.members():
@@ -95,7 +97,7 @@ class Views:
         if there and known != other.contact:
             self.of(observer)[other.contact.key] = other.contact
             world.view_changes += 1
-            world.tell(observer, ContactSeen(other.contact))
+            world.tell(observer, ContactSeen(other.contact, world.zone(other)))
             self._see_doors(observer)
         elif known is not None and not there:
             self._lose(observer, other)

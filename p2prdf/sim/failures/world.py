@@ -179,6 +179,20 @@ class FailingWorld(World):
         """Return the peers whose process runs."""
         return [node for node in self.nodes if self.machines[node.index].alive]
 
+    def zone(self, node: Node) -> str:
+        """Return the failure zone that a peer stands in, "" if each stands by itself."""
+        zones = self.failures.zones
+        return f"zone {node.index % zones}" if zones else ""
+
+    def keepers(self, key: int) -> list[Node]:
+        """Return who keeps a key, by the true ring: the closest of each zone, then the closest of those left over."""
+        closest = [self.by_key[contact.key] for contact in self.ring.closest(key, len(self.ring))]
+        zones: dict[str, Node] = {}
+        for node in closest:
+            zones.setdefault(self.zone(node) or str(node.index), node)
+        first = list(zones.values())
+        return [*first, *(node for node in closest if node not in first)][: self.options.config.replicas]
+
     def alive(self, node: Node) -> bool:
         """Return whether a peer's process runs."""
         return self.machines[node.index].alive
