@@ -37,6 +37,7 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import math
 import os
 import re
 import time
@@ -57,6 +58,8 @@ SYNC_BYTES: Final = 8 << 20
 """A snapshot is synced in steps, so that commits never wait for more than one."""
 QUARANTINE_BYTES_MAX: Final = 64 << 20
 """Copies of damaged parts, all together; what goes beyond is only told."""
+CLOCK_SECONDS: Final = 1.0
+"""By how much a file's time may be ahead of the clock though nothing is wrong: what keeps either is not so exact."""
 DAMAGES_MAX: Final = 1000
 """Damages that are listed, logged and copied; further ones are counted."""
 _NO_ROOM: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
@@ -78,10 +81,17 @@ class DiskRefused(Unavailable):
         super().__init__(f"the disk of this node {state}: {path}: {error.strerror or error}")
 
 
+def _since(at: float) -> float:
+    """Return how long ago it was at a time, without end if the clock was set back since."""
+    seconds = time.time() - at
+    return math.inf if seconds < -CLOCK_SECONDS else max(0.0, seconds)
+
+
 class DirectoryLock:
     """Keeps other processes out of a data directory.  Ends with the process, however that ends.
 
-    ``away_seconds``: how long before now somebody had it and said so (:meth:`touch`); 0 if nobody ever had.  To have it
+    ``away_seconds``: how long before now somebody had it and said so (:meth:`touch`); 0 if nobody ever had, and without
+    end if the clock shows a time before that, and nobody knows how long it has been.  To have it
     does not say so: whoever dies before it has kept how long it was away is to find that once more.
     """
 
@@ -96,7 +106,7 @@ class DirectoryLock:
             os.close(self._descriptor)
             raise LocalProtocolError(f"setting data: {data} is in use by another process ({holder})") from None
         found = os.fstat(self._descriptor)
-        self.away_seconds = max(0.0, time.time() - found.st_mtime)
+        self.away_seconds = _since(found.st_mtime)
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
         os.utime(self._descriptor, ns=(found.st_atime_ns, found.st_mtime_ns))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import random
 import resource
@@ -11,6 +12,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -394,7 +396,11 @@ def test_a_directory_tells_how_long_ago_somebody_used_it(tmp_path):
     lock = DirectoryLock(tmp_path)
     lock.touch()
     lock.release()
-    assert DirectoryLock(tmp_path).away_seconds < 60.0
+    lock = DirectoryLock(tmp_path)
+    assert lock.away_seconds < 60.0
+    os.utime(tmp_path / "lock", (0, time.time() + 600.0))
+    lock.release()
+    assert DirectoryLock(tmp_path).away_seconds == math.inf, "the clock was set back: nobody knows"
 
 
 # --- disks that fail -----------------------------------------------------------------------------
