@@ -13,6 +13,10 @@ life, or this peer starts anew, everything that is still remembered is sent to a
 so all keepers may do it.  Who does it may be the next to fail, so it is under way there as if it had been published
 there just now.  What is given to others by repair meanwhile says where it was published as well, for the same reason.
 
+An origin that is not seen is not noticed to be lost, so if it does not say soon that it is complete it is finished for
+as if it were.  Perhaps it lives, and takes in what was finished by one that it does not see either, for a third sees
+both: so what was finished for such an origin is not finished for one again, until peers come.
+
 Bounds: what one origin has under way is bounded by its own bound on publications; what is remembered of it
 here is no more than that, plus what came since it last said anything: with the next message, or after
 ``TELL_SECONDS``.
@@ -37,6 +41,8 @@ __all__ = ["STRANGER_SECONDS", "TELL_SECONDS", "RollForward"]
 TELL_SECONDS: Final = 1.0
 STRANGER_SECONDS: Final = 5.0
 """For so long an origin that is not seen is waited for to say that its publications are complete."""
+STRANGERS_ROWS_MAX: Final = 100_000
+"""Of so many that were finished for such origins it is remembered."""
 
 _Row: TypeAlias = tuple[int, int, int, int, int, int]
 
@@ -51,6 +57,8 @@ class RollForward:
         """By origin, with the latest stamp in each."""
         self._strangers: dict[int, float] = {}
         """Of which origins that are not seen something is kept, and until when they are waited for."""
+        self._done: dict[_Row, None] = {}
+        """What was finished for such origins, the latest last."""
         self._open: dict[int, None] = {}  # stamps of own publications under way, ascending
         self._last = 0  # of own publications
         self._tell_at: float | None = None
@@ -128,11 +136,23 @@ class RollForward:
 
     def finish(self, origin: int) -> None:
         """Send to all its keys what a peer that is gone may not have finished."""
+        self._strangers.pop(origin, None)
         self._finish([batch for _, batch in self._kept.pop(origin, ())])
+
+    def _not_done(self, origin: int) -> Iterator[TripleBatch]:
+        """Return what is kept of an origin, and kept no more, but for what was finished for others already."""
+        for _, batch in self._kept.pop(origin, ()):
+            rows = {(*row[:-1], batch.published): None for row in _rows(batch)}
+            if not rows.keys() <= self._done.keys():
+                self._done |= rows
+                yield batch
+        while len(self._done) > STRANGERS_ROWS_MAX:
+            del self._done[next(iter(self._done))]
 
     def finish_all(self) -> None:
         """Send on all that may be unfinished: this peer has started anew."""
         kept, self._kept = self._kept, {}
+        self._strangers.clear()
         self._finish([batch for _, batch in chain.from_iterable(kept.values())])
 
     def _finish(self, batches: list[TripleBatch]) -> None:
@@ -181,7 +201,7 @@ class RollForward:
             del self._strangers[origin]
             if not self._exchange.cache.knows(origin):  # else it would be noticed to be lost
                 self._exchange.trace("publications-of-a-stranger", origin=origin)
-                self.finish(origin)
+                self._finish(list(self._not_done(origin)))
         if self._tell_at is None or self._exchange.now < self._tell_at:
             return
         self._tell_at = None
@@ -196,6 +216,7 @@ class RollForward:
 
     def met(self, contact: Contact) -> None:
         """Tell a peer that came of this life: what it was told before, or was to be, may have been lost."""
+        self._done.clear()
         if self._life_told:
             self._tell(contact)
 

@@ -156,3 +156,29 @@ def test_what_a_peer_published_that_is_not_seen_is_finished_unless_it_says_that_
         sent = [each for each in heard if isinstance(each, IndexTriples) and each.origin == LOW.key]
         assert [as_list(each.event) for each in sent] == ([] if complete else [[91]])
         assert not peer._engine.roll_forward.kept
+
+
+def test_what_was_finished_for_one_that_is_not_seen_is_not_finished_again_for_another():
+    """A third sees both, who do not see each other: they would finish for one another for ever."""
+    pair = Pair(LISTS, replicas=2, copies_min=2)
+    pair.pass_time(30.0)
+    peer, heard = pair.peers[LOW.key], pair.listen(HIGH)
+    row = (*pair.dictionary.intern_all(["<urn:s>", "<urn:p>", "<urn:o>"]), STAMP, 91)
+    rolling = peer._engine.roll_forward
+
+    def finished(events: list[int]) -> bool:
+        heard.clear()
+        pair.pass_time(1.5 * STRANGER_SECONDS)
+        assert not rolling.kept
+        sent = [each for each in heard if isinstance(each, IndexTriples) and each.origin == LOW.key]
+        return [event for each in sent for event in as_list(each.event)] == events
+
+    _note(peer, row)
+    assert finished([91])
+    _note(peer, row)
+    assert finished([])
+    _note(peer, row, (*row[:-1], 92))
+    assert finished([91, 92]), "something of it is new"
+    rolling.met(HIGH)
+    _note(peer, row)
+    assert finished([91]), "who has come may not have it"
