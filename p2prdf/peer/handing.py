@@ -5,8 +5,8 @@ with those who keep the same as it does now.  But the only one who knows may not
 keeps while that was away, and does not any more, for it is back.  What it holds and does not keep it offers in its own
 time, to one of those who do; until then two that know nothing may tell each other that all is well.
 
-The idea.  Who lacks what homes keep asks everybody, and whoever lacks nothing gives it first what it keeps, as far as
-that is not kept here, and answers when that is taken.
+The idea.  Who lacks what homes keep asks everybody, and all give it first what they have of what it keeps and they do
+not, and answer when that is taken: also those that lack something themselves, for who was away knows what it knew.
 """
 
 from __future__ import annotations

@@ -618,7 +618,7 @@ class Repair:
         if found is None:
             return
         held = self._holdings(message.kind, found)
-        if message.kind in self._first_kinds and message.lacks >= Lacks.HOMES > self._members.lacks:
+        if message.kind in self._first_kinds and message.lacks >= Lacks.HOMES:
             items = held.all()
             foreign = found.holds(items.keys, number) & ~found.holds(items.keys, 0)
             if self._handing.first(sender, message, items.only(foreign).ordered()):
