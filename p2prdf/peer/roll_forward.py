@@ -41,7 +41,7 @@ __all__ = ["STRANGER_SECONDS", "TELL_SECONDS", "RollForward"]
 TELL_SECONDS: Final = 1.0
 STRANGER_SECONDS: Final = 5.0
 """For so long an origin that is not seen is waited for to say that its publications are complete."""
-STRANGERS_ROWS_MAX: Final = 100_000
+STRANGERS_ROWS_MAX: Final = 10_000
 """Of so many that were finished for such origins it is remembered."""
 
 _Row: TypeAlias = tuple[int, int, int, int, int, int]

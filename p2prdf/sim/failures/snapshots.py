@@ -7,6 +7,7 @@ is started from both, with nobody else there, and what it holds then is compared
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -38,9 +39,12 @@ class Snapshots:
     def compacted(self, node: Node, before: Sequence[Record], after: Sequence[Record]) -> None:
         """Take note that durable records of a peer were replaced.
 
-        What was not durable yet may be in the snapshot, and another item be there in the place of one of before.
+        What was not durable yet may be in the snapshot, and another item be there in the place of one of before; so may
+        what a peer has heard and need not keep, as that somebody else waits for a row as well.
         """
-        lost = self._items(node, before).keys() - self._items(node, after).keys()
+        held, found = self._items(node, before), self._items(node, after)
+        fewer = Counter(each[:2] for each in held) - Counter(each[:2] for each in found)
+        lost = {each for each in held.keys() - found.keys() if each[:2] in fewer}
         if lost:
             lost &= self._items(node, [*before, *self._world.machines[node.index].disk.buffer]).keys()
         if lost and len(self.problems) < _SHOWN_MAX:
