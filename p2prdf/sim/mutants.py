@@ -78,7 +78,7 @@ _ON: Final = {
     "told-elsewhere-ignored": "parted, standing queries", "bare-contents-not-repaired": "parted, standing queries",
     "sure-at-once": "standing queries, nothing removed",
     "own-clock-only": "stragglers", "late-look": "stragglers, busy", "begun-anew": "disks and snapshots",
-    "fellows-know": "long absences", "without-origin": "gone halfway",
+    "fellows-know": "unseen absences", "without-origin": "gone halfway",
     "first-at-once": "disks and snapshots, told of the living",
     "former-lives-forgotten": "disks and snapshots, told of the living",
     "staged-not-in-snapshots": "disks and snapshots",

@@ -241,6 +241,14 @@ def _long_absences(day: BadDay) -> BadDay:
     return replace(day, network="calm", options=options, failures=failures)
 
 
+def _unseen_absences(day: BadDay) -> BadDay:
+    """Let one of three be taken for dead, and crash later: nobody waits for it, and it takes itself for back soon."""
+    day = _long_absences(day)
+    times: dict[str, Any] = {"span_seconds": 70.0, "down_min_seconds": 0.5, "happenings_min": 20, "happenings_max": 30}
+    weights = {"unseen-absence": 1.0}
+    return replace(day, failures=replace(day.failures, weights=weights, times_as_much=6, **times))
+
+
 def _zones(day: BadDay) -> BadDay:
     """Let peers stand in three failure zones, each of which may go as a whole, and lose all its disks."""
     weights = {"zone-loss": 6.0, "zone-cut": 3.0, "crash": 3.0, "failpoint": 2.0, "cut": 2.0, "join": 1.0, "leave": 1.0}
@@ -305,6 +313,7 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "gone for good": _gone,
     "gone halfway": _gone_halfway,
     "long absences": _long_absences,
+    "unseen absences": _unseen_absences,
     "zones": _zones,
     "leaving alone": _leaving_alone,
     "standing queries and crashes": _standing_and_crashes,

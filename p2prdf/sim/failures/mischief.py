@@ -33,6 +33,7 @@ __all__ = ["Mischief"]
 _FAILPOINT_TIMES_MAX: Final = {"written": 12, "synced": 8, "send": 60, "effect": 80, "view": 3}
 _PEERS_MAX: Final = 9
 _LONG_SECONDS: Final = MISSING_SECONDS + 5.0
+_UNSEEN_SECONDS: Final = 10.0
 _POWER_TOO: Final = 0.5
 """Of so many that are gone for good the others lose their power as well."""
 
@@ -68,6 +69,8 @@ class Mischief:
         """Disks lost since all replicas were equal."""
         world.on_crash = self._bring_back
         self._bringing = True
+        self._unseen_until = 0.0
+        """Until when one is away that was taken for dead before."""
         self._to_be_gone: dict[int, None] = {}
         """Peers that do not come back from their next crash, if the others can make up for it."""
         self._kinds: dict[str, Callable[[], object]] = {
@@ -77,6 +80,7 @@ class Mischief:
             "compaction": self._compaction, "subscriber-crash": self._subscriber_crash, "rack-cut": self._rack_cut,
             "gone": self._gone, "gone-halfway": self._gone_halfway,
             "disk-loss-and-crash": self._disk_loss_and_crash, "long-absence": self._long_absence,
+            "unseen-absence": self._unseen_absence,
             "zone-cut": self._zone_cut, "zone-loss": self._zone_loss,
         }  # fmt: skip
 
@@ -221,6 +225,31 @@ class Mischief:
             world.schedule(seconds, self._return, node, False)
             late = random.uniform(-1.5, 0.5)
             world.schedule(seconds + late, self._happen, "disk-loss-and-crash")
+
+    def _unseen_absence(self) -> None:
+        """Let all take a peer for dead ten seconds before it crashes, and be away for as long as it may be, by itself.
+
+        Others wait for it no longer when it is back.  Just before, a disk is lost, and another crashes.
+        """
+        world, random, node = self._world, self._random, self._victim()
+        if node is None or world.now < self._unseen_until or not self._made_up():
+            return  # two at once would be more than is promised to be survived
+        for observer in world.living():
+            if observer is not node:
+                world.views.suspect(observer, node, _UNSEEN_SECONDS + 1.0)
+        back = _UNSEEN_SECONDS + random.uniform(0.8, 0.97) * MISSING_SECONDS
+        self._unseen_until = world.now + back + self._failures.down_max_seconds
+        world.schedule(_UNSEEN_SECONDS, self._crash_for, node, back - _UNSEEN_SECONDS)
+        loss = random.uniform(MISSING_SECONDS + 0.5, back)
+        world.schedule(loss, self._happen, "disk-loss-and-crash")
+
+    def _crash_for(self, node: Node, seconds: float) -> None:
+        """Crash a peer and start it again after some time."""
+        if not self._over and self._world.alive(node):
+            self._bringing = False
+            self._world.crash(node)
+            self._bringing = True
+            self._world.schedule(seconds, self._return, node, False)
 
     def _gone(self) -> None:
         """Crash a peer for good, if the others can make up for it, and perhaps all others with it."""

@@ -13,7 +13,7 @@ __all__ = ["KINDS", "Failures"]
 KINDS: Final = (
     "crash", "failpoint", "power-cut", "disk-loss", "cut", "swizzle", "suspicion", "join", "leave", "clock-step",
     "slow-disk", "compaction", "subscriber-crash", "rack-cut", "gone", "gone-halfway",
-    "disk-loss-and-crash", "long-absence", "zone-cut", "zone-loss",
+    "disk-loss-and-crash", "long-absence", "unseen-absence", "zone-cut", "zone-loss",
 )  # fmt: skip
 """Everything that :mod:`p2prdf.sim.failures.mischief` can do."""
 
