@@ -218,11 +218,8 @@ class Mischief:
         world, random = self._world, self._random
         node = self._victim()
         if node is not None and all(map(world.alive, world.members())):
-            self._bringing = False
-            world.crash(node)
-            self._bringing = True
             seconds = _LONG_SECONDS + random.uniform(0.0, self._failures.detect_max_seconds)
-            world.schedule(seconds, self._return, node, False)
+            self._crash_for(node, seconds)
             late = random.uniform(-1.5, 0.5)
             world.schedule(seconds + late, self._happen, "disk-loss-and-crash")
 
