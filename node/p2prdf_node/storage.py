@@ -91,8 +91,8 @@ class DirectoryLock:
     """Keeps other processes out of a data directory.  Ends with the process, however that ends.
 
     ``away_seconds``: how long before now somebody had it and said so (:meth:`touch`); 0 if nobody ever had, and without
-    end if the clock shows a time before that, and nobody knows how long it has been.  To have it
-    does not say so: whoever dies before it has kept how long it was away is to find that once more.
+    end if the clock shows a time before that: nobody knows how long it has been.  To have it does not say so: whoever
+    dies before it has kept how long it was away is to find that once more.
     """
 
     def __init__(self, data: Path):

@@ -58,7 +58,7 @@ class RollForward:
         self._strangers: dict[int, float] = {}
         """Of which origins that are not seen something is kept, and until when they are waited for."""
         self._done: dict[_Row, None] = {}
-        """What was finished for such origins, the latest last."""
+        """What was finished for such origins, each with the roles it was published under; the latest last."""
         self._open: dict[int, None] = {}  # stamps of own publications under way, ascending
         self._last = 0  # of own publications
         self._tell_at: float | None = None
