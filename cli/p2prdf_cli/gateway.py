@@ -72,8 +72,8 @@ def gateway(
     It holds no state, so any number may run. /sparql is a SPARQL 1.1 endpoint;
     RDF is sent to /publish and /retract; /events tells answers as server-sent
     events, /subscribe over WebSocket; /console is a page for people.
-    docs/gateway.md has all of it. With --webhooks answers are posted to URLs
-    as well, by all gateways that have the same keys (docs/webhooks.md).
+    docs/reference/http.md has all of it. With --webhooks answers are posted to URLs
+    as well, by all gateways that have the same keys (docs/reference/webhooks.md).
 
     \b
     Examples:

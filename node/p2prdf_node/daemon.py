@@ -497,7 +497,7 @@ class Daemon:
     # --- status ----------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """Return the node's state; the keys are listed in docs/operations.md."""
+        """Return the node's state; the keys are listed in docs/reference/operations.md."""
         own = self.contact
         return {
             "key": f"{own.key:016x}",

@@ -189,7 +189,7 @@ class ChannelStore:
         ]
 
     async def stats(self, name: str | None = None, *, timeout_seconds: float = 60.0) -> _Told:
-        """Return how channels are, by name, as their hosts say (docs/channels.md lists the keys).
+        """Return how channels are, by name, as their hosts say (docs/reference/channels.md lists the keys).
 
         One that no host answers for, within five seconds, has the state ``unkept``.  Raises LocalProtocolError if there
         is none of the name, and what :meth:`p2prdf.client.Client.query` raises.

@@ -539,7 +539,7 @@ class Client:
         self._attachments.remove(subscription)
 
     async def status(self) -> dict[str, Any]:
-        """Return the state of the node that is used (docs/operations.md lists the keys).
+        """Return the state of the node that is used (docs/reference/operations.md lists the keys).
 
         After a reconnection that is another one; to ask one node and no other, connect with ``reconnect_seconds=0``.
         """
@@ -562,8 +562,8 @@ class Client:
         """Return how a query would be evaluated or, given a subscription or its number, how it is and what waits where.
 
         The number may be text, too: 16 hexadecimal digits.  ``algorithm`` and ``per_event`` are those that a query
-        would be left with.  Nothing is left standing.  docs/cli.md lists the keys; ``findings`` say in words where
-        everything stops.  Takes up to three seconds if nodes do not answer: these are named as missing.
+        would be left with.  Nothing is left standing.  docs/reference/cli.md lists the keys; ``findings`` say in words
+        where everything stops.  Takes up to three seconds if nodes do not answer: these are named as missing.
 
         Raises QueryRefused, SubscriptionGone if there is no such subscription, Busy, Unavailable.
         """
@@ -586,7 +586,7 @@ class Client:
         """Return the subscriptions, of whoever, whose home is the node that is used and hands out their answers.
 
         In the order of their numbers, beginning after ``after``: at most 64, the number of all in ``total``.
-        docs/gateway.md lists the keys.  Raises Unavailable.
+        docs/reference/http.md lists the keys.  Raises Unavailable.
         """
         if not 0 <= after < 1 << 64:
             raise LocalProtocolError(f"{after} is not the number of a subscription")

@@ -122,7 +122,7 @@ class InterestStore:
         return int(any(p == INTEREST for _, p, _ in found))
 
     async def status(self, name: str | None = None, *, timeout_seconds: float = 60.0) -> list[dict[str, Any]]:
-        """Return how interests are, by name, as their keepers say (docs/interest-replicas.md lists the keys).
+        """Return how interests are, by name, as their keepers say (docs/reference/interest-replicas.md lists the keys).
 
         One that no keeper answers for, within five seconds, has the state ``unkept``.  Raises LocalProtocolError if
         there is none of the name, and what :meth:`p2prdf.client.Client.query` raises.

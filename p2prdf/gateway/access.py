@@ -6,7 +6,7 @@ gateway's own host or of an origin that the operator allows; and on loopback the
 or a name that its owner lets lead here would do as an own host (DNS rebinding).
 
 A token may name a client of the overlay: then nodes are told for whom the gateway speaks, and hold it to the rights of
-that client (docs/security.md).  What a token allows here only narrows these.
+that client (docs/how-to/secure.md).  What a token allows here only narrows these.
 """
 
 from __future__ import annotations

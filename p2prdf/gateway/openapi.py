@@ -104,16 +104,16 @@ def _webhook_paths() -> dict[str, Any]:
             },
             "get": {
                 "summary": "One's own webhooks; all of them to who may observe", "operationId": "webhooks",
-                "responses": {"200": {"description": "Keys in docs/webhooks.md.", "content": _JSON}, "404": _PROBLEM,
-                              **_problems(503)},
+                "responses": {"200": {"description": "Keys in docs/reference/webhooks.md.", "content": _JSON},
+                              "404": _PROBLEM, **_problems(503)},
             },
         },
         "/webhooks/{name}": {
             "get": {
                 "summary": "How a webhook is", "operationId": "webhook",
                 "parameters": [_NAME, _parameter("client", "Whose it is, for who may observe.")],
-                "responses": {"200": {"description": "Keys in docs/webhooks.md.", "content": _JSON}, "404": _PROBLEM,
-                              **_problems(503)},
+                "responses": {"200": {"description": "Keys in docs/reference/webhooks.md.", "content": _JSON},
+                              "404": _PROBLEM, **_problems(503)},
             },
             "delete": {
                 "summary": "Forget a webhook, and end its subscription", "operationId": "removeWebhook",
@@ -140,7 +140,8 @@ def description() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "p2prdf gateway", "version": "1",
-            "description": "SPARQL 1.1 Protocol, publication, subscriptions. Messages of WebSockets: docs/gateway.md",
+            "description": "SPARQL 1.1 Protocol, publication, subscriptions. "
+                           "Messages of WebSockets: docs/reference/http.md",
         },
         "paths": {
             "/sparql": {
@@ -201,13 +202,13 @@ def description() -> dict[str, Any]:
             "/ring": {"get": {
                 "summary": "All members of the overlay, where they are on the ring, and their loads",
                 "operationId": "ring",
-                "responses": {"200": {"description": "At most a second and a half old; keys in docs/gateway.md.",
+                "responses": {"200": {"description": "At most a second and a half old; keys in docs/reference/http.md.",
                                       "content": {"application/json": {"schema": {"type": "object"}}}},
                               **_problems(503)},
             }},
             "/subscriptions": {"get": {
                 "summary": "The subscriptions that nodes are home of, of whoever", "operationId": "subscriptions",
-                "responses": {"200": {"description": "Of the same moments as the ring; keys in docs/gateway.md.",
+                "responses": {"200": {"description": "Of the same moments as the ring; keys in docs/reference/http.md.",
                                       "content": {"application/json": {"schema": {"type": "object"}}}},
                               **_problems(503)},
             }},

@@ -91,7 +91,7 @@ async def check_observes(client: Client) -> None:
 
 
 def ring_of(survey: Survey) -> dict[str, Any]:
-    """Return the ring as JSON values; docs/gateway.md lists the keys."""
+    """Return the ring as JSON values; docs/reference/http.md lists the keys."""
     now, state = time.monotonic(), survey.state
     members: list[dict[str, Any]] = []
     for member in sorted(survey.members.values(), key=lambda each: each.key):
@@ -123,7 +123,7 @@ def ring_of(survey: Survey) -> dict[str, Any]:
 
 
 def subscriptions_of(survey: Survey) -> dict[str, Any]:
-    """Return the subscriptions as JSON values; docs/gateway.md lists the keys."""
+    """Return the subscriptions as JSON values; docs/reference/http.md lists the keys."""
     now = time.monotonic()
     found: dict[str, dict[str, Any]] = {}
     total = 0

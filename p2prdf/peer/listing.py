@@ -27,7 +27,7 @@ _NAMES_MAX: Final = 16
 
 
 def listed(home: Home, *, now: float, after: int = 0) -> dict[str, Any]:
-    """Return those of numbers above ``after``, in order, as plain JSON values; docs/gateway.md lists the keys."""
+    """Return those of numbers above ``after``, in order, as plain JSON values (keys: docs/reference/http.md)."""
     own = {number: each for number, each in home.subscriptions.items() if each.delivered}
     following = sorted(number for number in own if number > after)
     return {

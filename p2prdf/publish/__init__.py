@@ -7,8 +7,8 @@
     spark.dataSource.register(P2PRDF)
     frame.write.format("p2prdf").mode("append").option("peers", "10.0.0.1:7400,10.0.0.2:7400").save()
 
-Needs the extra ``spark``; nothing else of p2prdf imports it.  docs/spark.md tells columns, options, and what counts
-once.
+Needs the extra ``spark``; nothing else of p2prdf imports it.  docs/reference/spark.md tells columns, options, and
+what counts once.
 """
 
 from __future__ import annotations

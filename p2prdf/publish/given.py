@@ -82,4 +82,5 @@ class OptionReader:
         """Refuse what nobody has taken."""
         unknown = sorted(self.given.keys() - self._taken - _OF_SPARK)
         if unknown:
-            raise LocalProtocolError(f"unknown option {', '.join(unknown)}; docs/spark.md lists those that there are")
+            names = ", ".join(unknown)
+            raise LocalProtocolError(f"unknown option {names}; docs/reference/spark.md lists those that there are")

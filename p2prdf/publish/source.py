@@ -39,8 +39,8 @@ __all__ = ["P2PRDF"]
 class P2PRDF(DataSource):
     """RDF in and out of an overlay: ``spark.dataSource.register(P2PRDF)``, then ``format("p2prdf")``.
 
-    Its options are told in docs/spark.md.  Raises LocalProtocolError, when a write is planned, for options and columns
-    that make no sense.
+    Its options: docs/reference/spark.md.  Raises LocalProtocolError, when a write is planned, for options and
+    columns that make no sense.
     """
 
     @classmethod

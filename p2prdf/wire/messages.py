@@ -1303,7 +1303,7 @@ class ClientStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClientStatusReply:
-    """The node's state: JSON text, keys as in docs/operations.md."""
+    """The node's state: JSON text, keys as in docs/reference/operations.md."""
 
     request: int
     json: str
@@ -1322,7 +1322,7 @@ class ClientExplain:
 
 @dataclass(frozen=True, slots=True)
 class ClientExplained:
-    """An explanation: JSON text, keys as in docs/cli.md."""
+    """An explanation: JSON text, keys as in docs/reference/cli.md."""
 
     request: int
     json: str
@@ -1338,7 +1338,7 @@ class ClientListSubscriptions:
 
 @dataclass(frozen=True, slots=True)
 class ClientSubscriptionsListed:
-    """Subscriptions of whoever: JSON text, keys as in docs/gateway.md."""
+    """Subscriptions of whoever: JSON text, keys as in docs/reference/http.md."""
 
     request: int
     json: str

@@ -1,4 +1,4 @@
-"""Whoever works for an overlay, or has work done, with the rights that docs/security.md names, and with no others."""
+"""Whoever works for an overlay, or has work done, with the rights of docs/how-to/secure.md alone."""
 
 from __future__ import annotations
 

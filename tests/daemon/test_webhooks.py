@@ -34,7 +34,7 @@ from p2prdf.gateway.webhooks.registration import (
 
 KEYS_TEXT = f"k1 {base64.b64encode(bytes(range(32))).decode()}\n"
 KEYS = SigningKeys(KEYS_TEXT, source="keys")
-PAGE = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "webhooks.md").read_text()
 SECONDS = 60.0
 _names = itertools.count()
 

@@ -1,4 +1,4 @@
-"""Dashboard, alerts and unit fit what nodes, gateways, keepers and hosts tell, and what docs/operations.md says."""
+"""Dashboard, alerts and unit fit what all processes tell, and docs/reference/operations.md."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_panels_are_whole_and_none_lies_over_another() -> None:
 
 
 def test_every_alert_says_what_to_do() -> None:
-    page = (ROOT / "docs/operations.md").read_text()
+    page = (ROOT / "docs/reference/operations.md").read_text()
     chapter = page.split("\n## Alerts\n")[1].split("\n## ")[0]
     entries = dict(re.findall(r"^### (\w+)\n\n(.+?)(?=\n### |\Z)", chapter, re.MULTILINE | re.DOTALL))
     assert list(entries) == [rule["alert"] for rule in RULES]
@@ -187,7 +187,7 @@ def test_every_alert_says_what_to_do() -> None:
         name, entry = rule["alert"], entries[rule["alert"]]
         assert rule["labels"]["severity"] in ("critical", "warning")
         assert rule["annotations"]["summary"].endswith(".")
-        assert rule["annotations"]["runbook_url"] == f"docs/operations.md#{name.lower()}"
+        assert rule["annotations"]["runbook_url"] == f"docs/reference/operations.md#{name.lower()}"
         assert "**Why.**" in entry, name
         assert "**Do.**" in entry, name
         assert rule["annotations"]["summary"] not in entry, f"{name}: the entry only repeats the alert"

@@ -1,6 +1,6 @@
 """Real node processes, real kills: a small cluster under faults, and a judge of what was delivered.
 
-``make chaos MINUTES=10`` (docs/reliability-chaos.md).  What runs where::
+``make chaos MINUTES=10`` (docs/how-to/run-fault-tests.md).  What runs where::
 
     publishers ─┐ client library                                   ┌─> followers ──> judge
     probes ─────┴──────────────> node processes <─── kill -9 ──────┤   (every answer, by identity)

@@ -170,8 +170,8 @@ class Node:
 class Cluster:
     """Some nodes on this machine, behind a proxy if ``behind_proxy``.
 
-    ``settings``: of every node, by name as in docs/operations.md.  Everything lies in ``folder``, a temporary one
-    by default; it is removed at the end unless ``keep`` is set.
+    ``settings``: of every node, by name as in docs/reference/operations.md.  Everything lies in ``folder``, a temporary
+    one by default; it is removed at the end unless ``keep`` is set.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Several hosts on one machine: nodes in network namespaces of their own, with addresses, cables and a switch.
 
-``make netns`` (docs/reliability-chaos.md#several-hosts).  What runs where::
+``make netns`` (docs/how-to/run-fault-tests.md#several-hosts).  What runs where::
 
     this process: publishers, followers, probes, judge (package chaos)      10.74.0.1
          │

@@ -1,4 +1,4 @@
-"""The SENS paper's worked example, and each of its open points as it is settled here (docs/channels.md)."""
+"""The SENS paper's worked example, and each of its open points as it is settled here (docs/reference/channels.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/gateway.md says of metrics is what there is."""
+"""What docs/reference/http.md says of metrics is what there is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_counts_are_told_to_the_last_digit():
 
 
 def test_all_metrics_are_documented_and_no_others():
-    page = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "http.md").read_text()
     told = set(re.findall(r"^\| `(p2prdf_\w+)(?:\{\w+\})?` \| (gauge|counter|histogram) \|", page, re.MULTILINE))
     own = {("p2prdf_gateway_subscribers", "gauge"), ("p2prdf_gateway_webhooks", "gauge")}
     own |= {("p2prdf_gateway_webhook_requests_total", "counter")}

@@ -1,4 +1,4 @@
-"""What a keeper tells whoever watches over it is what it has, and what docs/interest-replicas.md says."""
+"""What a keeper tells whoever watches over it is what it has, and what docs/reference/interest-replicas.md says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from p2prdf.replica.dataset_pass import Sizes
 from p2prdf.replica.keeper import Kept
 from p2prdf.replica.registry import Refusal
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[3] / "docs" / "reference"
 
 
 def registration(name: str) -> Registration:

@@ -209,7 +209,7 @@ def test_registered_streams_of_solutions_are_told_anew_at_each_report() -> None:
 
 
 def test_the_example_of_the_documents_is_taken() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "semantics.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "semantics.md").read_text()
     _, _, example = page.partition("```sparql\n")
     query = parse_query(example.partition("```")[0])
     assert told(query) == (Reported.RSTREAM, 10_000)
