@@ -84,7 +84,7 @@ def create(
         from p2prdf.rdf import terms
 
         begun = await client.channels.create(
-            name, terms.iri(base), query.read_text("utf-8"), settings=dict(map(_setting, setting or [])),
+            name, terms.iri(base), query.read_text("utf-8-sig"), settings=dict(map(_setting, setting or [])),
             begin_seconds=wait, timeout_seconds=timeout,
         )  # fmt: skip
         text = f"channel {name} is evaluated" if begun else f"channel {name} is registered, and no host has begun yet"

@@ -73,7 +73,7 @@ async def _explain_query(
     from p2prdf_cli.query_text import declared_prefixes, read_query, with_prefixes
 
     text = read_query(query, file)
-    prefixes = declared_prefixes(prefix_file.read_text("utf-8")) if prefix_file is not None else {}
+    prefixes = declared_prefixes(prefix_file.read_text("utf-8-sig")) if prefix_file is not None else {}
     text = with_prefixes(text, prefixes)
     await _explain(text, prefixes | declared_prefixes(text), peer, as_json=as_json, **how)
 

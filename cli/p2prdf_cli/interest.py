@@ -76,7 +76,7 @@ def add(
         from p2prdf.rdf import terms
 
         made = await client.interests.add(
-            terms.iri(dataset), target, query.read_text("utf-8"), name=name, query_url=query_url,
+            terms.iri(dataset), target, query.read_text("utf-8-sig"), name=name, query_url=query_url,
             graph=None if graph is None else terms.iri(graph), timeout_seconds=timeout,
         )  # fmt: skip
         tell_result({"name": made}, f"registered as {made}", as_json=as_json)

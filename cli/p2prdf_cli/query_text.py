@@ -41,7 +41,7 @@ def read_query(text: str | None, file: Path | None, what: str = "query") -> str:
     if len(raw) > QUERY_FILE_BYTES_MAX:  # a part of it may be well-formed, and mean something else
         raise QueryRefused(f"{name} has more than {QUERY_FILE_BYTES_MAX} bytes")
     try:
-        return raw.decode("utf-8")
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise QueryRefused(f"{name} is not UTF-8 (byte {error.start + 1}: {error.reason})") from None
 

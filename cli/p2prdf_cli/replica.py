@@ -199,7 +199,7 @@ def follow_dataset(
         from p2prdf.replica.following import follow
         from p2prdf_cli.progress import SliceBar
 
-        wanted = parse_interest(interest.read_text("utf-8"))
+        wanted = parse_interest(interest.read_text("utf-8-sig"))
         opened = open_target(target, reach)
         try:
             async with contextlib.AsyncExitStack() as stack:
@@ -308,7 +308,8 @@ async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reac
     from p2prdf.replica.replica import START, Replica
     from p2prdf_cli.progress import SliceBar
 
-    texts = [path.read_text("utf-8") for path in beginning.files]
+    wanted = [parse_interest(path.read_text("utf-8-sig")) for path in beginning.files]
+    texts = [interest.text for interest in wanted]
     replica = Replica.load(state, target)
     if replica is not None:
         if texts and texts != [replica.interests.interest(name).text for name in replica.interests]:
@@ -318,8 +319,8 @@ async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reac
     if not texts or beginning.start is None:
         raise LocalProtocolError(f"{state}: there is no such state yet: begin with --interest and --start")
     interests = Interests()
-    for number, text in enumerate(texts):
-        interests.add(str(number), parse_interest(text))
+    for number, interest in enumerate(wanted):
+        interests.add(str(number), interest)
     replica = Replica(interests, target, state=state)
     position = beginning.start_at or START
     if beginning.start.startswith(("http://", "https://")):

@@ -84,7 +84,7 @@ def simulate(
 
 def _parsed(file: Path, parse: Any) -> Any:
     try:
-        return parse(file.read_text("utf-8"))
+        return parse(file.read_text("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise QueryRefused(f"{file} is not UTF-8 (byte {error.start + 1}: {error.reason})") from None
     except QueryRefused as error:
@@ -132,7 +132,7 @@ def _write(run: Run, files: list[Path]) -> None:
 
     console = output()
     for file, result in zip(files, run.results, strict=True):
-        prefixes = declared_prefixes(file.read_text("utf-8"))
+        prefixes = declared_prefixes(file.read_text("utf-8-sig"))
         rows = [
             [printable(short_term(term, prefixes)) for term in row] for row in sorted(result.rows)[:ROWS_SHOWN_MAX]
         ]

@@ -30,6 +30,7 @@ from typing import Final, TypeAlias
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import filters, tokens
 from p2prdf.rdf.algebra import Form
+from p2prdf.rdf.code_points import as_written
 from p2prdf.rdf.fulltext.calls import with_full_text
 from p2prdf.rdf.query import Filter
 from p2prdf.rdf.sparql import ALWAYS, compile_filter
@@ -103,6 +104,7 @@ def connected(patterns: Iterable[Pattern]) -> bool:
     return True
 
 
+@as_written
 def parse_interest(text: str) -> Interest:
     """Return the interest that a SELECT or CONSTRUCT query says.
 

@@ -30,6 +30,7 @@ from rdflib.plugins.sparql.parserutils import CompValue
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import expressions, filters, outline, tokens, values
+from p2prdf.rdf.code_points import as_written
 from p2prdf.rdf.compiled import CompiledExpression, CompiledFilter
 from p2prdf.rdf.expressions import Node
 from p2prdf.rdf.fulltext.calls import with_full_text
@@ -73,6 +74,7 @@ def _deep() -> Iterator[None]:
 # --- queries -------------------------------------------------------------------------------------
 
 
+@as_written
 def parse_select(text: str) -> ConjunctiveQuery:
     """Return the conjunctive query that a SELECT query is.
 

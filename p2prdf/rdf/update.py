@@ -19,6 +19,7 @@ from typing import Final, TypeAlias, cast
 
 from p2prdf.errors import DataRefused, QueryRefused
 from p2prdf.rdf import terms, tokens
+from p2prdf.rdf.code_points import as_written
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.syntax import Link, is_variable
 from p2prdf.rdf.standing.triples import TriplesReader
@@ -96,6 +97,7 @@ def _spelled(pattern: Statement) -> str:
 Operation: TypeAlias = InsertData | DeleteData | DeleteWhere
 
 
+@as_written
 def parse_update(text: str, *, scope: str) -> tuple[Operation, ...]:
     """Return the operations of an update, in order; there may be none.
 

@@ -360,11 +360,14 @@ def _order_numbers(a: Value, b: Value) -> int | None:
 
 
 def ebv(value: Value) -> bool:
-    """Return the effective boolean value (SPARQL 1.1, 17.2.2)."""
+    """Return the effective boolean value (SPARQL 1.1, 17.2.2).
+
+    A plain literal has one with or without a language tag: whether its text is not empty.
+    """
     match value.family:
         case Family.BOOLEAN:
             return value.value is True
-        case Family.STRING:
+        case Family.STRING | Family.LANGUAGE:
             return bool(value.lexical)
         case Family.NUMBER:
             return value.value == value.value and value.value != 0

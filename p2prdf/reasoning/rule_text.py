@@ -27,6 +27,7 @@ from typing import Final
 
 from p2prdf.errors import LocalProtocolError, QueryRefused
 from p2prdf.rdf import tokens
+from p2prdf.rdf.code_points import as_written
 from p2prdf.rdf.terms import RDF, XSD
 from p2prdf.rdf.tokens import Symbol, Token
 from p2prdf.reasoning.construct_text import read_construct
@@ -43,6 +44,7 @@ _TYPE: Final = f"<{RDF}type>"
 _LOCAL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
+@as_written
 def parse_rules(text: str) -> tuple[Rule, ...]:
     """Return the rules of a text, in order; there may be none.
 

@@ -20,6 +20,7 @@ from typing import Final
 
 from p2prdf.rdf import tokens
 from p2prdf.rdf.algebra import InferenceRule, StandingQuery
+from p2prdf.rdf.code_points import as_written, without_mark
 from p2prdf.rdf.standing.inference import canonical_rules
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.rdf.tokens import Token
@@ -48,9 +49,10 @@ def _parts(atom: Iterable[str]) -> tuple[str, str, str]:
 def with_rules(query: str, rules: Iterable[Rule]) -> str:
     """Return a query as text that brings rules along; it must not bring any itself."""
     spelled = write_rules(Rule(rule.head, rule.body) for rule in rules)
-    return f"RULES {{\n{spelled}}}\n{query}" if spelled else query
+    return f"RULES {{\n{spelled}}}\n{without_mark(query)}" if spelled else query
 
 
+@as_written
 def parse_ruled(text: str, *, ordered: bool = False) -> StandingQuery:
     """Return the standing query that a text stands for, with or without rules.
 

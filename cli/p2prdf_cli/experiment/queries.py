@@ -51,7 +51,7 @@ def _texts(file: Path) -> Iterator[tuple[str, int, str]]:
     if len(raw) > FILE_BYTES_MAX:
         raise QueryRefused(f"{file} has more than {FILE_BYTES_MAX >> 20} MiB")
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise QueryRefused(f"{file} is not UTF-8 (byte {error.start + 1}: {error.reason})") from None
     yield from _listed(file, text) if file.suffix.lower() == ".json" else _separated(file, text)

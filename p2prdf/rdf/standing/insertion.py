@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from p2prdf.rdf import algebra, quads, tokens
+from p2prdf.rdf.code_points import as_written
 from p2prdf.rdf.outline import PATTERNS_MAX
 from p2prdf.rdf.query import Concludes, ConjunctiveQuery, Pattern
 from p2prdf.rdf.standing.query import parse_query
@@ -27,6 +28,7 @@ _DECLARATIONS: Final = {"PREFIX": 3, "BASE": 2}
 _CONSTRUCT: Final = "CONSTRUCT"
 
 
+@as_written
 def parse_insertion(text: str) -> ConjunctiveQuery | None:
     """Return the rule that a text stands for, None if it is none: if it does not begin with INSERT.
 

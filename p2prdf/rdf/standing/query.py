@@ -17,6 +17,7 @@ from p2prdf.rdf.algebra import (
     Reported,
     StandingQuery,
 )
+from p2prdf.rdf.code_points import as_written
 from p2prdf.rdf.fulltext.calls import with_full_text
 from p2prdf.rdf.ordering import order_name
 from p2prdf.rdf.standing import laws, syntax
@@ -44,6 +45,7 @@ from p2prdf.rdf.standing.translation import GroupTranslator
 __all__ = ["parse_query"]
 
 
+@as_written
 def parse_query(text: str, *, ordered: bool = False, rules: Sequence[InferenceRule] = ()) -> StandingQuery:
     """Return the standing query that a SELECT, ASK or CONSTRUCT query is, with windows or without.
 

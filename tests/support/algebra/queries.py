@@ -83,6 +83,15 @@ def for_engine(text: str) -> str:
     return _EITHER.sub(r"\2", text)
 
 
+def _truth(variable: str) -> str:
+    """Return a variable as a condition.
+
+    The engine knows no truth of strings with a language tag, which SPARQL 1.1 (17.2.2) defines, so it is asked for it.
+    """
+    theirs = f'IF(ISLITERAL({variable}) && LANG({variable}) != "", STRLEN(STR({variable})) > 0, {variable})'
+    return f"<<{variable}||{theirs}>>"
+
+
 class QueryWriter:
     """Writes one query after the other."""
 
@@ -347,7 +356,7 @@ class QueryWriter:
         return rng.choice((
             f"{a} = {b}", f"{a} != {b}", f"{a} > 1", f"{a} < {b}", f"BOUND({a})", f"!BOUND({b})", f"ISIRI({a})",
             f"ISNUMERIC({a})", f"{a} IN ({NODES[0]}, 1, {b})", f"STR({a}) = STR({b})", f"COALESCE({a}, 1) = 1",
-            f"SAMETERM({a}, {b})", f"IF(BOUND({a}), {a} = {NODES[1]}, true)", f"LANG({a}) = \"en\"", f"{a}",
+            f"SAMETERM({a}, {b})", f"IF(BOUND({a}), {a} = {NODES[1]}, true)", f"LANG({a}) = \"en\"", _truth(a),
             "true", "1 = 2",
         ))  # fmt: skip
 

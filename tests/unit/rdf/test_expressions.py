@@ -7,6 +7,7 @@ import re
 
 import pyoxigraph as ox
 import pytest
+from field_cases import field_case
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import compiled, expressions, filters, sparql, tokens, values
@@ -44,7 +45,20 @@ def canonical(term: str) -> str:
     return str(next(iter(ox.parse(turtle, format=ox.RdfFormat.TURTLE))).object)
 
 
+def with_truth_of_language_strings(expression: str) -> str:
+    """Return an expression for an engine to which a language-tagged string has no effective boolean value.
+
+    Conditions stand in «»; SPARQL 1.1, 17.2.2, says of plain literals with a tag that they are true unless empty.
+    """
+    while "«" in expression:
+        expression = re.sub(
+            "«([^«»]*)»", r'IF(isLITERAL(\1) && LANG(\1) != "", STRLEN(STR(\1)) > 0, \1)', expression
+        )
+    return expression
+
+
 def theirs(expression: str, a: str, b: str) -> str | None:
+    expression = with_truth_of_language_strings(expression)
     query = f"{PROLOGUE} SELECT ({expression} AS ?x) {{ VALUES (?v0 ?v1) {{ ({a} {b}) }} }}"
     (row,) = ox.Store().query(query)  # type: ignore[misc]
     return None if row["x"] is None else str(row["x"])
@@ -91,15 +105,21 @@ def random_expression(rng: random.Random, depth: int) -> str:
     def inner() -> str:
         return random_expression(rng, depth - 1)
 
+    def truth() -> str:
+        return f"«{inner()}»"
+
     if kind < 0.45:
         function = rng.choice(ONE)
+        if function == "!":
+            return f"(! {truth()})"
         return f"({function} {inner()})" if function in "!-+" else f"{function}({inner()})"
     if kind < 0.6:
         return f"{rng.choice(TWO)}({inner()},{inner()})"
     if kind < 0.9:
-        return f"({inner()} {rng.choice(SIGNS)} {inner()})"
+        left, sign, right = inner(), rng.choice(SIGNS), inner()
+        return f"(«{left}» {sign} «{right}»)" if sign in ("&&", "||") else f"({left} {sign} {right})"
     if kind < 0.95:
-        return f"IF({inner()},{inner()},{inner()})"
+        return f"IF({truth()},{inner()},{inner()})"
     return f"({inner()} {rng.choice(['IN', 'NOT IN'])} ({inner()},{inner()}))"
 
 
@@ -123,7 +143,7 @@ def test_random_expressions_mean_what_another_engine_says(seed: int, depth: int,
             expected = theirs(expression, a, b)
         except SyntaxError:  # what it knows to be an error from constants alone
             continue
-        found = value_of(expression, a, b)
+        found = value_of(expression.replace("«", "").replace("»", ""), a, b)
         compared += 1
         if found == expected or by_value(found) == by_value(expected):
             continue
@@ -142,6 +162,10 @@ def test_random_expressions_mean_what_another_engine_says(seed: int, depth: int,
         # Effective boolean values, ill-typed ones included (SPARQL 1.1, 17.2.2).
         ('!"x"^^xsd:integer', "true"), ('!"x"^^xsd:boolean', "true"), ('!"NaN"^^xsd:double', "true"),
         ('!""', "true"), ('!"0"', "false"), ("!0.0", "true"), ("!<u:a>", None), ('!"2020"^^xsd:gYear', None),
+        # A language tag takes nothing away from that; pyoxigraph 0.5 errs, Jena and rdflib do as the standard says.
+        ('!"a"@en', "false"), ('!""@en', "true"), ('"a"@en && true', "true"), ('""@en || false', "false"),
+        ('IF("a"@en-gb, 1, 2)', '"1"^^integer'), ('IF(""@en-gb, 1, 2)', '"2"^^integer'),
+        ('xsd:boolean("true"@en)', None),
         # NaN equals nothing and is in no order.
         ('"NaN"^^xsd:double = "NaN"^^xsd:double', "false"), ('"NaN"^^xsd:double != 1', "true"),
         ('"NaN"^^xsd:double < 1', "false"), ('"NaN"^^xsd:double >= 1', "false"),
@@ -280,3 +304,11 @@ def test_a_filter_of_one_shape_is_parsed_once() -> None:
         assert holds((f'"{number}-0"',))
         assert not holds(('"z"',))
     assert parses() == before
+
+
+def test_field_case_of_language_strings_as_conditions_is_right() -> None:
+    folder = field_case("05-ebv-lang")
+    query = sparql.parse_select((folder / "q.rq").read_text("utf-8"))
+    test = sparql.compile_filter(query.filters[0])
+    rows = ox.parse((folder / "eb.nt").read_bytes(), format=ox.RdfFormat.N_TRIPLES)
+    assert [str(row.subject) for row in rows if test((str(row.object),))] == ["<urn:eb:a>", "<urn:eb:b>"]
