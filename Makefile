@@ -74,6 +74,10 @@ rule-days: $(STAMP) ## days of failures with rules left in the network, the grap
 stream-days: $(STAMP) ## days of failures with streams and windows, each report against pyoxigraph; SEEDS=100
 	@PYTHONPATH=tests/support $(BIN)/python -m stream_days $(if $(SEED),--start $(SEED) --seeds 1,--seeds $(SEEDS)) $(ARGS)
 
+.PHONY: benchmarks
+benchmarks: $(STAMP) ## run the sections of `make bench` and write docs/benchmarks.md; ARGS='daemons publishing'
+	@$(BIN)/python tests/benchmarks/page.py $(ARGS)
+
 bench: $(STAMP) ## triples and answers per second, bytes per row, side by side with re-execution
 	@$(BIN)/python tests/benchmarks/run.py $(ARGS)
 

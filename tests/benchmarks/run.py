@@ -59,7 +59,7 @@ def main() -> int:
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="default: all")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, for a first look")
     arguments = parser.parse_args()
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = Console(width=None if sys.stdout.isatty() else 100)
     good = True
     for name in arguments.sections or SECTIONS:
         console.rule(name)
