@@ -27,6 +27,7 @@ from p2prdf.errors import (
     RemoteProtocolError,
     SubscriptionGone,
     TlsRefused,
+    TokenMismatch,
     TokenRefused,
     Unavailable,
 )
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Busy", "DataRefused", "LateElement", "LocalProtocolError", "NodeLeaving", "NotAllowed",
     "P2PRDFError",
-    "QueryRefused", "RemoteProtocolError", "SubscriptionGone", "Tls", "TlsRefused", "TokenRefused", "Unavailable",
+    "QueryRefused", "RemoteProtocolError", "SubscriptionGone", "Tls", "TlsRefused", "TokenMismatch",
+    "TokenRefused", "Unavailable",
     "connect",
 ]  # fmt: skip
 

@@ -12,7 +12,8 @@
     │   ├── TargetRefused         a replica's target, or the way to it, is not allowed or says no
     │   ├── NotAllowed            what the client's rights do not allow, or another client's
     │   ├── SubscriptionGone      a subscription that was ended, or whose lease ran out
-    │   └── TokenRefused          a resume token that is damaged, forged or made for something else
+    │   └── TokenRefused          a resume token that is damaged or forged
+    │       └── TokenMismatch     a resume token of another query than the one asked for
     ├── RemoteProtocolError       a peer or client sent what the protocol forbids
     ├── Busy                      a bound is reached; try again after ``retry_after`` seconds
     └── Unavailable               a node cannot be reached or left the conversation
@@ -42,6 +43,7 @@ __all__ = [
     "TargetMoved",
     "TargetRefused",
     "TlsRefused",
+    "TokenMismatch",
     "TokenRefused",
     "Unavailable",
     "error_from_code",
@@ -154,6 +156,12 @@ class TokenRefused(LocalProtocolError):
     code = "token-refused"
 
 
+class TokenMismatch(TokenRefused):
+    """A resume token belongs to a subscription of another query than the one asked for."""
+
+    code = "token-mismatch"
+
+
 class RemoteProtocolError(P2PRDFError):
     """The other side sent what the protocol forbids; the connection is closed."""
 
@@ -203,7 +211,7 @@ _BY_CODE: dict[str, type[P2PRDFError]] = {
     kind.code: kind
     for kind in (
         P2PRDFError, LocalProtocolError, InterestOverflow, NotAllowed, SubscriptionGone, TargetMoved, TargetRefused,
-        TlsRefused, TokenRefused, RemoteProtocolError, Unavailable, NodeLeaving,
+        TlsRefused, TokenMismatch, TokenRefused, RemoteProtocolError, Unavailable, NodeLeaving,
     )
 }  # fmt: skip
 

@@ -118,7 +118,10 @@ class Named:
     async def _begin(self, client: Client) -> Subscription:
         record, output = self._record, self._output
         if record is not None and not self._options.renew:
-            subscription = await client.attach(record.token, auto_acknowledge=False)
+            subscription = await client.attach(
+                record.token, query=self.wish.query, algorithm=self.wish.algorithm, per_event=self.wish.per_event,
+                auto_acknowledge=False,
+            )  # fmt: skip
             if output is not None:
                 output.cut(record.length)
             return subscription

@@ -29,6 +29,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from p2prdf.client.token import canonical_query
 from p2prdf.errors import LocalProtocolError
 from p2prdf_cli.publish_state import state_folder, write_whole
 from p2prdf_cli.render import time_text
@@ -69,8 +70,9 @@ class Wish:
 
     def difference(self, name: str, other: Wish) -> str | None:
         """Return in words, for people, how what is wanted now differs from what the name stands for."""
+        if canonical_query(other.query) != canonical_query(self.query):
+            return f"{name} stands for the query {self.query}, not the query {other.query}"
         for now, was, what in (
-            (other.query, self.query, "the query"),
             (_mode(other), _mode(self), ""),
             (_since(other), _since(self), "publications since"),
             (_place(other), _place(self), "output to"),

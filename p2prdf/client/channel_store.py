@@ -319,9 +319,13 @@ class ChannelStore:
         self, name: str, token: bytes | int, *, auto_acknowledge: bool = True, removed: bool = False,
         timeout_seconds: float = 60.0,
     ) -> Hearing:  # fmt: skip
-        """Take up an earlier subscription of a channel, as :meth:`p2prdf.client.Client.attach` does."""
-        _, names = await self.query_of(name, timeout_seconds=timeout_seconds)
-        subscription = await self._client.attach(token, auto_acknowledge=auto_acknowledge)
+        """Take up an earlier subscription of a channel, as :meth:`p2prdf.client.Client.attach` does.
+
+        Raises TokenMismatch for a token of another channel.
+        """
+        query, names = await self.query_of(name, timeout_seconds=timeout_seconds)
+        expected = None if isinstance(token, int) else query
+        subscription = await self._client.attach(token, query=expected, auto_acknowledge=auto_acknowledge)
         return Hearing(subscription, names, removed=removed)
 
 

@@ -381,8 +381,9 @@ class Client:
         return subscription
 
     async def attach(
-        self, token: bytes | int, *, auto_acknowledge: bool = True, bookmarks: bool = False, again: bool = False
-    ) -> Subscription:
+        self, token: bytes | int, *, query: str | None = None, algorithm: str = "csbv", per_event: bool = False,
+        rules: str | Iterable[Rule] = (), auto_acknowledge: bool = True, bookmarks: bool = False, again: bool = False,
+    ) -> Subscription:  # fmt: skip
         """Take up an earlier subscription, at any node.
 
         ``token``: from :meth:`Subscription.token`; its solutions do not come again.  With the subscription's number
@@ -390,13 +391,24 @@ class Client:
         and are to be read again; one that is not true any more may come as a removed one alone.  Other arguments as in
         :meth:`subscribe`.
 
+        ``query``, with ``algorithm``, ``per_event`` and ``rules`` as in :meth:`subscribe`: the query whose solutions
+        the caller expects.  A token of another query raises TokenMismatch.  Spelling does not matter: white space,
+        comments, and prefixes may differ.  A number names no query, so it cannot be compared.
+
         Raises TokenRefused, SubscriptionGone if the subscription was ended or its lease ran out, Unavailable.
         """
         known = Token(0, token, 0, 0, ()) if isinstance(token, int) else Token.decode(token)
+        mark = known.query
+        if query is not None:
+            if isinstance(token, int):
+                raise LocalProtocolError("a subscription's number names no query to compare: give a resume token")
+            query = await self._with_rules(query, rules)
+            known.check(query, algorithm, per_event=per_event)
+            mark = query_mark(query, algorithm, per_event=per_event)
         ledger = Ledger(given=known.given, lost=known.lost, unsettled=known.unsettled, again=again)
         session, answer = await self._attachments.take_up(known.subscription, list(known.unsettled))
         subscription = self._subscription(
-            answer, ledger, known.query, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks
+            answer, ledger, mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks
         )
         self._attachments.add(session, subscription)
         self._attachments.acknowledge(subscription, ledger.dealt_with)

@@ -5,21 +5,24 @@
     magic (8) | version (1) | query (8) | subscription (8) | given (8) | lost (8) | count (4)
     | identities (8 each) | checksum (16)
 
-All numbers are big-endian.  ``query`` tells tokens of different queries apart (0: of an attachment by number).
+All numbers are big-endian.  ``query`` tells tokens of different queries apart (:func:`query_mark`; 0: of an attachment
+by number, which knows no query).
 The checksum tells damage from truth; it is no secret, and whoever makes up a token names a subscription that
 a node knows, or is refused there.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import struct
 from dataclasses import dataclass
 from typing import Final
 
-from p2prdf.errors import TokenRefused
+from p2prdf.errors import QueryRefused, TokenMismatch, TokenRefused
+from p2prdf.rdf import tokens
 
-__all__ = ["IDENTITIES_MAX", "Token", "query_mark"]
+__all__ = ["IDENTITIES_MAX", "Token", "canonical_query", "query_mark"]
 
 IDENTITIES_MAX: Final = 1 << 20
 """Identities that a token is read with; a client lets fewer out unsettled."""
@@ -64,11 +67,50 @@ class Token:
             raise TokenRefused("a resume token whose checksum is wrong: it was damaged")
         return cls(query, subscription, given, lost, struct.unpack_from(f">{count}Q", data, _HEAD.size))
 
+    def check(self, query: str, algorithm: str, *, per_event: bool) -> None:
+        """Raise TokenMismatch if this token belongs to another query, algorithm or way of counting.
+
+        A token that names no query passes.  So does a token of version 0.1, whose mark is made of the text as it
+        stands: it has to be asked for with the same text.
+        """
+        marks = (0, query_mark(query, algorithm, per_event=per_event), _mark(query, algorithm, per_event=per_event))
+        if self.query not in marks:
+            raise TokenMismatch(
+                f"the resume token belongs to subscription {self.subscription:016x} of another query: resume with the"
+                " query that the token was made for, or subscribe to this query without a token"
+            )
+
 
 def query_mark(query: str, algorithm: str, *, per_event: bool) -> int:
-    """Return a number, never 0, that tells a token of this query from others'."""
-    text = f"{algorithm}\n{per_event}\n{query}".encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") | 1
+    """Return a number, never 0, that tells a token of this query from others'.
+
+    Two spellings of one query have one mark (:func:`canonical_query`).
+    """
+    return _mark(canonical_query(query), algorithm, per_event=per_event)
+
+
+@functools.lru_cache(maxsize=64)
+def canonical_query(query: str) -> str:
+    """Return a spelling without comments, white space and prefixes; of no SPARQL, or very long text, the text itself.
+
+    Equal results mean equal queries.  The reverse does not hold: a query with its patterns in another order, or with
+    other variables, is another query here.
+    """
+    try:
+        found = tokens.scan(query)
+    except QueryRefused:
+        return query
+    try:
+        symbols, base = tokens.symbols(query, found)
+    except QueryRefused:  # rules stand before the query: their grammar is another one
+        return repr([each.text for each in found])
+    words = [(each.kind, each.value.upper() if each.kind == "word" else each.value) for each in symbols]
+    return repr((base, words))
+
+
+def _mark(text: str, algorithm: str, *, per_event: bool) -> int:
+    marked = f"{algorithm}\n{per_event}\n{text}".encode()
+    return int.from_bytes(hashlib.blake2b(marked, digest_size=8).digest(), "big") | 1
 
 
 def _checksum(body: bytes) -> bytes:

@@ -38,11 +38,11 @@ from typing import Any, Final, NamedTuple
 from aiohttp import web
 
 from p2prdf.client import Batch, Client, Subscription
-from p2prdf.errors import P2PRDFError, Unavailable
+from p2prdf.errors import P2PRDFError, QueryRefused, Unavailable
 from p2prdf.gateway.access import Right
-from p2prdf.gateway.notification import changes, read_token, token_text
+from p2prdf.gateway.notification import changes, resumed, token_text
 from p2prdf.gateway.problems import Refused, broken_off, described
-from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_since, seconds_of, text_of
+from p2prdf.gateway.state import ELSEWHERE, GATEWAY, Gateway, check_query, check_since, seconds_of, text_of
 
 __all__ = ["handle"]
 
@@ -86,17 +86,20 @@ async def handle(request: web.Request) -> web.StreamResponse:
 async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Subscription:
     """Leave the query that is asked about, or take up the subscription that was told of before."""
     token = request.headers.get("Last-Event-ID") or request.query.get("last-event-id")
-    if token:
-        return await client.attach(read_token(token), auto_acknowledge=False)
-    if request.method == "POST":
+    for name in ELSEWHERE:
+        if name in request.query:
+            raise QueryRefused("a query chooses its graphs by GRAPH, pattern by pattern", construct=name)
+    query = request.query.get("query")
+    if request.method == "POST" and (request.can_read_body or not token):
         if request.content_type != "application/sparql-query":
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type: a query is application/sparql-query")
-        query: str | None = await text_of(request)
-    else:
-        query = request.query.get("query")
-    if not query:
+        query = await text_of(request)
+    if not query and not token:
         raise Refused(HTTPStatus.BAD_REQUEST, "query: there is none, and no Last-Event-ID")
-    check_query(query, gateway.config)
+    check_query(query or "", gateway.config)
+    if token:
+        return await resumed(client, token, query or None)
+    assert query
     since = check_since(request.query.get("since", "now"))
     most = gateway.config.lease_seconds_max
     lease = seconds_of(request.query.get("lease"), "lease", most=most, default=_LEASE_SECONDS)

@@ -12,17 +12,19 @@ Data: A SPARQL Event Processing Architecture", Future Internet 10(4), 2018).  ``
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from p2prdf.client import Batch, Subscription
+from p2prdf.client import Batch, Client, Subscription
 from p2prdf.errors import TokenRefused
 from p2prdf.rdf.result_formats import blank_label
 from p2prdf.rdf.terms import is_skolem, to_json
+from p2prdf.reasoning.ruled_query import parse_ruled
 
-__all__ = ["Row", "changes", "read_token", "results", "token_text"]
+__all__ = ["Row", "changes", "resumed", "results", "token_text"]
 
 Row = Sequence[str | None]
 
@@ -58,7 +60,19 @@ def token_text(subscription: Subscription) -> str:
     return base64.urlsafe_b64encode(subscription.token()).decode().rstrip("=")
 
 
-def read_token(text: str) -> bytes:
+async def resumed(client: Client, token: str, query: str | None) -> Subscription:
+    """Take up the subscription of a resume token, whose query must be ``query`` if the caller names one.
+
+    Raises QueryRefused for a malformed query, TokenMismatch for a token of another query, TokenRefused,
+    SubscriptionGone.
+    """
+    known = _read_token(token)
+    if query is not None:  # nobody parses it further on: what the token names is evaluated already
+        await asyncio.to_thread(parse_ruled, query)
+    return await client.attach(known, query=query, auto_acknowledge=False)
+
+
+def _read_token(text: str) -> bytes:
     """Return a resume token that :func:`token_text` has written.  Raises TokenRefused for what is none."""
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

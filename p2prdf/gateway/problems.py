@@ -19,6 +19,7 @@ from p2prdf.errors import (
     P2PRDFError,
     QueryRefused,
     SubscriptionGone,
+    TokenMismatch,
     Unavailable,
 )
 
@@ -48,6 +49,8 @@ def described(error: P2PRDFError) -> tuple[HTTPStatus, dict[str, Any], dict[str,
         status = HTTPStatus.FORBIDDEN
     elif isinstance(error, SubscriptionGone):
         status = HTTPStatus.GONE
+    elif isinstance(error, TokenMismatch):
+        status = HTTPStatus.CONFLICT
     elif isinstance(error, LocalProtocolError):
         status = HTTPStatus.BAD_REQUEST
     elif isinstance(error, Busy | Unavailable):

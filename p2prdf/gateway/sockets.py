@@ -12,7 +12,8 @@ and is told notifications (:mod:`p2prdf.gateway.notification`), of which the fir
 Unless its ``subscribe`` says ``"acknowledge": true``.  Then each notification has a ``token``, and the client says
 ``{"acknowledge": {"spuid": ..., "sequence": n}}`` when it has dealt with all up to that one; until then it may go on
 from the token of any of them, with ``{"subscribe": {"resume": TOKEN}}`` here or at another gateway, for as long as
-``lease`` says.  ``"since": "now"`` leaves out what is true already.
+``lease`` says.  If such a message has a ``sparql``, too, the token must be one of that query.
+``"since": "now"`` leaves out what is true already.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from aiohttp import WSMsgType, web
 from p2prdf.client import Batch, Client, Subscription
 from p2prdf.errors import Busy, P2PRDFError, QueryRefused, Unavailable
 from p2prdf.gateway.access import Right
-from p2prdf.gateway.notification import Row, changes, read_token, results, token_text
+from p2prdf.gateway.notification import Row, changes, results, resumed, token_text
 from p2prdf.gateway.problems import Refused, broken_off, described
 from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_since, seconds_of
 
@@ -301,8 +302,8 @@ class _Wanted:
         for name in ("default-graph-uri", "named-graph-uri"):
             if body.get(name):
                 raise QueryRefused("a query chooses its graphs by GRAPH, pattern by pattern", construct=name)
-        self.token = read_token(_text(body, "resume")) if "resume" in body else None
-        self.query = "" if self.token is not None else _text(body, "sparql")
+        self.token = _text(body, "resume") if "resume" in body else None
+        self.query = _text(body, "sparql") if self.token is None or "sparql" in body else ""
         check_query(self.query, gateway.config)
         self.since = check_since(body.get("since", "beginning"))
         self.acknowledges = self.token is not None or body.get("acknowledge") is True
@@ -313,7 +314,7 @@ class _Wanted:
     async def open(self, client: Client) -> Subscription:
         """Leave the query, or take it up again."""
         if self.token is not None:
-            return await client.attach(self.token, auto_acknowledge=False)
+            return await resumed(client, self.token, self.query or None)
         return await client.subscribe(
             self.query, since=self.since, lease_seconds=self.lease, auto_acknowledge=False, bookmarks=True, hurry=True
         )

@@ -23,7 +23,7 @@ from p2prdf.errors import DataRefused, QueryRefused
 from p2prdf.gateway.access import Right
 from p2prdf.gateway.negotiation import chosen
 from p2prdf.gateway.problems import Refused
-from p2prdf.gateway.state import GATEWAY, Gateway, check_query, seconds_of, text_of
+from p2prdf.gateway.state import ELSEWHERE, GATEWAY, Gateway, check_query, seconds_of, text_of
 from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.graph_formats import GraphFormat, respelled
 from p2prdf.rdf.result_formats import Format, boolean, writer
@@ -46,7 +46,6 @@ GRAPH_TYPES: Final = {
 _QUERY: Final = "application/sparql-query"
 _UPDATE: Final = "application/sparql-update"
 _FORM: Final = "application/x-www-form-urlencoded"
-_ELSEWHERE: Final = ("default-graph-uri", "named-graph-uri", "using-graph-uri", "using-named-graph-uri")
 _FIELDS_MAX: Final = 64
 _ROWS: Final = 1000
 """Rows written between two looks whether they are taken."""
@@ -105,7 +104,7 @@ async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
             raise Refused(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {kind}: not one of {_QUERY}, {_UPDATE}, {_FORM}"
             )
-    for name in _ELSEWHERE:
+    for name in ELSEWHERE:
         if name in parameters:
             raise QueryRefused("a query chooses its graphs by GRAPH, pattern by pattern", construct=name)
     if text is None:

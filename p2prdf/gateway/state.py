@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from p2prdf.gateway.webhooks.host import WebhookHost
 
 __all__ = [
-    "GATEWAY", "Gateway", "GatewayConfig", "check_charset", "check_query", "check_since", "seconds_of", "text_of",
+    "ELSEWHERE", "GATEWAY", "Gateway", "GatewayConfig", "check_charset", "check_query", "check_since", "seconds_of",
+    "text_of",
 ]  # fmt: skip
 
+ELSEWHERE: Final = ("default-graph-uri", "named-graph-uri", "using-graph-uri", "using-named-graph-uri")
+"""Parameters of the SPARQL protocol that choose graphs outside of the query, which are refused."""
 _WAIT_SECONDS: Final = 5.0
 _CHARSETS: Final = ("utf-8", "utf8", "us-ascii", "ascii")
 

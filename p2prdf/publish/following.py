@@ -178,7 +178,10 @@ class Follower:
                 auto_acknowledge=False, bookmarks=True,
             )  # fmt: skip
         else:
-            self._subscription = await client.attach(_bytes(place)[0], auto_acknowledge=False, bookmarks=True)
+            self._subscription = await client.attach(
+                _bytes(place)[0], query=options.query, algorithm=options.algorithm, auto_acknowledge=False,
+                bookmarks=True,
+            )  # fmt: skip
         self._at = place
 
     async def _connected(self) -> Client:
@@ -209,7 +212,10 @@ class Follower:
         for identity in (*before.unsettled, *others):
             wanted.pop(identity, None)
         client = await self._connected()
-        subscription = await client.attach(before.encode(), auto_acknowledge=False, again=True)
+        subscription = await client.attach(
+            before.encode(), query=self._options.query, algorithm=self._options.algorithm, auto_acknowledge=False,
+            again=True,
+        )  # fmt: skip
         found: dict[int, Row] = {}
         deadline = time.monotonic() + self._options.timeout_seconds
         try:

@@ -177,6 +177,23 @@ async def test_requests_that_make_no_sense_are_refused(overlay):
         await client.unsubscribe(12345)  # ended is what it is, now as before
 
 
+async def test_a_token_of_another_query_is_refused(overlay, ns):
+    query = f"SELECT ?o {{ ?s <{ns}p> ?o }}"
+    async with p2prdf.connect(overlay[0].address) as client:
+        subscription = await client.subscribe(query, auto_acknowledge=False)
+        token = subscription.token()
+        with pytest.raises(p2prdf.TokenMismatch, match="of another query"):
+            await client.attach(token, query=query.replace("?o", "?who"))
+        with pytest.raises(p2prdf.TokenMismatch):
+            await client.attach(token, query=query, algorithm="cqc")
+        with pytest.raises(p2prdf.LocalProtocolError, match="number names no query"):
+            await client.attach(subscription.id, query=query)
+        again = await client.attach(token, query=f"# the same\n{query}")
+        assert again.id == subscription.id
+        with pytest.raises(p2prdf.TokenMismatch):
+            await client.attach(again.token(), query="ASK { ?s ?p ?o }")
+
+
 @BOTH_OVERLAYS
 async def test_a_subscription_is_taken_up_at_another_node_without_what_was_acknowledged(overlay, ns):
     query = f"SELECT ?o {{ <{ns}s> <{ns}p> ?o }}"

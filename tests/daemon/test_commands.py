@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import random
 import sys
@@ -146,7 +147,16 @@ async def test_a_name_stands_for_one_query_until_it_is_renewed_or_ended(named, c
         assert (code, err.count("\n")) == (4, 1)
         assert QUERY in err
         assert other in err
-        async with Command(*arguments, QUERY) as holder:
+        state = tmp_path / "names" / "n.json"
+        kept = state.read_text("utf-8")
+        foreign = await client.subscribe(other)
+        state.write_text(json.dumps(json.loads(kept) | {"token": foreign.token().hex()}), "utf-8")
+        code, _, err = await run(*arguments, QUERY)
+        assert code == 4
+        assert "error [token-mismatch]" in err
+        state.write_text(kept, "utf-8")
+        await foreign.unsubscribe()
+        async with Command(*arguments, QUERY.replace(" ", "\n ") + "# the same") as holder:
             await holder.told("after answer 1")
             code, _, err = await run(*arguments, QUERY)
             assert (code, "subscription n is in use by another process" in err) == (4, True)

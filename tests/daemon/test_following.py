@@ -9,7 +9,7 @@ import time
 import pytest
 
 import p2prdf
-from p2prdf.errors import SubscriptionGone, TokenRefused, Unavailable
+from p2prdf.errors import SubscriptionGone, TokenMismatch, TokenRefused, Unavailable
 from p2prdf.publish.following import BEGINNING, Follower
 from p2prdf.publish.read_options import reading_options
 
@@ -193,6 +193,12 @@ def test_places_that_are_none_and_subscriptions_that_are_gone_are_refused(overla
     other = begin(follower())
     with pytest.raises(TokenRefused, match="ends in another"):
         reading.rows(other, start)
+    elsewhere = follower(query=f"SELECT ?s ?o WHERE {{ ?s <{ns}q> ?o }}")
+    with pytest.raises(TokenMismatch, match="of another query"):
+        elsewhere.advance(start, None)
+    spelled = follower(query=f"PREFIX x: <{ns}> SELECT ?s ?o {{ ?s x:p ?o }}".replace(" {", " WHERE {"))
+    assert spelled.advance(start, 1) == start
+    spelled.close()
     reading.close()
     number = p2prdf.client.token.Token.decode(__import__("base64").b64decode(start)).subscription
 

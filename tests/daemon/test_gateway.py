@@ -491,6 +491,40 @@ async def test_a_token_that_is_none_and_a_subscription_that_is_gone(keeping_all,
         async with session.get("/events", headers={"Last-Event-ID": events.last_id}) as answer:
             await problem(answer, 410, "subscription-gone")
 
+async def test_a_resume_token_is_taken_for_its_own_query_alone(keeping_all, ns):
+    query, other = f"SELECT ?o {{ ?s <{ns}p> ?o }}", f"SELECT ?s {{ ?s <{ns}q> ?o }}"
+    async with gateway(keeping_all[0].address) as (session, _):
+        async with session.get("/events", params={"query": query}) as answer:
+            events = Events(answer)
+            _, opened = await events.next()
+        again = {"Last-Event-ID": events.last_id}
+        for asked in (
+            session.get("/events", params={"query": other, "since": "beginning"}, headers=again),
+            session.get("/events", params={"query": other, "last-event-id": events.last_id}),
+            session.post("/events", data=other, headers=again | ASKED),
+        ):
+            async with asked as answer:
+                told = await problem(answer, 409, "token-mismatch")
+                assert "of another query: resume with the query that the token was made for" in told
+        for asked in (
+            session.get("/events", params={"query": "SELEKT nonsense {"}, headers=again),
+            session.post("/events", data="SELEKT nonsense {", headers=again | ASKED),
+            session.get("/events", params={"query": query, "default-graph-uri": "urn:g"}, headers=again),
+            session.get("/events", params={"query": query, "named-graph-uri": "urn:g"}),
+        ):
+            async with asked as answer:
+                await problem(answer, 400, "query-refused")
+        spelled = f"PREFIX x: <{ns}>\nSELECT ?o {{ ?s x:p ?o }} # the same"
+        for asked in (
+            session.get("/events", params={"query": spelled, "since": "beginning"}, headers=again),
+            session.post("/events", data=spelled, headers=again | ASKED),
+            session.get("/events", headers=again),
+            session.post("/events", headers=again),
+        ):
+            async with asked as answer:
+                assert answer.status == 200
+                assert (await Events(answer).next())[1] == opened
+
 
 async def receive(socket, kind):
     """Return the next message of a socket, which has to be of a kind."""
@@ -562,6 +596,25 @@ async def test_a_socket_goes_on_from_a_token_with_what_was_not_acknowledged_befo
                 while f"after {at}" not in told:
                     told += objects_of(await receive(socket, "notification"), "addedResults")
                 assert sorted(told) == sorted(rest[at + 1 :])
+
+
+async def test_a_socket_resumes_the_query_that_it_names(keeping_all, ns):
+    query, other = f"SELECT ?o {{ ?s <{ns}p> ?o }}", f"SELECT ?s {{ ?s <{ns}q> ?o }}"
+    async with gateway(keeping_all[0].address) as (session, _):
+        async with session.ws_connect("/subscribe") as socket:
+            await socket.send_json({"subscribe": {"sparql": query, "acknowledge": True}})
+            first = await receive(socket, "notification")
+        async with session.ws_connect("/subscribe") as socket:
+            for sparql, status, code in ((other, 409, "token-mismatch"), ("SELEKT {", 400, "query-refused")):
+                await socket.send_json({"subscribe": {"sparql": sparql, "resume": first["token"], "alias": "x"}})
+                told = await receive(socket, "error")
+                assert (told["status_code"], told["error"], told["alias"]) == (status, code, "x")
+            await socket.send_json({"subscribe": {"sparql": "", "resume": first["token"]}})
+            assert (await receive(socket, "error"))["status_code"] == 400
+            await socket.send_json({"subscribe": {"sparql": query, "resume": first["token"]}})
+            await publish(session, f'<{ns}a> <{ns}p> "1" . <{ns}b> <{ns}q> "2" .')
+            told = await receive(socket, "notification")
+            assert (told["spuid"], objects_of(told, "addedResults")) == (first["spuid"], ["1"])
 
 
 @pytest.mark.parametrize("acknowledge", [False, True])
