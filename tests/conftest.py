@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from interruptions import let_children_be_interrupted
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 # How long an example takes says more of what else the machine does than of the code.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
+
+let_children_be_interrupted()
 
 
 @pytest.hookimpl(optionalhook=True)  # where the suite runs in one process, pytest-xdist need not be there

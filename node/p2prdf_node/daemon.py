@@ -13,7 +13,8 @@ On SIGTERM or SIGINT the node *leaves*, within ``drain_seconds``: it takes nothi
 accepted, and sends its clients elsewhere; then it gives other nodes the copies they are to keep when it is gone,
 while it is still a member, answers peers and keeps what they send.  Only then it commits what waits for the disk,
 tells everybody that it has left, and exits with 0.  A second signal skips the waiting.  What it has on its disk stays
-there: if it comes back, it only needs what it has missed.
+there: if it comes back, it only needs what it has missed.  A node that is started with SIGINT ignored, as shells
+start the background jobs of scripts, leaves on SIGTERM only.
 
 Python's cyclic garbage collector walks over everything that lives, again and again, and a node's
 tables live long: left at its defaults it costs four fifths of the throughput.  So what start-up has
@@ -456,6 +457,8 @@ class Daemon:
         if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
             return  # no signals there
         for number in (signal.SIGTERM, signal.SIGINT):
+            if number == signal.SIGINT and signal.getsignal(number) is signal.SIG_IGN:
+                continue  # a background job of a script: Ctrl-C at the terminal is meant for other processes
             asyncio.get_running_loop().add_signal_handler(number, self.stop)
 
     # --- connections and contacts ----------------------------------------------------------------

@@ -96,6 +96,38 @@ async def test_signals_let_a_command_clean_up(number: signal.Signals, code: int)
     assert process.returncode == code
 
 
+async def test_a_background_job_of_a_script_ends_on_sigterm_only() -> None:
+    """A shell without job control starts what stands before ``&`` with SIGINT ignored."""
+    process = await asyncio.create_subprocess_exec(
+        "sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", textwrap.dedent(SLEEPER),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    async with asyncio.timeout(20):
+        assert await process.stdout.readline() == b"begun\n"
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        out, err = await process.communicate()
+    assert (out, err, process.returncode) == (b"cleaned up\n", b"", 143)
+
+
+def test_processes_that_the_tests_start_react_to_sigint() -> None:
+    """Also where the tests are a background job themselves."""
+    script = """
+        import subprocess, sys
+        from interruptions import let_children_be_interrupted
+        let_children_be_interrupted()
+        show = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+        subprocess.run([sys.executable, "-c", show], check=True)
+    """
+    path = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True, text=True, timeout=20, check=False, env=os.environ | {"PYTHONPATH": path},
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
     code = """
         import sys

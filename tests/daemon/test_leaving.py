@@ -179,3 +179,20 @@ async def test_whoever_leaves_says_so_and_a_second_signal_ends_the_waiting(launc
     (drained,) = told(node, "node_drained")
     assert (drained["complete"], drained["publications_open"]) == (False, 1)
     other.process.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+async def test_a_node_leaves_on_sigint_unless_it_was_started_with_sigint_ignored(launcher, status, ignored):
+    """A shell ignores SIGINT in the background jobs of a script, and Ctrl-C is not meant for these."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        node = launcher.start(drain_seconds=1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    node.process.send_signal(signal.SIGINT)
+    if ignored:
+        assert (await status(node))["address"] == node.address
+        node.terminate()
+    assert await asyncio.to_thread(node.wait) == 0

@@ -62,7 +62,7 @@ class Daemons:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "p2prdf_node", "--listen", "127.0.0.1:0", *arguments,
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=stderr,
-                env=_environment(), start_new_session=True, preexec_fn=_die_with_parent,
+                env=_environment(), start_new_session=True, preexec_fn=_prepare_child,
             )  # fmt: skip
         self._pids.append(process.pid)
         assert process.stdout is not None
@@ -107,8 +107,9 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("P2PRDF_")}
 
 
-def _die_with_parent() -> None:
-    """Run in the new process: ask the kernel to end it when its parent ends."""
+def _prepare_child() -> None:
+    """Run in the new process: react to SIGINT even if the parent ignores it, and end when the parent ends."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
