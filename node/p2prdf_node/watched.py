@@ -89,6 +89,6 @@ class WatchedFile(Generic[T]):
                 data = file.read(BYTES_MAX + 1)
             if len(data) > BYTES_MAX:
                 raise LocalProtocolError(f"{self._path}: more than {BYTES_MAX} bytes")
-            return self._reader(data.decode(), str(self._path))
+            return self._reader(data.decode("utf-8-sig"), str(self._path))
         except (OSError, UnicodeDecodeError) as error:
             raise LocalProtocolError(f"{self._path}: {getattr(error, 'strerror', None) or error}") from error

@@ -130,10 +130,10 @@ def check_charset(request: web.Request) -> None:
 
 
 async def text_of(request: web.Request) -> str:
-    """Return the body of a request.  Raises Refused if it is not in UTF-8."""
+    """Return the body of a request, without a byte order mark.  Raises Refused if it is not in UTF-8."""
     check_charset(request)
     try:
-        return (await request.read()).decode()
+        return (await request.read()).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Refused(HTTPStatus.BAD_REQUEST, f"the body is not in UTF-8: {error}") from None
 

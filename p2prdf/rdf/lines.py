@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import zlib
-from typing import IO, TYPE_CHECKING, Final
+from codecs import BOM_UTF8
+from typing import IO, TYPE_CHECKING, Final, cast
 
 from p2prdf.errors import DataRefused
 from p2prdf.rdf.terms import TERM_BYTES_MAX
@@ -13,7 +14,7 @@ from p2prdf.rdf.terms import TERM_BYTES_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["CHUNK_BYTES", "LINE_BYTES_MAX", "BadLine", "Faults", "Overlong", "line_chunks"]
+__all__ = ["CHUNK_BYTES", "LINE_BYTES_MAX", "BadLine", "Faults", "Overlong", "line_chunks", "opened"]
 
 CHUNK_BYTES: Final = 1 << 17
 LINE_BYTES_MAX: Final = 3 * TERM_BYTES_MAX
@@ -46,6 +47,36 @@ class Faults:
     def refuse(self, reason: str, line: int | None = None) -> DataRefused:
         """Return the error that ends reading."""
         return DataRefused(reason, source=self.source, line=line)
+
+
+def opened(stream: IO[bytes], *, compressed: bool = False) -> IO[bytes]:
+    """Return a stream decompressed and without the byte order mark that UTF-8 may begin with."""
+    data = cast("IO[bytes]", gzip.GzipFile(fileobj=stream, mode="rb")) if compressed else stream
+    return cast("IO[bytes]", _WithoutMark(data))
+
+
+class _WithoutMark:
+    """Reads a stream, but for a byte order mark at its beginning."""
+
+    def __init__(self, data: IO[bytes]):
+        self._data = data
+        self._begun = b""
+        self._looked = False
+
+    def read(self, size: int = -1) -> bytes:
+        """Return at most ``size`` bytes, none at the end."""
+        if not self._looked:
+            while len(self._begun) < len(BOM_UTF8) and (part := self._data.read(len(BOM_UTF8) - len(self._begun))):
+                self._begun += part
+            self._looked = True
+            self._begun = self._begun.removeprefix(BOM_UTF8)
+        if not self._begun:
+            return self._data.read(size)
+        if size < 0:
+            begun, self._begun = self._begun, b""
+            return begun + self._data.read()
+        begun, self._begun = self._begun[:size], self._begun[size:]
+        return begun
 
 
 class Overlong:

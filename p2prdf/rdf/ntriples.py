@@ -25,13 +25,13 @@ import gzip
 import re
 import zlib
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Final, cast
+from typing import IO, TYPE_CHECKING, Final
 
 import pyoxigraph as ox
 
 from p2prdf.errors import DataRefused
 from p2prdf.rdf import terms
-from p2prdf.rdf.lines import CHUNK_BYTES, LINE_BYTES_MAX, BadLine, Faults, Overlong, line_chunks
+from p2prdf.rdf.lines import CHUNK_BYTES, LINE_BYTES_MAX, BadLine, Faults, Overlong, line_chunks, opened
 from p2prdf.rdf.quads import DEFAULT
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def read_triples(
     if skip < 0 or batch_triples < 1:
         raise ValueError("skip must not be negative, batch_triples must be positive")
     faults = Faults(source, strict, on_bad_line)
-    data = cast("IO[bytes]", gzip.GzipFile(fileobj=stream, mode="rb")) if compressed else stream
+    data = opened(stream, compressed=compressed)
     if syntax.by_lines:
         pieces = _line_pieces(data, _PARSERS[syntax], faults)
         names = _Names(prefix, unnamed_max=0)

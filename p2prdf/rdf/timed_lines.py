@@ -11,15 +11,14 @@ again line by line, so that each statement gets the time of its line.
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import io
 import re
 from decimal import Decimal
-from typing import IO, TYPE_CHECKING, Final, cast
+from typing import IO, TYPE_CHECKING, Final
 
 from p2prdf.errors import DataRefused
 from p2prdf.hlc import ELEMENT_MS_MAX
-from p2prdf.rdf.lines import LINE_BYTES_MAX, Faults, Overlong, line_chunks
+from p2prdf.rdf.lines import LINE_BYTES_MAX, Faults, Overlong, line_chunks, opened
 from p2prdf.rdf.moments import parse_moment
 from p2prdf.rdf.ntriples import BATCH_TRIPLES, TripleBatch, read_triples
 
@@ -69,7 +68,7 @@ def read_timed(
     on_bad_line: Callable[[BadLine], None] | None = None,
 ) -> Iterator[TripleBatch]:
     """Yield the elements of a binary stream as batches with event times; arguments as of ``read_triples``."""
-    data = cast("IO[bytes]", gzip.GzipFile(fileobj=stream, mode="rb")) if compressed else stream
+    data = opened(stream, compressed=compressed)
     reader = _Reader(publication_id, Faults(source, strict, on_bad_line))
     done = 0
     for batch in reader.batches(data):

@@ -1,9 +1,11 @@
 """SPARQL 1.1 Update text, as far as an overlay without a place that holds all data can carry it out.
 
 ``INSERT DATA`` and ``DELETE DATA`` name their triples: they are a publication and its removal.  ``DELETE WHERE``
-names patterns: its SELECT is answered, and each solution put into the patterns gives triples to remove.  What
-needs a template beside its pattern, or graphs to manage, is refused by name and place.  ``GRAPH`` in the braces says
-which graph the statements in its own belong to; where it is a variable, in DELETE WHERE, they are sought in all.
+names patterns: its SELECT is answered, and each solution put into the patterns gives triples to remove.
+``DELETE { P } WHERE { P }`` with the same triples twice is another spelling of it, perhaps with ``WITH <graph>``
+before it.  Any other template beside a pattern, and graphs to manage, are refused by name and place.
+``GRAPH`` in the braces says which graph the statements in its own belong to; where it is a variable, in DELETE WHERE,
+they are sought in all.
 
 A text is a sequence of operations with ``;`` between them, each behind a prologue of its own if it likes;
 declarations hold from where they stand to the end.  Terms are canonical (:mod:`p2prdf.rdf.terms`).
@@ -124,8 +126,9 @@ def parse_update(text: str, *, scope: str) -> tuple[Operation, ...]:
 
 _REFUSED: Final = {
     "INSERT": "of insertions only INSERT DATA { } is",
-    "DELETE": "of removals only DELETE DATA { } and DELETE WHERE { } are",
-    **dict.fromkeys(("WITH", "USING"), "GRAPH says in the braces which graph is meant"),
+    "DELETE": "of removals only DELETE DATA { }, DELETE WHERE { } and DELETE { P } WHERE { P } are",
+    "WITH": "it stands before DELETE { P } WHERE { P } only; GRAPH says in other braces which graph is meant",
+    "USING": "GRAPH says in the braces which graph is meant",
     "GRAPH": "in the braces of an update it stands once around triples, and not in itself",
     "LOAD": "nodes fetch no files; publish it instead",
     **dict.fromkeys(
@@ -181,11 +184,46 @@ class _UpdateReader:
             return DeleteData(tuple(dict.fromkeys(self._block(data=True))))
         if first.is_word("DELETE") and cursor.take_word("WHERE"):
             self._check_block("DELETE WHERE", variables=True, blanks=False)
-            return self._delete_where(first)
+            return self._delete_where(first, self._block(data=False))
+        if first.is_word("DELETE") and self._sees_brace():
+            return self._delete_twice(first, "")
+        if first.is_word("WITH"):
+            return self._delete_with(first)
         raise cursor.misplaced(first)
 
-    def _delete_where(self, first: Symbol) -> DeleteWhere:
-        patterns = tuple(dict.fromkeys(self._block(data=False)))
+    def _sees_brace(self) -> bool:
+        following = self._cursor.peek()
+        return following is not None and following.is_mark("{")
+
+    def _delete_with(self, first: Symbol) -> DeleteWhere:
+        """Read ``DELETE { P } WHERE { P }`` behind ``WITH <graph>``, to which triples outside of GRAPH belong."""
+        cursor = self._cursor
+        graph = cursor.next()
+        if graph.kind != "iri":
+            raise cursor.misplaced(graph)
+        delete = cursor.next()
+        if not delete.is_word("DELETE") or not self._sees_brace():
+            raise cursor.misplaced(first)
+        return self._delete_twice(delete, graph.value)
+
+    def _delete_twice(self, first: Symbol, graph: str) -> DeleteWhere:
+        """Read ``{ P } WHERE { P }``: the template has the triples of the pattern, in any order."""
+        cursor = self._cursor
+        self._check_block("DELETE { P } WHERE { P }", variables=True, blanks=False)
+        template = self._block(data=False)
+        if not cursor.take_word("WHERE"):
+            raise cursor.misplaced(first)
+        self._check_block("DELETE { P } WHERE { P }", variables=True, blanks=False)
+        patterns = self._block(data=False)
+        if set(template) != set(patterns):
+            reason = "not supported: the template has other triples than the pattern"
+            raise cursor.refusal(first.at, "DELETE { } WHERE { }", reason)
+        if graph:
+            patterns = [(*each, graph) if len(each) == 3 else each for each in patterns]
+        return self._delete_where(first, patterns)
+
+    def _delete_where(self, first: Symbol, block: list[Statement]) -> DeleteWhere:
+        patterns = tuple(dict.fromkeys(block))
         # Abbreviated terms are written out in the query: it is measured before it is made.
         size = 32 + sum(len(term.encode()) + 2 for pattern in patterns for term in pattern)
         size += sum(8 for pattern in patterns if len(pattern) == 4)

@@ -133,7 +133,7 @@ class _PatchFile:
 
     async def changesets(self, after: str | None, *, growing: bool) -> AsyncGenerator[tuple[str, Changeset | None]]:
         opened = gzip.open if self._path.name.endswith(".gz") else open
-        with opened(self._path, "rt", encoding="utf-8", newline="\n") as lines:
+        with opened(self._path, "rt", encoding="utf-8-sig", newline="\n") as lines:
             async for each in _transactions(lines, str(self._path), after, growing=growing):
                 yield each
 
@@ -199,7 +199,7 @@ class _PatchAtUrl(_AtUrl):
             return
         self._known = None
         opened = gzip.open if saved.compressed else open
-        with opened(path, "rt", encoding="utf-8", newline="\n") as lines:
+        with opened(path, "rt", encoding="utf-8-sig", newline="\n") as lines:
             async for each in _transactions(lines, self.url, after, growing=growing):
                 yield each
                 after = each[0]

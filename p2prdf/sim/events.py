@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import io
 import math
+from codecs import BOM_UTF8
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -120,7 +121,7 @@ def parse_events(lines: Iterable[bytes], *, source: str = "", publication_id: st
     numbers: list[int] = []
     statements: list[bytes] = []
     for number, line in enumerate(lines, 1):
-        line = line.rstrip(b"\r\n")
+        line = (line.removeprefix(BOM_UTF8) if number == 1 else line).rstrip(b"\r\n")
         if line.strip() and not line.startswith(b"#"):
             try:
                 time, statement = _split(line)
