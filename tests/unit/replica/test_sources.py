@@ -108,7 +108,7 @@ async def test_damage_in_a_patch_is_told_by_its_name(name: str, tmp_path: Path) 
     async with served(tmp_path) as web:
         for source in (path, web.url + name):
             async with opened(source) as given:
-                with pytest.raises(DataRefused, match=f"{name}:4: no line of RDF Patch"):
+                with pytest.raises(DataRefused, match=f"{name}:4: column 1: no row of RDF Patch"):
                     await positions(given)
     path.write_bytes(b"\xff\xfe\x1f")
     async with opened(path) as given:
