@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import secrets
@@ -13,6 +12,7 @@ from p2prdf.client.attachments import Attachments
 from p2prdf.client.channel_store import ChannelStore
 from p2prdf.client.concluding import Concluding, conclude
 from p2prdf.client.derived import Derived, derive, drop
+from p2prdf.client.feed import LINGER_SECONDS
 from p2prdf.client.interest_store import InterestStore
 from p2prdf.client.ledger import Ledger
 from p2prdf.client.pieces import Quad, Source, Triple
@@ -60,6 +60,7 @@ class connect:  # noqa: N801 - used like a function
     the same one; it knows the addresses given and those that nodes tell.  Publications, subscriptions and requests go
     on there.  ``reconnect_seconds``: how long to try before everything that is open raises Unavailable; a call after
     that tries again as long.  0: the connection is all there is, and its end is told at once.
+    ``linger_seconds``: an incomplete batch of a source that keeps :meth:`Client.publish` waiting is sent after so long.
     ``ping_seconds``: after so long without a word from the node it is asked whether it is there.
     ``on_reconnect`` is called with each new address; the logger ``p2prdf.client`` tells of losses and reconnections.
     ``speaks_for``: the name of a client in whose place to speak, which our certificate must have the right to.
@@ -81,6 +82,7 @@ class connect:  # noqa: N801 - used like a function
         on_reconnect: Callable[[str], None] | None = None,
         tls: Tls | ssl.SSLContext | None = None,
         speaks_for: str = "",
+        linger_seconds: float = LINGER_SECONDS,
     ):
         if not (0 <= reconnect_seconds < float("inf") and ping_seconds > 0):
             raise LocalProtocolError(f"{reconnect_seconds} s to reconnect or {ping_seconds} s to a ping make no sense")
@@ -94,6 +96,7 @@ class connect:  # noqa: N801 - used like a function
         self._on_reconnect = on_reconnect
         self._tls = tls
         self._speaks_for = speaks_for
+        self._linger_seconds = _linger(linger_seconds)
         self._client: Client | None = None
 
     def __await__(self) -> Generator[Any, None, Client]:
@@ -120,7 +123,8 @@ class connect:  # noqa: N801 - used like a function
                 on_reconnect=self._on_reconnect,
                 tls=self._tls,
                 speaks_for=self._speaks_for,
-            )
+            ),
+            linger_seconds=self._linger_seconds,
         )
         await client.open()
         return client
@@ -129,10 +133,10 @@ class connect:  # noqa: N801 - used like a function
 class Client:
     """A connection to one node, and after that to another.  Made by :func:`connect`."""
 
-    def __init__(self, sessions: Sessions):
+    def __init__(self, sessions: Sessions, *, linger_seconds: float = LINGER_SECONDS):
         self._sessions = sessions
+        self._linger_seconds = linger_seconds
         self._attachments = Attachments(sessions)
-        self._publishing = asyncio.Lock()
         self._streams: dict[Stream, None] = {}
         sessions.on_session = self._use
         sessions.on_down = self._attachments.down
@@ -204,6 +208,7 @@ class Client:
         effort: Effort | None = None,
         on_refused: Callable[[Quad, DataRefused], None] | None = None,
         trace: str | None = None,
+        linger_seconds: float | None = None,
     ) -> int:
         """Publish triples; return their number when all of them are acknowledged.
 
@@ -223,13 +228,18 @@ class Client:
         the rest is published; otherwise the first of them raises DataRefused, and nothing of its frame is published.
         ``trace``: a W3C ``traceparent``; nodes log what becomes of the publication under it (of its first four frames).
         A node that does not know traces ends the connection.  One whose sender does not record traces nothing.
+        ``batch_triples``, ``linger_seconds``: a batch is sent when it is full, and, while the source keeps us waiting,
+        so long after its first triple.  A source that is neither sized nor asynchronous (a generator, a file) is read
+        in a thread of its own, for it may block.
 
         What the node had not acknowledged when it went away is sent again to the next one, under the same numbers.
-        Raises DataRefused, Busy, Unavailable.  One publication at a time: concurrent calls queue up.
+        Concurrent calls are under way side by side, each with errors of its own, and are not ordered: await one before
+        the next where order matters.  Raises DataRefused, Busy, Unavailable.
         """
         return await self._publish(
             triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, graph,
             removed=False, by_content=by_content, effort=effort, on_refused=on_refused, trace=trace,
+            linger=linger_seconds,
         )  # fmt: skip
 
     async def retract(
@@ -244,6 +254,7 @@ class Client:
         on_progress: Callable[[Progress], None] | None = None,
         graph: str | None = None,
         trace: str | None = None,
+        linger_seconds: float | None = None,
     ) -> int:
         """Remove triples; return their number when all removals are acknowledged.
 
@@ -254,7 +265,7 @@ class Client:
         """
         return await self._publish(
             triples, publisher, first_event, batch_triples, acknowledge, busy_seconds, on_progress, graph, removed=True,
-            trace=trace,
+            trace=trace, linger=linger_seconds,
         )  # fmt: skip
 
     async def _publish(
@@ -262,6 +273,7 @@ class Client:
         busy_seconds: float, on_progress: Callable[[Progress], None] | None, graph: str | None, *, removed: bool,
         by_content: bool = False, effort: Effort | None = None,
         on_refused: Callable[[Quad, DataRefused], None] | None = None, trace: str | None = None,
+        linger: float | None = None,
     ) -> int:  # fmt: skip
         if batch_triples < 1 or first_event < 0:
             raise LocalProtocolError("batch_triples must be positive, first_event must not be negative")
@@ -270,22 +282,21 @@ class Client:
         if acknowledge not in messages.LEVELS:
             raise LocalProtocolError(f"level {acknowledge!r} is neither {' nor '.join(messages.LEVELS)}")
         context = None if trace is None else parse_traceparent(trace)
-        async with self._publishing:
-            work = Publisher(
-                self._sessions,
-                publisher=secrets.randbits(64) if publisher is None else publisher,
-                first_event=first_event,
-                busy_seconds=busy_seconds,
-                on_progress=on_progress,
-                level=acknowledge,
-                removed=removed,
-                graph=graph or DEFAULT,
-                by_content=by_content,
-                effort=effort,
-                on_refused=on_refused,
-                traceparent="" if context is None else str(context),
-            )
-            return await work.run(triples, batch_triples)
+        work = Publisher(
+            self._sessions,
+            publisher=secrets.randbits(64) if publisher is None else publisher,
+            first_event=first_event,
+            busy_seconds=busy_seconds,
+            on_progress=on_progress,
+            level=acknowledge,
+            removed=removed,
+            graph=graph or DEFAULT,
+            by_content=by_content,
+            effort=effort,
+            on_refused=on_refused,
+            traceparent="" if context is None else str(context),
+        )
+        return await work.run(triples, batch_triples, self._linger_seconds if linger is None else _linger(linger))
 
     def stream(
         self,
@@ -311,7 +322,7 @@ class Client:
         """
         stream = Stream(
             self._sessions, self.publish, iri, publisher=publisher, first_event=first_event, lateness=lateness,
-            live=live, late=late, began=began, forget=self._forget_stream,
+            live=live, late=late, began=began, forget=self._forget_stream, linger_seconds=self._linger_seconds,
         )  # fmt: skip
         self._streams[stream] = None
         return stream
@@ -628,6 +639,12 @@ def _stamp(since: float | str) -> int:
     if isinstance(since, str) or not 0 < since < _TIME_MAX:
         raise LocalProtocolError(f"since {since!r} is neither {NOW!r} nor {BEGINNING!r} nor a time in seconds")
     return hlc.from_seconds(since)
+
+
+def _linger(seconds: float) -> float:
+    if not 0 <= seconds < float("inf"):
+        raise LocalProtocolError(f"linger_seconds {seconds} is not a number of seconds, zero or more")
+    return seconds
 
 
 def _split(address: str) -> Address:

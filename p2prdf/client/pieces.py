@@ -7,20 +7,22 @@ object per triple.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from p2prdf.client.feed import LINGER_SECONDS, Feed
 from p2prdf.columns import Column
 from p2prdf.errors import DataRefused
 from p2prdf.rdf.dictionary import TermNames
 from p2prdf.rdf.ntriples import TripleBatch
 from p2prdf.rdf.quads import DEFAULT
 
-__all__ = ["FRAME_CHARACTERS", "Numbered", "Piece", "Quad", "Source", "TermColumns", "Triple", "items_of", "pieces_of"]
+__all__ = ["FRAME_CHARACTERS", "Item", "Numbered", "Piece", "Quad", "Source", "TermColumns", "Triple", "pieces_of"]
 
 Triple = tuple[str, str, str]
 """Subject, predicate and object as canonical N-Triples terms."""
@@ -146,42 +148,82 @@ class Piece:
         return Numbered(terms, s, p, o, (terms.intern_all(rows[3]),) if rows[3] else ())
 
 
-async def pieces_of(source: Source, batch_triples: int, graph: str) -> AsyncIterator[Piece]:
-    """Cut a source into pieces of at most so many triples; ``graph``: of what names none.
+async def pieces_of(
+    source: Source, batch_triples: int, graph: str, linger_seconds: float = LINGER_SECONDS
+) -> AsyncGenerator[Piece, None]:
+    """Cut a source into pieces of at most so many triples; ``graph``: of statements that name none.
 
-    Raises DataRefused for an item that is none.
+    A full piece comes at once.  While the source keeps one waiting, an incomplete piece comes ``linger_seconds`` after
+    its first triple.  Raises DataRefused for an item that is no statement.
     """
-    s: list[str] = []
-    p: list[str] = []
-    o: list[str] = []
-    g: list[str] = []
-    characters = 0
-    async for item in items_of(source):
-        if isinstance(item, TripleBatch | TermColumns):
-            if s:  # what came before comes before
-                yield Piece((s, p, o, _named(g)))
-                s, p, o, g, characters = [], [], [], [], 0
-            for piece in _pieces(item, batch_triples, graph):
+    feed, cutter = Feed(source, ahead=batch_triples), _Cutter(batch_triples, graph)
+    loop, due = asyncio.get_running_loop(), 0.0
+    try:
+        while True:
+            held = len(cutter)
+            items = await feed.take(patience=max(0.0, due - loop.time()) if held else None)
+            if items is None:
+                break
+            for piece in cutter.add(items):
                 yield piece
-            continue
-        try:
-            subject, predicate, value, *rest = item
-            named = _graph(rest, graph)
-            size = len(subject) + len(predicate) + len(value) + len(named)
-        except (TypeError, ValueError):
-            raise DataRefused(
-                f"{item!r} is neither a triple of terms, or one and a graph, nor a TripleBatch or TermColumns"
-            ) from None
-        if s and (len(s) >= batch_triples or characters + size > FRAME_CHARACTERS):
-            yield Piece((s, p, o, _named(g)))
-            s, p, o, g, characters = [], [], [], [], 0
-        s.append(subject)
-        p.append(predicate)
-        o.append(value)
-        g.append(named)
-        characters += size
-    if s:
-        yield Piece((s, p, o, _named(g)))
+                held = 0
+            if not items:
+                yield cutter.cut()
+            elif len(cutter) and not held:
+                due = loop.time() + linger_seconds
+        if len(cutter):
+            yield cutter.cut()
+    finally:
+        await feed.close()
+
+
+class _Cutter:
+    """Gathers triples into pieces."""
+
+    def __init__(self, batch_triples: int, graph: str):
+        self._batch_triples = batch_triples
+        self._graph = graph
+        self._begin()
+
+    def _begin(self) -> None:
+        self._rows: tuple[list[str], list[str], list[str], list[str]] = ([], [], [], [])
+        self._characters = 0
+
+    def __len__(self) -> int:
+        return len(self._rows[0])
+
+    def cut(self) -> Piece:
+        """Return what was gathered, and begin anew."""
+        s, p, o, g = self._rows
+        self._begin()
+        return Piece((s, p, o, _named(g)))
+
+    def add(self, items: Iterable[Item]) -> Iterator[Piece]:
+        """Take in items; yield the pieces that are complete.  Raises DataRefused for an item that is no statement."""
+        for item in items:
+            if isinstance(item, TripleBatch | TermColumns):
+                if len(self):  # statements keep their order
+                    yield self.cut()
+                yield from _pieces(item, self._batch_triples, self._graph)
+                continue
+            try:
+                subject, predicate, value, *rest = item
+                named = _graph(rest, self._graph)
+                size = len(subject) + len(predicate) + len(value) + len(named)
+            except (TypeError, ValueError):
+                raise DataRefused(
+                    f"{item!r} is neither a triple of terms, or one and a graph, nor a TripleBatch or TermColumns"
+                ) from None
+            if self._characters + size > FRAME_CHARACTERS and len(self):
+                yield self.cut()
+            s, p, o, g = self._rows
+            s.append(subject)
+            p.append(predicate)
+            o.append(value)
+            g.append(named)
+            self._characters += size
+            if len(s) >= self._batch_triples:
+                yield self.cut()
 
 
 def _graph(rest: list[str | None], graph: str) -> str:
@@ -239,13 +281,3 @@ def _cut_columns(columns: TermColumns, batch_triples: int, graph: str) -> Iterat
             yield from _cut_columns(part, (len(part) + 1) // 2, graph)
         elif len(part):
             yield Piece(part.within(graph))
-
-
-async def items_of(source: Source) -> AsyncIterator[Item]:
-    """Yield what a source has, whether it is asynchronous or not."""
-    if isinstance(source, AsyncIterable):
-        async for item in source:
-            yield item
-    else:
-        for item in cast("Iterable[Any]", source):
-            yield item

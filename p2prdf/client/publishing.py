@@ -1,5 +1,8 @@
 """Publishing: any source of triples, in frames of moderate size, pipelined within the node's credit.
 
+All ``publish`` calls of a client share the credit (:mod:`p2prdf.client.window`): their frames are under way side by
+side, and each call waits for the acknowledgements of its own frames alone.
+
 Row *i* of the source is event ``first_event + i`` of its publisher; or, by content, the event that the publisher said
 just that.  Whoever sees the same event again takes it as the same, so whatever failed can be published again under the
 same numbers.  That is done here when a session is lost: all pieces that were not acknowledged go to the next node, in
@@ -16,8 +19,8 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from p2prdf.client.pieces import Piece, Quad, Source, pieces_of
@@ -128,43 +131,45 @@ class Publisher:
         self._removed = removed
         self._graph = graph
         self._under_way: deque[_Frame] = deque()
-        """In order; the first ``credit`` of them have been sent, or are to be."""
-        self._credit = 1
+        """In order.  All of them have been sent but perhaps the last, or, after a reconnection, the last ones."""
         self._session: Session | None = None
         self._progress = Progress(0, 0)
         self._traceparent = traceparent
         self._traced_left = TRACED_FRAMES if traceparent else 0
 
-    async def run(self, source: Source, batch_triples: int) -> int:
+    async def run(self, source: Source, batch_triples: int, linger_seconds: float) -> int:
         """Publish everything; return the number of triples acknowledged."""
-        pieces = pieces_of(source, batch_triples, self._graph)
-        while (piece := await self._next(pieces)) is not None:
-            removed = self._removed or piece.removed
-            waited, packed = time.perf_counter(), self._effort.packing_seconds
-            await self._current()
-            while len(self._under_way) >= self._credit:
-                await self._take_first()
-            while self._under_way and (first := self._under_way[0].answer) is not None and first.done():
-                await self._take_first()
-            while self._under_way and self._under_way[-1].removed != removed:
-                await self._take_first()
-            frame = _Frame(piece, 0 if self._by_content else self._next_event[removed], removed)
-            if self._traced_left:
-                self._traced_left -= 1
-                frame.traceparent = self._traceparent
-            self._next_event[removed] += len(piece)
-            self._under_way.append(frame)
-            session = await self._current()
-            if len(self._under_way) <= self._credit:  # a new session's may be smaller
-                self._send(session, frame)
-            await session.room()
-            await asyncio.sleep(0)  # a source that never waits must not keep answers from coming in
-            self._waited_since(waited, packed)
+        async with aclosing(pieces_of(source, batch_triples, self._graph, linger_seconds)) as pieces:
+            while (piece := await self._next(pieces)) is not None:
+                waited, packed = time.perf_counter(), self._effort.packing_seconds
+                await self._begin(piece)
+                self._waited_since(waited, packed)
         waited, packed = time.perf_counter(), self._effort.packing_seconds
         while self._under_way:
             await self._take_first()
         self._waited_since(waited, packed)
         return self._progress.triples
+
+    async def _begin(self, piece: Piece) -> None:
+        """Send a piece; return when the next one may follow."""
+        removed = self._removed or piece.removed
+        await self._current()
+        while self._under_way and (first := self._under_way[0].answer) is not None and first.done():
+            await self._take_first()
+        while self._under_way and self._under_way[-1].removed != removed:
+            await self._take_first()
+        frame = _Frame(piece, 0 if self._by_content else self._next_event[removed], removed)
+        if self._traced_left:
+            self._traced_left -= 1
+            frame.traceparent = self._traceparent
+        self._next_event[removed] += len(piece)
+        self._under_way.append(frame)
+        self._fill(await self._current())
+        while self._under_way and self._under_way[-1].answer is None:
+            await self._take_first()
+        if self._session is not None:
+            await self._session.room()
+        await asyncio.sleep(0)  # a source that never waits must not keep answers from coming in
 
     async def _next(self, pieces: AsyncIterator[Piece]) -> Piece | None:
         """Return the next piece, None: there is none.  While a source keeps it waiting, go on with what is under way.
@@ -176,13 +181,17 @@ class Publisher:
             return await anext(pieces, None)
         following = asyncio.ensure_future(anext(pieces, None))
         try:
-            while not following.done() and self._under_way and (first := self._under_way[0].answer) is not None:
-                await asyncio.wait((following, first), return_when=asyncio.FIRST_COMPLETED)
-                if first.done() and not following.done():
+            while not following.done() and self._under_way:
+                first = self._under_way[0].answer
+                if first is not None:
+                    await asyncio.wait((following, first), return_when=asyncio.FIRST_COMPLETED)
+                if (first is None or first.done()) and not following.done():
                     await self._take_first()
             return await following
         finally:
-            following.cancel()
+            if not following.done():
+                following.cancel()
+                await asyncio.wait({following})
 
     def _waited_since(self, start: float, packed: float) -> None:
         """Note how long it was waited since a time, but for the packing since so much of it."""
@@ -193,27 +202,41 @@ class Publisher:
         """Return the session in use; one that is new is sent everything that is not acknowledged."""
         session = await self._sessions.current()
         if session is not self._session:
-            self._session, self._credit = session, session.welcome.result().publications_max
+            self._session = session
             for frame in self._under_way:
                 if not frame.answered:
                     frame.answer = None
-            for frame in islice(self._under_way, self._credit):
-                self._send(session, frame)
+            self._fill(session)
         return session
 
+    def _fill(self, session: Session) -> None:
+        """Send the frames that are to be sent, in their order, while there are slots for them."""
+        for frame in self._under_way:
+            if frame.answer is None:
+                if not session.publications.take():
+                    return
+                self._send(session, frame)
+
     def _send(self, session: Session, frame: _Frame) -> None:
-        """Send a frame that is to be sent, but not over a session that has been lost meanwhile."""
+        """Send a frame in the slot that was taken for it, but not over a session that has been lost meanwhile."""
+        slots = session.publications
         if frame.answer is not None or session.lost is not None:
+            slots.give()
             return
         start, effort = time.perf_counter(), self._effort
         terms, s, p, o, graph = frame.piece.numbered()
-        frame.answer = session.start(
-            lambda request: ClientPublish(
-                request, self._publisher, frame.first_event, s, p, o, self._level, frame.removed, self._sessions.latest,
-                graph, self._by_content, frame.piece.times,
-            ),
-            terms, traceparent=frame.traceparent,
-        )  # fmt: skip
+        try:
+            frame.answer = session.start(
+                lambda request: ClientPublish(
+                    request, self._publisher, frame.first_event, s, p, o, self._level, frame.removed,
+                    self._sessions.latest, graph, self._by_content, frame.piece.times,
+                ),
+                terms, traceparent=frame.traceparent,
+            )  # fmt: skip
+        except BaseException:
+            slots.give()
+            raise
+        frame.answer.add_done_callback(lambda _answer: slots.give())
         effort.frames += 1
         effort.repeated_triples += len(frame.piece) if frame.sent else 0
         effort.packing_seconds += time.perf_counter() - start
@@ -225,7 +248,8 @@ class Publisher:
         retry = Retry(self._sessions, busy_seconds=self._busy_seconds)
         while not frame.acknowledged:
             session = await self._current()
-            self._send(session, frame)
+            if frame.answer is None and await session.publications.wait():
+                self._send(session, frame)
             if frame.answer is None:
                 continue
             try:
@@ -242,8 +266,8 @@ class Publisher:
                 await retry.after(session, error)
                 self._forget_refusals()
         self._under_way.popleft()
-        if len(self._under_way) >= self._credit and self._session is not None:
-            self._send(self._session, self._under_way[self._credit - 1])
+        if self._session is not None:
+            self._fill(self._session)
         self._progress = Progress(
             self._progress.triples + len(frame.piece), frame.piece.statements or self._progress.statements
         )
@@ -263,12 +287,12 @@ class Publisher:
 
     def _forget_refusals(self) -> None:
         """Send again what was refused with the piece just waited for: one pause is for all of them."""
-        for frame in islice(self._under_way, self._credit):
+        for frame in self._under_way:
             answer = frame.answer
             if answer is not None and answer.done() and isinstance(answer.exception(), Busy):
                 frame.answer = None
-            if self._session is not None:
-                self._send(self._session, frame)
+        if self._session is not None:
+            self._fill(self._session)
 
     async def _answer(self, answer: asyncio.Future[Any]) -> None:
         seconds = self._sessions.timeout_seconds

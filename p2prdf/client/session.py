@@ -13,6 +13,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from p2prdf.client.window import Window
 from p2prdf.columns import LISTS
 from p2prdf.errors import P2PRDFError, RemoteProtocolError, TlsRefused, Unavailable, error_from_code
 from p2prdf.rdf.dictionary import TermNames
@@ -47,6 +48,7 @@ class Session(asyncio.Protocol):
     """One connection.  ``on_rows`` is called with solutions and the dictionary of their terms, ``on_bookmark`` with
     bookmarks, ``on_ended`` with a subscription of which nothing more comes, ``on_lost`` when all is over.
 
+    ``publications``: the slots for publications under way, after the welcome.
     ``opened_at``: when it was made (monotonic seconds).  ``answered``: whether a request was answered other than by
     an error.  ``heard_at``: when something came in last.
     """
@@ -59,6 +61,7 @@ class Session(asyncio.Protocol):
         self.on_ended: Callable[[messages.ClientEnded], None] = lambda _message: None
         self.on_lost: Callable[[P2PRDFError], None] = lambda _error: None
         self.lost: P2PRDFError | None = None
+        self.publications = Window(1)
         self.opened_at = self.heard_at = time.monotonic()
         self.answered = False
         self._reader = FrameReader()
@@ -183,6 +186,7 @@ class Session(asyncio.Protocol):
         elif isinstance(message, messages.ClientError):
             self._fail(message)
         elif isinstance(message, messages.ClientWelcome) and not self.welcome.done():
+            self.publications = Window(message.publications_max)
             self.welcome.set_result(message)
         else:
             raise RemoteProtocolError(f"the node sent {type(message).__name__}, which is not expected here")
@@ -216,6 +220,7 @@ class Session(asyncio.Protocol):
         if self.lost is not None:
             return
         self.lost = error
+        self.publications.close()
         self._room.set()
         for answer in [self.welcome, *self._requests.values()]:
             if not answer.done():

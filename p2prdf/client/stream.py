@@ -25,7 +25,8 @@ import math
 import secrets
 import time as clocks
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, cast
@@ -33,7 +34,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, cast
 import numpy as np
 
 from p2prdf.client.event_times import Time, Times, milliseconds, times_of
-from p2prdf.client.pieces import Source, TermColumns, items_of
+from p2prdf.client.feed import LINGER_SECONDS, Feed
+from p2prdf.client.pieces import Source, TermColumns
 from p2prdf.client.publishing import Progress
 from p2prdf.errors import DataRefused, LateElement, LocalProtocolError
 from p2prdf.rdf import terms
@@ -54,6 +56,7 @@ REPEAT_SECONDS: Final = 1.0
 PAUSE_SECONDS: Final = 0.05
 """Between heartbeats that say something new: nodes look eight times a second at most."""
 _NOTHING: Final = -1
+_Columns = tuple[list[str], list[str], list[str]]
 
 
 class Publish(Protocol):
@@ -87,6 +90,7 @@ class Stream:
         self, sessions: Sessions, publish: Publish, iri: str, *, publisher: int | None = None, first_event: int = 0,
         lateness: float = 0.0, live: bool = False, late: str = "raise", began: Time | None = None,
         clock: Callable[[], float] = clocks.time, forget: Callable[[Stream], None] = lambda _stream: None,
+        linger_seconds: float = LINGER_SECONDS,
     ):  # fmt: skip
         if late not in ("raise", "send"):
             raise LocalProtocolError(f"late {late!r} is neither raise nor send")
@@ -100,6 +104,7 @@ class Stream:
         """Tells this from another time that the publisher has the stream open."""
         self.events = first_event
         self._sessions, self._publish, self._clock, self._forget = sessions, publish, clock, forget
+        self._linger_seconds = linger_seconds
         self._lateness = round(lateness * 1000)
         self._live, self._late = live, late
         self._began = _NOTHING if began is None else milliseconds(began)
@@ -183,11 +188,12 @@ class Stream:
                     on_progress(done)
 
             try:
-                done = await self._publish(
-                    self._elements(triples, times_of(time), batch_triples), publisher=self.publisher,
-                    first_event=self.events, batch_triples=batch_triples, busy_seconds=busy_seconds,
-                    on_progress=progress, graph=self.iri, on_refused=lambda _, error: refused.append(error),
-                )  # fmt: skip
+                async with aclosing(self._elements(triples, times_of(time), batch_triples)) as elements:
+                    done = await self._publish(
+                        elements, publisher=self.publisher, first_event=self.events, batch_triples=batch_triples,
+                        busy_seconds=busy_seconds, on_progress=progress, graph=self.iri,
+                        on_refused=lambda _, error: refused.append(error),
+                    )  # fmt: skip
                 self._acknowledged(done + len(refused))
             except BaseException as error:
                 self._failed = error if self._under_way else None
@@ -214,22 +220,23 @@ class Stream:
 
     async def _elements(
         self, triples: Source, times: int | Iterator[int] | None, batch_triples: int
-    ) -> AsyncIterator[TripleBatch | TermColumns]:
+    ) -> AsyncGenerator[TripleBatch | TermColumns, None]:
         """Yield elements with their times, and note that they are under way; end before what is refused."""
         number = 0
         try:
-            async for batch in _batches(triples, batch_triples):
-                timed = self._with_times(batch, times)
-                assert timed.times is not None
-                if not len(timed.times):
-                    continue
-                earliest, latest = int(min(timed.times)), int(max(timed.times))
-                if earliest <= self._promised and self._late == "raise":
-                    raise LateElement(self.iri, earliest, self._promised)
-                self._began = earliest if self._began == _NOTHING else min(earliest, self._began)
-                number += len(timed.times)
-                self._under_way.append(_UnderWay(number, earliest, latest))
-                yield timed
+            async with aclosing(_batches(triples, batch_triples, self._linger_seconds)) as batches:
+                async for batch in batches:
+                    timed = self._with_times(batch, times)
+                    assert timed.times is not None
+                    if not len(timed.times):
+                        continue
+                    earliest, latest = int(min(timed.times)), int(max(timed.times))
+                    if earliest <= self._promised and self._late == "raise":
+                        raise LateElement(self.iri, earliest, self._promised)
+                    self._began = earliest if self._began == _NOTHING else min(earliest, self._began)
+                    number += len(timed.times)
+                    self._under_way.append(_UnderWay(number, earliest, latest))
+                    yield timed
         except LocalProtocolError as error:
             self._refusal = error  # raised when what came before it is acknowledged
         else:
@@ -360,24 +367,44 @@ class Stream:
         await self._sessions.ask(messages.ClientPing)
 
 
-async def _batches(triples: Source, batch_triples: int) -> AsyncIterator[TripleBatch | TermColumns]:
-    """Yield batches as they are, and plain triples in batches of so many.  Raises DataRefused for what is neither."""
-    columns: tuple[list[str], list[str], list[str]] = ([], [], [])
-    async for item in items_of(triples):
-        if isinstance(item, TripleBatch | TermColumns):
-            if columns[0]:
+async def _batches(
+    triples: Source, batch_triples: int, linger_seconds: float
+) -> AsyncGenerator[TripleBatch | TermColumns, None]:
+    """Yield batches as they are, and plain triples in batches: full ones, or what came within ``linger_seconds``.
+
+    Raises DataRefused for what is neither.
+    """
+    feed = Feed(triples, ahead=batch_triples)
+    columns: _Columns = ([], [], [])
+    loop, due = asyncio.get_running_loop(), 0.0
+    try:
+        while True:
+            held = bool(columns[0])
+            items = await feed.take(patience=max(0.0, due - loop.time()) if held else None)
+            for item in items or ():
+                if isinstance(item, TripleBatch | TermColumns):
+                    if columns[0]:
+                        yield TripleBatch(*columns, 0, 0)
+                        columns = ([], [], [])
+                    yield item
+                    continue
+                try:
+                    s, p, o = cast("Triple", item)  # or whatever else an application gives
+                except (TypeError, ValueError):
+                    raise DataRefused(
+                        f"{item!r:.200} is neither a triple of terms nor a TripleBatch or TermColumns"
+                    ) from None
+                for column, term in zip(columns, (s, p, o), strict=True):
+                    column.append(term)
+                if len(columns[0]) >= batch_triples:
+                    yield TripleBatch(*columns, 0, 0)
+                    columns, held = ([], [], []), False
+            if columns[0] and not items:
                 yield TripleBatch(*columns, 0, 0)
                 columns = ([], [], [])
-            yield item
-            continue
-        try:
-            s, p, o = cast("Triple", item)  # or whatever else an application gives
-        except (TypeError, ValueError):
-            raise DataRefused(f"{item!r:.200} is neither a triple of terms nor a TripleBatch or TermColumns") from None
-        for column, term in zip(columns, (s, p, o), strict=True):
-            column.append(term)
-        if len(columns[0]) >= batch_triples:
-            yield TripleBatch(*columns, 0, 0)
-            columns = ([], [], [])
-    if columns[0]:
-        yield TripleBatch(*columns, 0, 0)
+            elif columns[0] and not held:
+                due = loop.time() + linger_seconds
+            if items is None:
+                return
+    finally:
+        await feed.close()

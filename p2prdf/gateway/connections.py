@@ -1,6 +1,6 @@
 """The gateway's connections to nodes: one for all who ask, one for each who subscribes, and some for those who publish.
 
-A connection carries one publication at a time, so that each of several clients that publish needs one of its own.
+Each publication has a connection of its own, so one client's bulk of data takes no other client's share of the node.
 They are made when they are needed and kept; who finds none in time is told that the gateway is busy.  A subscriber's
 ends with it, which is how nodes learn that nobody reads any more.
 
