@@ -99,10 +99,14 @@ class LightTables(LightForgetting):
 
     def _add_stays(self, terms: tuple[int, int, int], time: int, bits: int, probed: int, out: _Output) -> None:
         """Take in a publication, or a removal, and what it does to the stays of its triple."""
+
+        def lacks(begin: int) -> bool:
+            return bool(bits & ~self._stay(terms, begin)[ROLES])
+
         if time >= GONE:
-            stays = self._stays.remove(terms, time - GONE, lambda begin: self._stay(terms, begin)[TIME])
+            stays = self._stays.remove(terms, time - GONE, lambda begin: self._stay(terms, begin)[TIME], lacks)
         else:
-            changed = self._stays.publish(terms, time, lambda begin: bool(bits & ~self._stay(terms, begin)[ROLES]))
+            changed = self._stays.publish(terms, time, lacks)
             stays = ((begin, at, None) for begin, at in changed)
         for begin, at, source in stays:
             roles = bits if source is None else bits | self._stay(terms, source)[ROLES]

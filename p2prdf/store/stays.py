@@ -84,15 +84,18 @@ class Stays(Generic[K]):
             yield begin, GONE | removals[before]
 
     def remove(
-        self, triple: K, stamp: int, time_of: Callable[[int], int]
+        self, triple: K, stamp: int, time_of: Callable[[int], int], lacks: Callable[[int], bool]
     ) -> Iterator[tuple[int, int, int | None]]:
         """Take note of a removal; yield the stays that it changes or makes: their beginnings and times, its own first.
 
-        All others follow, for they are to be held under the roles that it came under; a time of 0 changes nothing.
+        Then the stay that it ends, and those others that ``lacks`` says are not held yet under the roles that the
+        removal came under; a time of 0 changes nothing.  Stays of one triple get roles from the newest to the oldest,
+        so a stay that lacks none proves that all older ones lack none: a removal costs the same however many stays
+        there are.
 
-        And, if its publication, or its end, was taken for that of another stay until now, the beginning of that: it is
-        to be held as that was.  ``time_of`` returns the time of the stay with some beginning, 0 if there is none.  To
-        be called again for a removal that is known changes nothing.
+        The third value is the beginning of another stay if the publication of this one, or its end, was taken for that
+        of the other until now: this one is to be held as that was.  ``time_of`` returns the time of the stay with some
+        beginning, 0 if there is none.  To be called again for a removal that is known changes nothing.
         """
         removals = self._removals.setdefault(triple, [])
         at = bisect_left(removals, stamp)
@@ -100,16 +103,32 @@ class Stays(Generic[K]):
         latest = time_of(before)
         if at == len(removals) or removals[at] != stamp:
             removals.insert(at, stamp)
+        newer = self._lacking(removals, len(removals), at + 1, lacks)
         if at + 1 < len(removals):
             yield stamp, GONE | removals[at + 1], before  # until now it was the end of that which ended the stay before
         elif stamp < latest < GONE:  # it was published again, and that was heard of first
             yield stamp, latest, before
         else:
             yield stamp, 0, None
-        for begin in removals[at + 1 :]:
+        yield before, GONE | stamp, None
+        for begin, _ in newer:
             yield begin, 0, None
-        for begin, end in zip([0, *removals[:at]], removals, strict=False):
+        for begin, end in self._lacking(removals, at - 1, -1, lacks):
             yield begin, GONE | end, None
+
+    @staticmethod
+    def _lacking(
+        removals: list[int], newest: int, oldest: int, lacks: Callable[[int], bool]
+    ) -> Iterator[tuple[int, int]]:
+        """Yield beginnings and ends of stays by number, from the newest on until one lacks nothing.
+
+        Stay 0 begins with the triple, and stay n after the n-th removal.
+        """
+        for number in range(newest, oldest, -1):
+            begin = removals[number - 1] if number else 0
+            if not lacks(begin):
+                return
+            yield begin, removals[number] if number < len(removals) else 0
 
     def heard(self, triple: K, time_of: Callable[[int], int]) -> int:
         """Return the stamp of what was heard of a removed triple last; ``time_of`` as in :meth:`remove`."""

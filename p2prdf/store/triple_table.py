@@ -144,14 +144,18 @@ class TripleTable:
 
         ``row``: that of the first stay of the triple; ``bits``: the roles under which it came.
         """
+
+        def lacks(begin: int) -> bool:
+            return bool(bits & ~self._roles_of(row, begin))
+
         self.any_over |= time >= GONE
         if time < GONE:
             self._hear(row, time)
-            published = self._stays.publish(row, time, lambda begin: bool(bits & ~self._roles_of(row, begin)))
+            published = self._stays.publish(row, time, lacks)
             return [(self._row_of(row, begin), at, 0) for begin, at in published]
         self._divide(row)
         self._hear(row, time - GONE)
-        stays = list(self._stays.remove(row, time - GONE, lambda begin: self._time_of(row, begin)))
+        stays = list(self._stays.remove(row, time - GONE, lambda begin: self._time_of(row, begin), lacks))
         return [
             (self._row_of(row, begin), at, 0 if source is None else self._roles_of(row, source))
             for begin, at, source in stays

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from itertools import permutations
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from store_tables import TERMS, Harness, new_tables
 
 from p2prdf.hlc import GONE
+from p2prdf.store import columnar, light, triple_table
 from p2prdf.store.stays import Stays, later_time
 
 
@@ -19,7 +23,8 @@ def played(operations):
         if each > 0:
             changes = list(stays.publish("t", each, lambda _: True))
         else:
-            changes = [change[:2] for change in stays.remove("t", -each, lambda begin: times.get(begin, 0))]
+            changed = stays.remove("t", -each, lambda begin: times.get(begin, 0), lambda _: True)
+            changes = [change[:2] for change in changed]
         for begin, time in changes:
             times[begin] = later_time(times.get(begin, 0), time)
     return times
@@ -68,9 +73,9 @@ def test_a_stay_that_an_earlier_removal_cuts_off_is_held_as_the_one_it_was_cut_f
     stays: Stays[str] = Stays()
     times = {0: 5}
     first = [(11, 0, None), (0, GONE | 11, None)]
-    second = [(7, GONE | 11, 0), (11, 0, None), (0, GONE | 7, None)]
+    second = [(7, GONE | 11, 0), (0, GONE | 7, None), (11, 0, None)]
     for removal, expected in ((11, first), (7, second)):
-        changes = list(stays.remove("t", removal, lambda begin: times.get(begin, 0)))
+        changes = list(stays.remove("t", removal, lambda begin: times.get(begin, 0), lambda _: True))
         assert changes == expected
         times.update((begin, time) for begin, time, _ in changes)
 
@@ -78,7 +83,7 @@ def test_a_stay_that_an_earlier_removal_cuts_off_is_held_as_the_one_it_was_cut_f
 def test_a_publication_is_told_of_the_stays_before_until_one_lacks_no_role_of_it():
     stays: Stays[str] = Stays()
     for removal in (3, 5, 7):
-        list(stays.remove("t", removal, lambda _: 0))
+        list(stays.remove("t", removal, lambda _: 0, lambda _: True))
     assert list(stays.publish("t", 9, {3, 5}.__contains__)) == [(7, 9), (5, GONE | 7), (3, GONE | 5)]
     assert list(stays.publish("t", 6, lambda _: True)) == [(5, GONE | 7), (3, GONE | 5), (0, GONE | 3)]
     assert list(stays.publish("t", 6, lambda _: False)) == [(5, GONE | 7)]
@@ -92,7 +97,13 @@ class _Replica:
         self.held: dict[int, tuple[int, frozenset[str]]] = {}
 
     def remove(self, stamp, roles):
-        for begin, time, source in self.stays.remove("t", stamp, lambda begin: self.held.get(begin, (0, ""))[0]):
+        def lacks(begin):
+            return bool(roles - self.held.get(begin, (0, frozenset()))[1])
+
+        def time_of(begin):
+            return self.held.get(begin, (0, frozenset()))[0]
+
+        for begin, time, source in self.stays.remove("t", stamp, time_of, lacks):
             had = frozenset() if source is None else self.held[source][1]
             now, before = self.held.get(begin, (0, frozenset()))
             self.held[begin] = later_time(now, time), before | had | roles
@@ -121,3 +132,37 @@ def test_replicas_that_hold_a_stay_under_different_roles_are_equal_after_telling
             other.give(one, "s")
         assert one.under("s") == other.under("s")
         assert len(one.under("s")) == count - 1
+
+
+@pytest.mark.parametrize("kind", ["light", "columnar"])
+def test_a_removal_visits_as_many_stays_however_often_its_triple_came_and_went(kind, monkeypatch):
+    """A triple published and removed n times costs in proportion to n, live and when a restart reads it again."""
+    visited = 0
+
+    def counted(times, others):
+        nonlocal visited
+        visited += np.size(times)
+        return later(times, others)
+
+    owner = light if kind == "light" else triple_table
+    name = "later_time" if kind == "light" else "later_times"
+    later = getattr(owner, name)
+    monkeypatch.setattr(owner if kind == "light" else columnar, name, counted)
+    costs = []
+    for count in (50, 200):
+        tables, dictionary = new_tables(kind)
+        harness = Harness(tables)
+        a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+        visited = 0
+        for stamp in range(10, 10 + 2 * count, 2):
+            harness.triples([(a, b, c)], time=stamp)
+            harness.triples([(a, b, c)], time=GONE | stamp + 1)
+        costs.append(visited / count)
+        kept = tables.triples_since(0)
+        restored, _ = new_tables(kind)
+        visited = 0
+        restored.add_triples(*kept, probed=restored.columns.full(len(kept[0]), 0, "uint32"))
+        costs.append(visited / count)
+    assert max(costs) <= 5
+    assert costs[0] == pytest.approx(costs[2], rel=0.1)
+    assert costs[1] == pytest.approx(costs[3], rel=0.1)
