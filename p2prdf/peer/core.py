@@ -139,6 +139,7 @@ class Peer:
         )
         self._retention.late_seconds = lambda: self._low_marks.kept_late_seconds
         self._takeover = Takeover(self._exchange, self._engine)
+        self._engine.nothing_lacks = self._nothing_lacks
         self._engine.on_widened = self._takeover.again
         self._view = 0
         self._members: set[int] = set()

@@ -57,6 +57,10 @@ OVER_SECONDS: Final = 120.0
 """What has been over for so long is not met by what comes, if the ring has been the same for"""
 SAME_RING_SECONDS: Final = 600.0
 """so long: nobody else has joined what comes with it while it was true."""
+SETTLED_SECONDS: Final = 2.0
+"""How long the ring has to be the same before this peer counts as the only one that joins under its keys."""
+LOST_SECONDS: Final = 10.0
+"""How long after the loss of a peer this peer does not count as the only one: messages to the other may come here."""
 RESTORED_AT_ONCE: Final = 8192
 """Triples of so many rows, kept in messages of a few, are stored at once after a restart."""
 
@@ -101,6 +105,8 @@ class Engine:
         self._kept = Backlog(tables.columns)
         """Rows to store and not to join: another peer is their primary."""
         self._rejoins: deque[Chosen] = deque()
+        self.nothing_lacks: Callable[[], bool] = lambda: False
+        """Tells whether this peer holds, and has joined, all that lies under its keys since the ring changed."""
         self.on_widened: Callable[[], None] = lambda: None
         """Called when all that this peer is to join should be joined again (:mod:`p2prdf.peer.takeover`)."""
         self._rejoining: Iterator[list[Derived]] | None = None
@@ -117,6 +123,8 @@ class Engine:
         """What looks after roles that came late; set by whoever makes both."""
         self._view = -1
         self._same_ring_since = 0.0
+        self._settled = 0
+        """For :attr:`p2prdf.store.tables.Tables.settled`; rows that are copied for a hot key are joined without it."""
         self.strays = 0
         """How much was kept here that may belong elsewhere."""
         self.has_queries = False
@@ -154,6 +162,7 @@ class Engine:
     def turn(self) -> None:
         """Work off everything taken in, and send what belongs to others."""
         self._note_ring()
+        self._tables.settled = self._settled
         self.hot.turn()
         queries, self._queries_in = self._queries_in, []
         triples, self._triples_in = self._triples_in, []
@@ -178,6 +187,15 @@ class Engine:
             self._view, self._same_ring_since = exchange.view, exchange.now
         settled = exchange.now >= self._same_ring_since + SAME_RING_SECONDS
         self._tables.over_before = hlc.from_seconds(exchange.now - OVER_SECONDS) if settled else 0
+        self._settled = hlc.from_seconds(exchange.now) if self._joins_alone() else 0
+
+    def _joins_alone(self) -> bool:
+        """Return whether no other peer joins, or has joined unknown to this one, what lies under this peer's keys."""
+        exchange = self._exchange
+        return (
+            self._tables.ever_removed and exchange.now >= self._same_ring_since + SETTLED_SECONDS
+            and not exchange.members.lost_within(LOST_SECONDS) and self.nothing_lacks()
+        )  # fmt: skip
 
     def rejoin(self, chosen: Chosen) -> None:
         """Join all rows under chosen keys again with all triples held, a piece per call of :meth:`rejoin_some`."""
@@ -257,8 +275,10 @@ class Engine:
             self.hot.copy_rows(rows)
         work = self._traced_rows(rows) if self._traces.active else None
         self._keep_rows(rows)
+        self._tables.settled = 0 if copied else self._settled
         for derived in self._tables.add_rows(rows):
             self._route(derived, work)
+        self._tables.settled = self._settled
         if work is not None:
             work.end(step=rows.step)
         self._note_derivations(rows)

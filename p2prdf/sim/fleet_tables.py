@@ -91,9 +91,9 @@ class FleetTables(ColumnarTables):
         self.answers += int(step.lane.triples.counts(ordinals).sum())
 
     def _probe_waiting(
-        self, lane: Any, ordinals: I64, rows: I64, prior: U64 | None, out: list[Derived]
+        self, lane: Any, ordinals: I64, rows: I64, prior: U64 | None, met: U64, out: list[Derived]
     ) -> None:
-        super()._probe_waiting(lane, ordinals, rows, prior, out)
+        super()._probe_waiting(lane, ordinals, rows, prior, met, out)
         counts = self._waiting_last.get(lane)
         if counts is not None and prior is None:
             known = ordinals[ordinals < len(counts)]

@@ -66,6 +66,7 @@ _NEVER = (1 << 64) - 1
 _ON: Final = {
     "late-words": "standing queries", "no-roll-forward": "crashes", "spare-the-returned": "returns",
     "begun-before-live": "members", "settled-forgotten": "cuts", "settled-early": "cuts",
+    "alone-everywhere": "removals", "join-the-ended": "removals",
     "one-stay": "removals", "rows-live-on": "removals", "answers-after-withdrawals": "removals",
     "always-sure": "removals", "never-sure": "removals", "bookmark-before-answers": "bookmarks",
     "withdrawn-leaf-comes-back": "standing queries", "no-compare-after-takeover": "standing queries",
@@ -191,6 +192,19 @@ def _repair_unjoined() -> list[Change]:
                 each.roles = unmarked(each.roles)
 
     return [(Engine, "_spread_copies", spread)]
+
+
+def _join_the_ended() -> list[Change]:
+    return [(Engine, "_joins_alone", lambda _: False)]
+
+
+def _alone_everywhere() -> list[Change]:
+    """Rows that wait at all peers are taken for rows that one peer alone joins."""
+
+    def met_from(self: LightTables, stamp: int, _: Any) -> int:
+        return max(self.over_before, stamp) if self.settled else self.over_before
+
+    return [(LightTables, "_met_from", met_from)]
 
 
 def _no_roll_forward() -> list[Change]:
@@ -392,8 +406,11 @@ def _late_removals() -> list[Change]:
     """What was published after a removal and heard of before it goes with what was published before."""
     original = Stays.remove
 
-    def remove(self: Stays[Any], triple: Any, stamp: int, time_of: Callable[[int], int]) -> Iterator[Any]:
-        return ((begin, time if time >= GONE else 0, None) for begin, time, _ in original(self, triple, stamp, time_of))
+    def remove(
+        self: Stays[Any], triple: Any, stamp: int, time_of: Callable[[int], int], lacks: Callable[[int], bool]
+    ) -> Iterator[Any]:
+        for begin, time, _ in original(self, triple, stamp, time_of, lacks):
+            yield begin, time if time >= GONE else 0, None
 
     return [(Stays, "remove", remove)]
 
@@ -588,6 +605,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("no-repair", "replicas give each other what is missing", _no_repair),
         Mutant("repair-unjoined", "what comes by repair is joined like everything else", _repair_unjoined),
         Mutant("removals-at-once", "a removal takes effect when enough peers keep it", _removals_at_once),
+        Mutant("join-the-ended", "intervals that never overlapped are not joined", _join_the_ended),
+        Mutant("alone-everywhere", "pairs are left out only where one peer alone joins", _alone_everywhere),
         Mutant("no-roll-forward", "a publication whose peer is lost is finished by others", _no_roll_forward),
         Mutant("no-roll-forward-after-restart", "so it is by who starts anew", _no_roll_forward_after_restart),
         Mutant("discard-unmatched", "triples are kept whether or not somebody waits", _discard_unmatched),

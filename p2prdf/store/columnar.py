@@ -159,26 +159,39 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
         if probed is not None:
             self._store_only(table, rows, fresh & ~probed)
             fresh &= probed
-        self._each_role(table, rows, fresh, None, out)
+        begins = (prior == 0) & (now < _GONE)
+        self._each_role(table, rows, fresh, None, self._met_from(now, begins & (held == 0)), out)
         if held.any():
             again = np.where(later, held, np.uint16(0))
             if probed is not None:
                 again &= probed
             if again.any():
-                self._each_role(table, rows, again, np.where(now < _GONE, prior, np.uint64(0)), out)
+                met = self._met_from(now, begins)
+                if self.settled:  # a row that had ended was met when the triple came, or when the row ended
+                    met[(prior > 0) & (prior < _GONE)] = _NEVER
+                self._each_role(table, rows, again, np.where(now < _GONE, prior, np.uint64(0)), met, out)
+
+    def _met_from(self, times: U64, begins: Bools) -> U64:
+        """Return per triple the stamp before which rows ended that it does not meet; ``begins``: it is new here."""
+        met = np.full(len(times), self.over_before, np.uint64)
+        return np.where(begins, np.maximum(met, times + np.uint64(1)), met) if self.settled else met
 
     def _each_role(
-        self, table: TripleTable, rows: I64, bits: U16, prior: U64 | None, out: list[Derived]
+        self, table: TripleTable, rows: I64, bits: U16, prior: U64 | None, met: U64, out: list[Derived]
     ) -> None:
         """Store and probe (``prior`` None), or probe again, the rows of each role in ``bits``."""
         for role, chosen in _by_role(bits):
             some = rows if chosen is None else rows[chosen]
             before = prior if prior is None or chosen is None else prior[chosen]
+            if role == keys.ANY:  # several peers join there
+                ended = np.full(len(some), self.over_before, np.uint64)
+            else:
+                ended = met if chosen is None else met[chosen]
             self._sizes.processing_load += len(some)
             if before is None:
                 self._sizes.triple_roles += len(some)
             for lane in self._lanes.get((table.per_event, role), ()):
-                self._store_and_probe(lane, some, before, out)
+                self._store_and_probe(lane, some, before, ended, out)
 
     def _store_only(self, table: TripleTable, rows: I64, bits: U16) -> None:
         """Store the rows of each role in ``bits``, for another to join."""
@@ -188,11 +201,13 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
             for lane in self._lanes.get((table.per_event, role), ()):
                 lane.triples.append(lane.ordinals_of(some), some)
 
-    def _store_and_probe(self, lane: Lane, rows: I64, prior: U64 | None, out: list[Derived]) -> None:
+    def _store_and_probe(
+        self, lane: Lane, rows: I64, prior: U64 | None, met: U64, out: list[Derived]
+    ) -> None:
         ordinals = lane.ordinals_of(rows)
         if prior is None:
             lane.triples.append(ordinals, rows)
-        self._probe_waiting(lane, ordinals, rows, prior, out)
+        self._probe_waiting(lane, ordinals, rows, prior, met, out)
 
     # --- queries and rows ------------------------------------------------------------------------
 
@@ -267,7 +282,12 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
     ) -> None:
         if probed is not None:
             numbers, ordinals = numbers[probed], ordinals[probed]
-        self._probe_triples(step, numbers, ordinals, None, refresh, out)
+        met = np.full(len(numbers), self.over_before, np.uint64)
+        if self.settled and step.compiled.step.role != keys.ANY:
+            begins = np.where(step.oldest.values[numbers] == _GONE, np.uint64(0), step.born.values[numbers])
+            heard = step.plan.groups.first_heard.values[step.group.values[numbers]]
+            met = np.maximum(met, np.maximum(begins, heard) + np.uint64(1))
+        self._probe_triples(step, numbers, ordinals, None, met, refresh, out)
 
     def _append_rows(
         self, step: StepRows, group: I64, oldest: U64, born: U64, bindings: list[npt.NDArray[Any]]
@@ -302,7 +322,10 @@ class ColumnarTables(ColumnarJoin, ColumnarForgetting):
             probe &= probed
         if probe.any():
             numbers = numbers[probe]
-            self._probe_triples(step, numbers, step.ordinal.values[numbers], since[probe], refresh, out)
+            # A triple that had ended was met when its row came, or when it ended.
+            alone = self.settled and not refresh and step.compiled.step.role != keys.ANY
+            met = np.full(len(numbers), GONE if alone else self.over_before, np.uint64)
+            self._probe_triples(step, numbers, step.ordinal.values[numbers], since[probe], met, refresh, out)
 
     # --- ending ----------------------------------------------------------------------------------
 

@@ -36,24 +36,28 @@ class ColumnarJoin(ColumnarState):
     """What columnar tables hold, and how pairs of a waiting row and a triple are joined."""
 
     def _probe_waiting(
-        self, lane: Lane, ordinals: I64, rows: I64, prior: U64 | None, out: list[Derived]
+        self, lane: Lane, ordinals: I64, rows: I64, prior: U64 | None, met: U64, out: list[Derived]
     ) -> None:
-        """Join triples (published again after ``prior``) with the rows that wait under their keys."""
+        """Join triples (published again after ``prior``) with the rows that wait under their keys.
+
+        ``met``: per triple the stamp from which on rows have ended that it meets.
+        """
         needle, waiting = lane.waiting.expand(ordinals)
         if len(needle):
             steps = lane.waiting_step.values[waiting]
             waiting = lane.waiting_row.values[waiting].astype(np.int64)
-            self._join_pairs(lane, steps, waiting, rows[needle], None if prior is None else prior[needle], out)
+            before = None if prior is None else prior[needle]
+            self._join_pairs(lane, steps, waiting, rows[needle], before, met[needle], out)
         if lane.texts is not None:
             needle, steps, waiting = lane.texts.met_by(ordinals, lane.table.terms(rows, 2))
             if len(needle):
                 before = None if prior is None else prior[needle]
                 names = self._identities(lane.table, rows)[needle]
-                self._join_pairs(lane, steps, waiting, rows[needle], before, out, names)
+                self._join_pairs(lane, steps, waiting, rows[needle], before, met[needle], out, names)
 
     def _join_pairs(
-        self, lane: Lane, steps: npt.NDArray[Any], rows: I64, triples: I64, prior: U64 | None, out: list[Derived],
-        names: U64 | None = None,
+        self, lane: Lane, steps: npt.NDArray[Any], rows: I64, triples: I64, prior: U64 | None, met: U64,
+        out: list[Derived], names: U64 | None = None,
     ) -> None:  # fmt: skip
         """Join waiting rows, told by their steps in the lane and their numbers there, with triples.
 
@@ -61,9 +65,9 @@ class ColumnarJoin(ColumnarState):
         """
         for number, index in ARRAYS.split(steps):
             step = lane.steps[number]
-            if self.over_before and step.any_over:
+            if step.any_over:
                 living = step.oldest.values[rows[index]] != _GONE
-                index = index[living | (step.born.values[rows[index]] >= np.uint64(self.over_before))]
+                index = index[living | (step.born.values[rows[index]] >= met[index])]
             if len(index) == len(steps):
                 self._join(step, rows, triples, prior, 0, out, names)
             elif len(index):
@@ -71,9 +75,13 @@ class ColumnarJoin(ColumnarState):
                 self._join(step, rows[index], triples[index], before, 0, out, None if names is None else names[index])
 
     def _probe_triples(
-        self, step: StepRows, rows: I64, ordinals: I64, since: U64 | None, refresh: int, out: list[Derived]
-    ) -> None:
-        """Join stored rows with the triples held (since a stamp per row)."""
+        self, step: StepRows, rows: I64, ordinals: I64, since: U64 | None, met: U64, refresh: int,
+        out: list[Derived],
+    ) -> None:  # fmt: skip
+        """Join stored rows with the triples held (since a stamp per row).
+
+        ``met``: per row the stamp from which on triples have ended that it meets.
+        """
         needle, triples = step.lane.triples.expand(ordinals)
         if len(needle) == 0:
             return
@@ -81,10 +89,10 @@ class ColumnarJoin(ColumnarState):
         if since is not None:
             young = step.lane.table.time.values[triples] >= since[needle]
             needle, triples = needle[young], triples[young]
-        if self.over_before and step.lane.table.any_over:
+        if step.lane.table.any_over:
             time = step.lane.table.time.values[triples]
-            met = (time < _GONE) | (time >= np.uint64(GONE + self.over_before))
-            needle, triples = needle[met], triples[met]
+            wanted = (time < _GONE) | (time & _PLAIN_TIME >= met[needle])
+            needle, triples = needle[wanted], triples[wanted]
         self._join(step, rows[needle], triples, None, refresh, out)
 
     def _join(

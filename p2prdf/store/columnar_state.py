@@ -39,7 +39,7 @@ class ColumnarState:
 
     def __init__(self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction]):
         self.columns = ARRAYS
-        self.over_before = 0
+        self.over_before = self.settled = 0
         self.horizons = Horizons(dictionary)
         self._dictionary = dictionary
         self._compile_filter = compile_filter
@@ -104,7 +104,7 @@ class ColumnarState:
         """Take in groups, or widen known ones, and return this peer's numbers for them."""
         table = self._plan_table(plan)
         before = len(table.groups)
-        numbers, widened = table.groups.add(groups, self._ended)
+        numbers, widened = table.groups.add(groups, self._ended, self.settled)
         if before < 2 and len(table.groups) > before:
             self._file_plan(table, new=before == 0)
         self._changes += widened
@@ -125,6 +125,11 @@ class ColumnarState:
     def _plans_with(self, wanted: U64) -> list[PlanTable]:
         """Return the plans that may have one of some groups, each once; ``wanted`` names no group twice."""
         return [*self._of_many, *(self._of_one[each] for each in wanted.tolist() if each in self._of_one)]
+
+    @property
+    def ever_removed(self) -> bool:
+        """Whether a removal of a triple was ever heard of."""
+        return self._triples.any_over
 
     def take_widened(self) -> bool:
         """Return whether a group is wider than when something was left out for it, since the last call."""

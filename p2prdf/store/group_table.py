@@ -25,7 +25,7 @@ class GroupTable:
 
     def __init__(self, plan: Plan):
         self.index = HashIndex()
-        self.since_min, self.since_max, self.lease = (GrowingColumn(np.uint64) for _ in range(3))
+        self.since_min, self.since_max, self.lease, self.first_heard = (GrowingColumn(np.uint64) for _ in range(4))
         self.params = [GrowingColumn(np.uint32) for _ in range(plan.constant_count)]
         self.ended = 0
 
@@ -35,13 +35,14 @@ class GroupTable:
     @property
     def nbytes(self) -> int:
         """Bytes taken by columns and index."""
-        columns = (self.since_min, self.since_max, self.lease, *self.params)
+        columns = (self.since_min, self.since_max, self.lease, self.first_heard, *self.params)
         return self.index.nbytes + sum(column.nbytes for column in columns)
 
-    def add(self, groups: Groups, gone: dict[int, None]) -> tuple[I64, bool]:
+    def add(self, groups: Groups, gone: dict[int, None], settled: int) -> tuple[I64, bool]:
         """Take in or widen groups; return their numbers, and whether a known one was widened.
 
         Those in ``gone`` have ended before anything of them came; they are taken in as ended, and out of it.
+        ``settled``: that of the tables (:class:`p2prdf.store.tables.Tables`), noted for new groups.
         """
         ids = as_array(groups.ids)
         since_min, since_max, lease = (
@@ -53,6 +54,7 @@ class GroupTable:
             for column in (self.since_min, self.since_max, self.lease):
                 column.extend(count)
             self.since_min.values[-count:] = _NEVER
+            self.first_heard.extend(count, settled)
             for held, given in zip(self.params, groups.params, strict=True):
                 held.append(as_array(given, np.uint32)[fresh])
         widened = False

@@ -17,7 +17,7 @@ from p2prdf.store.compiled import ROW
 from p2prdf.store.full_text import NO_CONDITION
 from p2prdf.store.items import remember
 from p2prdf.store.light_forget import LightForgetting
-from p2prdf.store.light_state import IDENTITY, PLAIN, ROLES, TERMS, TIME, Group, Row, StepTable, Terms, Triple
+from p2prdf.store.light_state import IDENTITY, PLAIN, ROLES, TERMS, TIME, Group, Lane, Row, StepTable, Terms, Triple
 from p2prdf.store.light_texts import TextRows
 from p2prdf.store.rejoin import in_pieces, part_max
 from p2prdf.store.stays import LATE, later_time
@@ -83,10 +83,17 @@ class LightTables(LightForgetting):
                 lane.triples[key] = [triple]
             if key in lane.waiting:
                 for table, row in lane.waiting[key]:
-                    if row.oldest != GONE or row.born >= self.over_before:
+                    if row.oldest != GONE or row.born >= self._met_from(time + 1, lane):
                         self._join(table, row, triple, 0, 0, out)
             if lane.texts is not None:
-                self._join_texts(lane.texts, key, triple, 0, out)
+                self._join_texts(lane.texts, key, triple, 0, self._met_from(time + 1, lane), out)
+
+    def _met_from(self, stamp: int, lane: Lane) -> int:
+        """Return from which stamp on ended rows or triples of a lane are met, ``stamp`` if this peer joins alone there.
+
+        Rows that wait for a pattern without constants wait at all peers, and several join them.
+        """
+        return max(self.over_before, stamp) if self.settled and lane.role != keys.ANY else self.over_before
 
     def _add_partly(
         self, terms: tuple[int, int, int], time: int, event: int, bits: int, probed: int, out: _Output
@@ -128,20 +135,26 @@ class LightTables(LightForgetting):
         self._triple_changes[False] += now != prior
         if bits & ~before:
             self._triple_changes[False] += 1
-            self._store(held, bits & ~before, probed, out)
+            fresh = not prior and not before and now < GONE
+            self._store(held, bits & ~before, probed, now + 1 if fresh else 0, out)
         if now > prior and before:
-            self._join_again(held, 0 if now >= GONE else prior, before & probed, out)
+            met = 0
+            if 0 < prior < GONE:
+                met = NEVER  # a row that had ended was met when this triple came, or when the row ended
+            elif not prior and now < GONE:
+                met = now + 1
+            self._join_again(held, 0 if now >= GONE else prior, before & probed, met, out)
 
-    def _join_again(self, held: Triple, prior: int, roles: int, out: _Output) -> None:
-        """Join under some roles what was published again after ``prior``."""
+    def _join_again(self, held: Triple, prior: int, roles: int, met: int, out: _Output) -> None:
+        """Join under some roles what was published again after ``prior``; ``met`` as in :meth:`_met_from`."""
         self._sizes.processing_load += roles.bit_count()
         for lane in self._lanes_in(roles):
-            key = lane.key_of(held[TERMS])
+            key, ended_from = lane.key_of(held[TERMS]), self._met_from(met, lane)
             for table, row in lane.waiting.get(key, ()):
-                if row.oldest != GONE or row.born >= self.over_before:
+                if row.oldest != GONE or row.born >= ended_from:
                     self._join(table, row, held, prior, 0, out)
             if lane.texts is not None:
-                self._join_texts(lane.texts, key, held, prior, out)
+                self._join_texts(lane.texts, key, held, prior, ended_from, out)
 
     def _add_event(
         self, terms: tuple[int, int, int], time: int, event: int, bits: int, probed: int, out: _Output
@@ -157,29 +170,29 @@ class LightTables(LightForgetting):
         self._triple_changes[True] += fresh != 0 or time > prior
         held[TIME] = max(time, prior)  # whoever repeats a publication may be told of its last stamp
         held[ROLES] = before | fresh
-        self._store(held, fresh << keys.EVENT_SHIFT, probed, out)
+        self._store(held, fresh << keys.EVENT_SHIFT, probed, 0, out)
         if time > prior and before:
-            self._join_again(held, prior, before << keys.EVENT_SHIFT & probed, out)
+            self._join_again(held, prior, before << keys.EVENT_SHIFT & probed, 0, out)
 
-    def _store(self, triple: Triple, roles: int, probed: int, out: _Output) -> None:
+    def _store(self, triple: Triple, roles: int, probed: int, met: int, out: _Output) -> None:
         """Store a triple in the lanes of roles new to it, then probe what waits there if the role is ``probed``."""
         if roles & ~probed:
             self._sizes.processing_load -= (roles & ~probed).bit_count()  # sizes() counts a check for each role held
             for lane in self._lanes_in(roles & ~probed):
                 lane.triples.setdefault(lane.key_of(triple[TERMS]), []).append(triple)
         for lane in self._lanes_in(roles & probed):
-            key = lane.key_of(triple[TERMS])
+            key, ended_from = lane.key_of(triple[TERMS]), self._met_from(met, lane)
             lane.triples.setdefault(key, []).append(triple)
             for table, row in lane.waiting.get(key, ()):
-                if row.oldest != GONE or row.born >= self.over_before:
+                if row.oldest != GONE or row.born >= ended_from:
                     self._join(table, row, triple, 0, 0, out)
             if lane.texts is not None:
-                self._join_texts(lane.texts, key, triple, 0, out)
+                self._join_texts(lane.texts, key, triple, 0, ended_from, out)
 
-    def _join_texts(self, texts: TextRows, key: Any, triple: Triple, prior: int, out: _Output) -> None:
+    def _join_texts(self, texts: TextRows, key: Any, triple: Triple, prior: int, met: int, out: _Output) -> None:
         """Join a triple with the rows under its key that wait for a text as its object is."""
         for table, row in texts.met_by(key, triple[TERMS][2]):
-            if row.oldest != GONE or row.born >= self.over_before:
+            if row.oldest != GONE or row.born >= met:
                 self._join(table, row, triple, prior, 0, out)
 
     # --- queries and rows ------------------------------------------------------------------------
@@ -231,6 +244,7 @@ class LightTables(LightForgetting):
         if table.number and probe:
             self._sizes.processing_load += 1
         known = table.rows.get(row.identity)
+        met = self.over_before
         if known is None:
             if row.group.since_min == NEVER:
                 return
@@ -242,8 +256,13 @@ class LightTables(LightForgetting):
                 assert table.lane.texts is not None, "it was made with the step"
                 table.lane.texts.add(key, table, row)
             since = 0
+            begin = 0 if row.oldest == GONE else row.born
+            met = self._met_from(max(row.group.first_heard, begin) + 1, table.lane)
         else:
             since = refresh or NEVER
+            if not refresh:
+                # A triple that had ended was met when this row came, or when the triple ended.
+                met = self._met_from(GONE, table.lane)
             if row.oldest > known.oldest:
                 self._changes += 1
                 if row.oldest == GONE:
@@ -257,7 +276,7 @@ class LightTables(LightForgetting):
         if since == NEVER or not probe:
             return
         for triple in table.lane.triples.get(key, ()):
-            if triple[TIME] >= since and not GONE <= triple[TIME] < GONE + self.over_before:
+            if triple[TIME] >= since and not GONE <= triple[TIME] < GONE + met:
                 self._join(table, row, triple, 0, refresh, out)
 
     def end_groups(self, ids: Sequence[int]) -> None:

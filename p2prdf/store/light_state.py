@@ -48,6 +48,8 @@ class Group:
     since_max: int
     lease: int
     params: Terms
+    first_heard: int
+    """``settled`` (:class:`p2prdf.store.tables.Tables`) when the group came here first."""
 
 
 class Row:
@@ -80,9 +82,10 @@ class StepTable:
 class Lane:
     """Triples and waiting rows of one kind, role and mask, by the terms under the mask."""
 
-    __slots__ = ("key_of", "mask", "texts", "triples", "waiting")
+    __slots__ = ("key_of", "mask", "role", "texts", "triples", "waiting")
 
-    def __init__(self, mask: int):
+    def __init__(self, role: int, mask: int):
+        self.role = role
         self.mask = mask
         self.key_of = _KEY_OF[mask]
         self.triples: dict[Any, list[Triple]] = {}
@@ -119,7 +122,7 @@ class LightState:
 
     def __init__(self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction]):
         self.columns = LISTS
-        self.over_before = 0
+        self.over_before = self.settled = 0
         self.horizons = Horizons(dictionary)
         self._dictionary = dictionary
         self._compile_filter = compile_filter
@@ -130,8 +133,8 @@ class LightState:
         self._events: dict[int, Triple] = {}
         self._stays: Stays[tuple[int, int, int]] = Stays()
         self._lanes: tuple[list[list[Lane]], list[list[Lane]]] = (
-            [[Lane(role)] for role in range(8)],
-            [[Lane(role)] for role in range(8)],
+            [[Lane(role, role)] for role in range(8)],
+            [[Lane(role, role)] for role in range(8)],
         )
         """Lanes per role, of triples and of events; the first of a role has the role as its mask."""
         self._lanes_by_roles: dict[int, tuple[Lane, ...]] = {}
@@ -171,7 +174,7 @@ class LightState:
         for lane in lanes:
             if lane.mask == mask:
                 return lane
-        lane = Lane(mask)
+        lane = Lane(role, mask)
         for held in lanes[0].triples.values():
             for triple in held:
                 lane.triples.setdefault(lane.key_of(triple[TERMS]), []).append(triple)
@@ -203,7 +206,7 @@ class LightState:
         ):
             group = table.by_id.get(identity)
             if group is None:
-                group = Group(len(table.groups), identity, since_min, since_max, lease, constants)
+                group = Group(len(table.groups), identity, since_min, since_max, lease, constants, self.settled)
                 table.groups.append(group)
                 table.by_id[identity] = group
                 if identity in self._ended:
@@ -219,6 +222,11 @@ class LightState:
                 group.lease = max(group.lease, lease)
             numbers.append(group.number)
         return numbers
+
+    @property
+    def ever_removed(self) -> bool:
+        """Whether a removal of a triple was ever heard of."""
+        return bool(self._stays)
 
     def take_widened(self) -> bool:
         """Return whether a group is wider than when something was left out for it, since the last call."""

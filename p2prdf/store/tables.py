@@ -148,6 +148,19 @@ class Tables(Protocol):
     Whoever joins under a key all the time has met a newcomer in time to know that it was never joined with what was
     over.  What ends now, or is heard of only now, takes back what was made of it, however old it is; so does a rejoin.
     """
+    settled: int
+    """The stamp of now while this peer alone joins under its keys, and holds all that lies there; 0 otherwise.
+
+    While it is set, a row and a triple are not joined if one has ended, both were never alive here together, and their
+    stamps say that they never overlapped: no peer can have made a solution of the two, so there is none to take back.
+    Three comparisons are exact.  A triple begins with its first publication here, and a row has ended by its ``born``.
+    A triple that ended before the group of a row came here (``first_heard``) ended before the row began.  A row that
+    comes here alive has a triple as young as its ``born``.
+
+    Of two that were alive here together, whichever ended first was joined with the other then.  So if the other ends,
+    too, they are not joined once more.  A rejoin, and a refresh, join everything, and so does a pattern without any
+    constant, whose rows wait, and are joined, at several peers.
+    """
 
     def add_triples(
         self, s: Column, p: Column, o: Column, time: Column, event: Column, roles: Column,
@@ -168,6 +181,11 @@ class Tables(Protocol):
 
     def add_groups(self, plan: Plan, groups: Groups) -> Column:
         """Take in groups, or widen known ones, and return this peer's numbers for them."""
+        ...
+
+    @property
+    def ever_removed(self) -> bool:
+        """Whether a removal of a triple was ever heard of; cheap to ask."""
         ...
 
     def take_widened(self) -> bool:

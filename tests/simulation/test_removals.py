@@ -6,6 +6,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from reads.peers import Peers
 
 from p2prdf import hlc
 from p2prdf.peer import PeerConfig
@@ -103,6 +104,53 @@ def test_a_removal_that_some_keepers_never_heard_of_makes_no_answer_come_twice(t
     world.run_for(30.0)
     assert not record.bag
     assert not record.complaints
+
+
+INTEGER = "^^<http://www.w3.org/2001/XMLSchema#integer>"
+TWO = "SELECT ?t ?h { ?s <urn:temp> ?t ; <urn:hum> ?h }"
+THREE = "SELECT ?r { ?r <urn:door> ?o ; <urn:door> ?p ; <urn:lamp> ?q }"
+
+
+def work(peers: Peers) -> tuple[int, int]:
+    """Return the pairs that all peers have joined, and the solutions that homes were told."""
+    nodes = [node.peer for node in peers.world.nodes]
+    return sum(each._tables.sizes().joined for each in nodes), sum(int(each.status()["answers"]) for each in nodes)
+
+
+@pytest.mark.parametrize("tables", ["lists", "arrays"])
+def test_a_value_replaced_many_times_costs_what_its_changes_cost(tables):
+    """A standing query and one asked once: pairs in proportion to the changes, not to the square of their number."""
+    peers = Peers("kademlia", wildcards=True, tables=tables)
+    client = peers.subscribe(TWO)
+    old: list[tuple[str, str, str]] = []
+    count = 30
+    for number in range(count):
+        if old:
+            peers.publish(old, removed=True)
+        old = [("<urn:s>", f"<urn:{name}>", f'"{number}"{INTEGER}') for name in ("temp", "hum")]
+        peers.publish(old)
+    peers.until_told([client])
+    newest = f'"{count - 1}"{INTEGER}'
+    assert client.record.bag == {(newest, newest): 1}
+    assert not client.record.complaints
+    joined, told = work(peers)
+    assert joined < 6 * count
+    assert told < 3 * 3 * count
+    assert peers.read(TWO)[0] == {(newest, newest): 1}
+    again, told_again = work(peers)
+    assert again - joined <= 4
+    assert told_again - told <= 3
+
+
+def test_three_patterns_on_triples_that_came_and_went_make_no_rows():
+    peers = Peers("kademlia", wildcards=True)
+    toggled = [("<urn:r>", "<urn:door>", '"open"'), ("<urn:r>", "<urn:lamp>", '"on"')]
+    for _ in range(25):
+        peers.publish(toggled)
+        peers.publish(toggled, removed=True)
+    before = work(peers)
+    assert not peers.read(THREE)[0]
+    assert work(peers) == before
 
 
 def test_four_of_ten_days_have_removals():

@@ -30,6 +30,7 @@ TESTS: Final = {
     "removals-at-once": (
         "simulation/test_accepted.py::test_a_removal_that_one_peer_alone_has_heard_of_has_no_effect"
     ),
+    "join-the-ended": "simulation/test_removals.py::test_a_value_replaced_many_times_costs_what_its_changes_cost",
     "one-keeper-of-records": "unit/peer/test_records.py::test_a_record_counts_as_kept_by_others_when_there_are_others",
     "late-roles": "unit/peer/test_cut_off.py::test_of_two_advertisements_the_earlier_counts",
     "ended-unheard": (

@@ -186,6 +186,74 @@ def test_what_is_over_for_long_costs_nothing_any_more(kind, order):
     assert tables.sizes().joined < 12 * len(values)
 
 
+def updated(tables, dictionary, count: int, order=(0, 1), *, query_first: bool) -> tuple[Harness, Counter]:
+    """Replace two values of one subject ``count`` times, as a peer that joins alone; return all answers."""
+    harness = Harness(tables)
+    a, b, c = (dictionary.intern(each) for each in TERMS[:3])
+    query = ConjunctiveQuery(((0, ~0, 1), (0, ~1, 2)), ("<b>", "<c>"), (0, 1, 2), ("s", "v", "o"))
+    told: Counter[tuple[int, ...]] = Counter()
+    tables.settled = 5
+    if query_first:
+        harness.query(query, dictionary, since=1, order=order)
+    for time, value in enumerate([dictionary.intern(f'"{number}"') for number in range(count)]):
+        tables.settled = time * 10 + 10
+        if time:
+            told += harness.triples([(a, b, value - 1), (a, c, value - 1)], time=GONE | time * 10 + 9)
+        told += harness.triples([(a, b, value), (a, c, value)], time=time * 10 + 10)
+    tables.settled += 1
+    if not query_first:
+        told += harness.query(query, dictionary, since=1, order=order)[1]
+    return harness, told
+
+
+@pytest.mark.parametrize("query_first", [True, False])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_values_that_never_overlapped_are_not_joined(kind, order, query_first):
+    """Two values that are each replaced n times make pairs in proportion to n, and not to its square."""
+    tables, dictionary = new_tables(kind)
+    harness, told = updated(tables, dictionary, 50, order, query_first=query_first)
+    true = Counter(row[3:] for row in told if row[1] != GONE)
+    true -= Counter(row[3:] for row in told if row[1] == GONE)
+    assert len(true) == 1
+    assert tables.sizes().joined < (5 * 50 if query_first else 3)
+    assert len(told) == (2 * 50 - 1 if query_first else 1)
+    again = harness.rejoin(lambda _, column: [True] * len(column))
+    assert {row[0] for row in told} <= {row[0] for row in again}, "a new primary joins everything"
+
+
+_STEPS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans(), st.integers(2, 40), st.integers(0, 3)),
+    min_size=3, max_size=24,
+)  # fmt: skip
+
+
+@given(_STEPS, st.sampled_from(["light", "columnar"]), st.integers(0, 24), st.sampled_from([(0, 1), (1, 0)]))
+@settings(max_examples=300, deadline=None)
+def test_solutions_are_the_same_if_values_that_never_overlapped_are_not_joined(steps, kind, query_at, order):
+    """Publications and removals come in any order of their stamps; queries come before, between and after them."""
+    found = []
+    for settled in (False, True):
+        tables, dictionary = new_tables(kind)
+        harness = Harness(tables)
+        b, c = (dictionary.intern(each) for each in TERMS[1:3])
+        values = [dictionary.intern(f'"{number}"') for number in range(4)]
+        query = ConjunctiveQuery(((0, ~0, 1), (0, ~1, 2)), ("<b>", "<c>"), (0, 1, 2), ("s", "v", "o"))
+        held: dict[int, bool] = {}
+
+        def take(answers, held=held):
+            for row in answers.elements():
+                held[row[0]] = held.get(row[0], False) or row[1] == GONE
+
+        for at, (first, second, removed, stamp, what) in enumerate(steps):
+            tables.settled = 20 + at if settled else 0
+            if at == query_at % len(steps):
+                take(harness.query(query, dictionary, since=1, order=order)[1])
+            pair = [(values[0], b, values[first]), (values[0], c, values[second])]
+            take(harness.triples(pair[what == 1 : 1 if what == 2 else 2], time=GONE | stamp if removed else stamp))
+        found.append({identity for identity, over in held.items() if not over})
+    assert found[0] == found[1]
+
+
 def test_publication_events_are_not_removed(kind):
     tables, dictionary = new_tables(kind)
     harness = Harness(tables)
