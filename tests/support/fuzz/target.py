@@ -33,10 +33,10 @@ KEPT_BYTES: Final = {
     "publications_kept": 1300, "outbox": 1600,
 }  # fmt: skip
 """What a node is given to keep, by what counts it, and the bytes of each, as the heap of a node was measured to grow,
-or worked out from that (docs/how-to/secure.md).  A triple is under seven roles, at a keeper of all; half of them have a
-new term in each of these runs.  One removed and published again counts as another, for both are kept.  A plan has
-tables of its own, most of them all but empty.  A member that says to publish is believed that it is not done until it
-says so."""
+or worked out from that (docs/explanation/security.md).  A triple is under seven roles, at a keeper of all; half
+of them have a new term in each of these runs.  One removed and published again counts as
+another, for both are kept.  A plan has tables of its own, most of them all but empty.
+A member that says to publish is believed that it is not done until it says so."""
 PING_SECONDS_MAX: Final = 1.0
 """The 99th percentile of a sign of life, under all that a sender can send from the same machine."""
 _SAME: Final = (
