@@ -17,13 +17,13 @@ from p2prdf_cli import (
     corpus,
     derive,
     explain,
-    gateway,
     interest,
     node,
     publish,
     query,
     replica,
     rules,
+    serve,
     simulate,
     spark_publish,
     subscribe,
@@ -31,6 +31,7 @@ from p2prdf_cli import (
     trace,
     update,
 )
+from p2prdf_cli.commands import Commands
 from p2prdf_cli.connecting import TlsCa, TlsCert, TlsKey, keep_tls
 from p2prdf_cli.demo import command as demo
 from p2prdf_cli.exits import EXIT_CODES_HELP
@@ -38,11 +39,9 @@ from p2prdf_cli.experiment import command as experiment
 
 __all__ = ["app"]
 
-app = typer.Typer(
+app = Commands(
     name="p2prdf",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=f"{EXIT_CODES_HELP}  P2PRDF_PEER names the node that commands talk to.",
 )
@@ -96,7 +95,7 @@ derive.register(app)
 changesets.register(app)
 replica.register(app)
 interest.register(app)
-gateway.register(app)
+serve.register(app)
 channel.register(app)
 ca.register(app)
 explain.register(app)

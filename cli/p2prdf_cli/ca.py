@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from p2prdf_cli.commands import Commands
 from p2prdf_cli.exits import EXIT_CODES_HELP, run_plain
 from p2prdf_cli.options import Json
 
@@ -18,8 +19,8 @@ _HELP: Final = """Issue certificates for the nodes and clients of a cluster, and
 \b
 Examples:
   p2prdf ca init ca
-  p2prdf ca issue ca --node --out node1
-  p2prdf ca issue ca --client alice --out alice
+  p2prdf ca issue ca --node --output node1
+  p2prdf ca issue ca --client alice --output alice
   p2prdf ca revoke ca alice/tls.crt
 """
 
@@ -28,7 +29,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The authority's fol
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    commands = typer.Typer(no_args_is_help=True, help=_HELP)
+    commands = Commands(help=_HELP)
     commands.command("init", epilog=EXIT_CODES_HELP)(init)
     commands.command("issue", epilog=EXIT_CODES_HELP)(issue)
     commands.command("revoke", epilog=EXIT_CODES_HELP)(revoke)
@@ -59,7 +60,9 @@ def init(
 
 def issue(
     folder: Folder,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where tls.crt, tls.key, ca.crt and crl.pem are put.")],
+    out: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Where tls.crt, tls.key, ca.crt and crl.pem are put.")
+    ],
     node: Annotated[bool, typer.Option("--node", help="For a node, which may act as a client, too.")] = False,
     client: Annotated[str | None, typer.Option(metavar="NAME", help="For a client of this name.")] = None,
     ordinal: Annotated[
@@ -78,8 +81,8 @@ def issue(
 
     \b
     Examples:
-      p2prdf ca issue ca --node --ordinal 0 --out node0
-      p2prdf ca issue ca --client gateway --days 90 --out gateway
+      p2prdf ca issue ca --node --ordinal 0 --output node0
+      p2prdf ca issue ca --client gateway --days 90 --output gateway
     """
     if node == (client is not None):
         raise typer.BadParameter("either --node or --client NAME")

@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 import typer
 
+from p2prdf_cli.commands import Commands
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run, run_plain
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
@@ -54,7 +55,7 @@ StartAt = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    commands = typer.Typer(no_args_is_help=True, help=_HELP)
+    commands = Commands(help=_HELP)
     commands.command("diff", epilog=EXIT_CODES_HELP)(diff)
     commands.command("publish", epilog=EXIT_CODES_HELP)(publish)
     app.add_typer(commands, name="changesets", help=_HELP)
@@ -140,7 +141,7 @@ def publish(
 
 
 async def _publish(
-    peer: str, changes: list[str], dataset: str, start: Path | None, start_at: str | None, interval: float | None,
+    peer: list[str], changes: list[str], dataset: str, start: Path | None, start_at: str | None, interval: float | None,
     blank_scope: str | None, *, as_json: bool,
 ) -> ExitCode:  # fmt: skip
     from p2prdf.errors import LocalProtocolError

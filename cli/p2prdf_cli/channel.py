@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from p2prdf.errors import LocalProtocolError
-from p2prdf_cli.channel_serve import serve
 from p2prdf_cli.channel_subscribe import subscribe
+from p2prdf_cli.commands import Commands
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode
-from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, Timeout
+from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, QueryFile, Timeout
+from p2prdf_cli.query_text import read_query
 from p2prdf_cli.registered import tell_result, with_client
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ _HELP: Final = """Name queries over a knowledge base; subscribers hear of what i
 
 \b
 Examples:
-  p2prdf channel serve &
-  p2prdf channel create people --base urn:campus --query people.rq
+  p2prdf serve channels &
+  p2prdf channel add people --base urn:campus -f people.rq
   p2prdf channel subscribe people
   p2prdf channel publish --base urn:campus bob.ttl
 """
@@ -40,22 +41,24 @@ Publisher = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    commands = typer.Typer(no_args_is_help=True, help=_HELP)
-    commands.command("create", epilog=EXIT_CODES_HELP)(create)
+    commands = Commands(help=_HELP)
+    commands.command("add", epilog=EXIT_CODES_HELP)(add)
     commands.command("list", epilog=EXIT_CODES_HELP)(list_)
-    commands.command("drop", epilog=EXIT_CODES_HELP)(drop)
+    commands.command("remove", epilog=EXIT_CODES_HELP)(remove)
     commands.command("subscribe", epilog=EXIT_CODES_HELP)(subscribe)
     commands.command("publish", epilog=EXIT_CODES_HELP)(publish)
     commands.command("delete", epilog=EXIT_CODES_HELP)(delete)
-    commands.command("stats", epilog=EXIT_CODES_HELP)(stats)
-    commands.command("serve", epilog=EXIT_CODES_HELP)(serve)
+    commands.command("status", epilog=EXIT_CODES_HELP)(status)
     app.add_typer(commands, name="channel", help=_HELP)
 
 
-def create(
+def add(
     name: Name,
     base: Base,
-    query: Annotated[Path, typer.Option("--query", metavar="FILE", help="A SELECT over one graph pattern.")],
+    query: Annotated[
+        str | None, typer.Argument(metavar="[QUERY]", help="A SELECT query over one graph pattern.")
+    ] = None,
+    file: QueryFile = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("--setting", metavar="NAME=VALUE", help="A setting, the value in JSON or as text; repeatable."),
@@ -69,22 +72,22 @@ def create(
 ) -> None:
     """Register a channel over a knowledge base.
 
-    It is kept in the overlay; a host (p2prdf channel serve) evaluates it. What
+    It is kept in the overlay; a host (p2prdf serve channels) evaluates it. What
     holds when a host begins with it is no news. What follows by the rules that
     are kept under the knowledge base's IRI (p2prdf rules add) holds as well.
     Nodes must be run with --roles all.
 
     \b
     Examples:
-      p2prdf channel create people --base urn:campus --query people.rq
-      p2prdf channel create late --base urn:campus --query late.rq --setting skip_max=1 --setting 'heuristics=["shape"]'
+      p2prdf channel add people --base urn:campus -f people.rq
+      p2prdf channel add late --base urn:campus -f late.rq --setting skip_max=1 --setting 'heuristics=["shape"]'
     """
 
     async def action(client: Client) -> None:
         from p2prdf.rdf import terms
 
         begun = await client.channels.create(
-            name, terms.iri(base), query.read_text("utf-8-sig"), settings=dict(map(_setting, setting or [])),
+            name, terms.iri(base), read_query(query, file), settings=dict(map(_setting, setting or [])),
             begin_seconds=wait, timeout_seconds=timeout,
         )  # fmt: skip
         text = f"channel {name} is evaluated" if begun else f"channel {name} is registered, and no host has begun yet"
@@ -110,12 +113,12 @@ def list_(peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json
     with_client(peer, action)
 
 
-def drop(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
+def remove(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
     """Forget a channel and what was told on it. What was published stays.
 
     \b
     Examples:
-      p2prdf channel drop people
+      p2prdf channel remove people
     """
 
     async def action(client: Client) -> None:
@@ -184,7 +187,7 @@ def delete(
     with_client(peer, action)
 
 
-def stats(
+def status(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Of this one alone.")] = None,
     peer: Peer = PEER_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT,
@@ -196,8 +199,8 @@ def stats(
 
     \b
     Examples:
-      p2prdf channel stats
-      p2prdf channel stats people --json | jq .foreseen
+      p2prdf channel status
+      p2prdf channel status people --json | jq .foreseen
     """
 
     async def action(client: Client) -> ExitCode:

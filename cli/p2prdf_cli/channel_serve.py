@@ -1,4 +1,4 @@
-"""``p2prdf channel serve``: a host of the channels that are registered in an overlay."""
+"""``p2prdf serve channels``: a host of the channels that are registered in an overlay."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from p2prdf_cli.exits import ExitCode, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
 from p2prdf_cli.registered import Alive, Metrics, event_teller, turning, watched
 
-__all__ = ["serve"]
+__all__ = ["channels"]
 
 
-def serve(
+def channels(
     peer: Peer = PEER_DEFAULT,
     lease: Annotated[
         float, typer.Option(min=1.0, metavar="SECONDS", help="So long after it was killed others take over, at first.")
@@ -34,8 +34,8 @@ def serve(
 
     \b
     Examples:
-      p2prdf channel serve --peer node1:7400,node2:7400
-      p2prdf channel serve --settle 0.1 --metrics 127.0.0.1:7482 --json
+      p2prdf serve channels --peer node1:7400,node2:7400
+      p2prdf serve channels --settle 0.1 --metrics 127.0.0.1:7482 --json
     """
 
     async def action() -> ExitCode:

@@ -58,7 +58,8 @@ def subscribe(
     lease: Annotated[
         float | None,
         typer.Option(
-            min=1, metavar="SECONDS",
+            min=1,
+            metavar="SECONDS",
             help="How long it is kept while nobody takes answers. [60; with --name 86400, a day]",
         ),
     ] = None,
@@ -130,8 +131,12 @@ class _Rows:
             return
         self._writer.solution(
             Solution(
-                self._columns, (terms.literal(found.kind), *found.binding.values()),
-                sequence=solution.sequence, identity=solution.identity, born=solution.born, lost=solution.lost,
+                self._columns,
+                (terms.literal(found.kind), *found.binding.values()),
+                sequence=solution.sequence,
+                identity=solution.identity,
+                born=solution.born,
+                lost=solution.lost,
                 removed=solution.removed,
             )
         )

@@ -55,8 +55,8 @@ def tls_in_use() -> p2prdf.Tls | None:
     return Tls(**files)
 
 
-def connect(peer: str, **how: Any) -> p2prdf.connect:
-    """Connect to a node, as :func:`p2prdf.connect` does, by TLS if the command line or the environment says so."""
+def connect(peer: list[str], **how: Any) -> p2prdf.connect:
+    """Connect to the first node that answers; by TLS if the command line or the environment says so."""
     import p2prdf
 
-    return p2prdf.connect(peer, tls=tls_in_use(), **how)
+    return p2prdf.connect(",".join(peer), tls=tls_in_use(), **how)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
+from p2prdf_cli.commands import Commands
 from p2prdf_cli.exits import EXIT_CODES_HELP, run_plain
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ Corpus = Annotated[Path, typer.Argument(metavar="CORPUS", help="A file that `cor
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    commands = typer.Typer(no_args_is_help=True, help=_HELP)
+    commands = Commands(help=_HELP)
     commands.command("count", epilog=EXIT_CODES_HELP)(count)
     commands.command("similar", epilog=EXIT_CODES_HELP)(similar)
     app.add_typer(commands, name="corpus")

@@ -19,6 +19,7 @@ from p2prdf_cli.options import (
     Json,
     Peer,
     PrefixFile,
+    QueryFile,
     Timeout,
 )
 from p2prdf_cli.rule_files import Ontologies, Profile, ProfileName, RuleFiles, read_rules
@@ -40,10 +41,7 @@ def derive(
     graph: Annotated[str, typer.Option(metavar="IRI", help="The graph to be derived; its own, and nobody else's.")],
     query: Annotated[str | None, typer.Argument(metavar="QUERY", help="A SPARQL query: CONSTRUCT.")] = None,
     peer: Peer = PEER_DEFAULT,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", "-f", metavar="Q.rq", help="Read the query from a file; - is standard input."),
-    ] = None,
+    file: QueryFile = None,
     prefix_file: PrefixFile = None,
     rules: RuleFiles = None,
     ontology: Ontologies = None,
@@ -52,7 +50,9 @@ def derive(
         bool, typer.Option("--in-network", help="Leave the rules with the nodes, which work out what follows.")
     ] = False,
     once: Annotated[bool, typer.Option("--once", help="Stop when the graph holds what the query answers.")] = False,
-    drop: Annotated[bool, typer.Option("--drop", help="Empty the graph instead, and forget that it is one.")] = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Empty the graph instead, and forget that it is derived.")
+    ] = False,
     algorithm: Algorithm = AlgorithmName.csbv,
     timeout: Timeout = TIMEOUT_DEFAULT,
     as_json: Json = False,
@@ -76,17 +76,17 @@ def derive(
       p2prdf subscribe 'SELECT * WHERE { GRAPH <urn:near> { ?a ?p ?c } }'
       p2prdf derive --graph urn:inferred --rules places.rules --ontology places.owl
       p2prdf derive --graph urn:places --rules places.rules --in-network
-      p2prdf derive --graph urn:near --drop
+      p2prdf derive --graph urn:near --remove
     """
     by_rules = bool(rules or ontology)
-    if drop and (query is not None or file is not None or by_rules or once):
-        raise typer.BadParameter("--drop goes without a query, rules and --once")
+    if remove and (query is not None or file is not None or by_rules or once):
+        raise typer.BadParameter("--remove goes without a query, rules and --once")
     if in_network and (not by_rules or once):
         raise typer.BadParameter("--in-network goes with rules, and without --once")
     if by_rules and (query is not None or file is not None or prefix_file is not None):
         raise typer.BadParameter("give either a query or --rules and --ontology")
     what = _What(query, file, prefix_file, rules or [], ontology or [], profile.value)
-    wanted = _Wanted(graph, what, once, drop, algorithm.value, timeout, as_json)
+    wanted = _Wanted(graph, what, once, remove, algorithm.value, timeout, as_json)
     run(_conclude(wanted, peer) if in_network else _derive(wanted, peer))
 
 
@@ -107,18 +107,18 @@ class _Wanted:
     graph: str
     what: _What
     once: bool
-    drop: bool
+    remove: bool
     algorithm: str
     timeout: float
     as_json: bool
 
 
-async def _derive(wanted: _Wanted, peer: str) -> None:
+async def _derive(wanted: _Wanted, peer: list[str]) -> None:
     from p2prdf.rdf import terms
     from p2prdf_cli.render import reconnections_told
 
     graph = terms.iri(wanted.graph)
-    begin = None if wanted.drop else _derivation(wanted, graph)
+    begin = None if wanted.remove else _derivation(wanted, graph)
     with reconnections_told():
         async with connect(peer) as client:
             if begin is None:
@@ -128,7 +128,7 @@ async def _derive(wanted: _Wanted, peer: str) -> None:
                 await _keep(begin(client), wanted)
 
 
-async def _conclude(wanted: _Wanted, peer: str) -> None:
+async def _conclude(wanted: _Wanted, peer: list[str]) -> None:
     from p2prdf.rdf import terms
     from p2prdf_cli.render import reconnections_told
 

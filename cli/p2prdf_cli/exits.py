@@ -43,8 +43,7 @@ class ExitCode(enum.IntEnum):
 
 
 EXIT_CODES_HELP: Final = (
-    "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 node unavailable or busy, 4 query or data refused,"
-    " 130 interrupted."
+    "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 node unavailable or busy, 4 query or data refused, 130 interrupted."
 )
 
 

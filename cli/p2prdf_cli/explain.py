@@ -9,7 +9,7 @@ import typer
 
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
-from p2prdf_cli.options import PEER_DEFAULT, AlgorithmName, Json, Peer, subscription_number
+from p2prdf_cli.options import PEER_DEFAULT, AlgorithmName, Json, Peer, QueryFile, subscription_number
 
 __all__ = ["register"]
 
@@ -24,10 +24,7 @@ def explain(
         str | None, typer.Argument(metavar="[QUERY]", help="A SPARQL query: SELECT, ASK or CONSTRUCT.")
     ] = None,
     peer: Peer = PEER_DEFAULT,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", "-f", metavar="Q.rq", help="Read the query from a file; - is standard input."),
-    ] = None,
+    file: QueryFile = None,
     prefix_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Turtle or SPARQL file whose prefixes the query may use.")
     ] = None,
@@ -68,7 +65,7 @@ def explain(
 
 
 async def _explain_query(
-    query: str | None, file: Path | None, prefix_file: Path | None, peer: str, *, as_json: bool, **how: Any
+    query: str | None, file: Path | None, prefix_file: Path | None, peer: list[str], *, as_json: bool, **how: Any
 ) -> None:
     from p2prdf_cli.query_text import declared_prefixes, read_query, with_prefixes
 
@@ -78,7 +75,7 @@ async def _explain_query(
     await _explain(text, prefixes | declared_prefixes(text), peer, as_json=as_json, **how)
 
 
-async def _explain(what: str | int, prefixes: dict[str, str], peer: str, *, as_json: bool, **how: Any) -> None:
+async def _explain(what: str | int, prefixes: dict[str, str], peer: list[str], *, as_json: bool, **how: Any) -> None:
     from p2prdf_cli.explanation import show
     from p2prdf_cli.render import output, write_json
 

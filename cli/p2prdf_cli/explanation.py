@@ -112,7 +112,10 @@ def _steps(number: int, part: Told, *, alone: bool, text: Any) -> Any:
         spelled = [step["text"], *(f"filter {each}" for each in step["filters"])]
         about = step["triples_estimated"]
         row: list[object] = [
-            step["pattern"], "\n".join(map(text, spelled)), _rate(step), _count(step["triples"], about=about)
+            step["pattern"],
+            "\n".join(map(text, spelled)),
+            _rate(step),
+            _count(step["triples"], about=about),
         ]
         if standing:
             row.append(_count(step["triples_since"], about=about))

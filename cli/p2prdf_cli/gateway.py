@@ -1,4 +1,4 @@
-"""``p2prdf gateway``: HTTP in front of nodes."""
+"""``p2prdf serve gateway``: HTTP in front of nodes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from p2prdf_cli.connecting import connect
-from p2prdf_cli.exits import EXIT_CODES_HELP, run
+from p2prdf_cli.exits import run
 from p2prdf_cli.options import PEER_DEFAULT, Peer
 
 if TYPE_CHECKING:
     from p2prdf.client import Client
     from p2prdf.gateway.webhooks import WebhookHost
 
-__all__ = ["register"]
+__all__ = ["gateway"]
 
 _LISTEN: Final = "127.0.0.1:7480"
 _MEMBER_SECONDS: Final = 2.0
 """How long a node may take to be connected to that is asked how it is."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=EXIT_CODES_HELP)(gateway)
 
 
 def gateway(
@@ -77,9 +72,9 @@ def gateway(
 
     \b
     Examples:
-      p2prdf gateway --peer 127.0.0.1:7400
-      p2prdf gateway --peer node1:7400,node2:7400 --listen 0.0.0.0:7480 --tokens tokens.txt
-      p2prdf gateway --webhooks webhooks.keys --allow-host hooks.example.org
+      p2prdf serve gateway --peer 127.0.0.1:7400
+      p2prdf serve gateway --peer node1:7400,node2:7400 --listen 0.0.0.0:7480 --tokens tokens.txt
+      p2prdf serve gateway --webhooks webhooks.keys --allow-host hooks.example.org
     """
 
     async def action() -> None:
@@ -102,7 +97,7 @@ def gateway(
             return await connect(peer, speaks_for=name)
 
         async def reached(address: str) -> Client:
-            return await connect(address, reconnect_seconds=0, connect_seconds=_MEMBER_SECONDS)
+            return await connect([address], reconnect_seconds=0, connect_seconds=_MEMBER_SECONDS)
 
         hosting = None
         if webhooks is not None:
@@ -115,7 +110,7 @@ def gateway(
     run(action())
 
 
-def _hosting(peer: str, keys: Path, hosts: Iterable[str], *, private: bool, plain: bool) -> WebhookHost:
+def _hosting(peer: list[str], keys: Path, hosts: Iterable[str], *, private: bool, plain: bool) -> WebhookHost:
     """Return what delivers webhooks."""
     from p2prdf.gateway.webhooks import Sender, WebhookHost, read_keys
     from p2prdf.replica.hosts import Hosts

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from p2prdf_cli.commands import Commands
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode
-from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, Timeout
+from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, QueryFile, Timeout
+from p2prdf_cli.query_text import read_query
 from p2prdf_cli.registered import tell_result, with_client
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _HELP: Final = """Register which part of a dataset a SPARQL endpoint is to hold;
 
 \b
 Examples:
-  p2prdf interest add --dataset http://dbpedia.org --query football.rq --name football \\
+  p2prdf interest add --dataset http://dbpedia.org -f football.rq --name football \\
       --target http://db1.example.org:3030/ds/update
   p2prdf interest status
 """
@@ -30,7 +31,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The interest.")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    commands = typer.Typer(no_args_is_help=True, help=_HELP)
+    commands = Commands(help=_HELP)
     commands.command("add", epilog=EXIT_CODES_HELP)(add)
     commands.command("list", epilog=EXIT_CODES_HELP)(list_)
     commands.command("status", epilog=EXIT_CODES_HELP)(status)
@@ -45,7 +46,8 @@ def register(app: typer.Typer) -> None:
 def add(
     dataset: Annotated[str, typer.Option("--dataset", metavar="IRI", help="The graph of the dataset in the overlay.")],
     target: Annotated[str, typer.Option("--target", metavar="URL", help="A SPARQL 1.1 update endpoint.")],
-    query: Annotated[Path, typer.Option("--query", metavar="FILE", help="A query that says what is wanted.")],
+    query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="The interest, a SPARQL query.")] = None,
+    file: QueryFile = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="What it is called; else a name is made.")
     ] = None,
@@ -62,13 +64,13 @@ def add(
 ) -> None:
     """Register an interest in a dataset that is published in the overlay.
 
-    It is kept in the overlay, and its target by the keepers (p2prdf replica
-    serve), who have the credentials; their operators say which hosts may be
+    It is kept in the overlay, and its target by the keepers (p2prdf serve
+    interests), who have the credentials; their operators say which hosts may be
     targets. Nodes must be run with --roles all.
 
     \b
     Examples:
-      p2prdf interest add --dataset http://dbpedia.org --query football.rq \\
+      p2prdf interest add --dataset http://dbpedia.org -f football.rq \\
           --target http://db1.example.org:3030/ds/update --graph urn:example:football
     """
 
@@ -76,7 +78,7 @@ def add(
         from p2prdf.rdf import terms
 
         made = await client.interests.add(
-            terms.iri(dataset), target, query.read_text("utf-8-sig"), name=name, query_url=query_url,
+            terms.iri(dataset), target, read_query(query, file), name=name, query_url=query_url,
             graph=None if graph is None else terms.iri(graph), timeout_seconds=timeout,
         )  # fmt: skip
         tell_result({"name": made}, f"registered as {made}", as_json=as_json)

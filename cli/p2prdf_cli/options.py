@@ -13,11 +13,11 @@ import typer
 
 __all__ = [
     "PEER_DEFAULT", "RECONNECT_DEFAULT", "TIMEOUT_DEFAULT", "Algorithm", "AlgorithmName", "Json", "Peer", "PrefixFile",
-    "Reconnect", "Since", "StateFolder", "Timeout", "address", "point_in_time", "subscription_name",
+    "QueryFile", "Reconnect", "Since", "StateFolder", "Timeout", "addresses", "point_in_time", "subscription_name",
     "subscription_number",
 ]  # fmt: skip
 
-PEER_DEFAULT: Final = "127.0.0.1:7400"
+PEER_DEFAULT: Final = ["127.0.0.1:7400"]
 
 
 class AlgorithmName(enum.StrEnum):
@@ -27,16 +27,17 @@ class AlgorithmName(enum.StrEnum):
     cqc = "cqc"
 
 
-def address(text: str) -> str:
-    """Check that an option is ``host:port``, or several separated by commas, and return it."""
+def addresses(given: list[str]) -> list[str]:
+    """Return the addresses of an option: ``host:port`` each, repeated or separated by commas."""
     from p2prdf_node.config import split_address
 
+    found = [part for text in given for part in text.split(",")]
     try:
-        for part in text.split(","):
+        for part in found:
             split_address(part, port_min=1)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    return text
+    return found
 
 
 def subscription_name(text: str | None) -> str | None:
@@ -93,12 +94,16 @@ def _checked_time(text: str | None) -> str | None:
 
 
 Peer = Annotated[
-    str,
+    list[str],
     typer.Option(
-        "--peer", "-p", metavar="HOST:PORT", envvar="P2PRDF_PEER", callback=address,
-        help="Any node; of several, separated by commas, the first that answers.",
-
+        "--peer", "-p", metavar="HOST:PORT", envvar="P2PRDF_PEER", callback=addresses,
+        help="A node; of several, repeated or separated by commas, the first that answers.",
     ),
+]  # fmt: skip
+
+QueryFile = Annotated[
+    Path | None,
+    typer.Option("--file", "-f", metavar="FILE", help="Read the query from a file; - is standard input."),
 ]
 
 Algorithm = Annotated[
@@ -123,7 +128,8 @@ RECONNECT_DEFAULT: Final = 60.0
 Since = Annotated[
     str | None,
     typer.Option(
-        metavar="now|beginning|TIME", callback=_checked_time,
+        metavar="now|beginning|TIME",
+        callback=_checked_time,
         help="From when on publications count (default: now). TIME: ISO 8601 with Z or an offset, or epoch seconds.",
     ),
 ]

@@ -166,7 +166,7 @@ class _Settings:
         return self.stream is not None and self.stream.time is None
 
 
-async def _publish_all(files: list[str], peer: str, settings: _Settings) -> None:
+async def _publish_all(files: list[str], peer: list[str], settings: _Settings) -> None:
     from p2prdf.rdf import terms
     from p2prdf_cli.progress import PublishBar
     from p2prdf_cli.publish_state import StateFile, default_state_file

@@ -22,6 +22,7 @@ from p2prdf_cli.options import (
     Json,
     Peer,
     PrefixFile,
+    QueryFile,
     Timeout,
 )
 from p2prdf_cli.rule_files import RulesWanted, rules_wanted
@@ -55,10 +56,7 @@ def query(
         str | None, typer.Argument(metavar="QUERY", help="A SPARQL query: SELECT, ASK or CONSTRUCT.")
     ] = None,
     peer: Peer = PEER_DEFAULT,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", "-f", metavar="Q.rq", help="Read the query from a file; - is standard input."),
-    ] = None,
+    file: QueryFile = None,
     prefix_file: PrefixFile = None,
     rules: RulesWanted = None,
     wanted: Annotated[
@@ -100,7 +98,7 @@ class _Wanted:
     timeout: float
 
 
-async def _query(wanted: _Wanted, peer: str) -> None:
+async def _query(wanted: _Wanted, peer: list[str]) -> None:
     from p2prdf.errors import QueryRefused
     from p2prdf.rdf.algebra import Form
     from p2prdf.rdf.result_formats import Format
@@ -116,9 +114,7 @@ async def _query(wanted: _Wanted, peer: str) -> None:
         raise QueryRefused("nt is what CONSTRUCT gives; choose another --format", construct=form.name)
     with reconnections_told():
         async with connect(peer) as client:
-            result = await client.query(
-                text, algorithm=wanted.algorithm, timeout_seconds=wanted.timeout, rules=rules
-            )
+            result = await client.query(text, algorithm=wanted.algorithm, timeout_seconds=wanted.timeout, rules=rules)
     write_result(result, form, chosen, _prepared(chosen), given | declared_prefixes(text))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Alive", "Metrics", "event_teller", "tell_result", "turning", "watched", "with_client"]
 
 
-def with_client(peer: str, action: Callable[[Client], Awaitable[ExitCode | None]]) -> None:
+def with_client(peer: list[str], action: Callable[[Client], Awaitable[ExitCode | None]]) -> None:
     """Run a command with a client, and leave the process with its exit code."""
 
     async def connected() -> ExitCode | None:

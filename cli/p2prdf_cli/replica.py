@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from p2prdf_cli.changesets import BlankScope, Changes, StartAt
+from p2prdf_cli.commands import Commands
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run
-from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
-from p2prdf_cli.replica_serve import serve
+from p2prdf_cli.options import PEER_DEFAULT, Json, Peer, QueryFile
+from p2prdf_cli.query_text import read_query
 from p2prdf_cli.replica_target import HOSTS_VARIABLE, Reach, matching, open_target, source_of
 
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ _HELP: Final = """Keep a part of a dataset true at a target, from its changesets
 
 \b
 Examples:
-  p2prdf replica apply changes --interest football.rq --start dump.nt.gz \\
+  p2prdf replica apply changes -f football.rq --start dump.nt.gz \\
       --target http://localhost:3030/ds/update --state football.state
   p2prdf replica verify --target http://localhost:3030/ds/update --state football.state
-  p2prdf replica follow --dataset http://dbpedia.org --interest football.rq \\
+  p2prdf replica follow --dataset http://dbpedia.org -f football.rq \\
       --target http://localhost:3030/ds/update
 """
 
@@ -86,10 +87,9 @@ UpdateTriples = Annotated[int, typer.Option(min=1, metavar="N", help="Most tripl
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    commands = typer.Typer(no_args_is_help=True, help=_HELP)
+    commands = Commands(help=_HELP)
     commands.command("apply", epilog=EXIT_CODES_HELP)(apply)
     commands.command("follow", epilog=EXIT_CODES_HELP)(follow_dataset)
-    commands.command("serve", epilog=EXIT_CODES_HELP)(serve)
     commands.command("verify", epilog=EXIT_CODES_HELP)(verify)
     commands.command("repair", epilog=EXIT_CODES_HELP)(repair)
     app.add_typer(commands, name="replica", help=_HELP)
@@ -101,7 +101,7 @@ def apply(
     state: StateFile,
     interest: Annotated[
         list[Path] | None,
-        typer.Option("--interest", metavar="FILE", help="A query that says what is wanted; at the first run."),
+        typer.Option("--file", "-f", metavar="FILE", help="The interest, a query; needed at the first run."),
     ] = None,
     start: Annotated[
         str | None,
@@ -139,11 +139,11 @@ def apply(
 
     \b
     Examples:
-      p2prdf replica apply changes --interest football.rq --start dump.nt.gz \\
+      p2prdf replica apply changes -f football.rq --start dump.nt.gz \\
           --target http://localhost:3030/ds/update --state football.state
       p2prdf replica apply changes --target store:football.db --state football.state --follow
       p2prdf replica apply http://live.example.org/changesets/ --target files:slice --state a.state --follow
-      p2prdf replica apply changes --interest a.rq --target files:slice --state a.state --start empty.nt
+      p2prdf replica apply changes -f a.rq --target files:slice --state a.state --start empty.nt
     """
 
     reach = Reach(dataset, graph, query_url, auth_file, allow_host, allow_private, update_triples)
@@ -166,8 +166,9 @@ def apply(
 
 def follow_dataset(
     target: TargetName,
-    interest: Annotated[Path, typer.Option("--interest", metavar="FILE", help="A query that says what is wanted.")],
     dataset: Annotated[str, typer.Option("--dataset", metavar="IRI", help="The graph of the dataset in the overlay.")],
+    query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="The interest, a SPARQL query.")] = None,
+    file: QueryFile = None,
     peer: Peer = PEER_DEFAULT,
     graph: Graph = None,
     query_url: QueryUrl = None,
@@ -187,9 +188,9 @@ def follow_dataset(
 
     \b
     Examples:
-      p2prdf replica follow --dataset http://dbpedia.org --interest football.rq \\
+      p2prdf replica follow --dataset http://dbpedia.org -f football.rq \\
           --target http://localhost:3030/ds/update
-      p2prdf replica follow --dataset urn:example:places --interest a.rq --target store:places.db --once
+      p2prdf replica follow --dataset urn:example:places -f a.rq --target store:places.db --once
     """
     reach = Reach(dataset, graph, query_url, auth_file, allow_host, allow_private, update_triples)
 
@@ -199,7 +200,7 @@ def follow_dataset(
         from p2prdf.replica.following import follow
         from p2prdf_cli.progress import SliceBar
 
-        wanted = parse_interest(interest.read_text("utf-8-sig"))
+        wanted = parse_interest(read_query(query, file))
         opened = open_target(target, reach)
         try:
             async with contextlib.AsyncExitStack() as stack:
@@ -317,7 +318,7 @@ async def _ready(target: Target, state: Path, beginning: _Beginning, reach: Reac
         await replica.resume()
         return replica
     if not texts or beginning.start is None:
-        raise LocalProtocolError(f"{state}: there is no such state yet: begin with --interest and --start")
+        raise LocalProtocolError(f"{state}: there is no such state yet: begin with --file and --start")
     interests = Interests()
     for number, interest in enumerate(wanted):
         interests.add(str(number), interest)

@@ -1,4 +1,4 @@
-"""``p2prdf replica serve``: a keeper of the interests that are registered in an overlay."""
+"""``p2prdf serve interests``: a keeper of the interests that are registered in an overlay."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from p2prdf.replica.hosts import Hosts
     from p2prdf.replica.target import Target
 
-__all__ = ["serve"]
+__all__ = ["interests"]
 
 
-def serve(
+def interests(
     peer: Peer = PEER_DEFAULT,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
-            "--allow-host", metavar="HOST[:PORT]",
+            "--allow-host",
+            metavar="HOST[:PORT]",
             help=f"Hosts that may be targets, repeatable; else those of {HOSTS_VARIABLE}, else none.",
         ),
     ] = None,
@@ -40,7 +41,8 @@ def serve(
     auth_file: Annotated[
         Path | None,
         typer.Option(
-            "--auth-file", metavar="FILE",
+            "--auth-file",
+            metavar="FILE",
             help="Lines of HOST[:PORT] and 'basic USER:PASSWORD' or 'bearer TOKEN', readable by you alone.",
         ),
     ] = None,
@@ -51,7 +53,8 @@ def serve(
     potential_max: Annotated[
         list[str] | None,
         typer.Option(
-            "--potential-max", metavar="[IRI=]N",
+            "--potential-max",
+            metavar="[IRI=]N",
             help="Most potentially interesting triples kept of a dataset, or of each; targets may lack some then.",
         ),
     ] = None,
@@ -67,10 +70,10 @@ def serve(
 
     \b
     Examples:
-      p2prdf replica serve --peer node1:7400,node2:7400 --allow-host db1.example.org:3030
-      p2prdf replica serve --allow-host localhost --allow-private --auth-file targets.auth
-      p2prdf replica serve --allow-host localhost --allow-private --metrics 127.0.0.1:7481
-      p2prdf replica serve --allow-host db1.example.org --potential-max http://dbpedia.org=1000000
+      p2prdf serve interests --peer node1:7400,node2:7400 --allow-host db1.example.org:3030
+      p2prdf serve interests --allow-host localhost --allow-private --auth-file targets.auth
+      p2prdf serve interests --allow-host localhost --allow-private --metrics 127.0.0.1:7481
+      p2prdf serve interests --allow-host db1.example.org --potential-max http://dbpedia.org=1000000
     """
 
     async def action() -> ExitCode:
@@ -90,7 +93,9 @@ def serve(
             ),
             _opener(hosts, read_credentials(auth_file), update_triples),
             KeeperConfig(
-                tuple(hosts.entries), lease_seconds=lease, check_seconds=min(2.0, lease / 4),
+                tuple(hosts.entries),
+                lease_seconds=lease,
+                check_seconds=min(2.0, lease / 4),
                 potential_max=_bounds(potential_max or []),
             ),
             tell=tell,

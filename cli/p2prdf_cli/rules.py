@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from p2prdf_cli.commands import Commands
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
 from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, Timeout
@@ -28,7 +29,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="An IRI.")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    commands = typer.Typer(no_args_is_help=True, help=_HELP)
+    commands = Commands(help=_HELP)
     commands.command("add", epilog=EXIT_CODES_HELP)(add)
     commands.command("list", epilog=EXIT_CODES_HELP)(list_)
     commands.command("remove", epilog=EXIT_CODES_HELP)(remove)
@@ -61,7 +62,7 @@ def add(
 
 
 async def _add(
-    name: str, files: list[Path], ontologies: list[str], profile: str, peer: str, *, as_json: bool
+    name: str, files: list[Path], ontologies: list[str], profile: str, peer: list[str], *, as_json: bool
 ) -> None:  # fmt: skip
     from p2prdf.rdf import terms
     from p2prdf_cli.render import reconnections_told
@@ -91,7 +92,7 @@ def list_(
     run(_list(name, peer, timeout, as_json=as_json))
 
 
-async def _list(name: str | None, peer: str, timeout: float, *, as_json: bool) -> None:
+async def _list(name: str | None, peer: list[str], timeout: float, *, as_json: bool) -> None:
     from p2prdf.rdf import terms
     from p2prdf.reasoning import write_rules
     from p2prdf_cli.render import reconnections_told, write_json
@@ -108,9 +109,7 @@ async def _list(name: str | None, peer: str, timeout: float, *, as_json: bool) -
         print(f"# {each}\n{write_rules(rules)}", end="", flush=True)
 
 
-def remove(
-    name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False
-) -> None:
+def remove(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
     """Forget the rules of a name. Queries that were left with them go on with them.
 
     \b
@@ -120,7 +119,7 @@ def remove(
     run(_remove(name, peer, timeout, as_json=as_json))
 
 
-async def _remove(name: str, peer: str, timeout: float, *, as_json: bool) -> None:
+async def _remove(name: str, peer: list[str], timeout: float, *, as_json: bool) -> None:
     from p2prdf.rdf import terms
     from p2prdf_cli.render import reconnections_told
 

@@ -27,7 +27,11 @@ def register(app: typer.Typer) -> None:
 
 
 def simulate(
-    query: Annotated[list[Path], typer.Option("--query", "-q", metavar="Q.rq", help="SPARQL file; may be repeated.")],
+    query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="A SPARQL query: SELECT.")] = None,
+    file: Annotated[
+        list[Path] | None,
+        typer.Option("--file", "-f", metavar="FILE", help="Read a query from a file; repeatable."),
+    ] = None,
     peers: Annotated[int, typer.Option(min=1, max=100_000, help="Number of simulated peers.")] = 7,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal runs.")] = 0,
     data: Annotated[
@@ -58,8 +62,8 @@ def simulate(
 
     \b
     Examples:
-      p2prdf simulate -q q.rq --data airports.nt --peers 200 --algorithm cqc
-      p2prdf simulate -q a.rq -q b.rq --events e.tsv --subscribe-at 10 --json
+      p2prdf simulate -f q.rq --data airports.nt --peers 200 --algorithm cqc
+      p2prdf simulate -f a.rq -f b.rq --events e.tsv --subscribe-at 10 --json
     """
     if (data is None) == (events is None):
         raise typer.BadParameter("give the data either with --data or with --events")
@@ -71,25 +75,33 @@ def simulate(
         from p2prdf.rdf.sparql import parse_select
         from p2prdf.sim.events import parse_events, run_events
 
-        parsed = [_parsed(file, parse_select) for file in query]
+        given = _given(query, file)
+        parsed = [_parsed(name, text, parse_select) for name, text in given]
         with source.open("rb") as stream:
             timed = list(_from_data(source, stream)) if events is None else parse_events(stream, source=str(source))
         run = run_events(
             peers, seed, parsed, timed, subscribe_at, until, Algorithm(algorithm.value), per_event
         )  # fmt: skip
-        _write_json(run, query) if as_json else _write(run, query)
+        _write_json(run, given) if as_json else _write(run, given)
 
     run_plain(action)
 
 
-def _parsed(file: Path, parse: Any) -> Any:
+def _given(query: str | None, files: list[Path] | None) -> list[tuple[str, str]]:
+    """Return name and text of each query."""
+    from p2prdf_cli.query_text import read_query
+
+    if files is None or query is not None:
+        return [("query", read_query(query, files[0] if files else None))]
+    return [(str(file), read_query(None, file)) for file in files]
+
+
+def _parsed(name: str, text: str, parse: Any) -> Any:
     try:
-        return parse(file.read_text("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise QueryRefused(f"{file} is not UTF-8 (byte {error.start + 1}: {error.reason})") from None
+        return parse(text)
     except QueryRefused as error:
         raise QueryRefused(
-            f"{file}: {error.reason}", construct=error.construct, line=error.line, column=error.column
+            f"{name}: {error.reason}", construct=error.construct, line=error.line, column=error.column
         ) from None
 
 
@@ -110,15 +122,15 @@ def _from_data(file: Path, stream: IO[bytes]) -> Iterator[Event]:
 # --- output --------------------------------------------------------------------------------------
 
 
-def _write_json(run: Run, files: list[Path]) -> None:
+def _write_json(run: Run, queries: list[tuple[str, str]]) -> None:
     from p2prdf_cli.render import write_json
 
     documents = [result.document() for result in run.results]
     summary = run.as_dict()
     del summary["results"]
     summary["queries"] = [
-        {"query": str(file), "answers": len(result.rows), "order": list(result.order)}
-        for file, result in zip(files, run.results, strict=True)
+        {"query": name, "answers": len(result.rows), "order": list(result.order)}
+        for (name, _), result in zip(queries, run.results, strict=True)
     ]
     if len(documents) == 1:
         write_json({**documents[0], "simulation": summary})
@@ -126,17 +138,15 @@ def _write_json(run: Run, files: list[Path]) -> None:
         write_json({"queries": documents, "simulation": summary})
 
 
-def _write(run: Run, files: list[Path]) -> None:
+def _write(run: Run, queries: list[tuple[str, str]]) -> None:
     from p2prdf_cli.query_text import declared_prefixes
     from p2prdf_cli.render import output, printable, short_term, table
 
     console = output()
-    for file, result in zip(files, run.results, strict=True):
-        prefixes = declared_prefixes(file.read_text("utf-8-sig"))
-        rows = [
-            [printable(short_term(term, prefixes)) for term in row] for row in sorted(result.rows)[:ROWS_SHOWN_MAX]
-        ]
-        console.print(table(f"{file}: {len(result.rows):,} answers", [f"?{n}" for n in result.names], rows))
+    for (name, text), result in zip(queries, run.results, strict=True):
+        prefixes = declared_prefixes(text)
+        rows = [[printable(short_term(term, prefixes)) for term in row] for row in sorted(result.rows)[:ROWS_SHOWN_MAX]]
+        console.print(table(f"{name}: {len(result.rows):,} answers", [f"?{n}" for n in result.names], rows))
         if len(result.rows) > ROWS_SHOWN_MAX:
             console.print(f"... and {len(result.rows) - ROWS_SHOWN_MAX:,} more (--json writes all)")
     counts, load = run.counts, run.load

@@ -15,7 +15,7 @@ from p2prdf import errors
 from p2prdf.errors import LocalProtocolError
 from p2prdf_cli.connecting import tls_in_use
 from p2prdf_cli.exits import EXIT_CODES_HELP, run_plain
-from p2prdf_cli.options import Json, address
+from p2prdf_cli.options import PEER_DEFAULT, Json, addresses
 
 __all__ = ["register"]
 
@@ -29,13 +29,21 @@ def spark_publish(
     inputs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="INPUT...", help="RDF files, folders, globs: .nt .nq (.gz .bz2 .zst) .ttl .trig .rdf .owl (.gz).",
+            metavar="INPUT...",
+            help="RDF files, folders, globs: .nt .nq (.gz .bz2 .zst) .ttl .trig .rdf .owl (.gz).",
         ),
     ] = None,
-    peers: Annotated[
-        str,
-        typer.Option("--peers", "-p", metavar="HOST:PORT,...", envvar="P2PRDF_PEER", callback=address, help="Nodes."),
-    ] = "127.0.0.1:7400",
+    peer: Annotated[
+        list[str],
+        typer.Option(
+            "--peer",
+            "-p",
+            metavar="HOST:PORT",
+            envvar="P2PRDF_PEER",
+            callback=addresses,
+            help="Nodes to publish at, repeated or separated by commas.",
+        ),
+    ] = PEER_DEFAULT,
     master: Annotated[
         str, typer.Option(metavar="URL", help="Of Spark: local[*], spark://..., yarn, k8s://...")
     ] = "local[*]",
@@ -73,12 +81,24 @@ def spark_publish(
 
     \b
     Examples:
-      p2prdf spark-publish dump.nt.bz2 --peers 10.0.0.1:7400,10.0.0.2:7400
-      p2prdf spark-publish 'hdfs:///dumps/*.nq.gz' --master yarn --peers node1:7400
+      p2prdf spark-publish dump.nt.bz2 --peer 10.0.0.1:7400,10.0.0.2:7400
+      p2prdf spark-publish 'hdfs:///dumps/*.nq.gz' --master yarn --peer node1:7400
       p2prdf spark-publish --stream incoming --rate 5000
     """
     chosen = _Settings(
-        inputs or [], peers, master, stream, checkpoint, once, rate, graph, job, strict, bad, conf or [], as_json
+        inputs or [],
+        ",".join(peer),
+        master,
+        stream,
+        checkpoint,
+        once,
+        rate,
+        graph,
+        job,
+        strict,
+        bad,
+        conf or [],
+        as_json,
     )
     run_plain(lambda: _run(chosen))
 

@@ -25,6 +25,7 @@ from p2prdf_cli.options import (
     Json,
     Peer,
     PrefixFile,
+    QueryFile,
     Reconnect,
     Since,
     StateFolder,
@@ -57,10 +58,7 @@ def subscribe(
         str | None, typer.Argument(metavar="QUERY", help="A SPARQL query: SELECT, ASK or CONSTRUCT.")
     ] = None,
     peer: Peer = PEER_DEFAULT,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", "-f", metavar="Q.rq", help="Read the query from a file; - is standard input."),
-    ] = None,
+    file: QueryFile = None,
     prefix_file: PrefixFile = None,
     rules: RulesWanted = None,
     algorithm: Algorithm = AlgorithmName.csbv,
@@ -85,7 +83,8 @@ def subscribe(
     lease: Annotated[
         float | None,
         typer.Option(
-            min=1, metavar="SECONDS",
+            min=1,
+            metavar="SECONDS",
             help="How long it is kept while nobody takes answers. [60; with --name 86400, a day]",
         ),
     ] = None,
@@ -186,13 +185,11 @@ class Shown(Protocol):
         ...
 
 
-def _shown(
-    wanted: Wanted, names: Sequence[str], make: Callable[[Sequence[str]], SolutionWriter]
-) -> SolutionWriter:
+def _shown(wanted: Wanted, names: Sequence[str], make: Callable[[Sequence[str]], SolutionWriter]) -> SolutionWriter:
     return make(names) if wanted.shown is None else wanted.shown.writer(make(wanted.shown.names))
 
 
-async def subscribe_once(wanted: Wanted, peer: str) -> None:
+async def subscribe_once(wanted: Wanted, peer: list[str]) -> None:
     """Leave a query and write its answers, until there are enough."""
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_told, remark, solution_writer
@@ -214,9 +211,7 @@ async def subscribe_once(wanted: Wanted, peer: str) -> None:
     with reconnections_told(), contextlib.nullcontext() if output is None else contextlib.closing(output):
         async with connecting as client:
             if wanted.attach is not None:
-                subscription = await client.attach(
-                    wanted.attach, auto_acknowledge=False, bookmarks=wanted.bookmarks
-                )
+                subscription = await client.attach(wanted.attach, auto_acknowledge=False, bookmarks=wanted.bookmarks)
             else:
                 subscription = await client.subscribe(
                     with_prefixes(query, given),
@@ -267,7 +262,7 @@ async def _write(
             return
 
 
-async def subscribe_named(name: str, wanted: Wanted, peer: str) -> None:
+async def subscribe_named(name: str, wanted: Wanted, peer: list[str]) -> None:
     """Leave a query under a name, or go on with what the name stands for, and write its answers."""
     from p2prdf_cli import named
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes

@@ -49,13 +49,13 @@ def unsubscribe(
         run(_unsubscribe(int(subscription, 16), peer))
 
 
-async def _unsubscribe(subscription: int, peer: str) -> None:
+async def _unsubscribe(subscription: int, peer: list[str]) -> None:
 
     async with connect(peer) as client:
         await client.unsubscribe(subscription)
 
 
-async def _end_named(name: str, folder: Path | None, peer: str) -> None:
+async def _end_named(name: str, folder: Path | None, peer: list[str]) -> None:
     from p2prdf_cli.named import end_named
     from p2prdf_cli.subscribe_state import NamedState, default_folder
 
@@ -88,11 +88,11 @@ def status(
     run(_status(peer, everyone=everyone, in_step=in_step, as_json=as_json))
 
 
-async def _status(peer: str, *, everyone: bool, in_step: bool, as_json: bool) -> ExitCode:
+async def _status(peer: list[str], *, everyone: bool, in_step: bool, as_json: bool) -> ExitCode:
     from p2prdf_cli.render import output, write_json
     from p2prdf_cli.reports import report_table, status_table
 
-    reports = [await fetch(peer)]
+    reports = [await fetch(",".join(peer))]
     outcome = ExitCode.OK
     if everyone:
         own = reports[0]["key"]
@@ -129,5 +129,5 @@ def _out_of_step(report: dict[str, Any]) -> str:
 async def fetch(address: str) -> dict[str, Any]:
     """Return the report of one node, and of no other."""
 
-    async with connect(address, reconnect_seconds=0) as client:
+    async with connect([address], reconnect_seconds=0) as client:
         return await client.status()

@@ -59,7 +59,7 @@ class _Wanted:
     as_json: bool
 
 
-async def _update(wanted: _Wanted, peer: str) -> None:
+async def _update(wanted: _Wanted, peer: list[str]) -> None:
     from p2prdf_cli.query_text import prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_told, write_json
 

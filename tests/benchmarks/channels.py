@@ -44,7 +44,7 @@ AT_ONCE = 32
 @contextlib.asynccontextmanager
 async def _host(address: str) -> AsyncIterator[None]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "p2prdf_cli", "channel", "serve", "--peer", address, "--lease", "30", "--json",
+        sys.executable, "-m", "p2prdf_cli", "serve", "channels", "--peer", address, "--lease", "30", "--json",
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:

@@ -38,7 +38,7 @@ def _words(text: str) -> str:
 
 
 def test_people_get_loads_messages_memory_keys_growth_and_a_verdict(files: Path) -> None:
-    outcome = _plan("--peers", 7, "--queries", files / "both.rq", "--data", files / "data.nt", "--batch", 20)
+    outcome = _plan("--peers", 7, "--file", files / "both.rq", "--data", files / "data.nt", "--batch", 20)
     assert outcome.exit_code == 0, outcome.output
     text = _words(outcome.stdout)
     for words in (
@@ -52,7 +52,7 @@ def test_people_get_loads_messages_memory_keys_growth_and_a_verdict(files: Path)
 
 def test_eighty_columns_are_enough_for_every_number(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    arguments = ("--peers", 7, "--queries", files / "both.rq", "--data", files / "data.nt", "--rate", 123_456_789)
+    arguments = ("--peers", 7, "--file", files / "both.rq", "--data", files / "data.nt", "--rate", 123_456_789)
     shown, document = _plan(*arguments), json.loads(_plan(*arguments, "--json", "-").stdout)
     words = set(shown.stdout.split())
     for each in document["traffic"]:
@@ -65,7 +65,7 @@ def test_eighty_columns_are_enough_for_every_number(files: Path, monkeypatch: py
 
 def test_the_document_and_the_figure_are_of_the_same_plan(files: Path) -> None:
     outcome = _plan(
-        "--peers", 7, "--queries", files / "both.json", "--data", files / "data.nt.gz", "--batch", 20, "--rate", 100,
+        "--peers", 7, "--file", files / "both.json", "--data", files / "data.nt.gz", "--batch", 20, "--rate", 100,
         "--hours", 0.005, "--algorithm", "cqc", "--json", "-", "--plot", files / "plan.svg",
     )  # fmt: skip
     assert outcome.exit_code == 0, outcome.output
@@ -81,10 +81,10 @@ def test_the_document_and_the_figure_are_of_the_same_plan(files: Path) -> None:
 
 
 def test_a_sample_that_is_cut_is_told(files: Path) -> None:
-    outcome = _plan("--peers", 3, "--queries", files / "both.rq", "--data", files / "data.nt", "--triples-max", 100)
+    outcome = _plan("--peers", 3, "--file", files / "both.rq", "--data", files / "data.nt", "--triples-max", 100)
     assert "the first 100 triples of" in _words(outcome.stdout)
     outcome = _plan(
-        "--peers", 3, "--queries", files / "both.rq", "--data", files / "data.nt", "--hours", 0.0001, "--rate", 500
+        "--peers", 3, "--file", files / "both.rq", "--data", files / "data.nt", "--hours", 0.0001, "--rate", 500
     )
     assert "at this rate no more come in 0.0001 hours" in _words(outcome.stdout)
 
@@ -98,12 +98,12 @@ def test_a_sample_that_is_cut_is_told(files: Path) -> None:
         (("--peers", 0), 2, "--peers"),
         (("--plot", "plan.bmp"), 2, "plan.bmp"),
         (("--json", "nowhere/plan.json"), 1, "nowhere/plan.json: there is no such folder"),
-        (("--queries", "none.rq"), 1, "none.rq: No such file"),
+        (("--file", "none.rq"), 1, "none.rq: No such file"),
         (("--data", "none.nt"), 1, "none.nt: No such file"),
         (("--data", "data.xls"), 4, "data.xls: the name tells no known format"),
         (("--data", "bad.nt"), 4, "bad.nt:2: "),
         (("--data", "empty.nt"), 4, "empty.nt: there is no triple in it"),
-        (("--queries", "wild.rq"), 4, "pattern ?v0 ?v1 ?v2: wild.rq: the planner cannot reckon with"),
+        (("--file", "wild.rq"), 4, "pattern ?v0 ?v1 ?v2: wild.rq: the planner cannot reckon with"),
     ],
 )
 def test_bad_input_is_refused_by_name(
@@ -114,7 +114,7 @@ def test_bad_input_is_refused_by_name(
     (files / "empty.nt").write_text("# nothing\n")
     (files / "data.xls").write_text("")
     (files / "wild.rq").write_text("SELECT * WHERE { ?s ?p ?o }")
-    given = {"--peers": 7, "--queries": "both.rq", "--data": "data.nt"} | {options[0]: options[1]}
+    given = {"--peers": 7, "--file": "both.rq", "--data": "data.nt"} | {options[0]: options[1]}
     outcome = _plan(*(part for pair in given.items() for part in pair))
     assert outcome.exit_code == code, outcome.output
     assert named in _words(outcome.stderr)

@@ -50,7 +50,7 @@ def _apply(folder: Path, *words: object, target: str = "files:slice") -> Result:
 
 
 def _beginning(folder: Path) -> list[object]:
-    return ["--interest", folder / "interest.rq", "--start", folder / "0.nt"]
+    return ["--file", folder / "interest.rq", "--start", folder / "0.nt"]
 
 
 def _slice(folder: Path) -> set[Triple]:
@@ -80,7 +80,7 @@ def test_a_second_run_goes_on_where_the_first_was_left(folder: Path) -> None:
     assert (again.exit_code, again.stdout) == (0, "")
     (folder / "3.nt").write_text(DUMPS[2] + '<urn:x> <urn:goals> "7" .\n')
     assert _run("changesets", "diff", folder / "2.nt", folder / "3.nt", folder / "changes").exit_code == 0
-    assert _apply(folder, "--interest", folder / "interest.rq").stdout == "000003: 0 removed, 2 added\n"
+    assert _apply(folder, "--file", folder / "interest.rq").stdout == "000003: 0 removed, 2 added\n"
     checked = _run("replica", "verify", "--target", f"files:{folder / 'slice'}", "--state", folder / "state")
     assert (checked.exit_code, checked.stdout) == (0, "the target holds what it should: 4 triples, 4 expected\n")
 
@@ -125,11 +125,11 @@ def test_a_patch_is_applied_up_to_a_fault_and_then_from_there(folder: Path) -> N
     ("words", "reason"),
     [
         ([], "no such state yet"),
-        (["--interest", "interest.rq"], "no such state yet"),
-        (["--interest", "wrong.rq", "--start", "0.nt"], "UNION"),
-        (["--interest", "interest.rq", "--start", "absent.nt"], "cannot be read"),
-        (["--interest", "interest.rq", "--start", "blank.nt"], "blank node _:b"),
-        (["--interest", "interest.rq", "--start", "http://a.example/", "--allow-host", "b.example"], "not on the list"),
+        (["--file", "interest.rq"], "no such state yet"),
+        (["--file", "wrong.rq", "--start", "0.nt"], "UNION"),
+        (["--file", "interest.rq", "--start", "absent.nt"], "cannot be read"),
+        (["--file", "interest.rq", "--start", "blank.nt"], "blank node _:b"),
+        (["--file", "interest.rq", "--start", "http://a.example/", "--allow-host", "b.example"], "not on the list"),
     ],
 )
 def test_what_cannot_be_begun_is_refused(folder: Path, words: list[str], reason: str) -> None:
@@ -143,7 +143,7 @@ def test_what_cannot_be_begun_is_refused(folder: Path, words: list[str], reason:
 def test_another_interest_needs_another_state(folder: Path) -> None:
     assert _apply(folder, *_beginning(folder)).exit_code == 0
     (folder / "other.rq").write_text("SELECT * { ?a <urn:goals> ?g }")
-    done = _apply(folder, "--interest", folder / "other.rq")
+    done = _apply(folder, "--file", folder / "other.rq")
     assert done.exit_code == 4
     assert "another interest" in done.stderr
 

@@ -41,7 +41,7 @@ def _names(document: dict) -> list[str]:
 @pytest.mark.parametrize("peers", [1, 7, 64])
 def test_one_query_gives_a_sparql_results_document(files: Path, algorithm: str, peers: int) -> None:
     outcome = _simulate(
-        "--query", files / "path.rq", "--data", files / "data.nt", "--algorithm", algorithm, "--peers", peers, "--json"
+        "--file", files / "path.rq", "--data", files / "data.nt", "--algorithm", algorithm, "--peers", peers, "--json"
     )
     assert outcome.exit_code == 0, outcome.output
     document = json.loads(outcome.stdout)
@@ -55,7 +55,7 @@ def test_one_query_gives_a_sparql_results_document(files: Path, algorithm: str, 
 
 
 def test_several_queries_answer_in_one_run(files: Path) -> None:
-    outcome = _simulate("-q", files / "path.rq", "-q", files / "names.rq", "--data", files / "data.nt", "--json")
+    outcome = _simulate("-f", files / "path.rq", "-f", files / "names.rq", "--data", files / "data.nt", "--json")
     document = json.loads(outcome.stdout)
     assert [_names(each) for each in document["queries"]] == [["Bea", "Cy"], ["Bea", "Cy"]]
     assert [each["answers"] for each in document["simulation"]["queries"]] == [2, 2]
@@ -71,18 +71,18 @@ def test_several_queries_answer_in_one_run(files: Path) -> None:
     ],
 )
 def test_events_count_between_subscription_and_end(files: Path, options: tuple, expected: list[str]) -> None:
-    outcome = _simulate("-q", files / "path.rq", "--events", files / "events.tsv", *options, "--json")
+    outcome = _simulate("-f", files / "path.rq", "--events", files / "events.tsv", *options, "--json")
     assert outcome.exit_code == 0, outcome.output
     assert _names(json.loads(outcome.stdout)) == expected
 
 
 def test_equal_seeds_give_equal_output(files: Path) -> None:
-    arguments = ("-q", files / "path.rq", "--data", files / "data.nt", "--seed", 5, "--peers", 20, "--json")
+    arguments = ("-f", files / "path.rq", "--data", files / "data.nt", "--seed", 5, "--peers", 20, "--json")
     assert _simulate(*arguments).stdout == _simulate(*arguments).stdout
 
 
 def test_people_get_tables(files: Path) -> None:
-    outcome = _simulate("-q", files / "path.rq", "--data", files / "data.nt")
+    outcome = _simulate("-f", files / "path.rq", "--data", files / "data.nt")
     assert outcome.exit_code == 0
     for word in ("?name", "Bea", "hops", "QPL", "SL"):
         assert word in outcome.stdout
@@ -91,7 +91,7 @@ def test_people_get_tables(files: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "option", "code", "named"),
     [
-        ("bad.rq", "SELECT nonsense", "--query", 4, "query-refused"),
+        ("bad.rq", "SELECT nonsense", "--file", 4, "query-refused"),
         ("bad.nt", "<urn:a> nonsense\n", "--data", 4, "bad.nt:1: "),
         ("bad.tsv", "1\tA\t<urn:a> <urn:p> <urn:b> .\n2\tD\t<urn:a> <urn:p> <urn:b> .\n", "--events", 4, "bad.tsv:2: "),
         ("bad.xls", "", "--data", 4, "bad.xls"),
@@ -101,7 +101,7 @@ def test_bad_input_is_refused_by_name(
     files: Path, name: str, content: str, option: str, code: int, named: str
 ) -> None:
     (files / name).write_text(content)
-    given = {"--query": files / "path.rq", "--data": files / "data.nt"} | {option: files / name}
+    given = {"--file": files / "path.rq", "--data": files / "data.nt"} | {option: files / name}
     if option == "--events":
         del given["--data"]
     outcome = _simulate(*(part for pair in given.items() for part in pair))

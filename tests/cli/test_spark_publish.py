@@ -30,7 +30,7 @@ def test_arguments_that_make_no_sense_are_refused(arguments, told):
 
 
 def test_peers_are_addresses():
-    outcome = run("a.nt", "--peers", "nowhere")
+    outcome = run("a.nt", "--peer", "nowhere")
     assert outcome.exit_code == ExitCode.USAGE
 
 

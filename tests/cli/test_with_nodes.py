@@ -291,7 +291,7 @@ def test_nobody_there_is_exit_code_3() -> None:
         ("explain", "ASK {}", "--subscription", "1"),
         ("explain", "--subscription", "nonsense"),
         ("publish",),
-        ("simulate", "--query", "q.rq"),
+        ("simulate", "--file", "q.rq"),
         ("node", "--listen", "nonsense"),
         ("node", "--listen", "0.0.0.0:0"),
         ("nonsense",),

@@ -28,21 +28,21 @@ def test_a_channels_life_by_commands(keeping_all, tmp_path):
     for name in ("ann", "bob"):
         (tmp_path / f"{name}.nt").write_text(PERSON.format(f"urn:{name}"))
     plain = ("--setting", "heuristics=[]")  # nothing is told before its query runs
-    create = ("channel", "create", "people", *base, "--query", query, *plain, *peer)
-    assert run(*create, "--wait", 0, "--json")[:2] == (0, [{"name": "people", "begun": False}])
+    add = ("channel", "add", "people", *base, "-f", query, *plain, *peer)
+    assert run(*add, "--wait", 0, "--json")[:2] == (0, [{"name": "people", "begun": False}])
     code, listed, _ = run("channel", "list", *peer)
     assert (code, listed.split("\t")[:3]) == (0, ["people", "unkept", "urn:by-commands\n"])
-    assert run("channel", "stats", *peer)[0] == 1
+    assert run("channel", "status", *peer)[0] == 1
     publish = ("channel", "publish", *base, "--publisher", "me", *peer, "--json")
     code, (first,), _ = run(*publish, tmp_path / "ann.nt")
     assert (code, first["statements"]) == (0, 1)
     host = subprocess.Popen(
-        [sys.executable, "-m", "p2prdf_cli", "channel", "serve", *peer, "--settle", "0.1", "--metrics", "127.0.0.1:0"],
+        [sys.executable, "-m", "p2prdf_cli", "serve", "channels", *peer, "--settle", "0.1", "--metrics", "127.0.0.1:0"],
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         metrics = host.stdout.readline().split()[1]
-        assert run(*create, "--wait", 30)[:2] == (0, "channel people is evaluated\n")
+        assert run(*add, "--wait", 30)[:2] == (0, "channel people is evaluated\n")
         assert run(*publish, tmp_path / "ann.nt")[1][0]["graph"] == first["graph"]
         run(*publish, tmp_path / "bob.nt")
         subscribe = ("channel", "subscribe", "people", *peer)
@@ -63,7 +63,7 @@ def test_a_channels_life_by_commands(keeping_all, tmp_path):
         assert run("channel", "delete", *base, "<urn:bob>", "?p", "?o", *peer)[0] == 0
         assert run(*mine, 1, "--withdrawn")[0] == 0
         assert told.read_text().splitlines()[-1] == '-\t"confirmed"\t<urn:bob>'
-        code, (stats,), _ = run("channel", "stats", "people", *peer, "--json")
+        code, (stats,), _ = run("channel", "status", "people", *peer, "--json")
         assert (code, stats["state"], stats["graphs"] <= 4) == (0, "evaluated", True)
         told = fetched(metrics)
         assert fetched(metrics.replace("/metrics", "/readyz")) == "ready\n"
@@ -71,8 +71,8 @@ def test_a_channels_life_by_commands(keeping_all, tmp_path):
         assert 'p2prdf_host_base_graphs{base="urn:by-commands"} 2\n' in told
         assert 'p2prdf_host_channel_told_total{channel="people"} ' in told
         assert all(f"# TYPE {each.name} {each.kind}\n" in told for each in METRICS)
-        assert run("channel", "drop", "people", *peer)[:2] == (0, "1 dropped\n")
-        assert run("channel", "drop", "people", *peer)[:2] == (0, "0 dropped\n")
+        assert run("channel", "remove", "people", *peer)[:2] == (0, "1 dropped\n")
+        assert run("channel", "remove", "people", *peer)[:2] == (0, "0 dropped\n")
     finally:
         host.send_signal(signal.SIGTERM)
         said, _ = host.communicate()
@@ -84,18 +84,18 @@ def test_what_is_wrong_is_said(keeping_all, tmp_path):
     peer, base = ("--peer", keeping_all[0].address), ("--base", "urn:wrong")
     query = tmp_path / "people.rq"
     query.write_text("SELECT ?x { ?x a <urn:Person> } LIMIT 3")
-    create = ("channel", "create", "--query", query, *base, *peer)
-    code, _, err = run(*create, "people")
+    add = ("channel", "add", "-f", query, *base, *peer)
+    code, _, err = run(*add, "people")
     assert (code, "LIMIT" in err) == (4, True)
     query.write_text("SELECT ?x { ?x a <urn:Person> }")
     for setting, reason in (
         ("skip_max", "NAME=VALUE"), ("speed=1", "no setting 'speed'"), ("heuristics=[\"guess\"]", "guess"),
         ("skip_max=true", "skip_max"),
     ):  # fmt: skip
-        code, _, err = run(*create, "people", "--setting", setting)
+        code, _, err = run(*add, "people", "--setting", setting)
         assert (code, reason in err) == (4, True), err
     assert run("channel", "list", *peer)[:2] == (0, "")
-    for words in (("subscribe", "people"), ("stats", "people")):
+    for words in (("subscribe", "people"), ("status", "people")):
         code, _, err = run("channel", *words, *peer)
         assert (code, "there is no channel people" in err) == (4, True)
     (tmp_path / "bad.nt").write_text("nonsense\n")

@@ -206,6 +206,6 @@ def test_the_command_derives_once_tells_what_it_did_and_drops(keeping_all, ns):
     assert (code, out) == (4, "")
     assert err.startswith("p2prdf: error [query-refused]: ")
     assert "would be derived from itself" in err
-    assert command("derive", "--graph", f"{ns}grand", "--drop", *peer) == (0, "2 removed\n", "")
-    assert command("derive", "--graph", f"{ns}grand", "--drop", "--json", *peer) == (0, '{"removed": 0}\n', "")
-    assert command("derive", "--graph", f"{ns}grand", "--drop", "ASK { ?s ?p ?o }", *peer)[0] == 2
+    assert command("derive", "--graph", f"{ns}grand", "--remove", *peer) == (0, "2 removed\n", "")
+    assert command("derive", "--graph", f"{ns}grand", "--remove", "--json", *peer) == (0, '{"removed": 0}\n', "")
+    assert command("derive", "--graph", f"{ns}grand", "--remove", "ASK { ?s ?p ?o }", *peer)[0] == 2

@@ -879,7 +879,7 @@ async def test_the_command_ends_what_it_has_begun(keeping_all, ns):
 async def test_the_command_says_why_it_does_not_begin(keeping_all, words, code, told):
     peer = () if "--peer" in words else ("--peer", keeping_all[0].address)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "p2prdf_cli", "gateway", *peer, *words, stderr=asyncio.subprocess.PIPE
+        sys.executable, "-m", "p2prdf_cli", "serve", "gateway", *peer, *words, stderr=asyncio.subprocess.PIPE
     )
     _, said = await process.communicate()
     assert (process.returncode, told in said.decode()) == (code, True), said

@@ -1,4 +1,4 @@
-"""``p2prdf interest`` and ``p2prdf replica serve`` through real nodes: what they do, say and refuse."""
+"""``p2prdf interest`` and ``p2prdf serve interests`` through real nodes: what they do, say and refuse."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_an_interests_life_by_commands(keeping_all, endpoint, tmp_path):
                 return code, found
         raise AssertionError(found)
 
-    add = ("interest", "add", "--dataset", dataset, "--query", tmp_path / "interest.rq", *peer)
+    add = ("interest", "add", "--dataset", dataset, "-f", tmp_path / "interest.rq", *peer)
     published()
     assert (run(*add, "--name", "x", *place, "--json"))[:2] == (0, [{"name": "x"}])
     code, _, err = run(*add, "--name", "y", *place)
@@ -62,7 +62,7 @@ def test_an_interests_life_by_commands(keeping_all, endpoint, tmp_path):
     assert (run(*add, "--target", "http://far.example/update", "--name", "far"))[0] == 0
     assert (run("interest", "status", "x", *peer))[:2] == (1, "x\tunkept\t\t\t\tno keeper answers for it\n")
     keeper = subprocess.Popen(
-        [sys.executable, "-m", "p2prdf_cli", "replica", "serve", *peer, "--allow-host", f"127.0.0.1:{endpoint.port}",
+        [sys.executable, "-m", "p2prdf_cli", "serve", "interests", *peer, "--allow-host", f"127.0.0.1:{endpoint.port}",
          "--allow-private", "--auth-file", str(tmp_path / "auth"), "--metrics", "127.0.0.1:0"],
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -133,7 +133,7 @@ def test_the_transactions_of_an_rdf_patch_are_published_each_once(keeping_all, t
 def test_what_is_wrong_is_said(keeping_all, tmp_path):
     peer = ("--peer", keeping_all[0].address)
     (tmp_path / "interest.rq").write_text("SELECT * { ?a <urn:p> ?b } LIMIT 3")
-    add = ("interest", "add", "--dataset", "urn:d", "--query", tmp_path / "interest.rq", *peer, "--target")
+    add = ("interest", "add", "--dataset", "urn:d", "-f", tmp_path / "interest.rq", *peer, "--target")
     code, _, err = run(*add, "http://h/update")
     assert (code, "ORDER BY, LIMIT or OFFSET" in err) == (4, True)
     (tmp_path / "interest.rq").write_text(INTEREST)
@@ -143,13 +143,13 @@ def test_what_is_wrong_is_said(keeping_all, tmp_path):
     assert (code, "is no name" in err) == (4, True)
     (tmp_path / "auth").write_text("h bearer abc\n")
     (tmp_path / "auth").chmod(0o644)
-    code, _, err = run("replica", "serve", *peer, "--allow-host", "h", "--auth-file", tmp_path / "auth")
+    code, _, err = run("serve", "interests", *peer, "--allow-host", "h", "--auth-file", tmp_path / "auth")
     assert (code, "others may read" in err) == (4, True)
     for words, reason in (
         (("--metrics", "nowhere"), "--metrics"), (("--potential-max", "many"), "ends in no number"),
         (("--potential-max", "1", "--potential-max", "2"), "a bound for that already"),
     ):  # fmt: skip
-        code, _, err = run("replica", "serve", *peer, "--allow-host", "h", *words)
+        code, _, err = run("serve", "interests", *peer, "--allow-host", "h", *words)
         assert (code, reason in err) == (4, True), err
-    code, _, err = run("replica", "serve", *peer, "--allow-host", "h/x")
+    code, _, err = run("serve", "interests", *peer, "--allow-host", "h/x")
     assert (code, "not a host" in err) == (4, True)

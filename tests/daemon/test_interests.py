@@ -327,7 +327,7 @@ def registration_of(name, dataset, update, query):
 class KeeperProcess(MemberProcess):
     """A keeper as a process of its own."""
 
-    words = ("replica", "serve", "--allow-host", "127.0.0.1", "--allow-private")
+    words = ("serve", "interests", "--allow-host", "127.0.0.1", "--allow-private")
     called = "keeper"
 
 

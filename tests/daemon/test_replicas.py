@@ -190,7 +190,7 @@ async def test_an_endpoint_is_exact_though_nodes_endpoint_and_follower_are_kille
     addresses = ",".join(node.address for node in nodes[:2])
     words = (
         sys.executable, "-m", "p2prdf_cli", "replica", "follow", "--peer", addresses, "--dataset", dataset[1:-1],
-        "--interest", str(tmp_path / "interest.rq"), "--target", f"http://127.0.0.1:{endpoint.port}/update",
+        "--file", str(tmp_path / "interest.rq"), "--target", f"http://127.0.0.1:{endpoint.port}/update",
     )  # fmt: skip
     follower = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.DEVNULL)
     try:

@@ -82,7 +82,7 @@ async def gateway_process(folder: Path, *words: str, **environment: str):
     """Run a gateway; yield its process and its URL.  What it says goes to a file."""
     with (folder / "gateway.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "p2prdf_cli", "gateway", "--listen", "127.0.0.1:0", *words,
+            sys.executable, "-m", "p2prdf_cli", "serve", "gateway", "--listen", "127.0.0.1:0", *words,
             stdout=asyncio.subprocess.PIPE, stderr=log, env={**os.environ, **environment},
         )  # fmt: skip
     try:

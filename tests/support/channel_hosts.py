@@ -36,7 +36,7 @@ async def hosting(addresses, *, lease_seconds=4.0, settle_seconds=0.5, kind=Host
 class HostProcess(MemberProcess):
     """A host as a process of its own."""
 
-    words = ("channel", "serve")
+    words = ("serve", "channels")
     called = "host"
 
 

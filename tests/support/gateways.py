@@ -74,7 +74,8 @@ class GatewayProcess:
     @classmethod
     async def start(cls, address, *words, environment=None):
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "p2prdf_cli", "gateway", "--peer", address, "--listen", "127.0.0.1:0", *words,
+            sys.executable, "-m", "p2prdf_cli", "serve", "gateway", "--peer", address, "--listen", "127.0.0.1:0",
+            *words,
             stdout=asyncio.subprocess.PIPE, env=os.environ | (environment or {}),
         )  # fmt: skip
         async with asyncio.timeout(SECONDS):

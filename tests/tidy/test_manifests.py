@@ -272,9 +272,10 @@ def test_gateways_are_called_with_what_they_know_and_are_looked_at_where_they_an
     made = {document["kind"]: document for document in _all_of(GATEWAY)}
     pod = made["Deployment"]["spec"]["template"]
     (container,) = pod["spec"]["containers"]
-    command, *rest = container["args"]
+    command, rest = container["args"][:2], container["args"][2:]
+    assert command == ["serve", "gateway"]
     options = dict(part.removeprefix("--").split("=", 1) for part in rest)
-    assert {f"--{name}" for name in options} <= _options(command)
+    assert {f"--{name}" for name in options} <= _options(*command)
     assert options["peer"] == f"{_one('Service', 'p2prdf')['metadata']['name']}:{PORT}"
     (port,) = container["ports"]
     assert split_address(options["listen"]) == ("0.0.0.0", port["containerPort"])
@@ -307,7 +308,7 @@ def test_gateways_are_called_with_what_they_know_and_are_looked_at_where_they_an
 # --- keepers and hosts of channels ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("folder", "command"), [("keepers", ("replica", "serve")), ("hosts", ("channel", "serve"))])
+@pytest.mark.parametrize(("folder", "command"), [("keepers", ("serve", "interests")), ("hosts", ("serve", "channels"))])
 def test_members_are_called_with_what_they_know_and_looked_at_where_they_tell_their_health(
     folder: str, command: tuple[str, ...]
 ) -> None:

@@ -78,9 +78,7 @@ class Daemons:
         """Raise Unavailable if a node has ended by itself."""
         for daemon in self.running:
             if daemon.process.returncode is not None:
-                raise Unavailable(
-                    f"{daemon.name} ended with status {daemon.process.returncode}: {_tail(daemon.log)}"
-                )
+                raise Unavailable(f"{daemon.name} ended with status {daemon.process.returncode}: {_tail(daemon.log)}")
 
     async def stop(self) -> None:
         """Ask all nodes to leave and wait until they have."""

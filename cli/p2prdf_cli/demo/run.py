@@ -225,5 +225,3 @@ async def _still(count: Any, seconds: float) -> None:
 
 def _others(report: dict[str, Any]) -> list[Any]:
     return [peer for peer in report["peers"] if peer["key"] != report["key"]]
-
-

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from typer.core import TyperGroup
 
 from p2prdf.errors import LocalProtocolError
+from p2prdf_cli.commands import Commands, Group
 from p2prdf_cli.exits import ExitCode, run_plain
 from p2prdf_cli.experiment.output import (
     JsonFile,
@@ -82,11 +82,11 @@ def experiment() -> None:
     Examples:
       p2prdf experiment load-distribution
       p2prdf experiment load-distribution --scale 1 --plot load.png
-      p2prdf experiment plan --peers 50 --queries q.rq --data d.nt.gz --rate 2000
+      p2prdf experiment plan --peers 50 -f q.rq --data d.nt.gz --rate 2000
     """
 
 
-class _Experiments(TyperGroup):
+class _Experiments(Group):
     """A group whose commands are made from the registry when they are asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -111,7 +111,7 @@ class _Experiments(TyperGroup):
             from p2prdf_cli.experiment.semantic_channels import NAME as SEMANTIC_CHANNELS
             from p2prdf_cli.experiment.semantic_channels import semantic_channels
 
-            made = typer.Typer(rich_markup_mode="rich", context_settings=_CONTEXT)
+            made = Commands(context_settings=_CONTEXT)
             for name, each in EXPERIMENTS.items():
                 made.command(name, epilog=EXIT_CODES_HELP, short_help=each.summary)(_command(name, each))
             made.command(NAME, epilog=EXIT_CODES_HELP)(incremental_reasoning)

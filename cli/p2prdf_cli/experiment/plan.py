@@ -49,7 +49,10 @@ def plan(
     queries: Annotated[
         list[Path],
         typer.Option(
-            metavar="FILE", help="Standing queries: SPARQL, several separated by lines of ----, or .json; repeatable."
+            "--file",
+            "-f",
+            metavar="FILE",
+            help="Standing queries: SPARQL, several separated by lines of ----, or .json; repeatable.",
         ),
     ],
     data: Annotated[
@@ -87,9 +90,9 @@ def plan(
 
     \b
     Examples:
-      p2prdf experiment plan --peers 50 --queries q.rq --data airports.nt.gz
-      p2prdf experiment plan --peers 50 --queries all.json --data d.nt --rate 2000 --hours 8
-      p2prdf experiment plan --peers 50 --queries q.rq --data d.nt --algorithm cqc --plot plan.png
+      p2prdf experiment plan --peers 50 -f q.rq --data airports.nt.gz
+      p2prdf experiment plan --peers 50 -f all.json --data d.nt --rate 2000 --hours 8
+      p2prdf experiment plan --peers 50 -f q.rq --data d.nt --algorithm cqc --plot plan.png
     """
     from p2prdf.rdf.query import Algorithm
     from p2prdf.sim.capacity.plan import NodeLimits, PlanOptions

@@ -48,7 +48,7 @@ def routes() -> list[web.RouteDef]:
 
 def _host(gateway: Gateway) -> WebhookHost:
     if gateway.webhooks is None:
-        raise Refused(HTTPStatus.NOT_FOUND, "this gateway has no webhooks: p2prdf gateway --webhooks FILE")
+        raise Refused(HTTPStatus.NOT_FOUND, "this gateway has no webhooks: p2prdf serve gateway --webhooks FILE")
     return gateway.webhooks
 
 

@@ -1,0 +1,95 @@
+"""Commands and groups of the command line: what they have in common, and the names that they had before.
+
+A renamed command or option is refused with one line that names the new form and with exit code 2.
+``RENAMED_COMMANDS`` and ``RENAMED_OPTIONS`` hold all of them, so that no command needs a stub.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from p2prdf_cli.exits import ExitCode
+
+__all__ = ["RENAMED_COMMANDS", "RENAMED_OPTIONS", "Command", "Commands", "Group"]
+
+RENAMED_COMMANDS: Final = {
+    "gateway": "serve gateway",
+    "replica serve": "serve interests",
+    "channel serve": "serve channels",
+    "channel create": "channel add",
+    "channel drop": "channel remove",
+    "channel stats": "channel status",
+}
+"""New names of commands by their old names, both without ``p2prdf``."""
+
+RENAMED_OPTIONS: Final = {
+    ("spark-publish", "--peers"): "--peer",
+    ("interest add", "--query"): "--file",
+    ("channel add", "--query"): "--file",
+    ("simulate", "--query"): "--file",
+    ("simulate", "-q"): "-f",
+    ("experiment plan", "--queries"): "--file",
+    ("replica apply", "--interest"): "--file",
+    ("replica follow", "--interest"): "--file",
+    ("derive", "--drop"): "--remove",
+    ("ca issue", "--out"): "--output",
+}
+"""New names of options by the command, as it is called now, and their old names."""
+
+
+def _path(ctx: Any) -> str:
+    """Return the words that lead to a command, without ``p2prdf``."""
+    words: list[str] = []
+    while ctx.parent is not None:
+        words.insert(0, ctx.info_name)
+        ctx = ctx.parent
+    return " ".join(words)
+
+
+def _refuse(text: str) -> typer.Exit:
+    print(f"p2prdf: error [usage]: {text}", file=sys.stderr)
+    return typer.Exit(ExitCode.USAGE)
+
+
+class Command(TyperCommand):
+    """A command that refuses options by their old names."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments.  Raises typer.Exit, with exit code 2, for an option that has another name now."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.Exit:
+            raise
+        except Exception as error:
+            path, option = _path(ctx), getattr(error, "option_name", "")
+            new = RENAMED_OPTIONS.get((path, option))
+            if new is None:
+                raise
+            raise _refuse(f"'{option}' is now '{new}': p2prdf {path} {new} ...") from None
+
+
+class Group(TyperGroup):
+    """A group that refuses commands by their old names."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command.  Raises typer.Exit, with exit code 2, for a command that has another name now."""
+        old = f"{_path(ctx)} {args[0]}".strip()
+        new = RENAMED_COMMANDS.get(old)
+        if new is not None:
+            raise _refuse(f"'{old}' is now '{new}': p2prdf {new} ...")
+        return super().resolve_command(ctx, args)
+
+
+class Commands(typer.Typer):
+    """Commands that are put together to a group."""
+
+    def __init__(self, **how: Any):
+        super().__init__(**{"cls": Group, "no_args_is_help": True, "rich_markup_mode": "rich", **how})
+
+    def command(self, name: str | None = None, **how: Any) -> Any:
+        """Add a command, as :meth:`typer.Typer.command` does."""
+        return super().command(name, **{"cls": Command, **how})
