@@ -3,10 +3,10 @@
 As a client of a running node::
 
     async with p2prdf.connect("127.0.0.1:7400") as client:
-        subscription = await client.subscribe("SELECT ?s ?o WHERE { ?s <urn:knows> ?o }")
-        await client.publish([("<urn:a>", "<urn:knows>", "<urn:b>")])
+        subscription = await client.subscribe("SELECT ?s ?o WHERE { ?s <urn:goals> ?o }")
+        await client.publish([("<urn:a>", "<urn:goals>", 3)])
         async for solution in subscription:
-            print(solution["s"], solution["o"])
+            print(solution["s"], solution.value("o"))
 
 As the driver of a peer, see :mod:`p2prdf.wire.contract` and :mod:`p2prdf.peer`.
 """
@@ -56,3 +56,7 @@ def __getattr__(name: str) -> Any:
 
         return Tls
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__} - {"Any", "TYPE_CHECKING", "annotations"})

@@ -264,7 +264,7 @@ class _Publication:
 
         stream = self._settings.stream
         began = None if stream is None else stream.began()
-        if self._source.path is None:
+        if self._source.path is None or self._source.live:  # what comes next time is something else
             return Entry(FileIdentity(self._source.name, 0, 0), new_publisher(), 0, began)
         self._identity = FileIdentity.of(
             self._source.path, removed=self._settings.delete, graph=self._graph or "",

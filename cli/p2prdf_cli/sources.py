@@ -14,8 +14,6 @@ for the caller to raise once that has been published.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import io
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -32,9 +30,6 @@ __all__ = ["Feeder", "Input", "choose_input"]
 
 STDIN: Final = "-"
 QUEUED_BATCHES_MAX: Final = 16
-PIPE_BYTES: Final = 1 << 18
-LINE_BYTES_MAX: Final = 16 << 20
-"""A line from a pipe that is longer is handed on in pieces, for the parser to refuse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +44,10 @@ class Input:
 
     @property
     def live(self) -> bool:
-        """Whether lines are to be parsed as they come."""
-        return self.path is None and not self.compressed and self.syntax.by_lines
+        """Whether lines are to be parsed as they come: from standard input, a named pipe or a device."""
+        if self.compressed or not self.syntax.by_lines:
+            return False
+        return self.path is None or (self.path.exists() and not self.path.is_file())
 
 
 def choose_input(name: str, syntax: str | None, *, timed: bool = False) -> Input:
@@ -127,60 +124,32 @@ class Feeder:
         put(None)
 
     def _batches(self) -> Iterator[TripleBatch]:
-        if self.source.live:
-            yield from self._live_batches()
-        elif self.source.path is None:
+        if self.source.path is None:
             with os.fdopen(os.dup(0), "rb", buffering=0) as raw:
-                yield from self._read(raw, self._skip)
+                yield from self._read(raw, live=self.source.live)
+        elif self.source.live:
+            with self.source.path.open("rb", buffering=0) as raw:
+                yield from self._read(raw, live=True)
         else:
             with self.source.path.open("rb") as stream:
-                for batch in self._read(stream, self._skip):
+                for batch in self._read(stream):
                     self.position = stream.tell()
                     yield batch
 
-    def _read(self, stream: IO[bytes], skip: int, first_line: int = 1) -> Iterator[TripleBatch]:
+    def _read(self, stream: IO[bytes], *, live: bool = False) -> Iterator[TripleBatch]:
         def bad_line(bad: BadLine) -> None:
             self.bad_lines += 1
-            self._on_bad_line(BadLine(bad.line + first_line - 1, bad.reason))
+            self._on_bad_line(bad)
 
         of_syntax = partial(read_triples, syntax=self.source.syntax, base=self._base)
         read: Callable[..., Iterator[TripleBatch]] = read_timed if self.source.timed else of_syntax
-        try:
-            yield from read(
-                stream,
-                publication_id=self._publication_id,
-                compressed=self.source.compressed,
-                source=self.source.name,
-                strict=self._strict,
-                skip=skip,
-                on_bad_line=bad_line,
-            )
-        except DataRefused as error:
-            line = None if error.line is None else error.line + first_line - 1
-            raise DataRefused(error.reason, source=error.source, line=line) from None
-
-    def _live_batches(self) -> Iterator[TripleBatch]:
-        """Parse whole lines of standard input as soon as they are there."""
-        done, line = 0, 1
-        for chunk in _live_lines():
-            before = done
-            for batch in self._read(io.BytesIO(chunk), 0, line):
-                done = before + batch.statements_done
-                yield dataclasses.replace(batch, statements_done=done, line=line + batch.line - 1)
-            line += chunk.count(b"\n")
-
-
-def _live_lines() -> Iterator[bytes]:
-    rest: list[bytes] = []
-    size = 0
-    while piece := os.read(0, PIPE_BYTES):
-        cut = piece.rfind(b"\n") + 1
-        if cut or size > LINE_BYTES_MAX:
-            cut = cut or len(piece)
-            yield b"".join((*rest, piece[:cut]))
-            rest, size = [piece[cut:]], len(piece) - cut
-        else:
-            rest.append(piece)
-            size += len(piece)
-    if any(rest):
-        yield b"".join(rest)
+        yield from read(
+            stream,
+            publication_id=self._publication_id,
+            compressed=self.source.compressed,
+            source=self.source.name,
+            strict=self._strict,
+            skip=self._skip,
+            on_bad_line=bad_line,
+            live=live,
+        )

@@ -5,9 +5,9 @@
     async with p2prdf.connect("127.0.0.1:7400") as client:
         query = "SELECT ?who ?goals WHERE { ?who a <urn:Athlete> ; <urn:goals> ?goals }"
         subscription = await client.subscribe(query)
-        await client.publish([("<urn:a>", "<urn:goals>", '"3"')])
+        await client.publish([("<urn:a>", "<urn:goals>", 3)])
         async for solution in subscription:
-            print(solution["who"], solution["goals"], solution.sequence)
+            print(solution["who"], solution.value("goals"), solution.sequence)
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from p2prdf.client.derived import Derived
 from p2prdf.client.pieces import Quad, TermColumns
 from p2prdf.client.publishing import Effort, Progress
 from p2prdf.client.query import Result
-from p2prdf.client.solutions import Batch, Gap, Solution
+from p2prdf.client.solutions import Batch, Bindings, Gap, Solution
 from p2prdf.client.stream import Stream
 from p2prdf.client.subscription import Subscription
 from p2prdf.client.update import Updated
 
 __all__ = [
-    "Batch", "Client", "Derived", "Effort", "Gap", "Progress", "Quad", "Result", "Solution", "Stream",
+    "Batch", "Bindings", "Client", "Derived", "Effort", "Gap", "Progress", "Quad", "Result", "Solution", "Stream",
     "Subscription", "TermColumns", "Updated", "connect",
 ]  # fmt: skip

@@ -212,7 +212,8 @@ class Client:
     ) -> int:
         """Publish triples; return their number when all of them are acknowledged.
 
-        ``triples``: (asynchronous) iterable of triples of canonical N-Triples terms, of triples with a fourth term, the
+        ``triples``: (asynchronous) iterable of triples of canonical N-Triples terms (or terms of rdflib or pyoxigraph,
+        and for literals values of Python), of triples with a fourth term, the
         IRI of the graph they belong to (None: of none), of :class:`p2prdf.rdf.ntriples.TripleBatch` or of
         :class:`p2prdf.client.TermColumns`, some of which may be removals.
         ``graph``: the IRI of the graph that what names none belongs to, by default the default graph.

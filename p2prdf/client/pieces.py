@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,15 @@ from p2prdf.columns import Column
 from p2prdf.errors import DataRefused
 from p2prdf.rdf.dictionary import TermNames
 from p2prdf.rdf.ntriples import TripleBatch
+from p2prdf.rdf.python_values import as_term
 from p2prdf.rdf.quads import DEFAULT
 
 __all__ = ["FRAME_CHARACTERS", "Item", "Numbered", "Piece", "Quad", "Source", "TermColumns", "Triple", "pieces_of"]
 
 Triple = tuple[str, str, str]
 """Subject, predicate and object as canonical N-Triples terms."""
+Given = tuple[Any, Any, Any] | tuple[Any, Any, Any, Any]
+"""The same, of terms that :func:`p2prdf.rdf.python_values.as_term` takes."""
 Quad = tuple[str, str, str, str | None]
 """A triple and its graph, a canonical IRI; None for the default graph, or for the one of the whole publication."""
 
@@ -77,9 +80,10 @@ class TermColumns:
         return whole.part(0, len(whole)) if DEFAULT in place else whole
 
 
-Item: TypeAlias = Triple | Quad | TripleBatch | TermColumns
+Item: TypeAlias = Triple | Quad | Given | TripleBatch | TermColumns
 Source = (
-    Iterable[Triple] | Iterable[Quad] | Iterable[Triple | Quad] | Iterable[TripleBatch] | Iterable[TermColumns]
+    Iterable[Given] | AsyncIterable[Given]
+    | Iterable[Triple] | Iterable[Quad] | Iterable[Triple | Quad] | Iterable[TripleBatch] | Iterable[TermColumns]
     | AsyncIterable[Triple] | AsyncIterable[Quad] | AsyncIterable[Triple | Quad] | AsyncIterable[TripleBatch]
     | AsyncIterable[TermColumns] | AsyncIterable[TripleBatch | TermColumns]
 )  # fmt: skip
@@ -209,11 +213,13 @@ class _Cutter:
             try:
                 subject, predicate, value, *rest = item
                 named = _graph(rest, self._graph)
-                size = len(subject) + len(predicate) + len(value) + len(named)
             except (TypeError, ValueError):
                 raise DataRefused(
                     f"{item!r} is neither a triple of terms, or one and a graph, nor a TripleBatch or TermColumns"
                 ) from None
+            if not (type(subject) is type(predicate) is type(value) is str):
+                subject, predicate, value = as_term(subject), as_term(predicate), as_term(value)
+            size = len(subject) + len(predicate) + len(value) + len(named)
             if self._characters + size > FRAME_CHARACTERS and len(self):
                 yield self.cut()
             s, p, o, g = self._rows
@@ -226,12 +232,19 @@ class _Cutter:
                 yield self.cut()
 
 
-def _graph(rest: list[str | None], graph: str) -> str:
+def _graph(rest: list[Any], graph: str) -> str:
     """Return the graph of a statement by what stands behind its object.  Raises ValueError for more than one thing."""
     if not rest:
         return graph
     (named,) = rest
-    return named or graph
+    if named is None or type(named) is str:
+        return named or graph
+    if type(named).__name__ == "DefaultGraph":  # pyoxigraph's
+        return graph
+    term = as_term(getattr(named, "identifier", named))  # rdflib's graphs are named so
+    if not term.startswith("<"):
+        raise ValueError(f"a graph is named by an IRI, not by {term}")
+    return term
 
 
 def _named(g: list[str]) -> list[str]:

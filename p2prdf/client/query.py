@@ -13,10 +13,13 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from p2prdf.client.solutions import Bindings
 from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf.rdf.ordering import in_order
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from p2prdf.client.client import Client
     from p2prdf.client.subscription import Subscription
 
@@ -32,6 +35,7 @@ class Result:
 
     ``names``: of its columns; of ASK none, of CONSTRUCT those of subject, predicate and object.  ``rows``: canonical
     terms, None where a variable is unbound; of ASK one row without columns if it is true, else none.
+    Iterating yields each row as :class:`p2prdf.client.Bindings`, which have values of Python and terms of pyoxigraph.
     ``as_of``: all that was published up to this time counts (seconds since the epoch).
     """
 
@@ -42,6 +46,12 @@ class Result:
     def __bool__(self) -> bool:
         """Return whether there is any answer."""
         return bool(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Bindings]:
+        return (Bindings(self.names, row) for row in self.rows)
 
 
 async def answer_once(client: Client, query: str, *, algorithm: str, timeout_seconds: float) -> Result:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from p2prdf import hlc
+from p2prdf.rdf import terms as rdf_terms
+from p2prdf.rdf.python_values import PythonValue, python_value
 from p2prdf.wire.messages import SURE, WITHDRAWN
 
-__all__ = ["Batch", "Gap", "Solution"]
+if TYPE_CHECKING:
+    from p2prdf.rdf.terms import PyoxigraphTerm
+
+__all__ = ["Batch", "Bindings", "Gap", "Solution"]
 
 
 def _stamp(time: int) -> int:
@@ -26,32 +32,17 @@ class Gap:
         return self.last - self.first + 1
 
 
-class Solution(Mapping[str, str]):
-    """One solution: name of each bound variable to canonical N-Triples term.
+class Bindings(Mapping[str, str]):
+    """Variables with their terms: name of each bound variable to canonical N-Triples term.
 
-    That of an ASK query has no variables: it is given out when the query has become true, and removed when it is not.
-
-    ``sequence``: its number among those given out (and lost), over the whole life of the subscription.
-    ``identity``: 64-bit name, equal for equal derivations wherever and however often they are made.
-    ``born``: publication time of the newest triple it is made of, seconds since the epoch.
-    ``lost``: solutions right before this one that were dropped because the subscriber was too slow.
-    ``removed``: it is not true any more.  It was given out before, under the same ``identity``; ``born`` is the time of
-    the removal then.
+    ``bindings["x"]`` is the term's text, :meth:`value` its value in Python, :meth:`term` a term of pyoxigraph.
     """
 
-    __slots__ = ("_names", "_terms", "born", "identity", "lost", "removed", "sequence")
+    __slots__ = ("_names", "_terms")
 
-    def __init__(
-        self, names: tuple[str, ...], terms: tuple[str | None, ...], *,
-        sequence: int, identity: int, born: float, lost: int, removed: bool = False,
-    ):  # fmt: skip
+    def __init__(self, names: tuple[str, ...], terms: tuple[str | None, ...]):
         self._names = names
         self._terms = terms
-        self.sequence = sequence
-        self.identity = identity
-        self.born = born
-        self.lost = lost
-        self.removed = removed
 
     def __getitem__(self, name: str) -> str:
         term = self._terms[self._names.index(name)] if name in self._names else None
@@ -67,17 +58,75 @@ class Solution(Mapping[str, str]):
 
     def __repr__(self) -> str:
         bound = " ".join(f"?{name}={term}" for name, term in self.items())
+        return f"<{type(self).__name__} {bound}>"
+
+    @property
+    def terms(self) -> tuple[str | None, ...]:
+        """The terms in the order of the query's projection; None where a variable is unbound."""
+        return self._terms
+
+    def value(self, name: str) -> PythonValue | None:
+        """Return the value of a variable as Python has it; None where it is unbound.
+
+        Integers are ``int``, decimals ``Decimal``, floats and doubles ``float``, booleans ``bool``, dateTimes, dates
+        and times those of :mod:`datetime`, durations without months ``timedelta``, IRIs and other literals ``str``.
+        So is a literal whose text is none of its datatype's.  Raises KeyError for a name that the query does not have.
+        """
+        term = self._terms[self._place(name)]
+        return None if term is None else python_value(term)
+
+    def term(self, name: str) -> PyoxigraphTerm | None:
+        """Return the term of a variable as pyoxigraph has it; None where it is unbound.
+
+        The IRI that stands for a blank node of a file stays an IRI.  For a term of rdflib call
+        ``rdflib.util.from_n3(solution[name])``.  Raises KeyError for a name that the query does not have.
+        """
+        term = self._terms[self._place(name)]
+        return None if term is None else rdf_terms.to_pyoxigraph(term)
+
+    def _place(self, name: str) -> int:
+        try:
+            return self._names.index(name)
+        except ValueError:
+            raise KeyError(name) from None
+
+
+class Solution(Bindings):
+    """One solution: name of each bound variable to canonical N-Triples term.
+
+    :meth:`value` and :meth:`term` give a variable as a value of Python or a term of pyoxigraph.
+
+    That of an ASK query has no variables: it is given out when the query has become true, and removed when it is not.
+
+    ``sequence``: its number among those given out (and lost), over the whole life of the subscription.
+    ``identity``: 64-bit name, equal for equal derivations wherever and however often they are made.
+    ``born``: publication time of the newest triple it is made of, seconds since the epoch.
+    ``lost``: solutions right before this one that were dropped because the subscriber was too slow.
+    ``removed``: it is not true any more.  It was given out before, under the same ``identity``; ``born`` is the time of
+    the removal then.
+    """
+
+    __slots__ = ("born", "identity", "lost", "removed", "sequence")
+
+    def __init__(
+        self, names: tuple[str, ...], terms: tuple[str | None, ...], *,
+        sequence: int, identity: int, born: float, lost: int, removed: bool = False,
+    ):  # fmt: skip
+        super().__init__(names, terms)
+        self.sequence = sequence
+        self.identity = identity
+        self.born = born
+        self.lost = lost
+        self.removed = removed
+
+    def __repr__(self) -> str:
+        bound = " ".join(f"?{name}={term}" for name, term in self.items())
         return f"<Solution {self.sequence} {'removed ' if self.removed else ''}{bound}>"
 
     @property
     def gap(self) -> Gap | None:
         """What is missing right before this one; None if nothing is."""
         return Gap(self.sequence - self.lost, self.sequence - 1) if self.lost else None
-
-    @property
-    def terms(self) -> tuple[str | None, ...]:
-        """The terms in the order of the query's projection; None where a variable is unbound."""
-        return self._terms
 
     def age_seconds(self, now: float) -> float:
         """Return how long ago its newest triple was published, at time ``now`` since the epoch.

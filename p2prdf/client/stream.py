@@ -40,6 +40,7 @@ from p2prdf.client.publishing import Progress
 from p2prdf.errors import DataRefused, LateElement, LocalProtocolError
 from p2prdf.rdf import terms
 from p2prdf.rdf.ntriples import TripleBatch
+from p2prdf.rdf.python_values import as_term
 from p2prdf.wire import messages
 
 if TYPE_CHECKING:
@@ -395,7 +396,7 @@ async def _batches(
                         f"{item!r:.200} is neither a triple of terms nor a TripleBatch or TermColumns"
                     ) from None
                 for column, term in zip(columns, (s, p, o), strict=True):
-                    column.append(term)
+                    column.append(as_term(term))
                 if len(columns[0]) >= batch_triples:
                     yield TripleBatch(*columns, 0, 0)
                     columns, held = ([], [], []), False

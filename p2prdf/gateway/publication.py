@@ -14,7 +14,7 @@ import re
 import secrets
 from collections.abc import AsyncIterator
 from http import HTTPStatus
-from typing import Final
+from typing import IO, Final, cast
 
 from aiohttp import web
 
@@ -113,9 +113,11 @@ class _Batches:
         """Yield the batches.  Raises DataRefused by line, Refused for a body that is too large, Unavailable."""
         loop = asyncio.get_running_loop()
         body = _Body(self._request, loop, self._config)
+        live = self._syntax.by_lines  # a line goes out when it is there, also if no more of the body comes
+        stream = cast("IO[bytes]", body if live else io.BufferedReader(body, 1 << 18))
         batches = read_triples(
-            io.BufferedReader(body, 1 << 18), publication_id=self._publication_id, syntax=self._syntax,
-            strict=True, source="body",
+            stream, publication_id=self._publication_id, syntax=self._syntax,
+            strict=True, source="body", live=live,
         )  # fmt: skip
         try:
             while (batch := await loop.run_in_executor(line.reader, next, batches, None)) is not None:

@@ -83,11 +83,14 @@ class Overlong:
     """Stands for a line that was dropped for its length."""
 
 
-def line_chunks(data: IO[bytes], faults: Faults) -> Iterator[bytes | Overlong]:
-    """Cut a stream at line ends into pieces of about CHUNK_BYTES, each of at least one line."""
+def line_chunks(data: IO[bytes], faults: Faults, *, live: bool = False) -> Iterator[bytes | Overlong]:
+    """Cut a stream at line ends into pieces of about CHUNK_BYTES, each of at least one line.
+
+    ``live``: the stream is a raw one (a pipe, a socket), and what one read of it returns makes a piece.
+    """
     rest = b""
     while True:
-        block = _fill(data, CHUNK_BYTES, faults)
+        block = _block(data, faults, live=live)
         if not block:
             if rest:
                 yield rest
@@ -99,17 +102,21 @@ def line_chunks(data: IO[bytes], faults: Faults) -> Iterator[bytes | Overlong]:
             continue
         rest += block
         if len(rest) > LINE_BYTES_MAX:
-            rest = _drop_line(data, faults)
+            rest = _drop_line(data, faults, live=live)
             yield Overlong()
 
 
-def _drop_line(data: IO[bytes], faults: Faults) -> bytes:
+def _drop_line(data: IO[bytes], faults: Faults, *, live: bool) -> bytes:
     """Read on to the end of the line; return what follows it."""
-    while block := _fill(data, CHUNK_BYTES, faults):
+    while block := _block(data, faults, live=live):
         cut = block.find(b"\n") + 1
         if cut:
             return block[cut:]
     return b""
+
+
+def _block(data: IO[bytes], faults: Faults, *, live: bool) -> bytes:
+    return data.read(CHUNK_BYTES) if live else _fill(data, CHUNK_BYTES, faults)
 
 
 def _fill(data: IO[bytes], size: int, faults: Faults) -> bytes:

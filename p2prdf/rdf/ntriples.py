@@ -128,13 +128,15 @@ def read_triples(
     on_bad_line: Callable[[BadLine], None] | None = None,
     base: str | None = None,
     batch_triples: int = BATCH_TRIPLES,
+    live: bool = False,
 ) -> Iterator[TripleBatch]:
     """Yield the triples of a binary stream as batches, with their graphs if the format names any.
 
     ``publication_id`` goes into the IRIs that stand for the file's blank nodes.  ``skip``: leave out
     this many statements.  A bad line is told to ``on_bad_line`` and skipped, or, if ``strict``,
     raises DataRefused; so does an error in Turtle, TriG, RDF/XML or the compression, each after everything
-    before it was delivered.  ``base`` resolves relative IRIs of Turtle, TriG and RDF/XML.
+    before it was delivered.  ``base`` resolves relative IRIs of Turtle, TriG and RDF/XML.  ``live``: the stream is a
+    raw one that may wait for data (a pipe, a request's body); lines of N-Triples and N-Quads are yielded as they come.
     """
     prefix = terms.skolem_prefix(publication_id)
     if skip < 0 or batch_triples < 1:
@@ -142,7 +144,7 @@ def read_triples(
     faults = Faults(source, strict, on_bad_line)
     data = opened(stream, compressed=compressed)
     if syntax.by_lines:
-        pieces = _line_pieces(data, _PARSERS[syntax], faults)
+        pieces = _line_pieces(data, _PARSERS[syntax], faults, live=live)
         names = _Names(prefix, unnamed_max=0)
     else:
         pieces = _turtle_pieces(data, _PARSERS[syntax], faults, base)
@@ -247,10 +249,10 @@ class _Names:
 
 
 def _line_pieces(
-    data: IO[bytes], parser: ox.RdfFormat, faults: Faults
+    data: IO[bytes], parser: ox.RdfFormat, faults: Faults, *, live: bool
 ) -> Iterator[tuple[list[ox.Quad], int]]:
     line = 0
-    for chunk in line_chunks(data, faults):
+    for chunk in line_chunks(data, faults, live=live):
         if isinstance(chunk, Overlong):
             line += 1
             faults.bad_line(line, f"longer than {LINE_BYTES_MAX} bytes")

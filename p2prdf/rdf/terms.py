@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "BNODE_PREFIX", "LANG_STRING", "RDF", "TERM_BYTES_MAX", "XSD", "Kind", "from_json", "iri", "is_skolem",
-    "kind", "language", "lexical", "literal", "literal_parts", "parse_term", "skolem", "skolem_prefix",
-    "to_json",
+    "BNODE_PREFIX", "LANG_STRING", "RDF", "TERM_BYTES_MAX", "XSD", "Kind", "PyoxigraphTerm", "from_json", "iri",
+    "is_skolem", "kind", "language", "lexical", "literal", "literal_parts", "parse_term", "skolem", "skolem_prefix",
+    "to_json", "to_pyoxigraph",
 ]  # fmt: skip
 
 TERM_BYTES_MAX: Final = 4 << 20
@@ -50,6 +50,9 @@ _PUBLICATION: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PLAIN_LABEL: Final = re.compile(r"[A-Za-z0-9._:~-]+")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _CONTROL: Final = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
+
+
+PyoxigraphTerm = ox.NamedNode | ox.Literal
 
 
 class Kind(enum.Enum):
@@ -161,6 +164,16 @@ def to_json(canonical: str) -> dict[str, str]:
     elif datatype is not None:
         term["datatype"] = datatype
     return term
+
+
+def to_pyoxigraph(canonical: str) -> PyoxigraphTerm:
+    """Return a canonical term as pyoxigraph has it; a skolem IRI stays an IRI, so that it names the same thing."""
+    if not canonical.startswith('"'):
+        return ox.NamedNode(canonical[1:-1])
+    lexical_form, datatype, tag = literal_parts(canonical)
+    if tag is not None:
+        return ox.Literal(lexical_form, language=tag)
+    return ox.Literal(lexical_form) if datatype is None else ox.Literal(lexical_form, datatype=ox.NamedNode(datatype))
 
 
 def from_json(term: Mapping[str, str]) -> str:

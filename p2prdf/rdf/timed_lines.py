@@ -66,12 +66,13 @@ def read_timed(
     strict: bool = False,
     skip: int = 0,
     on_bad_line: Callable[[BadLine], None] | None = None,
+    live: bool = False,
 ) -> Iterator[TripleBatch]:
     """Yield the elements of a binary stream as batches with event times; arguments as of ``read_triples``."""
     data = opened(stream, compressed=compressed)
     reader = _Reader(publication_id, Faults(source, strict, on_bad_line))
     done = 0
-    for batch in reader.batches(data):
+    for batch in reader.batches(data, live=live):
         count = len(batch.times)
         start = min(count, max(0, skip - done))
         done += count
@@ -91,10 +92,10 @@ class _Reader:
         self._faults = faults
         self._times: dict[bytes, int] = {}
 
-    def batches(self, data: IO[bytes]) -> Iterator[TripleBatch]:
+    def batches(self, data: IO[bytes], *, live: bool) -> Iterator[TripleBatch]:
         """Yield the elements of each chunk, or of what of it comes before a line that ends it."""
         number = 0
-        for chunk in line_chunks(data, self._faults):
+        for chunk in line_chunks(data, self._faults, live=live):
             first = number + 1
             if isinstance(chunk, Overlong):
                 number += 1

@@ -19,6 +19,7 @@ import full_text
 import hops
 import maintenance
 import matching
+import publishing
 import reexecution
 import rights
 import rules
@@ -44,6 +45,7 @@ SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
     "daemons": daemons.run,
     "durability": durability.run,
     "small": small.run,
+    "publishing": publishing.run,
     "tls": tls.run,
     "rights": rights.run,
     "tracing": tracing.run,

@@ -132,6 +132,22 @@ async def test_lines_of_a_pipe_are_delivered_as_they_come(stdin: int) -> None:
     assert [line.line for line in bad] == [2, 4]
 
 
+@pytest.mark.parametrize("timed", [False, True])
+async def test_lines_of_a_named_pipe_are_delivered_as_they_come(tmp_path: Path, timed: bool) -> None:
+    pipe, before = tmp_path / "lines.nt", b"1\t" if timed else b""
+    os.mkfifo(pipe)
+    batches = aiter(_feeder(choose_input(str(pipe), None, timed=timed)))
+    async with asyncio.timeout(20):
+        first = asyncio.ensure_future(anext(batches))
+        writing = await asyncio.to_thread(os.open, pipe, os.O_WRONLY)
+        os.write(writing, before + b"<urn:a> <urn:p> <urn:o> .\n")
+        assert (await first).s == ["<urn:a>"]
+        os.write(writing, before + b"<urn:b> <urn:p> <urn:o> .\n")
+        assert (await anext(batches)).s == ["<urn:b>"]
+        os.close(writing)
+        assert await anext(batches, None) is None
+
+
 async def test_the_reader_stops_when_nobody_listens(tmp_path: Path) -> None:
     file = tmp_path / "data.nt"
     file.write_bytes(GOOD * 100)

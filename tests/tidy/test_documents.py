@@ -14,6 +14,7 @@ from documents import parse
 from rich.emoji import Emoji
 from typer.testing import CliRunner
 
+import p2prdf
 from p2prdf.sim.experiments import EXPERIMENTS
 from p2prdf_cli.app import app
 from p2prdf_cli.commands import RENAMED_COMMANDS, RENAMED_OPTIONS
@@ -114,3 +115,9 @@ def test_continuous_integration_runs_the_targets_and_nothing_else() -> None:
     listed = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for target in ("demo", "test", "check", "bench", "simulate", "wheel-test", "clean"):
         assert f"make {target} " in listed
+
+
+def test_the_reference_of_the_python_client_has_every_public_name() -> None:
+    page = (ROOT / "docs/reference/python.md").read_text("utf-8")
+    missing = [name for name in p2prdf.__all__ if not re.search(rf"`(?:p2prdf\.)?{name}\b", page)]
+    assert not missing

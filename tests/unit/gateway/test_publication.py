@@ -32,3 +32,27 @@ async def test_a_thread_that_waits_for_a_body_is_free_when_nobody_waits_for_its_
     free = asyncio.get_running_loop().run_in_executor(line.reader, int)
     assert await asyncio.wait_for(free, 3) == 0
     line.reader.shutdown()
+
+
+class Slow:
+    """A body whose next line comes when the test says so."""
+
+    def __init__(self, *parts):
+        self.parts, self.more = list(parts), asyncio.Semaphore(0)
+
+    async def readany(self):
+        await self.more.acquire()
+        return self.parts.pop(0) if self.parts else b""
+
+
+async def test_a_line_of_a_body_is_published_before_the_next_one_comes():
+    body, line = Slow(b"<urn:a> <urn:p> <urn:o> .\n<urn:", b"b> <urn:p> <urn:o> .\n"), SimpleNamespace(reader=None)
+    batches = _Batches(SimpleNamespace(content=body), Syntax.N_QUADS, "0" * 32, GatewayConfig(), removed=False)
+    found = batches.read(line)
+    async with asyncio.timeout(20):
+        body.more.release()
+        assert (await anext(found)).s == ["<urn:a>"]
+        body.more.release()
+        assert (await anext(found)).s == ["<urn:b>"]
+        body.more.release()
+        assert await anext(found, None) is None
