@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
-.PHONY: help install demo test check lint types floors bench simulate faults experiments wheel wheel-test clean
+.PHONY: help install demo test docs check lint types floors bench simulate faults experiments wheel wheel-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | \
@@ -43,6 +43,9 @@ test: $(STAMP) ## all tests but the long ones, in two processes, nine to eleven 
 .PHONY: test-long
 test-long: $(STAMP) ## the long ones: a fleet, chaos, whoever leaves at once, replicas, keepers and hosts killed; nine minutes
 	@$(BIN)/python -m pytest -q -n $(WORKERS) -m long $(ARGS)
+
+docs: $(STAMP) ## write the pages of docs/reference that are made from the code
+	@PYTHONPATH=tests/support $(BIN)/python -m reference_pages
 
 check: lint types floors ## ruff, mypy --strict and the import contracts
 

@@ -34,8 +34,9 @@ from p2prdf_cli import (
 from p2prdf_cli.commands import Commands
 from p2prdf_cli.connecting import TlsCa, TlsCert, TlsKey, keep_tls
 from p2prdf_cli.demo import command as demo
-from p2prdf_cli.exits import EXIT_CODES_HELP
+from p2prdf_cli.exits import EXIT_CODES
 from p2prdf_cli.experiment import command as experiment
+from p2prdf_cli.panels import arrange
 
 __all__ = ["app"]
 
@@ -43,7 +44,7 @@ app = Commands(
     name="p2prdf",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"{EXIT_CODES_HELP}  P2PRDF_PEER names the node that commands talk to.",
+    epilog=f"{EXIT_CODES} P2PRDF_PEER is the default of --peer.",
 )
 
 
@@ -61,23 +62,17 @@ def main(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     _version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Tell the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Standing SPARQL queries over a leaderless overlay of equal nodes.
-
-    Publish RDF at any node, leave queries at any node; answers come as they
-    become true, each once.
+    """Publish RDF and subscribe to SPARQL queries at any node of a leaderless cluster.
 
     \b
     Examples:
-      p2prdf demo                  see it work, on this machine
-      p2prdf node                  start a node on 127.0.0.1:7400
+      p2prdf demo
+      p2prdf node
       p2prdf subscribe 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
-                                   answers appear here...
-      p2prdf publish data.nt.gz    ...when data is published, at any node
-      p2prdf query 'ASK { ?s <urn:p> ?o }'
-                                   answer once (nodes with --roles all)
+      p2prdf publish data.nt.gz
     """
     keep_tls(ca=tls_ca, cert=tls_cert, key=tls_key)
 
@@ -103,3 +98,4 @@ corpus.register(app)
 simulate.register(app)
 demo.register(app)
 experiment.register(app)
+arrange(app)

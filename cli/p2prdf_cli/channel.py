@@ -160,8 +160,8 @@ def publish(
 
 def delete(
     subject: Annotated[str, typer.Argument(metavar="S", help="A term in N-Triples, or a variable (?x).")],
-    predicate: Annotated[str, typer.Argument(metavar="P")],
-    object_: Annotated[str, typer.Argument(metavar="O")],
+    predicate: Annotated[str, typer.Argument(metavar="P", help="A term or a variable.")],
+    object_: Annotated[str, typer.Argument(metavar="O", help="A term or a variable.")],
     base: Base,
     publisher: Publisher = None,
     peer: Peer = PEER_DEFAULT,

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from p2prdf_cli.exits import ExitCode
+from p2prdf_cli.panels import COMMANDS, set_panels
 
 __all__ = ["RENAMED_COMMANDS", "RENAMED_OPTIONS", "Command", "Commands", "Group"]
 
@@ -56,7 +57,11 @@ def _refuse(text: str) -> typer.Exit:
 
 
 class Command(TyperCommand):
-    """A command that refuses options by their old names."""
+    """A command with its options in panels, which refuses options by their old names."""
+
+    def __init__(self, *given: Any, **how: Any):
+        super().__init__(*given, **how)
+        set_panels(self.params)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments.  Raises typer.Exit, with exit code 2, for an option that has another name now."""
@@ -74,6 +79,12 @@ class Command(TyperCommand):
 
 class Group(TyperGroup):
     """A group that refuses commands by their old names."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names, those of the program in the order of its panels."""
+        names = super().list_commands(ctx)
+        order = [name for texts in COMMANDS.values() for name in texts]
+        return sorted(names, key=order.index) if set(names) == set(order) else list(names)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command.  Raises typer.Exit, with exit code 2, for a command that has another name now."""

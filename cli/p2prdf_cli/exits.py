@@ -23,7 +23,7 @@ import typer
 
 from p2prdf.errors import Busy, LocalProtocolError, P2PRDFError, Unavailable
 
-__all__ = ["EXIT_CODES_HELP", "ExitCode", "complain", "run", "run_plain"]
+__all__ = ["EXIT_CODES", "EXIT_CODES_HELP", "ExitCode", "complain", "run", "run_plain"]
 
 
 class ExitCode(enum.IntEnum):
@@ -42,9 +42,10 @@ class ExitCode(enum.IntEnum):
     TERMINATED = 143
 
 
-EXIT_CODES_HELP: Final = (
+EXIT_CODES: Final = (
     "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 node unavailable or busy, 4 query or data refused, 130 interrupted."
 )
+EXIT_CODES_HELP: Final = "Exit codes: see p2prdf --help."
 
 
 def complain(error: BaseException) -> ExitCode:

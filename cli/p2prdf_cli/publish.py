@@ -109,26 +109,14 @@ def publish(
 ) -> None:
     """Publish RDF; done when every node that must index it holds it.
 
-    When the node goes away, another one is sent the rest. With --ack
-    accepted, done when enough nodes keep it, who will see to it.
-
-    Interrupted, or killed? Run the same command again: it goes on after what was
-    acknowledged, and nothing counts twice. Malformed lines are skipped and
-    told; with --strict they end the command with exit code 4.
-
-    N-Quads and TriG name the graphs of their triples; with --graph whatever
-    else there is goes to that one.
-
-    With --trace nodes log what becomes of it (of its first 4,000 statements);
-    `p2prdf trace` puts their lines together.
-
-    With --stream what is published are elements of a stream, with event
-    times, which queries see through windows.
+    The same command, run again after an interruption, goes on after the last
+    acknowledged statement; no statement counts twice. With --ack accepted it is
+    done when enough nodes keep the triples. With --stream the statements are
+    elements of a stream with event times, which queries read through windows.
 
     \b
     Examples:
       p2prdf publish airports.nt.gz
-      p2prdf publish one.ttl two.nq --peer 127.0.0.1:7401
       zcat dump.nt.gz | p2prdf publish -
       p2prdf publish --delete outdated.nt
       p2prdf publish --graph http://example.org/today news.ttl

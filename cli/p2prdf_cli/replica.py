@@ -131,19 +131,17 @@ def apply(
     blank_scope: BlankScope = None,
     as_json: Json = False,
 ) -> None:
-    """Apply changesets to a target under an interest, from where the last run was left.
+    """Apply changesets to a target under an interest, from the end of the last run.
 
     Folders are those of DBpedia Live (year/month/day/hour/NNNNNN.added.nt.gz
-    and .removed.nt.gz) or hold such files themselves. The target gets each
-    change once, also if this command or the endpoint is killed in between.
+    and .removed.nt.gz), or hold such files. The target gets each change once,
+    also if this command or the endpoint is killed in between.
 
     \b
     Examples:
       p2prdf replica apply changes -f football.rq --start dump.nt.gz \\
           --target http://localhost:3030/ds/update --state football.state
       p2prdf replica apply changes --target store:football.db --state football.state --follow
-      p2prdf replica apply http://live.example.org/changesets/ --target files:slice --state a.state --follow
-      p2prdf replica apply changes -f a.rq --target files:slice --state a.state --start empty.nt
     """
 
     reach = Reach(dataset, graph, query_url, auth_file, allow_host, allow_private, update_triples)

@@ -102,29 +102,17 @@ def subscribe(
     reconnect: Reconnect = RECONNECT_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Leave a standing query; its answers are written as they become true.
+    """Subscribe to a query; its answers are written as they become true.
 
-    What is published from now on counts; with --since also what was published
-    before, as far as nodes keep it (`node --roles all`). On a terminal answers
-    come as columns, in a pipe as SPARQL's tab-separated values, with --json as
-    one object a line. An answer is acknowledged when it has been written. Ctrl-C
-    ends the command and its subscription (not with --keep). When the node
-    goes away, another one is asked for the rest.
-
-    With --name the subscription stays when the command ends, however it ends,
-    also by kill -9; the same command goes on after the last answer written.
-    With --output the file then holds each answer exactly once; to standard
-    output an answer is written at least once: after a kill the last ones may
-    come again. `unsubscribe --name` ends it.
+    Counts publications from now on, with --since earlier ones too. With --name
+    the subscription stays when the command ends, and the same command goes on
+    after the last answer; --output then holds each answer exactly once.
 
     \b
     Examples:
       p2prdf subscribe 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
-      p2prdf subscribe -f query.rq --prefix-file prefixes.ttl --algorithm cqc
-      p2prdf subscribe 'SELECT * WHERE { ?s ?p ?o }' --json | jq .bindings
       p2prdf subscribe --since beginning 'SELECT (COUNT(*) AS ?n) { ?s a ?c }'
       p2prdf subscribe --name athletes --output athletes.tsv -f query.rq
-      p2prdf subscribe --rules places.rules 'SELECT ?x { ?x <urn:isIn> <urn:Rome> }'
       p2prdf subscribe --attach 00c0ffee00c0ffee
     """
     if name is None and (renew or state is not None):

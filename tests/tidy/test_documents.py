@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 import p2prdf
 from p2prdf.sim.experiments import EXPERIMENTS
 from p2prdf_cli.app import app
-from p2prdf_cli.commands import RENAMED_COMMANDS, RENAMED_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -61,9 +60,6 @@ def test_commands_and_options_that_documents_show_exist(document: str, line: str
         return
     command = words[: 2 if words[0] in GROUPS and words[1:2] != ["--help"] else 1]
     used = {word.split("=")[0] for word in words[1:] if OPTION.fullmatch(word.split("=")[0])}
-    path = " ".join(command)
-    if document == "README.md" and (path in RENAMED_COMMANDS or any((path, each) in RENAMED_OPTIONS for each in used)):
-        pytest.skip("README.md still shows a name that was replaced: it is rewritten as a whole")
     known = set(OPTION.findall(_help(*command)))
     assert used <= known, f"{document}: {line}: no such option {sorted(used - known)}"
 

@@ -1,0 +1,104 @@
+"""Panels of the helps: which command and which option stands in which panel, everyday ones first."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import typer
+
+__all__ = ["COMMANDS", "OPTIONS", "OPTIONS_MAX", "arrange", "set_panels"]
+
+COMMANDS: Final = {
+    "Everyday": {
+        "node": "Run a node.",
+        "publish": "Publish RDF files or streams, or delete their triples.",
+        "subscribe": "Subscribe to a query and write its answers.",
+        "unsubscribe": "End a subscription.",
+        "query": "Answer a query once.",
+        "update": "Insert and delete triples by SPARQL Update.",
+        "status": "Show the state of nodes.",
+    },
+    "Services": {
+        "serve": "Run the HTTP gateway, or a worker for interests or channels.",
+        "derive": "Keep a graph that follows from a query or from rules.",
+        "replica": "Keep a part of a dataset in a store or SPARQL endpoint.",
+        "changesets": "Compare dumps; publish changesets of a dataset.",
+        "spark-publish": "Publish RDF with Apache Spark.",
+        "ca": "Issue and revoke certificates.",
+    },
+    "Registered in the cluster": {
+        "rules": "Add, list and remove named rules.",
+        "interest": "Add, list and remove interests in datasets.",
+        "channel": "Add, list and remove channels; publish and subscribe there.",
+    },
+    "Understand": {
+        "explain": "Explain how a query is evaluated.",
+        "trace": "Show what became of traced publications.",
+        "corpus": "Count word frequencies for similarity conditions.",
+    },
+    "Laboratory": {
+        "demo": "Start a small cluster on this machine and check its answers.",
+        "simulate": "Run queries over data in a simulated cluster.",
+        "experiment": "Repeat the published experiments; plan capacity.",
+    },
+}
+"""Commands by panel, in the order of the help, with their short texts."""
+
+OPTIONS_MAX: Final = 10
+"""A command with more options than this has them in panels."""
+
+OPTIONS: Final = {
+    "Cluster": (
+        "--replicas", "--copies-min", "--durability", "--ordinal", "--advertise", "--zone", "--overlay",
+        "--membership", "--roles", "--indexes", "--places",
+    ),
+    "Security": (
+        "--secret-file", "--seal-keys", "--rights", "--tls-cert", "--tls-key", "--tls-ca", "--tls-crl", "--tokens",
+        "--auth-file", "--allow-origin", "--allow-host", "--allow-private", "--allow-http",
+    ),
+    "Streams": ("--stream", "--timed", "--time", "--lateness", "--pace", "--upto", "--checkpoint", "--once"),
+    "Durable subscriptions": ("--name", "--renew", "--lease", "--keep", "--attach"),
+    "Evaluation": (
+        "--algorithm", "--per-event", "--rules", "--ontology", "--profile", "--in-network", "--prefix-file",
+        "--key-encoding", "--potential", "--potential-max",
+    ),
+    "Sizes": (
+        "--triples", "--instances", "--values", "--queries", "--depth", "--fan-out", "--parents", "--pool",
+        "--background", "--taken-back", "--batch", "--publishers", "--triples-max", "--node-load",
+        "--node-memory", "--node-link", "--subscribers", "--update-triples", "--save-every", "--rate",
+    ),
+    "Operation": (
+        "--state", "--restart", "--reconnect", "--timeout", "--interval", "--config", "--log-format", "--log-level",
+        "--alive", "--metrics", "--announce", "--trace", "--bookmarks", "--blank-scope", "--source-graph", "--start-at",
+        "--query-url", "--bad", "--conf", "--job",
+    ),
+}  # fmt: skip
+"""Options of long helps that are not everyday ones, by panel."""
+
+
+def set_panels(parameters: list[Any]) -> None:
+    """Put the options of a command into panels, if they are more than fit into one."""
+    options = [each for each in parameters if each.param_type_name == "option"]
+    if len(options) <= OPTIONS_MAX:
+        return
+    panels = {name: panel for panel, names in OPTIONS.items() for name in names}
+    for each in options:
+        each.rich_help_panel = next((panels[name] for name in each.opts if name in panels), None)
+    order = list(OPTIONS)
+    # panels come in the order of their first options
+    parameters.sort(key=lambda each: order.index(panel) if (panel := _panel(each)) in order else -1)
+
+
+def _panel(parameter: Any) -> str | None:
+    found: str | None = getattr(parameter, "rich_help_panel", None)
+    return found
+
+
+def arrange(app: typer.Typer) -> None:
+    """Put the commands of the program into panels."""
+    placed = {name: (panel, text) for panel, texts in COMMANDS.items() for name, text in texts.items()}
+    for each in app.registered_commands:
+        name = each.name or str(getattr(each.callback, "__name__", ""))
+        each.rich_help_panel, each.short_help = placed[name]
+    for group in app.registered_groups:
+        group.rich_help_panel, group.short_help = placed[str(group.name)]
