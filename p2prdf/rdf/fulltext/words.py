@@ -3,6 +3,8 @@
 Words are maximal runs of letters and numbers (Unicode's L and N) with the combining marks (M) behind them, after
 compatibility normalisation and case folding (NFKC, as for Unicode's caseless match of identifiers): ``Café``, written
 with one character or two, is the word ``café``, ``STRASSE`` and ``Straße`` are one word, ``rock-n-roll`` are three.
+Numbers that are no decimal digits (``½``, ``²``, ``①``) and symbols that are letters or digits after normalisation
+(``™``, ``㎏``) join no word beside them, as in Unicode's word boundaries: ``3½`` is ``3``, ``1`` and ``2``, not ``31``.
 Scripts without spaces: each Han ideograph and each hiragana is a word of its own, as in Unicode's word boundaries
 (UAX #29), so that a phrase finds them in any text; runs of katakana, Hangul, Thai and the like are one word.
 
@@ -69,6 +71,9 @@ def word_fits(glob: str, word: str) -> bool:
 
 
 def _folded(text: str) -> str:
+    apart = "".join(each for each in set(text) if _stands_apart(each))
+    if apart:
+        text = re.sub(f"(?<![*])(?=[{apart}])|(?<=[{apart}])(?![*])", " ", text)
     folded = unicodedata.normalize("NFKC", text).casefold()
     folded = unicodedata.normalize("NFKC", folded)  # folding takes some letters apart
     return _IDEOGRAPH.sub(r" \g<0> ", folded) if _IDEOGRAPH.search(folded) else folded
@@ -82,6 +87,18 @@ def _cut(text: str, runs: re.Pattern[str]) -> list[str]:
     star = "*" if runs is _RUN_GLOBS else ""
     kept = "".join(each if each.isalnum() or each in marks or each == star else " " for each in text)
     return [run for run in kept.split() if runs.search(run)]  # marks behind nothing are no word
+
+
+@lru_cache(maxsize=4096)
+def _stands_apart(character: str) -> bool:
+    """Tell whether a character has a compatible text that must not join its neighbours.
+
+    The circled and squared letters are letters to Unicode's word boundaries (UAX #29), so they stay in their words.
+    """
+    if unicodedata.category(character) not in ("No", "So"):
+        return False
+    compatible = unicodedata.normalize("NFKC", character)
+    return compatible != character and not (len(compatible) == 1 and compatible.isalpha() and compatible.isascii())
 
 
 @lru_cache(maxsize=4096)

@@ -22,12 +22,15 @@ from p2prdf.rdf.fulltext import globs_of, word_fits, words_of
         ("under_score", ["under", "score"]),
         ("Straße STRASSE", ["strasse", "strasse"]),
         ("Caf\u00e9 Cafe\u0301", ["caf\u00e9", "caf\u00e9"]),
-        ("\uff32\uff29\uff2f \ufb01ne x\u00b2", ["rio", "fine", "x2"]),
+        ("\uff32\uff29\uff2f \ufb01ne x\u00b2", ["rio", "fine", "x", "2"]),
         ("\u0939\u093f\u0928\u094d\u0926\u0940 x", ["\u0939\u093f\u0928\u094d\u0926\u0940", "x"]),
         ("\u0130stanbul", ["i\u0307stanbul"]),
         ("\u6771\u4eac\u30bf\u30ef\u30fc\u3078", ["\u6771", "\u4eac", "\u30bf\u30ef\u30fc", "\u3078"]),
+        ("\u00bd\u00bc 3\u00bdkg", ["1", "2", "1", "4", "3", "1", "2", "kg"]),
+        ("\u2460\u2461 Java\u2122 5\u338f 20\u2103", ["1", "2", "java", "tm", "5", "kg", "20", "c"]),
+        ("\u24d0\u24d1 \u2177", ["ab", "viii"]),
         ("a \u0301 b", ["a", "b"]),
-        ("2\u00bd \u2014 caf\u00e9", ["21", "2", "caf\u00e9"]),
+        ("2\u00bd \u2014 caf\u00e9", ["2", "1", "2", "caf\u00e9"]),
     ],
 )  # fmt: skip
 def test_words_are_runs_of_letters_numbers_and_marks_folded(text: str, words: list[str]) -> None:
