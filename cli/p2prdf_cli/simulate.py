@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final
+from typing import IO, TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,6 +14,8 @@ from p2prdf_cli.exits import EXIT_CODES_HELP, run_plain
 from p2prdf_cli.options import AlgorithmName, Json
 
 if TYPE_CHECKING:
+    from p2prdf.rdf.algebra import StandingQuery
+    from p2prdf.rdf.query import ConjunctiveQuery
     from p2prdf.sim.events import Event, Run
 
 __all__ = ["register"]
@@ -35,10 +38,11 @@ def simulate(
     peers: Annotated[int, typer.Option(min=1, max=100_000, help="Number of simulated peers.")] = 7,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal runs.")] = 0,
     data: Annotated[
-        Path | None, typer.Option(metavar="D.nt", help="RDF file (.nt, .nq, .ttl, also .gz): statement n at time n.")
+        Path | None,
+        typer.Option(metavar="D.nt", help="RDF file (.nt, .nq, .ttl, .trig, .rdf, also .gz): statement n at time n."),
     ] = None,
     events: Annotated[
-        Path | None, typer.Option(metavar="E.tsv", help="Lines of: time TAB A TAB N-Triples statement.")
+        Path | None, typer.Option(metavar="E.tsv", help="Lines of: time TAB A or D TAB N-Quads statement.")
     ] = None,
     subscribe_at: Annotated[
         float | None, typer.Option(metavar="TIME", help="Subscribe at this time: earlier events do not count.")
@@ -52,7 +56,9 @@ def simulate(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run queries over data in a simulated overlay; print what they hold at the end.
+    """Run queries over data in a simulated overlay; print their solutions at the end.
+
+    The queries are those that nodes take, but for windows over streams and rules.
 
     The peers run the node's own code; time and network are simulated, so that
     thousands of peers fit into one process. With --json and one query the
@@ -72,11 +78,10 @@ def simulate(
 
     def action() -> None:
         from p2prdf.rdf.query import Algorithm
-        from p2prdf.rdf.sparql import parse_select
         from p2prdf.sim.events import parse_events, run_events
 
         given = _given(query, file)
-        parsed = [_parsed(name, text, parse_select) for name, text in given]
+        parsed = [_parsed(name, text) for name, text in given]
         with source.open("rb") as stream:
             timed = list(_from_data(source, stream)) if events is None else parse_events(stream, source=str(source))
         run = run_events(
@@ -96,27 +101,41 @@ def _given(query: str | None, files: list[Path] | None) -> list[tuple[str, str]]
     return [(str(file), read_query(None, file)) for file in files]
 
 
-def _parsed(name: str, text: str, parse: Any) -> Any:
+def _parsed(name: str, text: str) -> ConjunctiveQuery | StandingQuery:
+    from p2prdf.rdf import algebra
+    from p2prdf.rdf.standing.query import parse_query
+
     try:
-        return parse(text)
+        standing = None if _RULES.match(text) else parse_query(text)
     except QueryRefused as error:
         raise QueryRefused(
             f"{name}: {error.reason}", construct=error.construct, line=error.line, column=error.column
         ) from None
+    if standing is None:
+        raise QueryRefused(f"{name}: simulate takes queries, and no rules", construct="rules")
+    if any(isinstance(each, algebra.Report) for each in standing.operators):
+        reason = f"{name}: simulate publishes triples at rest, and no elements of streams: ask without windows"
+        raise QueryRefused(reason, construct="window")
+    conjunctive = standing.conjunctive
+    return standing if conjunctive is None or conjunctive.distinct else conjunctive
+
+
+_RULES: Final = re.compile(r"(?i)(?:\s|#[^\n]*\n|(?:prefix\s+\S+|base)\s+<[^>]*>)*+(?:rules|insert)\b")
+"""Rules before a query, and a rule itself."""
 
 
 def _from_data(file: Path, stream: IO[bytes]) -> Iterator[Event]:
     from p2prdf.rdf.ntriples import detect, read_triples
-    from p2prdf.sim.events import Event
+    from p2prdf.sim.events import Event, quads_of
 
     syntax, compressed = detect(file.name)
     number = 0
     for batch in read_triples(
         stream, publication_id="data", syntax=syntax, compressed=compressed, source=str(file), strict=True
     ):
-        for triple in zip(batch.s, batch.p, batch.o, strict=True):
+        for s, p, o, graph in quads_of(batch):
             number += 1
-            yield Event(float(number), triple)
+            yield Event(float(number), (s, p, o), graph)
 
 
 # --- output --------------------------------------------------------------------------------------
@@ -145,7 +164,13 @@ def _write(run: Run, queries: list[tuple[str, str]]) -> None:
     console = output()
     for (name, text), result in zip(queries, run.results, strict=True):
         prefixes = declared_prefixes(text)
-        rows = [[printable(short_term(term, prefixes)) for term in row] for row in sorted(result.rows)[:ROWS_SHOWN_MAX]]
+        rows = [
+            [printable(short_term(term, prefixes)) if term else "" for term in row]
+            for row in sorted(result.rows)[:ROWS_SHOWN_MAX]
+        ]
+        if result.asks:
+            console.print(f"{name}: {'yes' if result.rows else 'no'}")
+            continue
         console.print(table(f"{name}: {len(result.rows):,} answers", [f"?{n}" for n in result.names], rows))
         if len(result.rows) > ROWS_SHOWN_MAX:
             console.print(f"... and {len(result.rows) - ROWS_SHOWN_MAX:,} more (--json writes all)")

@@ -2,7 +2,9 @@
 
 Events are lines, fields separated by tabs::
 
-    time [A|D] N-Triples-statement
+    time [A|D] N-Quads-statement
+
+``A`` publishes a statement, ``D`` deletes it.
 
 A subscription at time T counts events at T and later.  The file's times only order: virtual
 time has a pace of its own, and events between two subscriptions (or checkpoints) are published
@@ -22,20 +24,24 @@ from typing import TYPE_CHECKING, Any
 
 from p2prdf.errors import DataRefused, LocalProtocolError, error_from_code
 from p2prdf.peer import PeerConfig, home_key
-from p2prdf.rdf.ntriples import read_triples
-from p2prdf.rdf.query import Algorithm, ConjunctiveQuery
+from p2prdf.rdf.algebra import Form, StandingQuery
+from p2prdf.rdf.ntriples import Syntax, read_triples
+from p2prdf.rdf.quads import DEFAULT, Quad
+from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.results import document
 from p2prdf.sim.network import Counts
 from p2prdf.sim.world import World, WorldOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from p2prdf.rdf.ntriples import TripleBatch
     from p2prdf.sim.oracle import Row, Triple
     from p2prdf.sim.subscriber import Subscriber
     from p2prdf.wire.contract import Failed
+    from p2prdf.wire.messages import Query
 
-__all__ = ["Event", "Load", "QueryResult", "Run", "Standing", "parse_events", "replay", "run_events"]
+__all__ = ["Event", "Load", "QueryResult", "Run", "Standing", "parse_events", "quads_of", "replay", "run_events"]
 
 _BATCH_MAX = 2_000
 _LISTS_PEERS_MIN = 200
@@ -44,17 +50,19 @@ _LISTS_PEERS_MIN = 200
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A triple published at a time."""
+    """A triple published or deleted at a time; ``graph`` is ``quads.DEFAULT`` or the IRI of a named graph."""
 
     time: float
     triple: Triple
+    graph: str = DEFAULT
+    removed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """A query to leave at a time; None: before everything."""
 
-    query: ConjunctiveQuery
+    query: Query
     algorithm: Algorithm = Algorithm.CSBV
     per_event: bool = False
     subscribe_at: float | None = None
@@ -67,10 +75,13 @@ class QueryResult:
     names: tuple[str, ...]
     rows: tuple[Row, ...]
     order: tuple[int, ...]
+    asks: bool = False
 
     def document(self) -> dict[str, object]:
-        """Return SPARQL 1.1 Query Results JSON."""
-        return document(self.names, self.rows)
+        """Return SPARQL 1.1 Query Results JSON; of ASK a boolean, of CONSTRUCT its triples as solutions."""
+        if self.asks:
+            return {"head": {}, "boolean": bool(self.rows)}
+        return document(self.names, [[value or None for value in row] for row in self.rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,37 +125,37 @@ class Run:
 def parse_events(lines: Iterable[bytes], *, source: str = "", publication_id: str = "events") -> list[Event]:
     """Read event lines (a binary file is an iterable of them); empty ones and comments (``#``) are skipped.
 
-    Raises DataRefused with the line number for what is malformed, and for retractions (``D``),
-    which standing queries do not support yet.
+    Raises DataRefused with the line number for malformed lines.
     """
-    times: list[float] = []
+    times: list[tuple[float, bool]] = []
     numbers: list[int] = []
     statements: list[bytes] = []
     for number, line in enumerate(lines, 1):
         line = (line.removeprefix(BOM_UTF8) if number == 1 else line).rstrip(b"\r\n")
         if line.strip() and not line.startswith(b"#"):
             try:
-                time, statement = _split(line)
+                time, removed, statement = _split(line)
             except DataRefused as error:
                 raise DataRefused(error.reason, source=source, line=number) from None
-            times.append(time)
+            times.append((time, removed))
             numbers.append(number)
             statements.append(statement)
-    triples = _parse(statements, numbers, source, publication_id)
-    return [Event(time, triple) for time, triple in zip(times, triples, strict=True)]
+    found = _parse(statements, numbers, source, publication_id)
+    return [
+        Event(time, (s, p, o), graph, removed)
+        for (time, removed), (s, p, o, graph) in zip(times, found, strict=True)
+    ]
 
 
-def _split(line: bytes) -> tuple[float, bytes]:
-    """Return time and statement of an event line."""
+def _split(line: bytes) -> tuple[float, bool, bytes]:
+    """Return time, whether it is a deletion, and statement of an event line."""
     when, tab, rest = line.partition(b"\t")
     if not tab:
         raise DataRefused(f"not an event (time TAB [A TAB] statement): {_excerpt(line)}")
     sign, tab, statement = rest.partition(b"\t")
     if not tab or len(sign) != 1:
         sign, statement = b"A", rest
-    if sign == b"D":
-        raise DataRefused("retraction (D) is not supported yet: standing queries take additions (A) only")
-    if sign != b"A":
+    if sign not in (b"A", b"D"):
         raise DataRefused(f"an event is A (added) or D (removed), not {_excerpt(sign)}")
     try:
         time = float(when)
@@ -152,12 +163,12 @@ def _split(line: bytes) -> tuple[float, bytes]:
         time = math.nan
     if not math.isfinite(time):
         raise DataRefused(f"not a time: {_excerpt(when)}")
-    return time, statement
+    return time, sign == b"D", statement
 
 
 def _parse(
     statements: list[bytes], numbers: list[int], source: str, publication_id: str
-) -> list[Triple]:
+) -> list[Quad]:
     """Parse one statement per line, all at once; one by one only to name a line that holds none or two."""
     try:
         triples = _triples(statements, publication_id)
@@ -172,10 +183,15 @@ def _parse(
     return triples
 
 
-def _triples(statements: list[bytes], publication_id: str) -> list[Triple]:
+def _triples(statements: list[bytes], publication_id: str) -> list[Quad]:
     stream = io.BytesIO(b"\n".join(statements))
-    batches = read_triples(stream, publication_id=publication_id, strict=True)
-    return [triple for batch in batches for triple in zip(batch.s, batch.p, batch.o, strict=True)]
+    batches = read_triples(stream, publication_id=publication_id, syntax=Syntax.N_QUADS, strict=True)
+    return [quad for batch in batches for quad in quads_of(batch)]
+
+
+def quads_of(batch: TripleBatch) -> Iterator[Quad]:
+    """Yield the statements of a batch, each with its graph."""
+    return zip(batch.s, batch.p, batch.o, batch.g or [DEFAULT] * len(batch.s), strict=True)
 
 
 def _excerpt(line: bytes) -> str:
@@ -186,7 +202,7 @@ def _excerpt(line: bytes) -> str:
 def run_events(
     peers: int,
     seed: int,
-    queries: Sequence[ConjunctiveQuery],
+    queries: Sequence[Query],
     events: Iterable[Event],
     subscribe_at: float | None = None,
     until: float | None = None,
@@ -248,10 +264,13 @@ class _Replay:
         self._subscribers: dict[int, Subscriber] = {}
         self._progress = progress
         self._published = 0
+        self._after = 0
+        """The stamp that the next deletion, or publication behind one, has to be after."""
 
     def play(self, events: list[Event], checkpoints: Sequence[float | None]) -> list[Run]:
         """Publish and subscribe in order of time; return one run per checkpoint, in their order."""
         events.sort(key=lambda event: event.time)
+        self._deletes = any(event.removed for event in events)
         infinity = float("inf")
         opens: dict[float, list[int]] = {}
         for place, standing in enumerate(self._standing):
@@ -278,17 +297,34 @@ class _Replay:
     def _publish(self, events: Sequence[Event]) -> None:
         """Publish in batches, each from the next peer, one acknowledged before the next is given out."""
         world = self.world
-        for start in range(0, len(events), self._batch_max):
-            batch = [event.triple for event in events[start : start + self._batch_max]]
+        for batch in self._batches(events):
             peer = len(world.publishings) % len(world.nodes)
-            publishing = world.publish(0.0, peer, batch)
+            named = any(event.graph for event in batch)
+            publishing = world.publish(
+                0.0, peer, [event.triple for event in batch], graph=[event.graph for event in batch] if named else (),
+                removed=batch[0].removed, after=self._after,
+            )  # fmt: skip
             world.run_until(lambda: publishing.completed_at is not None or publishing.failed is not None)  # noqa: B023
             _raise_failed(publishing.failed)
+            if self._deletes:
+                self._after = publishing.stamp or 0
             self._published += len(batch)
             if self._progress is not None:
                 self._progress(len(batch))
         world.run_until_quiet()
         world.run_for(0.01)
+
+    def _batches(self, events: Sequence[Event]) -> Iterator[Sequence[Event]]:
+        """Cut events into batches of additions or of deletions."""
+        start = 0
+        for end in range(1, len(events) + 1):
+            if (
+                end == len(events)
+                or end - start == self._batch_max
+                or events[end].removed != events[start].removed
+            ):  # fmt: skip
+                yield events[start:end]
+                start = end
 
     def _open(self, places: Sequence[int]) -> None:
         world = self.world
@@ -309,8 +345,9 @@ class _Replay:
         results = []
         for place, standing in enumerate(self._standing):
             subscriber = self._subscribers.get(place)
-            rows = tuple(subscriber.rows) if subscriber else ()
-            results.append(QueryResult(standing.query.names, rows, subscriber.order if subscriber else ()))
+            rows = tuple(subscriber.held) if subscriber else ()
+            asks = isinstance(standing.query, StandingQuery) and standing.query.form is Form.ASK
+            results.append(QueryResult(standing.query.names, rows, subscriber.order if subscriber else (), asks))
         for subscriber in self._subscribers.values():
             if subscriber.complaints:
                 raise LocalProtocolError(f"{subscriber.name}: {'; '.join(subscriber.complaints)}")

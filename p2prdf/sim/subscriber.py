@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from p2prdf import keys
 from p2prdf.columns import as_list
+from p2prdf.hlc import GONE
 from p2prdf.sim.oracle import Publication, Row, Triple
+from p2prdf.wire.messages import WITHDRAWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,13 +28,20 @@ __all__ = ["Publishing", "Subscriber"]
 
 @dataclass(slots=True, eq=False)
 class Publishing:
-    """One publish request and its outcome; ``stamp`` is None until it is acknowledged."""
+    """One publish request and its outcome; ``stamp`` is None until it is acknowledged.
+
+    ``graph``: the graph of each triple, empty if all are of the default graph.  ``removed``: the triples are deleted.
+    ``after``: a stamp that the request's stamp has to be after.
+    """
 
     peer: int
     publisher: int
     first_event: int
     triples: Sequence[Triple]
     at: float
+    graph: tuple[str, ...] = ()
+    removed: bool = False
+    after: int = 0
     stamp: int | None = None
     completed_at: float | None = None
     failed: Failed | None = None
@@ -73,10 +82,26 @@ class Subscriber:
     acknowledged: int = 0
     """Answers of :attr:`rows` that were acknowledged."""
     rows: list[Row] = field(default_factory=list)
+    retracted: dict[int, Row] = field(default_factory=dict)
+    """Solutions that were delivered and retracted later, by the identity of the retraction."""
     born: list[int] = field(default_factory=list)
     delivered_at: list[float] = field(default_factory=list)
     identities: dict[int, int] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
+    settling: list[int] = field(default_factory=list)
+    """Identities of retractions that were not acknowledged yet."""
+
+    @property
+    def held(self) -> list[Row]:
+        """The rows that were not retracted, in the order of their delivery."""
+        gone = Counter(self.retracted.values())
+        found = []
+        for row in reversed(self.rows):
+            if gone[row]:
+                gone[row] -= 1
+            else:
+                found.append(row)
+        return found[::-1]
 
     @property
     def bag(self) -> Counter[Row]:
@@ -87,6 +112,8 @@ class Subscriber:
         """Return the identities of the answers that were not acknowledged, as acknowledged from now on."""
         found = list(self.identities)[self.acknowledged :]
         self.acknowledged += len(found)
+        found += self.settling
+        self.settling.clear()
         return found
 
     def take(self, notify: Notify, dictionary: TermDictionary, now: float) -> None:
@@ -101,9 +128,17 @@ class Subscriber:
             self.complaints.append(f"answer {notify.first} follows answer {self.last}")
         columns = [dictionary.texts(as_list(column)) for column in notify.bindings]
         identities = as_list(notify.identity)
+        born = as_list(notify.born)
         for place, identity in enumerate(identities):
             sequence = notify.first + place
             row = tuple(column[place] for column in columns)
+            if born[place] >= GONE:
+                self.settling.append(identity)
+                if identity ^ WITHDRAWN in self.identities:
+                    self.retracted[identity] = row
+                else:  # its triple was deleted and had never been there
+                    self.settling.append(identity ^ WITHDRAWN)
+                continue
             if identity in self.identities:
                 first = self.identities[identity]
                 self.complaints.append(
@@ -111,6 +146,6 @@ class Subscriber:
                 )
             self.identities[identity] = sequence
             self.rows.append(row)
-        self.born.extend(as_list(notify.born))
-        self.delivered_at.extend([now] * len(identities))
+            self.born.append(born[place])
+            self.delivered_at.append(now)
         self.last = notify.first + len(identities) - 1

@@ -117,7 +117,7 @@ def test_event_lines_are_read_with_and_without_sign():
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        (b"7\tD\t<urn:s> <urn:p> <urn:o> .", "retraction"),
+        (b"7\tX\t<urn:s> <urn:p> <urn:o> .", "A .added. or D .removed."),
         (b"7\tX\t<urn:s> <urn:p> <urn:o> .", "not 'X'|'X'"),
         (b"<urn:s> <urn:p> <urn:o> .", "not an event"),
         (b"soon\t<urn:s> <urn:p> <urn:o> .", "not a time: 'soon'"),
