@@ -25,12 +25,12 @@ import gzip
 import re
 import zlib
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, cast
 
 import pyoxigraph as ox
 
 from p2prdf.errors import DataRefused
-from p2prdf.rdf import terms
+from p2prdf.rdf import rdf_xml, terms
 from p2prdf.rdf.lines import CHUNK_BYTES, LINE_BYTES_MAX, BadLine, Faults, Overlong, line_chunks, opened
 from p2prdf.rdf.quads import DEFAULT
 
@@ -332,9 +332,12 @@ def _too_long(quad: ox.Quad) -> bool:
 def _turtle_pieces(
     data: IO[bytes], parser: ox.RdfFormat, faults: Faults, base: str | None
 ) -> Iterator[tuple[list[ox.Quad], int]]:
-    statements = iter(ox.parse(data, format=parser, base_iri=base))
+    prepared = rdf_xml.prepared(data, faults.refuse) if parser == ox.RdfFormat.RDF_XML else None
+    statements = iter(ox.parse(data if prepared is None else cast("IO[bytes]", prepared), format=parser, base_iri=base))
     while True:
         quads, error = _take(statements, faults)
+        if prepared is not None and prepared.error is not None and (error is not None or not quads):
+            error = prepared.error  # the parser only hears that its input ends
         if quads:
             yield quads, 0
         if error is not None:
@@ -350,6 +353,9 @@ def _take(statements: Iterator[ox.Quad], faults: Faults) -> tuple[list[ox.Quad],
         for quad in islice(statements, BATCH_TRIPLES):
             if _beyond(quad):
                 return quads, faults.refuse("terms of RDF 1.2 are not supported")
+            found = quad.object
+            if isinstance(found, ox.Literal) and found.datatype.value == terms.LANG_STRING and not found.language:
+                return quads, faults.refuse("a literal of datatype rdf:langString needs a language tag")
             quads.append(quad)
     except SyntaxError as error:
         return quads, faults.refuse(_ERROR_PLACE.sub("", error.msg, count=1), error.lineno)
