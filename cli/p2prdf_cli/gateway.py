@@ -105,7 +105,10 @@ def gateway(
         elif allow_host or allow_private or allow_http:
             raise LocalProtocolError("--allow-host, --allow-private and --allow-http are for webhooks: --webhooks FILE")
         app = application(connected, access, config, reach=reached, webhooks=hosting)
-        await serve(app, host, port, ready=lambda url: print(f"ready {url}", flush=True), announce_seconds=announce)
+        await serve(
+            app, host, port, ready=lambda url: print(f"ready {url} console {url}/console", flush=True),
+            announce_seconds=announce,
+        )  # fmt: skip
 
     run(action())
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from p2prdf.client import Gap, Solution
 
 __all__ = [
-    "JsonLines", "SolutionWriter", "TabSeparated", "TerminalColumns", "binding", "console", "fit", "human_bytes",
+    "JsonLines", "SolutionWriter", "TabSeparated", "TerminalColumns", "console", "fit", "human_bytes",
     "output", "reconnections_told", "remark", "printable", "short_term", "solution_writer", "table", "time_text",
     "write_json",
 ]  # fmt: skip
@@ -93,7 +93,11 @@ def write_json(value: Any, *, line: bool = False, stream: TextIO | None = None) 
 
 
 def short_term(canonical: str, prefixes: Mapping[str, str]) -> str:
-    """Return a term (canonical N-Triples) as people read it: ``dbo:City``, ``Zürich``, ``4.5``."""
+    """Return a term (canonical N-Triples) as people read it: ``dbo:City``, ``Zürich``, ``4.5``, ``_:b0``."""
+    if canonical.startswith("<urn:bnode:"):
+        from p2prdf.rdf.terms import spelled
+
+        return spelled(canonical)
     if canonical.startswith("<"):
         return _short_iri(canonical, prefixes)
     if canonical.startswith('"'):
@@ -123,13 +127,6 @@ def printable(text: str) -> str:
 def fit(text: str, width: int) -> str:
     """Cut text to a width in characters, saying so by an ellipsis."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
-
-
-def binding(canonical: str) -> dict[str, str]:
-    """Return a term as SPARQL 1.1 JSON results write it."""
-    from p2prdf.rdf.terms import to_json
-
-    return to_json(canonical)
 
 
 # --- solutions -----------------------------------------------------------------------------------
@@ -175,13 +172,19 @@ class JsonLines:
 
     def solution(self, solution: Solution) -> None:
         """Write one solution."""
+        from p2prdf.rdf.terms import to_json
+
         write_json(
             {
                 "sequence": solution.sequence,
                 "identity": f"{solution.identity:016x}",
                 "born": time_text(solution.born),
                 **({"removed": True} if solution.removed else {}),
-                "bindings": {name: binding(term) for name, term in solution.items()},
+                "bindings": {
+                    name: to_json(term)
+                    for name, term in zip(solution.names, solution.terms, strict=True)
+                    if term is not None
+                },
             },
             line=True,
             stream=self._stream,
@@ -211,8 +214,10 @@ class TabSeparated(_SolutionsAlone):
             self._line(f"?{name}" for name in names)
 
     def solution(self, solution: Solution) -> None:
-        """Write one solution, after a cell ``-`` if it is removed.  Canonical terms hold no raw tab or line feed."""
-        cells = [term or "" for term in solution.terms] or [TRUE]
+        """Write one solution, after a cell ``-`` if it is removed; terms are spelled as ``query`` does."""
+        from p2prdf.rdf.result_formats import tsv_cell
+
+        cells = [tsv_cell(term) for term in solution.terms] or [TRUE]
         self._line(["-", *cells] if solution.removed else cells)
 
     def _line(self, cells: Iterable[str]) -> None:

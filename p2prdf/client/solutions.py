@@ -33,8 +33,9 @@ class Gap:
 
 
 class Bindings(Mapping[str, str]):
-    """Variables with their terms: name of each bound variable to canonical N-Triples term.
+    """Variables with their terms: name of each bound variable to its term as N-Triples spells it.
 
+    A blank node is ``_:`` and the label that every format of results has for it (:func:`p2prdf.rdf.terms.spelled`).
     ``bindings["x"]`` is the term's text, :meth:`value` its value in Python, :meth:`term` a term of pyoxigraph.
     """
 
@@ -48,7 +49,7 @@ class Bindings(Mapping[str, str]):
         term = self._terms[self._names.index(name)] if name in self._names else None
         if term is None:
             raise KeyError(name)
-        return term
+        return rdf_terms.spelled(term)
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, term in zip(self._names, self._terms, strict=True) if term is not None)
@@ -61,8 +62,16 @@ class Bindings(Mapping[str, str]):
         return f"<{type(self).__name__} {bound}>"
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the query's projection, unbound ones as well."""
+        return self._names
+
+    @property
     def terms(self) -> tuple[str | None, ...]:
-        """The terms in the order of the query's projection; None where a variable is unbound."""
+        """The canonical terms in the order of the query's projection; None where a variable is unbound.
+
+        A blank node is its skolem IRI here (:mod:`p2prdf.rdf.terms`), by which it can be published again.
+        """
         return self._terms
 
     def value(self, name: str) -> PythonValue | None:

@@ -33,9 +33,9 @@ __all__ = ["Access", "Right", "Token", "is_loopback", "read_tokens"]
 
 _TOKEN_BYTES_MIN: Final = 16
 _CROSS_ORIGIN: Final = {
-    "Vary": "Origin", "Access-Control-Expose-Headers": "Retry-After",
+    "Vary": "Origin", "Access-Control-Expose-Headers": "Allow, Retry-After, WWW-Authenticate",
     "Access-Control-Allow-Methods": "GET, POST, DELETE",
-    "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, Last-Event-ID",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, traceparent",
     "Access-Control-Max-Age": "600",
 }  # fmt: skip
 

@@ -19,6 +19,7 @@ from p2prdf.gateway import console, events, overview, publication, sockets, spar
 from p2prdf.gateway.access import Access, Right
 from p2prdf.gateway.connections import Connections
 from p2prdf.gateway.metrics import exposition
+from p2prdf.gateway.negotiation import chosen
 from p2prdf.gateway.openapi import description
 from p2prdf.gateway.problems import Handler, problems
 from p2prdf.gateway.state import GATEWAY, Gateway, GatewayConfig
@@ -30,6 +31,22 @@ from p2prdf.monitoring.exposition import CONTENT_TYPE
 __all__ = ["GatewayConfig", "application"]
 
 _READY_SECONDS: Final = 3.0
+
+
+_INDEX: Final = {
+    "console": "/console", "query": "/sparql", "update": "/sparql", "publish": "/publish", "retract": "/retract",
+    "events": "/events", "websocket": "/subscribe", "description": "/openapi.json", "health": "/healthz",
+    "readiness": "/readyz",
+}  # fmt: skip
+
+
+async def _index(request: web.Request) -> web.StreamResponse:
+    """Lead browsers to the console, and tell programs the paths."""
+    accept = ",".join(request.headers.getall("Accept", [])) or None
+    headers = {"Vary": "Accept"}
+    if chosen(accept, {"application/json": False, "text/html": True})[1]:
+        return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": "/console", **headers})
+    return web.json_response(_INDEX, headers=headers)
 
 
 async def _health(_request: web.Request) -> web.StreamResponse:
@@ -100,6 +117,7 @@ def application(
     gateway = Gateway(config, connections, access, Survey(lambda: connections.used, reach), webhooks)
     app[GATEWAY] = gateway
     app.add_routes([
+        web.get("/", _index),
         web.get("/sparql", sparql.handle, allow_head=False), web.post("/sparql", sparql.handle),
         web.post("/publish", publication.publish), web.post("/retract", publication.retract),
         web.get("/events", events.handle, allow_head=False), web.post("/events", events.handle),

@@ -20,8 +20,7 @@ from typing import Any
 
 from p2prdf.client import Batch, Client, Subscription
 from p2prdf.errors import TokenRefused
-from p2prdf.rdf.result_formats import blank_label
-from p2prdf.rdf.terms import is_skolem, to_json
+from p2prdf.rdf.terms import to_json
 from p2prdf.reasoning.ruled_query import parse_ruled
 
 __all__ = ["Row", "changes", "resumed", "results", "token_text"]
@@ -35,7 +34,7 @@ def results(names: Sequence[str], rows: Iterable[Row]) -> dict[str, Any]:
         "head": {"vars": list(names)},
         "results": {
             "bindings": [
-                {name: _term(value) for name, value in zip(names, row, strict=True) if value is not None}
+                {name: to_json(value) for name, value in zip(names, row, strict=True) if value is not None}
                 for row in rows
             ]
         },
@@ -49,10 +48,6 @@ def changes(names: Sequence[str], batch: Batch) -> dict[str, Any]:
     for solution in batch:
         (removed if solution.removed else added).append(solution.terms)
     return {"addedResults": results(names, added), "removedResults": results(names, removed)}
-
-
-def _term(canonical: str) -> dict[str, str]:
-    return {"type": "bnode", "value": blank_label(canonical)} if is_skolem(canonical) else to_json(canonical)
 
 
 def token_text(subscription: Subscription) -> str:

@@ -144,6 +144,12 @@ def description() -> dict[str, Any]:
                            "Messages of WebSockets: docs/reference/http.md",
         },
         "paths": {
+            "/": {"get": {
+                "summary": "The paths of the gateway; browsers are led to the console", "operationId": "index",
+                "security": [],
+                "responses": {"200": {"description": "Paths by what they are for.", "content": _JSON},
+                              "303": {"description": "The console, for a client that asks for HTML."}},
+            }},
             "/sparql": {
                 "get": {
                     "summary": "Answer a query once", "operationId": "query",
@@ -163,8 +169,10 @@ def description() -> dict[str, Any]:
                             }}},
                         },
                     },
-                    "responses": {"200": _ANSWERS, "204": {"description": "The update is carried out."},
-                                  **_problems(406, 413, 415, 503)},
+                    "responses": {"200": {
+                        "description": "The answers; of an update, how many statements it inserted and deleted.",
+                        "content": {**_ANSWERS["content"], **_JSON},
+                    }, **_problems(406, 413, 415, 503)},
                 },
             },
             "/publish": {"post": {

@@ -49,6 +49,9 @@ _SUBSCRIBE: Final = frozenset({
     "named-graph-uri",
 })  # fmt: skip
 
+_IGNORED: Final = frozenset({"httpsAgent", "headers"})
+"""Options of SEPA's JavaScript client for HTTP, which it sends along with every message."""
+
 
 async def handle(request: web.Request) -> web.StreamResponse:
     """Serve one socket until either side closes it."""
@@ -296,7 +299,7 @@ class _Wanted:
 
     def __init__(self, body: dict[str, Any], gateway: Gateway):
         """Raises Refused, TokenRefused, QueryRefused for what cannot be."""
-        unknown = sorted(set(body) - _SUBSCRIBE)
+        unknown = sorted(set(body) - _SUBSCRIBE - _IGNORED)
         if unknown:
             raise Refused(HTTPStatus.BAD_REQUEST, f"subscribe: {unknown[0][:80]!r} is not known")
         for name in ("default-graph-uri", "named-graph-uri"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs
@@ -67,8 +67,9 @@ async def handle(request: web.Request) -> web.StreamResponse:
     if asked.is_update:
         async with gateway.turn():
             client = await gateway.connections.client(name)
-            await client.update(asked.text, timeout_seconds=asked.timeout_seconds)
-        return web.Response(status=HTTPStatus.NO_CONTENT)
+            done = await client.update(asked.text, timeout_seconds=asked.timeout_seconds)
+        # 200 and a body rather than 204: SEPA's Python client takes every other status for a failure.
+        return web.json_response({"inserted": done.inserted, "deleted": done.deleted})
     accept = ",".join(request.headers.getall("Accept", [])) or None
     wanted: Format | GraphFormat
     async with gateway.turn():
@@ -83,7 +84,10 @@ async def handle(request: web.Request) -> web.StreamResponse:
         return await _written(request, media_type, wanted, result)
     if wanted.by_lines:
         return await _written(request, media_type, Format.N_TRIPLES, result)
-    body = await asyncio.to_thread(lambda: respelled("".join(_texts(Format.N_TRIPLES, result)), wanted))
+    try:
+        body = await asyncio.to_thread(lambda: respelled("".join(_texts(Format.N_TRIPLES, result)), wanted))
+    except DataRefused as error:
+        raise _not_written(media_type, GRAPH_TYPES, error) from None
     return web.Response(body=body, content_type=media_type)
 
 
@@ -130,7 +134,10 @@ async def _written(request: web.Request, media_type: str, wanted: Format, result
     """Write rows as fast as they are taken."""
     pieces = _texts(wanted, result)
     # What the format cannot hold is to be an error and no answer that breaks off, if it is seen soon enough.
-    first = next(pieces)
+    try:
+        first = next(pieces)
+    except DataRefused as error:
+        raise _not_written(media_type, RESULT_TYPES, error) from None
     response = web.StreamResponse(headers={"Content-Type": f"{media_type}; charset=utf-8"})
     await response.prepare(request)
     await response.write(first.encode())
@@ -144,6 +151,14 @@ async def _written(request: web.Request, media_type: str, wanted: Format, result
         return response
     await response.write_eof()
     return response
+
+
+def _not_written(media_type: str, offered: Iterable[str], error: DataRefused) -> Refused:
+    """Return the refusal of an answer that a format cannot hold; other formats can."""
+    others = ", ".join(each for each in offered if each != media_type)
+    return Refused(
+        HTTPStatus.NOT_ACCEPTABLE, f"the answer cannot be written as {media_type}: {error}; ask for one of {others}"
+    )
 
 
 def _texts(wanted: Format, result: Result) -> Iterator[str]:

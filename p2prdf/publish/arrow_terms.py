@@ -76,7 +76,8 @@ def check_terms(distinct: Any) -> Checked:
     respelled: list[int] = []
     for at in other:
         try:
-            found = terms.parse_term(texts[at])  # bytes that are no text are surrogates: no term has any
+            known = terms.unlabelled(texts[at][2:]) if texts[at].startswith("_:") else None  # of an answer read before
+            found = known or terms.parse_term(texts[at])  # bytes that are no text are surrogates: no term has any
         except DataRefused as error:
             reasons[at] = error.reason
             continue

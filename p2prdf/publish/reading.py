@@ -21,6 +21,7 @@ from p2prdf.client.client import connect
 from p2prdf.errors import LocalProtocolError
 from p2prdf.publish.following import BEGINNING, Follower, Row
 from p2prdf.publish.read_options import BORN, SIGN, ReadOptions
+from p2prdf.rdf.terms import spelled
 
 if TYPE_CHECKING:
     from p2prdf.client.query import Result
@@ -142,7 +143,7 @@ def _packed(rows: list[Row], options: ReadOptions) -> bytes:
 
 def _batch(rows: list[Row], options: ReadOptions) -> pa.RecordBatch:
     columns: dict[str, Any] = {
-        name: pa.array([row.terms[at] for row in rows], pa.string()) for at, name in enumerate(options.names)
+        name: pa.array([_spelled(row.terms[at]) for row in rows], pa.string()) for at, name in enumerate(options.names)
     }
     if options.sign:
         columns[SIGN] = pa.array([-1 if row.removed else 1 for row in rows], pa.int8())
@@ -150,3 +151,7 @@ def _batch(rows: list[Row], options: ReadOptions) -> pa.RecordBatch:
         born = [int(row.born * 1e6) for row in rows]
         columns[BORN] = pa.array(born, pa.timestamp("us", tz="UTC"))
     return pa.RecordBatch.from_pydict(columns)
+
+
+def _spelled(term: str | None) -> str | None:
+    return None if term is None else spelled(term)

@@ -54,7 +54,10 @@ def respelled(lines: str, wanted: GraphFormat) -> bytes:
     )
     if wanted is GraphFormat.RDF_XML:
         triples = (_checked(each) for each in triples)
-    made = ox.serialize(triples, format=_WRITERS[wanted])
+    try:
+        made = ox.serialize(triples, format=_WRITERS[wanted])
+    except (SyntaxError, ValueError, OSError) as error:  # rdf:li as a predicate; <rel>, published before it was refused
+        raise DataRefused(f"a term cannot be written: {error}") from None
     assert made is not None, "there is no file to write to"
     return made
 

@@ -5,9 +5,8 @@ come and passes text on at once (:mod:`p2prdf.rdf.result_table` holds some rows 
 no memory.  Text goes out as it is to be encoded, in UTF-8; whoever writes it to a file must leave line ends alone
 (``newline=""``), as those of CSV are carriage return and line feed.
 
-Skolem IRIs become blank nodes.  Their labels hold letters that Turtle's may not (``:``, ``~``), and some parsers
-look at labels in JSON and XML as well; so all formats have the same label, in which such letters are ``_`` and two
-hexadecimal digits.  Different nodes have different labels, also in different results.
+Skolem IRIs become blank nodes, with the same label in all formats (:func:`p2prdf.rdf.terms.blank_label`).  Different
+nodes have different labels, also in different results.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from p2prdf.rdf import terms
 from p2prdf.rdf.result_table import TableWriter
 from p2prdf.rdf.results import Row
 
-__all__ = ["Format", "Write", "Writer", "blank_label", "boolean", "writer", "xml_text_of"]
+__all__ = ["Format", "Write", "Writer", "boolean", "tsv_cell", "writer", "xml_text_of"]
 
 Write = Callable[[str], object]
 """What takes the text, in pieces of at most one row: a stream's ``write``."""
@@ -68,7 +67,7 @@ def writer(
     """
     match wanted:
         case Format.TABLE:
-            return TableWriter(names, write, lambda term: show(_turtle(term)))
+            return TableWriter(names, write, lambda term: show(terms.spelled(term)))
         case Format.JSON:
             return _JsonWriter(names, write)
         case Format.CSV:
@@ -103,22 +102,6 @@ def boolean(wanted: Format, value: bool) -> str:
             raise LocalProtocolError("N-Triples are what CONSTRUCT gives; ASK has another answer")
 
 
-# --- blank nodes ---------------------------------------------------------------------------------
-
-_NO_LETTER: Final = re.compile(r"[^A-Za-z0-9-]|^-")
-
-
-def blank_label(canonical: str) -> str:
-    """Return the label of the blank node that a skolem IRI stands for, without ``_:``."""
-    name = canonical[len(terms.BNODE_PREFIX) + 1 : -1]
-    # "_" itself is spelled out, so no two names have one label.
-    return _NO_LETTER.sub(lambda found: "".join(f"_{byte:02X}" for byte in found[0].encode()), name) or "_"
-
-
-def _turtle(canonical: str) -> str:
-    return "_:" + blank_label(canonical) if terms.is_skolem(canonical) else canonical
-
-
 # --- JSON ----------------------------------------------------------------------------------------
 
 
@@ -134,7 +117,7 @@ class _JsonWriter:
     def rows(self, rows: Iterable[Row]) -> None:
         for row in rows:
             found = {
-                name: _json_term(value) for name, value in zip(self._names, row, strict=True) if value is not None
+                name: terms.to_json(value) for name, value in zip(self._names, row, strict=True) if value is not None
             }
             self._write(self._between + _json(found))
             self._between = ",\n"
@@ -145,12 +128,6 @@ class _JsonWriter:
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _json_term(canonical: str) -> dict[str, str]:
-    if terms.is_skolem(canonical):
-        return {"type": "bnode", "value": blank_label(canonical)}
-    return terms.to_json(canonical)
 
 
 # --- CSV and TSV ---------------------------------------------------------------------------------
@@ -182,7 +159,7 @@ _CSV_QUOTED: Final = re.compile('[",\r\n\v\f\x1c-\x1e\x85\u2028\u2029]|^[ \t]|[ 
 def _csv_cell(value: str | None) -> str:
     if value is None:
         return ""
-    text = _turtle(value) if terms.is_skolem(value) else terms.lexical(value)
+    text = terms.spelled(value) if terms.is_skolem(value) else terms.lexical(value)
     if not text:
         return '""'  # the standard leaves it open; so it is told from unbound by who can see quotes
     return '"' + text.replace('"', '""') + '"' if _CSV_QUOTED.search(text) else text
@@ -199,7 +176,7 @@ class _TsvWriter:
     def rows(self, rows: Iterable[Row]) -> None:
         for row in rows:
             _check_width(row, self._width)
-            self._write("\t".join(map(_tsv_cell, row)) + "\n")
+            self._write("\t".join(map(tsv_cell, row)) + "\n")
 
     def end(self) -> None:
         """Write nothing: the last line was."""
@@ -209,8 +186,9 @@ _LINE_ENDS: Final = {ord(c): f"\\u{ord(c):04X}" for c in "\v\f\x1c\x1d\x1e\x85\u
 """What some readers take for the end of a line besides line feed, escaped in strings as in IRIs."""
 
 
-def _tsv_cell(value: str | None) -> str:
-    return "" if value is None else _turtle(value).translate(_LINE_ENDS)
+def tsv_cell(value: str | None) -> str:
+    """Return a term as SPARQL 1.1 TSV spells it, empty where there is none; without anything like a line end."""
+    return "" if value is None else terms.spelled(value).translate(_LINE_ENDS)
 
 
 def _check_width(row: Row, width: int) -> None:
@@ -251,7 +229,7 @@ class _XmlWriter:
 def _xml_term(canonical: str) -> str:
     if not canonical.startswith('"'):
         if terms.is_skolem(canonical):
-            return f"<bnode>{blank_label(canonical)}</bnode>"
+            return f"<bnode>{terms.blank_label(canonical)}</bnode>"
         return f"<uri>{_xml_text(canonical[1:-1])}</uri>"
     lexical_form, datatype, tag = terms.literal_parts(canonical)
     attribute = ""
@@ -291,7 +269,7 @@ class _TriplesWriter:
             _check_width(row, 3)
             if None in row:
                 raise DataRefused("a triple has three terms; one of these is unbound")
-            s, p, o = (_turtle(value or "") for value in row)
+            s, p, o = (terms.spelled(value or "") for value in row)
             self._write(f"{s} {p} {o} .\n")
 
     def end(self) -> None:

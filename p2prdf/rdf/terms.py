@@ -6,7 +6,8 @@ equal terms are equal strings and nothing needs a class.  Canonical is what pyox
 
 A blank node has a meaning only inside the file it came from, while triples of one file go to many
 peers.  Each becomes an IRI of its own, ``<urn:bnode:PUBLICATION:LABEL>`` (skolemisation, RDF 1.1
-Concepts 3.5).  Results and filters turn such IRIs back into blank nodes.
+Concepts 3.5).  Results and filters turn such IRIs back into blank nodes, with one label in every format
+(:func:`blank_label`): letters that Turtle's labels may not have (``:``, ``~``) are ``_`` and two hexadecimal digits.
 
 Terms of RDF 1.2 (triple terms, base directions) are refused: no part of SPARQL 1.1 can name them.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import enum
 import re
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import pyoxigraph as ox
 
@@ -25,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "BNODE_PREFIX", "LANG_STRING", "RDF", "TERM_BYTES_MAX", "XSD", "Kind", "PyoxigraphTerm", "from_json", "iri",
-    "is_skolem", "kind", "language", "lexical", "literal", "literal_parts", "parse_term", "skolem", "skolem_prefix",
-    "to_json", "to_pyoxigraph",
+    "BNODE_PREFIX", "LANG_STRING", "RDF", "TERM_BYTES_MAX", "XSD", "Kind", "PyoxigraphTerm", "blank_label", "from_json",
+    "iri", "is_skolem", "kind", "language", "lexical", "literal", "literal_parts", "parse_term", "skolem",
+    "skolem_prefix", "spelled", "to_json", "to_pyoxigraph", "unlabelled",
 ]  # fmt: skip
 
 TERM_BYTES_MAX: Final = 4 << 20
@@ -49,6 +51,9 @@ _ONE_TERM: Final = re.compile(
 _PUBLICATION: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PLAIN_LABEL: Final = re.compile(r"[A-Za-z0-9._:~-]+")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_NO_LETTER: Final = re.compile(r"[^A-Za-z0-9-]|^-")
+"""What a label spells out: ``_``, too, so that no two blank nodes have one label."""
+_SPELLED_OUT: Final = re.compile(r"(?:_[0-9A-F]{2})+")
 _CONTROL: Final = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -155,7 +160,7 @@ def to_json(canonical: str) -> dict[str, str]:
     """Return a term as in SPARQL 1.1 Query Results JSON; skolem IRIs become blank nodes."""
     if not canonical.startswith('"'):
         if canonical.startswith(_SKOLEM):
-            return {"type": "bnode", "value": canonical[len(_SKOLEM) : -1]}
+            return {"type": "bnode", "value": blank_label(canonical)}
         return {"type": "uri", "value": canonical[1:-1]}
     lexical_form, datatype, tag = literal_parts(canonical)
     term = {"type": "literal", "value": lexical_form}
@@ -177,7 +182,11 @@ def to_pyoxigraph(canonical: str) -> PyoxigraphTerm:
 
 
 def from_json(term: Mapping[str, str]) -> str:
-    """Return the canonical string of a term of SPARQL 1.1 Query Results JSON."""
+    """Return the canonical string of a term of SPARQL 1.1 Query Results JSON.
+
+    A blank node of our own results is that node again (:func:`unlabelled`); one of another store's is a node that no
+    publication has.
+    """
     value = term.get("value")
     if not isinstance(value, str):
         raise DataRefused(f"a JSON term needs a string `value`: {_excerpt(repr(term))}")
@@ -185,7 +194,7 @@ def from_json(term: Mapping[str, str]) -> str:
         case "uri":
             return iri(value)
         case "bnode":
-            return iri(BNODE_PREFIX + value)
+            return unlabelled(value) or iri(BNODE_PREFIX + quote(value, safe=""))
         case "literal" | "typed-literal":
             return literal(value, term.get("datatype"), term.get("xml:lang"))
         case other:
@@ -211,6 +220,36 @@ def skolem_prefix(publication_id: str) -> str:
         reason = f"not a publication identifier (1 to 64 of A-Za-z0-9._-): {_excerpt(publication_id)}"
         raise DataRefused(reason)
     return f"{_SKOLEM}{publication_id}:"
+
+
+def blank_label(canonical: str) -> str:
+    """Return the label of the blank node that a skolem IRI stands for, without ``_:``.
+
+    Every writer uses this label, so a node that one result shows is found in another one.  It is valid in Turtle,
+    N-Triples and all formats of results.
+    """
+    name = canonical[len(_SKOLEM) : -1]
+    return _NO_LETTER.sub(lambda found: "".join(f"_{byte:02X}" for byte in found[0].encode()), name) or "_"
+
+
+def unlabelled(label: str) -> str | None:
+    """Return the skolem IRI that :func:`blank_label` made a label of, or None for a label of another origin."""
+    try:
+        name = _SPELLED_OUT.sub(lambda found: bytes.fromhex(found[0].replace("_", "")).decode(), label)
+    except UnicodeDecodeError:
+        return None
+    if ":" not in name:  # a publication stands before it
+        return None
+    try:
+        canonical = iri(BNODE_PREFIX + name)
+    except DataRefused:
+        return None
+    return canonical if blank_label(canonical) == label else None
+
+
+def spelled(canonical: str) -> str:
+    """Return a canonical term as results spell it: as it is, but a blank node as ``_:`` and its label."""
+    return "_:" + blank_label(canonical) if canonical.startswith(_SKOLEM) else canonical
 
 
 def _unescape(text: str) -> str:

@@ -205,7 +205,13 @@ class _Prologue:
         return found[at + offset]
 
     def iri(self, token: Token) -> str:
-        """Return the canonical term of an IRI or prefixed name."""
+        """Return the canonical term of an IRI, a prefixed name, or of ``<_:LABEL>``: a blank node of an answer."""
+        if token.text.startswith("<_:"):
+            node = terms.unlabelled(token.text[3:-1])
+            if node is None:
+                reason = f"{token.text[:60]} is no blank node of an answer: copy the label from a result"
+                raise refusal(self.text, token.at, "IRI", reason)
+            return node
         if token.kind == "name":
             prefix, _, local = token.text.partition(":")
             if prefix not in self._prefixes:

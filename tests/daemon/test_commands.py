@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import sys
 from collections import Counter
 
@@ -223,3 +224,35 @@ async def test_a_publication_that_is_killed_and_run_again_counts_once(named, clu
         assert code == 0, err
         await until(lambda: _more_than(output, count), seconds=60)
     assert Counter(lines(output)[1:]) == Counter(f"<urn:s{n}>" for n in range(count))
+
+
+async def test_a_blank_node_has_one_label_in_all_outputs_and_is_asked_about_by_it(keeping_all, tmp_path):
+    data, query = tmp_path / "data.nt", "SELECT ?s ?o { ?s <urn:bb:p> ?o }"
+    data.write_text("_:b <urn:bb:p> _:c .\n", "utf-8")
+    where = ("--peer", keeping_all[0].address)
+    assert (await run("publish", data, *where))[0] == 0
+    async with p2prdf.connect(keeping_all[1].address) as client:
+        ((s, o),) = (await client.query(query)).rows
+        subscription = await client.subscribe(query, since="beginning")
+        solution = await anext(aiter(subscription))
+        assert solution.terms == (s, o)
+        label = solution["s"].removeprefix("_:")
+        assert dict(solution) == {"s": f"_:{label}", "o": f"_:{label.removesuffix('b')}c"}
+        assert re.fullmatch("[0-9a-f]+_3Ab", label)
+    _, told, _ = await run("query", query, "--format", "tsv", *where)
+    assert told.splitlines() == ["?s\t?o", "\t".join(solution.values())]
+    subscribe = ("subscribe", query, "--since", "beginning", "--count", "1", *where)
+    assert (await run(*subscribe))[1] == told
+    _, written, _ = await run(*subscribe, "--json")
+    binding = {"type": "bnode", "value": label}
+    assert json.loads(written)["bindings"]["s"] == binding
+    _, written, _ = await run("query", query, "--format", "json", *where)
+    assert json.loads(written)["results"]["bindings"][0]["s"] == binding
+    about = f"SELECT ?o {{ <_:{label}> <urn:bb:p> ?o }}"
+    assert (await run("query", about, "--format", "csv", *where))[1].split() == ["o", solution["o"]]
+    code, _, err = await run("query", "ASK { <_:b0> ?p ?o }", *where)
+    assert (code, "copy the label from a result" in err) == (4, True), err
+    simulated = tmp_path / "query.rq"
+    simulated.write_text(query, "utf-8")
+    _, written, _ = await run("simulate", "--peers", "4", "--query", simulated, "--data", data, "--json")
+    assert json.loads(written)["results"]["bindings"][0]["s"] == {"type": "bnode", "value": "data_3Ab"}

@@ -108,6 +108,37 @@ async def test_every_format_is_what_a_parser_of_it_reads(keeping_all, ns):
         assert all(graph == graphs[0] for graph in graphs)
 
 
+RDF_LI = "http://www.w3.org/1999/02/22-rdf-syntax-ns#li"
+
+
+@pytest.mark.parametrize(
+    ("predicate", "value", "without"),
+    [
+        ("p", '"x"', ()), (RDF_LI, '"x"', ("rdf+xml",)), ("p/", '"x"', ("rdf+xml",)), ("7", '"x"', ("rdf+xml",)),
+        ("p", '"\\u0001"', ("xml",)), ("p", '"\uffff"', ("xml",)), ("p", '""', ()), ("p", "[]", ()),
+        ("p", '"<a>]]>&\\r\\n"@en', ()), ("p", "<urn:x:a&b'>", ()), ("p", '"x"^^<urn:t:>', ()),
+        ("p", '"NaN"^^<http://www.w3.org/2001/XMLSchema#double>', ()),
+    ],
+)
+async def test_an_answer_that_a_format_cannot_hold_is_406_and_names_others(keeping_all, ns, predicate, value, without):
+    """No term and no format make the gateway fail."""
+    predicate = predicate if ":" in predicate else f"{ns}{predicate}"
+    async with gateway(keeping_all[0].address) as (session, _):
+        await publish(session, f"<{ns}a> <{predicate}> {value} .")
+        where = f"{{ <{ns}a> ?p ?o }}"
+        for head, types in (
+            ("SELECT ?p ?o", RESULT_TYPES), ("ASK", RESULT_TYPES), (f"CONSTRUCT {{ <{ns}a> ?p ?o }}", GRAPH_TYPES)
+        ):
+            for media_type in types:
+                query = f"{head} {where}" if head == "ASK" else f"{head} WHERE {where}"
+                async with session.get("/sparql", params={"query": query}, headers={"Accept": media_type}) as answer:
+                    refused = head != "ASK" and any(media_type.endswith(each) for each in without)
+                    if refused and not (head.startswith("SELECT") and "rdf+xml" in without):
+                        assert "ask for one of" in await problem(answer, 406, "request-refused")
+                    else:
+                        assert answer.status == 200, await answer.text()
+
+
 async def test_all_ways_to_ask(keeping_all, ns):
     async with gateway(keeping_all[1].address) as (session, _):
         await publish(session, f'<{ns}a> <{ns}p> "1" .', kind="application/n-triples")
@@ -130,9 +161,10 @@ async def test_all_ways_to_ask(keeping_all, ns):
                 headers={"Content-Type": "application/sparql-update"},
             ),
         ]  # fmt: skip
-        for each in updates:
+        for each, told in zip(updates, ((0, 1), (1, 0)), strict=True):
             async with each as answer:
-                assert answer.status == 204
+                assert answer.status == 200
+                assert await answer.json() == dict(zip(("inserted", "deleted"), told, strict=True))
         everything = {"query": f"SELECT * {{ ?s <{ns}p> ?o }}"}
         async with session.get("/sparql", params=everything, headers={"Accept": "text/csv"}) as answer:
             assert await answer.text() == f"s,o\r\n{ns}b,7\r\n"
@@ -548,7 +580,7 @@ async def test_sockets_tell_in_the_messages_of_sepa(keeping_all, ns, until):
         async with session.post(
             "/sparql", data={"update": f'DELETE DATA {{ <{ns}a> <{ns}p> "1" }}'}
         ) as answer:
-            assert answer.status == 204
+            assert answer.status == 200
         both = [await receive(socket, "notification") for _ in range(2)]
         assert {each["alias"] for each in both} == {"all", "plain"}
         assert all((objects_of(each, "removedResults"), each["sequence"]) == (["1"], 1) for each in both)
@@ -596,6 +628,26 @@ async def test_a_socket_goes_on_from_a_token_with_what_was_not_acknowledged_befo
                 while f"after {at}" not in told:
                     told += objects_of(await receive(socket, "notification"), "addedResults")
                 assert sorted(told) == sorted(rest[at + 1 :])
+
+
+async def test_a_blank_node_has_one_label_in_queries_events_and_sockets(keeping_all, ns):
+    query = f"SELECT ?s {{ ?s <{ns}p> ?o }}"
+    async with gateway(keeping_all[0].address) as (session, _), session.ws_connect("/subscribe") as socket:
+        await publish(session, f"_:b <{ns}p> _:c .")
+        async with session.get("/sparql", params={"query": query}) as answer:
+            (node,) = (each["s"] for each in (await answer.json(content_type=None))["results"]["bindings"])
+        assert node["type"] == "bnode"
+        async with session.get("/events", params={"query": query, "since": "beginning"}) as answer:
+            events = Events(answer)
+            await events.next()
+            assert (await events.next())[1]["addedResults"]["results"]["bindings"] == [{"s": node}]
+        await socket.send_json({"subscribe": {"sparql": query}})
+        assert (await receive(socket, "notification"))["addedResults"]["results"]["bindings"] == [{"s": node}]
+        triple = f"<_:{node['value']}> <{ns}p> ?o"
+        async with session.post("/sparql", data={"update": f"DELETE WHERE {{ {triple} }}"}) as answer:
+            assert answer.status < 300
+        async with session.get("/sparql", params={"query": f"ASK {{ {triple} }}"}) as answer:
+            assert (await answer.json(content_type=None))["boolean"] is False
 
 
 async def test_a_socket_resumes_the_query_that_it_names(keeping_all, ns):
@@ -745,7 +797,12 @@ async def test_scripts_of_other_web_sites_are_kept_out(keeping_all):
             "/publish", headers={"Origin": "https://app.example", "Access-Control-Request-Method": "POST"}
         ) as answer:
             assert answer.status == 204
-            assert "Content-Type" in answer.headers["Access-Control-Allow-Headers"]
+            assert answer.headers["Access-Control-Allow-Headers"] == (
+                "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, traceparent"
+            )
+            assert answer.headers["Access-Control-Allow-Methods"] == "GET, POST, DELETE"
+            assert answer.headers["Access-Control-Expose-Headers"] == "Allow, Retry-After, WWW-Authenticate"
+            assert answer.headers["Access-Control-Max-Age"] == "600"
         async with session.options(
             "/publish", headers={"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
         ) as answer:
@@ -754,6 +811,20 @@ async def test_scripts_of_other_web_sites_are_kept_out(keeping_all):
 
 
 # --- the whole ---------------------------------------------------------------------------------------------------
+
+
+async def test_the_root_leads_browsers_to_the_console_and_tells_programs_the_paths(keeping_all):
+    async with gateway(keeping_all[0].address) as (session, app):
+        for accept in ("text/html,application/xhtml+xml,*/*;q=0.8", "application/json;q=0.5, text/html"):
+            async with session.get("/", headers={"Accept": accept}, allow_redirects=False) as answer:
+                assert (answer.status, answer.headers["Location"]) == (303, "/console")
+        for accept in ("*/*", "application/json", "", "text/html;q=0.1, application/json"):
+            async with session.get("/", headers={"Accept": accept}) as answer:
+                index = await answer.json()
+        assert index["console"] == "/console"
+        assert set(index.values()) <= {route.resource.canonical for route in app.router.routes()}
+        async with session.get("/", headers={"Accept": "image/png"}) as answer:
+            assert "text/html" in await problem(answer, 406)
 
 
 async def test_options_are_the_methods_that_there_are(keeping_all):

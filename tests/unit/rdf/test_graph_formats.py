@@ -6,7 +6,7 @@ import pyoxigraph as ox
 import pytest
 
 from p2prdf.errors import DataRefused
-from p2prdf.rdf import graph_formats
+from p2prdf.rdf import graph_formats, terms
 from p2prdf.rdf.graph_formats import GraphFormat, respelled
 
 LINES = """\
@@ -35,6 +35,13 @@ def test_what_cannot_be_held_is_refused(monkeypatch):
         with pytest.raises(DataRefused, match="predicate that ends so"):
             respelled(f'<urn:a> <{predicate}> "x" .\n', GraphFormat.RDF_XML)
         assert predicate.encode() in respelled(f'<urn:a> <{predicate}> "x" .\n', GraphFormat.JSON_LD)
+    for predicate in ("li", "Description", "about", "RDF"):
+        with pytest.raises(DataRefused, match="cannot be written"):
+            respelled(f'<urn:a> <{terms.RDF}{predicate}> "x" .\n', GraphFormat.RDF_XML)
+    for wanted in (GraphFormat.RDF_XML, GraphFormat.JSON_LD):
+        for bad in ("<rel>", "<//x>", '"x"^^<rel>'):
+            with pytest.raises(DataRefused, match="cannot be written"):
+                respelled(f"<urn:a> <urn:p> {bad} .\n", wanted)
     with pytest.raises(DataRefused, match=r"U\+0001"):
         respelled('<urn:a> <urn:p> "x\\u0001" .\n', GraphFormat.RDF_XML)
     monkeypatch.setattr(graph_formats, "WHOLE_CHARACTERS_MAX", 10)

@@ -17,7 +17,7 @@ from rdflib.term import Identifier, Literal
 
 from p2prdf.errors import DataRefused, LocalProtocolError
 from p2prdf.rdf import terms
-from p2prdf.rdf.result_formats import Format, blank_label, boolean, writer
+from p2prdf.rdf.result_formats import Format, boolean, writer
 from p2prdf.rdf.result_table import CELL_WIDTH_MAX, ROWS_HELD
 
 Row = tuple[str | None, ...]
@@ -87,7 +87,7 @@ def as_ox(term: str | None) -> object:
     if term is None:
         return None
     if term.startswith("<"):
-        return ox.BlankNode(blank_label(term)) if terms.is_skolem(term) else ox.NamedNode(term[1:-1])
+        return ox.BlankNode(terms.blank_label(term)) if terms.is_skolem(term) else ox.NamedNode(term[1:-1])
     lexical, datatype, tag = terms.literal_parts(term)
     if tag is not None:
         return ox.Literal(lexical, language=tag)
@@ -98,7 +98,7 @@ def as_rdflib(term: str | None) -> Identifier | None:
     if term is None:
         return None
     if term.startswith("<"):
-        return BNode(blank_label(term)) if terms.is_skolem(term) else URIRef(term[1:-1])
+        return BNode(terms.blank_label(term)) if terms.is_skolem(term) else URIRef(term[1:-1])
     lexical, datatype, tag = terms.literal_parts(term)
     return Literal(lexical, datatype=None if datatype is None else URIRef(datatype), lang=tag, normalize=False)
 
@@ -128,7 +128,7 @@ def test_pyoxigraph_reads_back_what_was_written(wanted: Format, seed: int) -> No
 def lexical(term: str | None) -> str:
     if term is None:
         return ""
-    return "_:" + blank_label(term) if terms.is_skolem(term) else terms.lexical(term)
+    return "_:" + terms.blank_label(term) if terms.is_skolem(term) else terms.lexical(term)
 
 
 AS_CODES = re.compile("[\x7f\x85\u2028\u2029]")
@@ -263,7 +263,7 @@ def test_booleans(value: bool) -> None:
 def test_labels_are_turtle_s_and_tell_nodes_apart() -> None:
     nodes = [terms.skolem(p, label) for p in ("p", "p_3Aq", "-", "p-") for label in ("a", "-a", "_a", "5Fa", "a.", "é")]
     nodes += [f"<urn:bnode:{rest}>" for rest in ("", "p", "_", "~1", "p:q:a", "p/q?x#y", "日")]
-    labels = [blank_label(node) for node in nodes]
+    labels = [terms.blank_label(node) for node in nodes]
     assert len(set(labels)) == len(nodes)
     data = "".join(f"_:{label} <a:p> _:{label} .\n" for label in labels)
     found = [quad.subject.value for quad in ox.parse(data.encode(), format=ox.RdfFormat.TURTLE)]  # type: ignore[union-attr]

@@ -27,7 +27,7 @@ def test_a_document_has_names_and_bindings_and_leaves_out_the_unbound() -> None:
             "bindings": [
                 {"s": {"type": "uri", "value": "a:x"}, "o": {"type": "literal", "value": "1", "xml:lang": "en"}},
                 {"o": {"type": "literal", "value": "01", "datatype": "a:t"}},
-                {"s": {"type": "bnode", "value": "p:b"}, "o": {"type": "literal", "value": "x"}},
+                {"s": {"type": "bnode", "value": "p_3Ab"}, "o": {"type": "literal", "value": "x"}},
             ]
         },
     }

@@ -76,8 +76,23 @@ def test_a_skolem_iri_is_a_blank_node_in_results() -> None:
     assert term == "<urn:bnode:file-1:b0>"
     assert terms.kind(term) is terms.Kind.BLANK
     assert terms.is_skolem(term)
-    assert terms.to_json(term) == {"type": "bnode", "value": "file-1:b0"}
-    assert terms.from_json({"type": "bnode", "value": "file-1:b0"}) == term
+    assert terms.to_json(term) == {"type": "bnode", "value": "file-1_3Ab0"}
+    assert terms.from_json({"type": "bnode", "value": "file-1_3Ab0"}) == term
+    assert (terms.spelled(term), terms.spelled("<urn:a>")) == ("_:file-1_3Ab0", "<urn:a>")
+
+
+def test_label_of_every_blank_node_names_it_again() -> None:
+    for publication in ("p", "p_3Aq", "-", "p-", "a.b", "00c0ffee"):
+        for label in ("a", "-a", "_a", "5Fa", "a.", "~1", "~1~x", "x:y", "\u00e9", "\u65e5\u672c"):
+            node = terms.skolem(publication, label)
+            assert terms.unlabelled(terms.blank_label(node)) == node
+            assert terms.from_json(terms.to_json(node)) == node
+
+
+def test_labels_of_other_stores_are_other_nodes_and_stay_apart() -> None:
+    labels = ["b0", "b_0", "a_41", "aA", "p_3aq", "p:q", "p_5F", "p_FF", "x y", "<", "_", "p_3Aq_41"]
+    assert [terms.unlabelled(label) for label in labels] == [None] * len(labels)
+    assert len({terms.from_json({"type": "bnode", "value": label}) for label in labels}) == len(labels)
 
 
 def test_kinds() -> None:
