@@ -44,7 +44,7 @@ _KEY: Final = _parameter(
     "Idempotency-Key", "What the same publication is known by when it is sent again.", place="header",
     pattern="^[!-~]{1,255}$",
 )  # fmt: skip
-_ANSWERS: Final = {
+_ANSWERS: Final[dict[str, Any]] = {
     "description": "Solutions, a truth value, or the triples of CONSTRUCT.",
     "content": _content((*RESULT_TYPES, *GRAPH_TYPES)),
 }

@@ -122,8 +122,20 @@ async def test_answers_arrive_and_are_withdrawn_while_one_looks(keeping_all, ns,
         # It stands in the list, with its plan.
         await page.value("location.hash = '#subscriptions'")
         await page.write("#subscriptions-filter", f"{ns}goals")
-        await page.click("#subscriptions .row-button")
+        # The whole row is one link, for the mouse and for keys.
+        row = "document.querySelector('#subscriptions tbody tr')"
+        await page.value(f"{row}.lastElementChild.scrollIntoView(), 0")
+        hit = f"{row}.lastElementChild.getBoundingClientRect()"
+        hit = f"document.elementFromPoint({hit}.x + 5, {hit}.y + 5).closest('a')"
+        link = await page.value(f"{hit}?.getAttribute('href')")
+        key = await page.value(f"{row}.querySelector('a').dataset.key")
+        assert link == f"#subscriptions/{key}"
+        assert await page.value(f"{row}.querySelectorAll('a, button').length") == 1
+        await page.value(f"{row}.querySelector('a').focus(), 0")
+        await page.press("Enter")
         await page.until("document.querySelector('#subscription .chain')")
+        assert await page.value("location.hash") == link
+        assert await page.value(f"{row}.querySelector('a').ariaCurrent") == "true"
         assert f"?who <{ns}goals> ?goals" in await page.text("#subscription .chain .pattern")
         assert await page.value("document.querySelectorAll('#subscription .stop').length") >= 1
         number = await page.text("#subscription h2 .mono")
@@ -195,6 +207,34 @@ async def test_a_query_is_run_and_what_is_wrong_with_one_is_shown_at_its_place(k
             chosen = "document.querySelector('#query-text')"
             assert await page.value(f"{chosen}.value.slice({chosen}.selectionStart, {chosen}.selectionEnd)") == "FILTR"
             assert await page.value(f"document.activeElement === {chosen} && {chosen}.ariaInvalid") == "true"
+            assert await page.value(
+                "[document.querySelector('#query-result').innerText, document.querySelector('#live').hidden]"
+            ) == ["", True], "nothing of an earlier query is left"
+
+
+@needs_browser
+async def test_iris_are_shortened_by_the_prefixes_of_their_query(keeping_all, ns, chromium):
+    async with (
+        p2prdf.connect(keeping_all[1].address) as client,
+        shown(keeping_all[0].address, chromium, "#query") as (page, _),
+    ):
+        await client.publish([
+            (f"<{ns}a>", f"<{ns}p>", f'"7"^^<{ns}int>'), (f"<{ns}a/b>", f"<{ns}p>", f"<{ns}c.d>")
+        ])  # fmt: skip
+        await page.write("#query-text", f"# PREFIX no: <{ns}>\nPREFIX x: <{ns}> SELECT ?s ?o {{ ?s x:p ?o }}")
+        for button, place in (("#query-run", "#query-result"), ("#query-follow", "#live-changes")):
+            await page.click(button)
+            await page.until(f"document.querySelectorAll('{place} tbody tr').length === 2")
+            cells = f"[...document.querySelectorAll('{place} .term')]"
+            assert sorted(await page.value(f"{cells}.map((each) => each.innerText)")) == [
+                "7 ^^x:int", f"{ns}a/b", "x:a", "x:c.d",
+            ]  # fmt: skip
+            assert f"{ns}c.d" in await page.value(f"{cells}.map((each) => each.title)"), "the whole IRI is its title"
+        assert await page.text("#query-result") == ""
+        await page.click("#live-stop")
+        await page.click("#query-run")
+        await page.until("document.querySelectorAll('#query-result tbody tr').length === 2")
+        assert await page.value("document.querySelector('#live').hidden")
 
 
 @needs_browser
@@ -228,7 +268,8 @@ async def test_what_strangers_publish_is_text_and_never_runs(keeping_all, ns, ch
         await page.until(f"document.querySelector('[data-key=\"{standing.id:016x}\"]')")
         await page.click(f'[data-key="{standing.id:016x}"]')
         await page.until("document.querySelector('#subscription .pattern')?.innerText.includes('onerror')")
-        assert await page.value("document.querySelectorAll('main img, main script, main a, main iframe').length") == 0
+        active = "'main img, main script, main a:not(.row-link), main iframe'"
+        assert await page.value(f"document.querySelectorAll({active}).length") == 0
         # And were something of the page ever to take it for markup, the browser would not.
         markup = "document.body.insertAdjacentHTML('beforeend', '<b>x</b>')"
         tried = f"(() => {{ try {{ {markup} }} catch (error) {{ return error.name }} }})()"

@@ -64,17 +64,24 @@ export function unseen(text) {
 
 const NUMBER = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const SMALL = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const ABOUT = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+const ROUGHLY = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
 
 export function number(value) {
   return value === null || value === undefined ? "–" : NUMBER.format(value);
 }
 
+/** Spell a measured or estimated value: three digits are all that it tells. */
+export function about(value) {
+  return value === null || value === undefined ? "–" : ABOUT.format(value);
+}
+
 export function rate(value) {
-  return value === null || value === undefined ? "–" : `${(value < 10 ? SMALL : NUMBER).format(value)}/s`;
+  return value === null || value === undefined ? "–" : `${about(value)}/s`;
 }
 
 export function times(value) {
-  return `${SMALL.format(value)}×`;
+  return `${ROUGHLY.format(value)}×`;
 }
 
 export function bytes(value) {

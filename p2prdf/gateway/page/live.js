@@ -5,7 +5,7 @@
 
 import { byId, clock, el, number, replace, table, tiles, unseen } from "./dom.js";
 import { Problem, subscribeUrl, token } from "./gateway.js";
-import { columnsOf } from "./terms.js";
+import { columnsOf, prefixesOf } from "./terms.js";
 
 const CHANGES_MAX = 500;
 const LEASE_SECONDS = 60;
@@ -31,7 +31,7 @@ export class Live {
   follow(query, since) {
     this.stop();
     Object.assign(this, {
-      query, since, names: [], changes: [], held: [], added: 0, removed: 0, lost: 0, paused: false, resume: null, spuid: null, tries: 0,
+      query, since, prefixes: prefixesOf(query), names: [], changes: [], held: [], added: 0, removed: 0, lost: 0, paused: false, resume: null, spuid: null, tries: 0,
     });
     byId("live").hidden = false;
     byId("live-query").textContent = query;
@@ -67,6 +67,7 @@ export class Live {
     if (message.error) {
       this.end();
       this.say("stopped");
+      this.clear();
       this.failed(new Problem({ title: "Refused", status: message.status_code, code: message.error, detail: message.error_description, line: message.line, column: message.column }), this.query);
       return;
     }
@@ -85,6 +86,11 @@ export class Live {
       this.say("following");
     }
     this.show();
+  }
+
+  /** Take what was followed before off the page, unless it is followed still. */
+  clear() {
+    if (!this.going) byId("live").hidden = true;
   }
 
   pause() {
@@ -149,7 +155,7 @@ export class Live {
     const columns = [
       { title: unseen("Change"), class: "sign", cell: (each) => (each.kind === "added" ? ["+", unseen("came")] : ["−", unseen("was withdrawn")]) },
       { title: "Time", class: "time", cell: (each) => clock(each.when) },
-      ...(this.names.length ? columnsOf(this.names).map((column) => ({ ...column, cell: (each) => column.cell(each.row) })) : [{ title: "Answer", cell: () => "true" }]),
+      ...(this.names.length ? columnsOf(this.names, this.prefixes).map((column) => ({ ...column, cell: (each) => column.cell(each.row) })) : [{ title: "Answer", cell: () => "true" }]),
     ];
     const more = this.added + this.removed - rows.length;
     replace(byId("live-changes"), rows.length

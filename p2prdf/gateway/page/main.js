@@ -28,7 +28,7 @@ const queryView = new QueryView(members, (live) => {
 // --- views ----------------------------------------------------------------------------------------
 
 function route() {
-  const wanted = location.hash.slice(1);
+  const [wanted, number] = location.hash.slice(1).split("/");
   if (!VIEWS.includes(wanted) && view) return; // such as #main
   view = VIEWS.includes(wanted) ? wanted : VIEWS[0];
   for (const each of VIEWS) byId(`view-${each}`).hidden = each !== view;
@@ -36,6 +36,7 @@ function route() {
     if (link.hash === `#${view}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  if (view === "subscriptions" && /^[0-9a-f]{16}$/.test(number ?? "")) subscriptionsView.choose(number);
   document.title = `${byId(`${view}-title`).textContent} · p2prdf console`;
   look();
 }

@@ -1,6 +1,6 @@
 // How a query is evaluated: what /explain tells, as a chain of steps, each with its key and the nodes that hold it.
 
-import { duration, el, number, plural } from "./dom.js";
+import { about, duration, el, number, plural } from "./dom.js";
 import { chainDrawing } from "./ring.js";
 
 const NODES_MAX = 4;
@@ -20,12 +20,12 @@ function where(step) {
 }
 
 function counts(step, standing) {
-  const about = (estimated, count) => (count === null ? "–" : `${estimated ? "~" : ""}${number(count)}`);
-  const facts = [["Triples", about(step.triples_estimated, step.triples)]];
+  const counted = (estimated, count) => (count !== null && estimated ? `~${about(count)}` : number(count));
+  const facts = [["Triples", counted(step.triples_estimated, step.triples)]];
   if (standing) {
-    facts.push(["Since it was left", about(step.triples_estimated, step.triples_since)], ["Waiting for it", about(step.waiting_estimated, step.waiting)]);
+    facts.push(["Since it was left", counted(step.triples_estimated, step.triples_since)], ["Waiting for it", counted(step.waiting_estimated, step.waiting)]);
   } else {
-    facts.push(step.rate === null ? ["Assumed for the plan", number(step.expected)] : ["Counted for the plan", number(step.rate)]);
+    facts.push(step.rate === null ? ["Assumed for the plan", about(step.expected)] : ["Counted for the plan", about(step.rate)]);
   }
   return el("dl", { class: "step-counts" }, facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }

@@ -1,10 +1,10 @@
 // The query box: ask once, follow, explain; what is wrong is shown where it is.
 
-import { byId, el, number, plural, replace, table } from "./dom.js";
+import { about, byId, el, number, plural, replace, table } from "./dom.js";
 import { explainQuery, run } from "./gateway.js";
 import { Live } from "./live.js";
 import { explanation } from "./plan.js";
-import { columnsOf, complaint, wordAt } from "./terms.js";
+import { columnsOf, complaint, prefixesOf, wordAt } from "./terms.js";
 
 const ROWS_MAX = 1000;
 const KEPT = "p2prdf-query";
@@ -40,10 +40,14 @@ export class QueryView {
     byId("query-explain").addEventListener("click", () => this.explain());
   }
 
+  /** Take off the page what came of an earlier query; what is followed goes on. */
   clear() {
     this.asking?.abort();
     this.text.removeAttribute("aria-invalid");
     replace(byId("query-error"));
+    replace(byId("query-result"));
+    byId("query-result").removeAttribute("aria-busy");
+    this.live.clear();
   }
 
   /** Ask something about the query that is typed in, and show what comes of it. */
@@ -69,7 +73,7 @@ export class QueryView {
     return this.about(async (query, signal) => {
       const began = performance.now();
       const answer = await run(query, signal);
-      return result(answer, (performance.now() - began) / 1000);
+      return result(answer, (performance.now() - began) / 1000, prefixesOf(query));
     }, "Asking …");
   }
 
@@ -89,8 +93,8 @@ export class QueryView {
   }
 }
 
-function result(answer, seconds) {
-  const took = `in ${seconds.toFixed(seconds < 10 ? 2 : 0)} s`;
+function result(answer, seconds, prefixes) {
+  const took = `in ${about(seconds)} s`;
   if (answer.kind === "ask") {
     return card(el("p", { class: "verdict", role: "status" }, answer.answer ? "Yes" : "No", el("small", {}, ` ${took}`)));
   }
@@ -98,7 +102,7 @@ function result(answer, seconds) {
   const noun = answer.kind === "select" ? "solution" : "triple";
   const shown = rows.length > ROWS_MAX ? `, ${number(ROWS_MAX)} of them are shown` : "";
   const body = answer.kind === "select"
-    ? table(columnsOf(answer.names), rows.slice(0, ROWS_MAX), { caption: "Solutions" })
+    ? table(columnsOf(answer.names, prefixes), rows.slice(0, ROWS_MAX), { caption: "Solutions" })
     : el("pre", { class: "triples" }, rows.slice(0, ROWS_MAX).join("\n"));
   return card(
     el("div", { class: "card-head" }, el("h2", {}, "Result"), el("p", { class: "muted", role: "status" }, `${plural(rows.length, noun)} ${took}${shown}`)),

@@ -1,6 +1,6 @@
 // The ring: every member at its place, how loaded it is, who is missing.
 
-import { bytes, byId, duration, el, number, plural, rate, replace, svg, table, tiles, times, unseen } from "./dom.js";
+import { about, bytes, byId, duration, el, number, plural, rate, replace, svg, table, tiles, times, unseen } from "./dom.js";
 
 const SIZE = 400;
 const MIDDLE = SIZE / 2;
@@ -159,8 +159,8 @@ export class RingView {
     replace(byId("ring-facts"), tiles([
       ["Nodes here", number(here)],
       ["Missing", number(missing), missing ? "bad" : null],
-      ["Storage load, mean", number(told.means.storage_load)],
-      ["Processing load, mean", told.means.processing_load_per_second === null ? number(told.means.processing_load) : rate(told.means.processing_load_per_second)],
+      ["Storage load, mean", about(told.means.storage_load)],
+      ["Processing load, mean", told.means.processing_load_per_second === null ? about(told.means.processing_load) : rate(told.means.processing_load_per_second)],
       ...(left ? [["Have left", number(left)]] : []),
       ...(unasked ? [["Not asked yet", number(unasked)]] : []),
     ]));

@@ -32,8 +32,8 @@ export class SubscriptionsView {
     const wanted = byId("subscriptions-filter").value.trim().toLowerCase();
     const found = every.filter((each) => `${each.number} ${each.patterns.join(" ")} ${each.subscriber} ${each.home}`.toLowerCase().includes(wanted));
     const columns = [
-      { title: "Query", rowHeader: true, class: "query-cell", cell: (each) => el("button", {
-        type: "button", class: "row-button", "data-key": each.number, "aria-pressed": String(each.number === this.chosen), click: () => this.choose(each.number),
+      { title: "Query", rowHeader: true, class: "query-cell", cell: (each) => el("a", {
+        class: "row-link", "data-key": each.number, href: `#subscriptions/${each.number}`, "aria-current": each.number === this.chosen ? "true" : null,
       }, el("span", { class: "mono asks", title: asks(each) }, shortened(asks(each))), el("small", { class: "mono" }, each.number)) },
       { title: "Delivered to", class: "more", cell: (each) => [el("span", { class: "mono" }, each.subscriber), each.reached ? "" : el("span", { class: "pill missing" }, "gone")] },
       { title: "Answers", class: "right", cell: (each) => [
@@ -42,7 +42,7 @@ export class SubscriptionsView {
       { title: "Lease left", class: "right", cell: (each) => duration(each.lease_left_seconds) },
     ];
     const parts = found.length
-      ? [table(columns, found.slice(0, ROWS_MAX), { caption: "Subscriptions", rowAttributes: (each) => ({ class: each.number === this.chosen ? "chosen" : null }) })]
+      ? [table(columns, found.slice(0, ROWS_MAX), { caption: "Subscriptions", rowAttributes: (each) => ({ class: each.number === this.chosen ? "linked chosen" : "linked" }) })]
       : [el("p", { class: "muted pad" }, every.length ? "No subscription is like that." : "Nobody has left a query. Leave one in the view Query, by “Follow live”.")];
     if (found.length > ROWS_MAX) parts.push(el("p", { class: "muted pad" }, `${number(ROWS_MAX)} of ${number(found.length)}: filter for others.`));
     replace(byId("subscriptions"), parts);

@@ -13,23 +13,42 @@ function cut(text) {
   return text.length <= TEXT_MAX ? text : `${text.slice(0, TEXT_MAX)}…`;
 }
 
-function short(iri) {
+/** Return the prefixes that a query declares, by their IRIs; of no query there are none. */
+export function prefixesOf(query) {
+  const found = new Map();
+  const bare = query.replace(/"""[^]*?"""|'''[^]*?'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|<[^<>\s]*>|#[^\n]*/g, (part) => (part.startsWith("<") ? part : " "));
+  for (const [, prefix, iri] of bare.matchAll(/\bprefix\s+([\p{L}\p{N}_.-]*:)\s*<([^<>\s]+)>/giu)) found.set(iri, prefix);
+  return found;
+}
+
+/** Return an IRI as the query it answers would write it, or null if no prefix fits. */
+function prefixed(iri, prefixes) {
+  let best = null;
+  for (const start of prefixes.keys()) {
+    if (iri.startsWith(start) && (best === null || start.length > best.length) && /^(?:[\p{L}\p{N}_](?:[\p{L}\p{N}_.-]*[\p{L}\p{N}_-])?)?$/u.test(iri.slice(start.length))) best = start;
+  }
+  return best === null ? null : prefixes.get(best) + iri.slice(best.length);
+}
+
+function short(iri, prefixes) {
+  const known = prefixed(iri, prefixes);
+  if (known !== null) return known;
   for (const [start, prefix] of Object.entries(SHORT)) if (iri.startsWith(start)) return prefix + iri.slice(start.length);
   return `<${iri}>`;
 }
 
-/** Return a term of SPARQL results; an IRI is no link, for it may be any. */
-export function term(value) {
+/** Return a term of SPARQL results, shortened by the query's prefixes; an IRI is no link, for it may be any. */
+export function term(value, prefixes = new Map()) {
   if (!value) return el("span", { class: "term none" }, "–", unseen("not bound"));
-  if (value.type === "uri") return el("span", { class: "term iri", title: cut(value.value) }, cut(value.value));
+  if (value.type === "uri") return el("span", { class: "term iri", title: cut(value.value) }, cut(prefixed(value.value, prefixes) ?? value.value));
   if (value.type === "bnode") return el("span", { class: "term bnode" }, `_:${cut(value.value)}`);
-  const more = value["xml:lang"] ? `@${value["xml:lang"]}` : value.datatype ? `^^${short(value.datatype)}` : "";
+  const more = value["xml:lang"] ? `@${value["xml:lang"]}` : value.datatype ? `^^${short(value.datatype, prefixes)}` : "";
   return el("span", { class: "term literal", title: cut(value.value) }, cut(value.value), more ? el("small", {}, ` ${cut(more)}`) : "");
 }
 
-/** Return columns of a table of solutions. */
-export function columnsOf(names) {
-  return names.map((name) => ({ title: `?${name}`, cell: (row) => term(row[name]) }));
+/** Return columns of a table of solutions of a query with these prefixes. */
+export function columnsOf(names, prefixes) {
+  return names.map((name) => ({ title: `?${name}`, cell: (row) => term(row[name], prefixes) }));
 }
 
 /** Return what is wrong, with the place in the query where that is known. */
