@@ -20,6 +20,7 @@ IRIs of it (:func:`p2prdf.rdf.terms.skolem`).
 from __future__ import annotations
 
 import gzip
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ CHANGESET_TRIPLES_MAX: Final = 10_000_000
 
 FILE_NAME: Final = re.compile(r"([0-9]{1,18})\.(added|removed)\.nt(?:\.gz)?")
 """Number and word of a file of a changeset."""
+_IN_FOLDER: Final = re.compile(r"([0-9]{1,18})\.(added|removed|reinserted)\.nt(?:\.gz)?")
+"""The same in a folder, where triples that DBpedia Live reinserts are read, too."""
 _POSITION: Final = re.compile(r"[0-9]{1,18}(?:/[0-9]{1,18}){0,7}")
 _REFUSED_SCOPE: Final = "refused"
 
@@ -55,6 +58,8 @@ class ChangesetFiles:
     number: int
     removed: Path | None
     added: Path | None
+    reinserted: Path | None = None
+    """Triples that did not change and are inserted once more, which mends a target that lacks them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,7 @@ class ChangesetFolder:
         """
         found: dict[tuple[str, ...], dict[str, Path]] = {}
         for path in self.folder.rglob("*.nt*"):
-            match = FILE_NAME.fullmatch(path.name)
+            match = _IN_FOLDER.fullmatch(path.name)
             if match is None or not path.is_file():
                 continue
             parts = (*path.relative_to(self.folder).parent.parts, match[1])
@@ -106,7 +111,8 @@ class ChangesetFolder:
                 return Scanned(tuple(ready), "/".join((*parts[:-1], missing)))
             before = here
             words = found[parts]
-            ready.append(ChangesetFiles("/".join(parts), here[1], words.get("removed"), words.get("added")))
+            files = (words.get(word) for word in ("removed", "added", "reinserted"))
+            ready.append(ChangesetFiles("/".join(parts), here[1], *files))
         if growing and ready and (ready[-1].removed is None or ready[-1].added is None):
             ready.pop()
         return Scanned(tuple(ready), None)
@@ -141,7 +147,8 @@ def read_changeset(files: ChangesetFiles, *, sequence: int = 0, blank_scope: str
     """
     removed = () if files.removed is None else read_file(files.removed, blank_scope=blank_scope)
     added = () if files.added is None else read_file(files.added, blank_scope=blank_scope)
-    return Changeset.of(removed, added, sequence)
+    again = () if files.reinserted is None else read_file(files.reinserted, blank_scope=blank_scope)
+    return Changeset.of(removed, itertools.chain(added, again), sequence)
 
 
 def read_file(

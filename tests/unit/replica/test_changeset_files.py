@@ -120,3 +120,10 @@ def test_a_folder_that_begins_behind_the_next_changeset_has_a_gap(tmp_path: Path
     assert _positions(tmp_path / "2014", "10/02/21/000002") == ([], "10/02/21/000003")
     assert _positions(tmp_path / "2014", "10/02/20/000002") == (["10/02/21/000004"], None)
     assert _positions(tmp_path / "2014", "10/02") == (["10/02/21/000004"], None), "a day"
+
+
+def test_reinserted_triples_are_added(tmp_path: Path) -> None:
+    for word, value in (("added", "1"), ("reinserted", "2"), ("clear", "3")):
+        (tmp_path / f"000001.{word}.nt").write_text(f'<urn:a> <urn:p> "{value}" .\n')
+    (files,) = ChangesetFolder(tmp_path).scan().ready
+    assert [o for _, _, o in read_changeset(files).added] == ['"1"', '"2"']
