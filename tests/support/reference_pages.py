@@ -121,7 +121,7 @@ def metrics_page() -> str:
     """Return the page of all metrics."""
     head = (
         f"# Metrics\n\n{_NOTE}\nEach process answers `/metrics` in Prometheus' text format 0.0.4. Counters begin at 0"
-        "\nwhen the process starts.\n"
+        "\nwhen the process starts. Histograms have `_bucket{le}`, `_sum` and `_count`.\n"
     )
     parts = [head]
     tables: tuple[tuple[str, tuple[Metric, ...]], ...] = (
