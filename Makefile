@@ -142,6 +142,10 @@ experiments: $(STAMP) ## the papers' experiments at full size, figures into docs
 	@$(BIN)/p2prdf experiment full-text --scale 1 --publications 120 --seconds 1.5 --lucene --plot docs/figures/full-text.svg || test $$? -eq 5
 	@$(BIN)/p2prdf experiment semantic-channels --plot docs/figures/semantic-channels.svg || test $$? -eq 5
 
+.PHONY: newcomer
+newcomer: $(STAMP) ## types README into a fresh clone and environment: its words, commands, seconds to the first answer
+	@PYTHONPATH=tests/support $(BIN)/python -m newcomer
+
 wheel: $(STAMP)
 	@rm -rf dist; report=$$($(BIN)/python -m build --wheel --outdir dist . 2>&1) && ls dist/*.whl || \
 		{ echo "$$report" >&2; exit 1; }
