@@ -211,7 +211,7 @@ async def subscribe_once(wanted: Wanted, peer: list[str]) -> None:
                     since="now" if wanted.since is None else wanted.since,
                     rules=rules,
                 )
-            remark(f"subscription {subscription.id:016x} at {peer}")
+            remark(f"subscription {subscription.id:016x} at {','.join(peer)}")
             try:
                 await _write(subscription, wanted, make_writer, output)
             except P2PRDFError:
@@ -285,7 +285,7 @@ async def subscribe_named(name: str, wanted: Wanted, peer: list[str]) -> None:
 
         def began(subscription: Subscription) -> None:
             after = f", after answer {subscription.acknowledged:,}" if subscription.acknowledged else ""
-            remark(f"subscription {subscription.id:016x} at {peer}: {name}{after}")
+            remark(f"subscription {subscription.id:016x} at {','.join(peer)}: {name}{after}")
 
         async with connect(peer, reconnect_seconds=wanted.reconnect_seconds) as client:
             try:
