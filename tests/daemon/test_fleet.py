@@ -103,7 +103,7 @@ def test_a_driver_has_executors_of_its_own_publish_its_folder(cluster, overlay, 
         assert template["metadata"]["labels"].items() <= pod["metadata"]["labels"].items()
         assert pod["metadata"]["ownerReferences"][0]["name"] == DRIVER
         (container,) = pod["spec"]["containers"]
-        assert container["image"] == "p2prdf-fleet:0.1.0"
+        assert container["image"] == "p2prdf-fleet:0.2.0"
         assert container["securityContext"]["readOnlyRootFilesystem"] is True
         assert {"dumps", "scratch"} <= {mount["name"] for mount in container["volumeMounts"]}
         assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
