@@ -317,7 +317,8 @@ class Session:
             return (ended or goes_on) and matches(expected, terminal.printed, whole=ended and not goes_on)
 
         def settled() -> bool:  # what a background job prints may come after the prompt
-            return shown() or (terminal.status is not None and not goes_on and not terminal.has_jobs)
+            failed = terminal.status not in (None, 0) and not command.text.endswith("&") and command.text != "^C"
+            return shown() or failed or (terminal.status == 0 and not goes_on and not terminal.has_jobs)
 
         self._wait(settled, terminal, where, expected)
         self.transcript.append(Typed(command, terminal.printed, began, time.monotonic()))
