@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -135,6 +136,11 @@ class Piece:
         (s, p, o, g), times = rows, self.event_times
         first = Piece((s[:middle], p[:middle], o[:middle], g[:middle]), 0, times[:middle])
         return first, Piece((s[middle:], p[middle:], o[middle:], g[middle:]), self.statements, times[middle:])
+
+    def texts(self) -> Iterable[str]:
+        """Return the terms of its rows, each once."""
+        rows = self.rows
+        return rows.texts if isinstance(rows, TermColumns) else dict.fromkeys(chain(*rows))
 
     def first(self) -> tuple[str, str, str, str]:
         """Return the terms of its first row, the graph last."""

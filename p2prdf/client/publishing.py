@@ -27,6 +27,7 @@ from p2prdf.client.pieces import Piece, Quad, Source, pieces_of
 from p2prdf.client.session import Silent
 from p2prdf.client.sessions import Retry, Sessions
 from p2prdf.errors import Busy, DataRefused, Unavailable
+from p2prdf.rdf import terms
 from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire.messages import INDEXED, ClientPublish
 
@@ -151,8 +152,20 @@ class Publisher:
         return self._progress.triples
 
     async def _begin(self, piece: Piece) -> None:
-        """Send a piece; return when the next one may follow."""
+        """Send a piece; return when the next one may follow.  Raises DataRefused for what is no RDF term."""
         removed = self._removed or piece.removed
+        try:
+            terms.check_all(piece.texts())
+        except DataRefused as error:
+            if self._on_refused is None:
+                raise
+            if len(piece) == 1:
+                self._next_event[removed] += 1
+                self._on_refused(piece.first(), error)
+                return
+            for half in piece.halves():
+                await self._begin(half)
+            return
         await self._current()
         while self._under_way and (first := self._under_way[0].answer) is not None and first.done():
             await self._take_first()
@@ -224,14 +237,14 @@ class Publisher:
             slots.give()
             return
         start, effort = time.perf_counter(), self._effort
-        terms, s, p, o, graph = frame.piece.numbered()
+        names, s, p, o, graph = frame.piece.numbered()
         try:
             frame.answer = session.start(
                 lambda request: ClientPublish(
                     request, self._publisher, frame.first_event, s, p, o, self._level, frame.removed,
                     self._sessions.latest, graph, self._by_content, frame.piece.times,
                 ),
-                terms, traceparent=frame.traceparent,
+                names, traceparent=frame.traceparent,
             )  # fmt: skip
         except BaseException:
             slots.give()

@@ -35,6 +35,7 @@ class GraphFormat(enum.StrEnum):
         return self in (GraphFormat.N_TRIPLES, GraphFormat.TURTLE)
 
 
+_OTHERWISE: Final = "ask for N-Triples or Turtle (Accept: text/turtle)"
 _T = TypeVar("_T")
 _NAME_AT_END: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 """What a predicate is to end with so that the end is a name in XML; others of its names are not looked at."""
@@ -57,9 +58,20 @@ def respelled(lines: str, wanted: GraphFormat) -> bytes:
     try:
         made = ox.serialize(triples, format=_WRITERS[wanted])
     except (SyntaxError, ValueError, OSError) as error:  # rdf:li as a predicate; <rel>, published before it was refused
-        raise DataRefused(f"a term cannot be written: {error}") from None
+        raise DataRefused(f"{_not_rdf(lines)} cannot be written as {wanted.name}: {error}; {_OTHERWISE}") from None
     assert made is not None, "there is no file to write to"
     return made
+
+
+def _not_rdf(lines: str) -> str:
+    """Return the first of some N-Triples statements that is none."""
+    for line in lines.splitlines():
+        try:
+            for _ in ox.parse(line, format=ox.RdfFormat.N_TRIPLES):
+                pass
+        except (SyntaxError, ValueError):
+            return line[:200]
+    return "a triple"
 
 
 def _named(term: _T) -> _T | ox.BlankNode:
@@ -70,7 +82,7 @@ def _named(term: _T) -> _T | ox.BlankNode:
 def _checked(triple: ox.Triple) -> ox.Triple:
     """Return a triple that XML can hold: the library would write what no parser reads."""
     if _NAME_AT_END.search(triple.predicate.value) is None:
-        raise DataRefused(f"{triple.predicate}: RDF/XML has no way to write a predicate that ends so")
+        raise DataRefused(f"{triple.predicate}: RDF/XML cannot write a predicate that ends so; {_OTHERWISE}")
     if isinstance(triple.object, ox.Literal):
         xml_text_of(triple.object.value)
     return triple

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import enum
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -24,11 +25,11 @@ import pyoxigraph as ox
 from p2prdf.errors import DataRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 __all__ = [
-    "BNODE_PREFIX", "LANG_STRING", "RDF", "TERM_BYTES_MAX", "XSD", "Kind", "PyoxigraphTerm", "blank_label", "from_json",
-    "iri", "is_skolem", "kind", "language", "lexical", "literal", "literal_parts", "parse_term", "skolem",
+    "BNODE_PREFIX", "LANG_STRING", "RDF", "TERM_BYTES_MAX", "XSD", "Kind", "PyoxigraphTerm", "blank_label", "check_all",
+    "from_json", "iri", "is_skolem", "kind", "language", "lexical", "literal", "literal_parts", "parse_term", "skolem",
     "skolem_prefix", "spelled", "to_json", "to_pyoxigraph", "unlabelled",
 ]  # fmt: skip
 
@@ -48,6 +49,18 @@ _IRI: Final = r"<[^<>\x00-\x20]*+>"
 _ONE_TERM: Final = re.compile(
     rf'{_IRI}|"[^"\\\n\r]*+(?:\\[^\n\r][^"\\\n\r]*+)*"(?:@[A-Za-z]++(?:-[A-Za-z0-9]++)*|\^\^{_IRI})?'
 )
+# Terms that are surely fine; whatever else may be is parsed.
+_IN_IRI: Final = r"(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*+"
+_SURE_IRI: Final = (
+    rf"<[A-Za-z][A-Za-z0-9+.-]*+:(?:(?!//)|//[A-Za-z0-9.-]++(?::[0-9]++)?(?=[/?#>])){_IN_IRI}(?:\#{_IN_IRI})?>"
+)
+_SURE_LITERAL: Final = (
+    r'"(?:[^"\\\x00-\x1f\x7f\ud800-\udfff]|\\[tbnrf"\\])*+"'
+    rf"(?:@[a-z]{{1,8}}(?:-[a-z0-9]{{1,8}})*+|\^\^(?!<{re.escape(LANG_STRING)}>){_SURE_IRI})?"
+)
+_PLAIN_TERMS: Final = re.compile(rf"(?:(?:{_SURE_IRI}|{_SURE_LITERAL})?\n)*+")
+_CHECKED_AT_ONCE: Final = 4096
+_REMEDY: Final = "write an absolute IRI in <>, or a literal in quotation marks, as N-Triples has them"
 _PUBLICATION: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PLAIN_LABEL: Final = re.compile(r"[A-Za-z0-9._:~-]+")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
@@ -120,6 +133,24 @@ def parse_term(text: str) -> str:
     if found.startswith('"') and found.endswith('"^^<' + LANG_STRING + ">"):
         raise DataRefused("a literal of datatype rdf:langString needs a language tag")
     return found
+
+
+def check_all(texts: Iterable[str]) -> None:
+    """Check that texts are IRIs or literals in N-Triples spelling: most at once, by one regular expression.
+
+    Only a text that the expression does not know to be a term is parsed by itself.  The empty text, which stands for
+    no value, is left out.  Raises DataRefused, which names the text, the reason and the remedy.
+    """
+    remaining = iter(texts)
+    while some := list(islice(remaining, _CHECKED_AT_ONCE)):
+        if _PLAIN_TERMS.fullmatch("\n".join(some) + "\n") is not None:
+            continue
+        for text in some:
+            if text and _PLAIN_TERMS.fullmatch(text + "\n") is None:
+                try:
+                    parse_term(text)
+                except DataRefused as error:
+                    raise DataRefused(f"{error.reason}; {_REMEDY}") from None
 
 
 def kind(canonical: str) -> Kind:

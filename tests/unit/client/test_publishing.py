@@ -199,3 +199,16 @@ async def test_what_nodes_refuse_is_told_and_its_neighbours_are_published(as_col
     assert done == len(good)
     assert [row for row, _ in refused] == [(*rows[n], "") for n in (3, 4, 30)]
     assert str(refused[0][1]) == "it is bad"
+
+
+@pytest.mark.parametrize("bad", ["<rel>", "<//x>", '"x"^^<rel>', "<urn:a b>", "_:b", '"\ud800"'], ids=ascii)
+async def test_a_term_that_is_no_rdf_is_refused_before_anything_is_sent(bad):
+    """It was acknowledged, and no CONSTRUCT with it could be written; a lone surrogate cost the connection."""
+    node = ScriptedNode()
+    async with asyncio.timeout(30), nodes(node), p2prdf.connect(node.address) as client:
+        for source in ([(A, P, bad)], [columns([(A, P, bad), (A, P, A)])], [TripleBatch([A], [P], [bad], 1, 1)]):
+            with pytest.raises(DataRefused, match="write an absolute IRI in <>"):
+                await client.publish(source)
+        await client.publish([(A, P, A)])
+    (visit,) = node.visits
+    assert len(visit.of(messages.ClientPublish)) == 1

@@ -47,3 +47,12 @@ def test_what_cannot_be_held_is_refused(monkeypatch):
     monkeypatch.setattr(graph_formats, "WHOLE_CHARACTERS_MAX", 10)
     with pytest.raises(DataRefused, match="ask for N-Triples"):
         respelled(LINES, GraphFormat.JSON_LD)
+
+
+@pytest.mark.parametrize("wanted", [GraphFormat.RDF_XML, GraphFormat.JSON_LD])
+@pytest.mark.parametrize("term", ["<rel>", "<//x>", '"x"^^<rel>', "<urn:a b>", '"x"@-'])
+def test_a_stored_term_that_is_no_rdf_is_refused_by_name(wanted, term):
+    """It may be there since before terms were checked: an answer with it is refused, and nothing fails."""
+    with pytest.raises(DataRefused, match="ask for N-Triples or Turtle") as refused:
+        respelled(f"<urn:a> <urn:p> <urn:b> .\n<urn:a> <urn:p> {term} .\n", wanted)
+    assert term in str(refused.value)

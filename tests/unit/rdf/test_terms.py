@@ -139,3 +139,30 @@ def test_a_term_is_bounded_in_bytes_not_characters() -> None:
     with pytest.raises(DataRefused, match="exceeds"):
         terms.parse_term('"' + "a" * terms.TERM_BYTES_MAX * 3 + '"')
     assert len(terms.parse_term('"' + "a" * 1_000_000 + '"')) == 1_000_002
+
+
+NO_TERMS = [
+    "<rel>", "<//x>", '"x"^^<rel>', "<>", "<urn:a b>", "<urn:a\x01>", "<urn:a{>", "<urn:a}>", "<urn:a|>", "<urn:a^>",
+    "<urn:a`>", "<urn:a\\b>", '"x"@', '"x"@-', '"x"@123456789', f'"x"^^<{terms.LANG_STRING}>', '"\ud800"',
+    "<urn:\ud800>", "_:b", "x",
+    '"x', '"a"b"', "<urn:a#b#c>", "<urn:%zz>", "<http://a:x/>", '"x"@en_us', '"a\nb"', "<urn:x",
+    '"x"^^', "<http://[::1>", "<urn:a><urn:b>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_TERMS, ids=ascii)
+def test_a_text_that_is_no_term_is_refused_by_name_among_many_that_are(text):
+    with pytest.raises(DataRefused, match="write an absolute IRI in <>, or a literal in quotation marks"):
+        terms.check_all(["<urn:a>", text, '"b"'])
+
+
+def test_terms_are_checked_by_the_thousand_and_parsed_only_where_that_is_not_enough(monkeypatch):
+    parsed = []
+    monkeypatch.setattr(terms, "parse_term", parsed.append)
+    plain = [f"<http://example.org/{number}?a#b>" for number in range(9000)]
+    plain += ['"a\\nb \\"c\\" \\\\"', '"é"@de-at', f'"1"^^<{terms.XSD}integer>', "<urn:x:%20>", ""]
+    terms.check_all(plain)
+    assert not parsed
+    unusual = ["<urn:é>", "<http://[::1]/>", "<http://u@h/>", '"x"@EN']
+    terms.check_all(plain + unusual)
+    assert parsed == unusual
