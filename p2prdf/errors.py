@@ -217,14 +217,19 @@ _BY_CODE: dict[str, type[P2PRDFError]] = {
 
 
 _PLACE = re.compile(r"(.*) at line (\d{1,9}), column (\d{1,9})", re.DOTALL)
+_CONSTRUCT = re.compile(r"([^\s:]+(?: [^\s:]+){0,3}): (.+)", re.DOTALL)
+"""A construct in front of a reason has at most four words."""
 _AGAIN = re.compile(r"(.*) \(try again in ([0-9.e+-]+) s\)", re.DOTALL)
 
 
 def error_from_code(code: str, text: str, retry_after: float = 0.0) -> P2PRDFError:
     """Rebuild an error that travelled as its code and text; ``retry_after`` is that of Busy, 0 if the text says it."""
     if code == QueryRefused.code:
-        told = _PLACE.fullmatch(text)
-        return QueryRefused(told[1], line=int(told[2]), column=int(told[3])) if told else QueryRefused(text)
+        place = _PLACE.fullmatch(text)
+        reason, line, column = (place[1], int(place[2]), int(place[3])) if place else (text, None, None)
+        told = _CONSTRUCT.fullmatch(reason)
+        construct, reason = (told[1], told[2]) if told else ("", reason)
+        return QueryRefused(reason, construct=construct, line=line, column=column)
     if code == DataRefused.code:
         return DataRefused(text)
     if code == Busy.code:

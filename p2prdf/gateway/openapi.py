@@ -270,7 +270,8 @@ def description() -> dict[str, Any]:
                     "type": "object", "required": ["title", "status", "code", "detail"],
                     "properties": {
                         "title": {"type": "string"}, "status": {"type": "integer"}, "code": {"type": "string"},
-                        "detail": {"type": "string"}, "line": {"type": "integer"}, "column": {"type": "integer"},
+                        "detail": {"type": "string"}, "construct": {"type": "string"},
+                        "line": {"type": "integer"}, "column": {"type": "integer"},
                     },
                 },
                 "Acknowledged": {

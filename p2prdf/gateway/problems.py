@@ -59,6 +59,8 @@ def described(error: P2PRDFError) -> tuple[HTTPStatus, dict[str, Any], dict[str,
     else:
         status = HTTPStatus.BAD_GATEWAY
     problem: dict[str, Any] = {"title": status.phrase, "status": int(status), "code": error.code, "detail": str(error)}
+    if isinstance(error, QueryRefused) and error.construct:
+        problem["construct"] = error.construct
     if isinstance(error, QueryRefused | DataRefused) and error.line is not None:
         problem["line"] = error.line
         if isinstance(error, QueryRefused) and error.column is not None:

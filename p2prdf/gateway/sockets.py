@@ -277,7 +277,7 @@ class _Socket:
         said: dict[str, Any] = {
             "error": error.code, "status_code": int(status), "error_description": problem["detail"]
         }
-        said |= {name: problem[name] for name in ("line", "column") if name in problem}
+        said |= {name: problem[name] for name in ("construct", "line", "column") if name in problem}
         if alias is not None:
             said["alias"] = alias
         if spuid is not None:

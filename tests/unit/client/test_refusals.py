@@ -1,0 +1,26 @@
+"""Errors that travel as code and text say at the other side what they said at this one."""
+
+from __future__ import annotations
+
+import pytest
+
+from p2prdf.errors import QueryRefused, error_from_code
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        QueryRefused("is not supported: leave it out", construct="GRAPH", line=3, column=7),
+        QueryRefused("has 9 triples", construct="triple patterns"),
+        QueryRefused("?x is not bound", construct="function STRLEN", line=1, column=2),
+        QueryRefused("no node keeps an index for it"),
+        QueryRefused("every part of the query that was asked for: is too long", line=2, column=1),
+    ],
+    ids=str,
+)
+def test_a_refusal_keeps_its_construct_and_its_place(error):
+    rebuilt = error_from_code(error.code, str(error))
+    assert isinstance(rebuilt, QueryRefused)
+    assert str(rebuilt) == str(error)
+    found = rebuilt.construct, rebuilt.reason, rebuilt.line, rebuilt.column
+    assert found == (error.construct, error.reason, error.line, error.column)
