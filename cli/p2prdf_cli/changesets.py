@@ -126,7 +126,7 @@ def publish(
     """Publish changesets into the graph of a dataset, from where the last run was left.
 
     Each is a removal and a publication, in order; how far the dataset is, the
-    overlay knows. Nodes must be run with --roles all.
+    overlay knows.
 
     \b
     Examples:

@@ -75,7 +75,6 @@ def add(
     It is kept in the overlay; a host (p2prdf serve channels) evaluates it. What
     holds when a host begins with it is no news. What follows by the rules that
     are kept under the knowledge base's IRI (p2prdf rules add) holds as well.
-    Nodes must be run with --roles all.
 
     \b
     Examples:

@@ -29,8 +29,7 @@ def channels(
     """Evaluate channels that are registered in an overlay, until stopped.
 
     Any number may run, anywhere: they share knowledge bases among themselves,
-    and take over from one that is gone. No state is kept here. Nodes must be
-    run with --roles all.
+    and take over from one that is gone. No state is kept here.
 
     \b
     Examples:

@@ -62,7 +62,7 @@ def derive(
     Runs until it is stopped, and may be stopped or killed at any moment: begun
     again, by anybody, it compares the graph with what the query answers. A
     query that reads the graph, itself or by way of other derived graphs, is
-    refused. Nodes must be run with --roles all.
+    refused.
 
     Rules may call themselves: all that follows from the default graph and is not
     in it comes to stand in the graph, and goes when it follows no more. With

@@ -66,7 +66,7 @@ def add(
 
     It is kept in the overlay, and its target by the keepers (p2prdf serve
     interests), who have the credentials; their operators say which hosts may be
-    targets. Nodes must be run with --roles all.
+    targets.
 
     \b
     Examples:

@@ -81,10 +81,13 @@ def node(
         str | None,
         typer.Option(metavar="NAME", help="Nodes of one zone may fail together; copies go to different ones."),
     ] = None,
-    roles: Annotated[
+    indexes: Annotated[
         str | None,
-        typer.Option(metavar="advertised|all|all+any", help="Index triples where somebody waits, or under all keys."),
+        typer.Option(
+            metavar="all|on-demand", help="Index everything for every query, or only for standing ones. [all]"
+        ),
     ] = None,
+    roles: Annotated[str | None, typer.Option(hidden=True, help="Refused: it is --indexes now.")] = None,
     config: Annotated[
         Path | None,
         typer.Option(metavar="FILE", envvar="P2PRDF_CONFIG", help="TOML file of settings, named like these options."),
@@ -128,6 +131,7 @@ def node(
         "overlay": overlay,
         "membership": membership,
         "zone": zone,
+        "indexes": indexes,
         "roles": roles,
         "log_format": log_format,
         "log_level": log_level,

@@ -50,7 +50,7 @@ OPTIONS_MAX: Final = 10
 OPTIONS: Final = {
     "Cluster": (
         "--replicas", "--copies-min", "--durability", "--ordinal", "--advertise", "--zone", "--overlay",
-        "--membership", "--roles", "--indexes", "--places",
+        "--membership", "--indexes", "--places",
     ),
     "Security": (
         "--secret-file", "--seal-keys", "--rights", "--tls-cert", "--tls-key", "--tls-ca", "--tls-crl", "--tokens",

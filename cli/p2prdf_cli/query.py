@@ -69,10 +69,8 @@ def query(
 ) -> None:
     """Answer a query once, over all that is published and not removed.
 
-    Counts what was acknowledged before, wherever it was published. Nodes must
-    be run with --roles all: else they keep only what somebody waited for, and
-    the query is refused (with --roles all+any it may have patterns without a
-    constant, too). Rows come in the order that ORDER BY asks for, else in
+    Counts what was acknowledged before, wherever it was published. Nodes that
+    run with --indexes on-demand refuse it. Rows come in the order that ORDER BY asks for, else in
     none. ASK writes true or false, with exit code 0 for both.
 
     \b

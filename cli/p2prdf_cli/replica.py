@@ -181,8 +181,7 @@ def follow_dataset(
 
     The interest is left with the nodes as a standing query; nothing is kept
     here. Stopped or killed, it goes on where the target's cursor is; after more
-    than a day the target is compared as a whole. Nodes must be run with
-    --roles all.
+    than a day the target is compared as a whole.
 
     \b
     Examples:

@@ -66,7 +66,7 @@ def interests(
 
     Any number may run, anywhere: they share datasets among themselves, and take
     over from one that is gone. No state is kept here. Only hosts that are
-    allowed are touched. Nodes must be run with --roles all.
+    allowed are touched.
 
     \b
     Examples:

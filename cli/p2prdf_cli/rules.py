@@ -82,7 +82,7 @@ def list_(
     timeout: Timeout = TIMEOUT_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Write the rules that are kept, by name. Nodes must be run with --roles all.
+    """Write the rules that are kept, by name.
 
     \b
     Examples:

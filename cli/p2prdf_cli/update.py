@@ -38,8 +38,7 @@ def update(
 
     Operations are carried out in order, each after the one before it was
     acknowledged, and not atomically: others may read and publish in between.
-    DELETE WHERE removes what its patterns find when its turn comes, and needs
-    nodes that are run with --roles all.
+    DELETE WHERE removes what its patterns find when its turn comes.
 
     \b
     Examples:

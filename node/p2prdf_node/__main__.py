@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from p2prdf.errors import LocalProtocolError
-from p2prdf_node.config import NodeConfig, load_config
+from p2prdf_node.config import RENAMED, NodeConfig, load_config
 from p2prdf_node.daemon import run
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for field in dataclasses.fields(NodeConfig):
         if field.name != "secret":  # never where ps shows it
             parser.add_argument("--" + field.name.replace("_", "-"), default=None, metavar="VALUE")
+    for name in RENAMED:  # refused with the new name
+        parser.add_argument("--" + name.replace("_", "-"), default=None, help=argparse.SUPPRESS)
     options = vars(parser.parse_args(arguments))
     file = options.pop("config") or os.environ.get("P2PRDF_CONFIG") or None
     try:

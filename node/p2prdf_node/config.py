@@ -29,7 +29,7 @@ from p2prdf_node.seal import derived_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["ORDINALS", "NodeConfig", "format_address", "load_config", "split_address"]
+__all__ = ["ORDINALS", "RENAMED", "NodeConfig", "format_address", "load_config", "split_address"]
 
 _DEFAULT_SECRET: Final = b"p2prdf on loopback: no secret"
 _SECRET_BYTES_MIN: Final = 16
@@ -37,6 +37,9 @@ _ENVIRONMENT_PREFIX: Final = "P2PRDF_"
 _OTLP_ENDPOINT: Final = re.compile(r"https?://[^\s/]+(/\S*)?")
 ORDINALS: Final = 1 << 16
 """Even places that can be given out."""
+
+RENAMED: Final = {"roles": "it is called indexes now, with the values all (the default) and on-demand"}
+"""By former name of a setting what is said of it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,9 +86,9 @@ class NodeConfig:
     same at all nodes."""
     zone: str = ""
     """Name of what this node shares with others that may fail together with it; it stands alone if empty."""
-    roles: str = "advertised"
-    """``advertised``: index triples under the key roles somebody waits on; ``all``: under all seven; ``all+any``: under
-    no key as well, in one of eight places of the ring, so that patterns without a constant have a history, too."""
+    indexes: str = "all"
+    """``all``: put every triple into every index, so that every query is answered over everything published;
+    ``on-demand``: only into those that standing queries need, for clusters that only pass streams on."""
 
     log_format: str = "auto"
     """``json``, ``console``, or ``auto``: console if standard error is a terminal."""
@@ -222,7 +225,7 @@ class NodeConfig:
                 f"setting membership: 'overlay' goes with one replica (settings replicas and copies_min), not"
                 f" {self.replicas}: for copies all nodes must know all others"
             )
-        self._choice("roles", ("advertised", "all", "all+any"))
+        self._choice("indexes", ("all", "on-demand"))
         if not is_zone(self.zone):
             raise LocalProtocolError(
                 f"setting zone: {self.zone!r} is not a name of at most {ZONE_CHARACTERS_MAX} visible characters"
@@ -328,6 +331,10 @@ def load_config(
     """
     environment = environment or {}
     values: dict[str, Any] = {}
+    for name, reason in RENAMED.items():
+        variable = _ENVIRONMENT_PREFIX + name.upper()
+        if environment.get(variable):
+            raise LocalProtocolError(f"setting {name} (environment, {variable}): {reason}")
     for source, given in (
         (str(file), _read_file(file) if file is not None else {}),
         ("environment", _from_environment(environment)),
@@ -413,6 +420,8 @@ _COERCIONS: Final = {
 
 def _coerce(name: str, value: Any, source: str) -> Any:
     coercion = _COERCIONS.get(name)
+    if name in RENAMED:
+        raise LocalProtocolError(f"setting {name} ({source}): {RENAMED[name]}")
     if coercion is None:
         raise LocalProtocolError(f"setting {name} ({source}): there is no such setting")
     try:

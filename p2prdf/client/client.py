@@ -435,7 +435,7 @@ class Client:
 
         The answer counts all that was acknowledged before this was called; what is published meanwhile may count.
         Solutions come in the order that ORDER BY asks for, else in none; one by what DISTINCT has thrown away is
-        refused.  Nodes must be run with ``roles = all``, else they keep only what somebody waited for: QueryRefused.
+        refused.  Nodes that run with ``indexes = on-demand`` refuse it: QueryRefused.
 
         Raises QueryRefused, Busy, Unavailable (also if it takes more than ``timeout_seconds``).
         """
@@ -501,7 +501,7 @@ class Client:
         ``timeout_seconds``: how long each of the one-time queries may take by which it begins.
 
         A query that reads the graph, itself or by way of other derived graphs, is refused, and so is one that reads all
-        (``GRAPH ?g``): the graph would hold itself up.  Nodes must be run with ``roles = all``.
+        (``GRAPH ?g``): the graph would hold itself up.
 
         Raises QueryRefused, DataRefused, Busy, Unavailable.
         """

@@ -13,24 +13,28 @@ __all__ = ["PeerConfig"]
 _EVERY_EVENT_ROLE = keys.CSBV_ROLES << keys.EVENT_SHIFT
 _KEY_BITS = 64
 _WILDCARDS = (1 << keys.ANY) | (1 << (keys.ANY + keys.EVENT_SHIFT))
+_FIXED_ROLES = {
+    "all": keys.CSBV_ROLES | 1 << keys.ANY, "on-demand": 0, "csbv": keys.CSBV_ROLES, "cqc": keys.CQC_ROLES,
+}  # fmt: skip
+"""By ``indexes`` the set of roles that is indexed always."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerConfig:
-    """Settings of one peer; all peers of an overlay must agree on ``overlay``, and should on ``roles``.
+    """Settings of one peer; all peers of an overlay must agree on ``overlay``, and should on ``indexes``.
 
-    ``roles``: under which roles triples are indexed.  ``advertised``: those somebody waits on
-    (told to every peer before a subscription is live).  ``all``: the seven of CSBV always, the
-    reference.  ``cqc``: the three of CQC always.  ``all`` and ``cqc`` index per-event rows of
-    the same roles only if ``events``, and wildcard buckets only if ``wildcards`` is set, unless
-    a query asks for them.
+    ``indexes``: the indexes that every triple is put into, besides those that a query in use needs.
+    ``all``: the seven of triples with a constant, and the wildcard index that ``?s ?p ?o`` needs, so
+    that every query is answered over everything published.  ``on-demand``: none; a query's indexes
+    are told to every peer before its subscription is live.  For comparison with the papers ``csbv``:
+    the seven, and ``cqc``: the three of CQC.  ``events``: rows per event in the same indexes, too,
+    which queries per event need for what was published before them.
     """
 
-    roles: str = "advertised"
+    indexes: str = "all"
     events: bool = False
-    wildcards: bool = False
     settle_seconds: float = 2.0
-    """How long a new peer indexes under every role before it trusts what others tell it."""
+    """How long a new peer of ``on-demand`` puts triples into every index before it trusts what others tell it."""
 
     overlay: str = "kademlia"
     """What the owner of a key is: ``kademlia``, the XOR-closest peer, or ``chord``, the first at or after it."""
@@ -154,8 +158,8 @@ class PeerConfig:
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        if self.roles not in ("advertised", "all", "cqc"):
-            raise LocalProtocolError(f"roles must be advertised, all or cqc, not {self.roles!r}")
+        if self.indexes not in _FIXED_ROLES:
+            raise LocalProtocolError(f"indexes must be {', '.join(_FIXED_ROLES)}, not {self.indexes!r}")
         if self.overlay not in OVERLAYS:
             raise LocalProtocolError(f"overlay must be {' or '.join(OVERLAYS)}, not {self.overlay!r}")
         if self.multisend not in ("direct", "recursive"):
@@ -193,11 +197,7 @@ class PeerConfig:
     @property
     def fixed_roles(self) -> int:
         """The set of roles every peer indexes under from the start."""
-        if self.roles == "advertised":
-            return 0
-        roles = keys.CSBV_ROLES if self.roles == "all" else keys.CQC_ROLES
-        if self.wildcards:
-            roles |= 1 << keys.ANY
+        roles = _FIXED_ROLES[self.indexes]
         if self.events:
             roles |= roles << keys.EVENT_SHIFT
         return roles
@@ -207,15 +207,15 @@ class PeerConfig:
         """The set of roles that every peer indexes elements of streams under, besides those in use.
 
         All, where everything is to be found later: an element is an event, and roles of events are used by few queries.
-        With ``wildcards`` as that without constants, too: what windows by count are about.
+        With ``all`` as that without constants, too: what windows by count are about.
         """
-        if self.roles != "all":
+        if self.indexes not in ("all", "csbv"):
             return 0
-        return _EVERY_EVENT_ROLE | (1 << (keys.ANY + keys.EVENT_SHIFT) if self.wildcards else 0)
+        return _FIXED_ROLES[self.indexes] << keys.EVENT_SHIFT
 
     @property
     def cautious_roles(self) -> int:
         """The set of roles a peer indexes under until it knows better."""
-        if self.roles == "advertised":
+        if self.indexes == "on-demand":
             return keys.CSBV_ROLES | _EVERY_EVENT_ROLE | _WILDCARDS
         return self.fixed_roles

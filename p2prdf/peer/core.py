@@ -675,7 +675,7 @@ class Peer:
             "port": self.contact.port,
             "overlay": self.config.overlay,
             "contacts": [str(each) for each in exchange.cache.contacts()],
-            "roles": keys.role_name(self.roles),
+            "indexes": keys.role_name(self.roles),
             "settled": self._roles.settled,
             "words": len(self._engine.words),
             "quiet": self.quiet,

@@ -47,8 +47,13 @@ from p2prdf.wire.messages import (
 )
 
 _NO_HISTORY: Final = (
-    "what was published before is kept only as far as somebody waited for it; nodes with `roles = all` keep it for"
-    " patterns with a constant, nodes with `roles = all+any` for all"
+    "what was published before is kept only as far as standing queries needed it: this cluster runs with"
+    " `indexes = on-demand`; nodes with `indexes = all`, the default, answer every query over everything published"
+    " to them"
+)
+_NO_EVENTS: Final = (
+    "a query per event has no history: nodes keep each triple once, not each of its publications; ask without"
+    " per event, or only from now on"
 )
 
 _WORDS_SECONDS: Final = 60.0
@@ -236,7 +241,8 @@ class Opening:
             since = hlc.Stamp(opening.since) if 0 < opening.since < now else now
             roles = group.roles_of_the_past if group.windowed else group.roles if since < now else 0
             if roles & ~exchange.config.fixed_roles:
-                refused = SubscriptionRefused(opening.request, QueryRefused.code, _NO_HISTORY)
+                reason = _NO_EVENTS if group.per_event and exchange.config.indexes == "all" else _NO_HISTORY
+                refused = SubscriptionRefused(opening.request, QueryRefused.code, reason)
                 self._by_key.reply(opening.subscriber, refused)
                 continue
             try:

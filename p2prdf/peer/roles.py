@@ -1,10 +1,11 @@
 """Which roles somebody waits on, as far as this peer has heard; and what was published under too few.
 
-By default triples are indexed only under roles that some plan uses.  A home that needs a new role tells every
-peer (``Advertise``) and stamps the subscription after all have acknowledged.  A peer that has just started indexes
-under all roles until a neighbour has told it which are in use.  Where some roles are fixed it indexes under these, and
-asks as well if triples are replicated: roles of events are in use only if somebody waits under them, and it may have
-lost its disk unseen.
+By default triples are indexed under all roles of triples, and under those of events that some plan uses; with
+``indexes = on-demand`` only under roles that some plan uses.  A home that needs a new role tells every
+peer (``Advertise``) and stamps the subscription after all have acknowledged.  A peer that has just started on demand
+indexes under all roles until a neighbour has told it which are in use.  Where some roles are fixed it indexes under
+these, and asks as well if triples are replicated: roles of events are in use only if somebody waits under them, and it
+may have lost its disk unseen.
 
 A peer that was cut off meanwhile was not waited for: it counted as lost.  It knows that somebody is missing, so it
 indexes under all roles; for ten minutes, then whoever is missing is taken to be gone.  And what it published before it
@@ -46,7 +47,7 @@ class Roles:
         self._engine = engine
         self._tables = tables
         self.advertised = exchange.config.fixed_roles
-        self.settled = exchange.config.roles != "advertised"
+        self.settled = exchange.config.indexes != "on-demand"
         """Whether this peer may index under the roles it knows of alone."""
         self._asked = self.settled and not exchange.replicated
         self._settle_at: float | None = None

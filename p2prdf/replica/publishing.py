@@ -50,7 +50,7 @@ class DatasetPublisher:
         """Of the last changeset that is published as a whole."""
 
     async def begin(self) -> None:
-        """Read how far the dataset is.  Raises QueryRefused where nodes keep no history (``roles = all``)."""
+        """Read how far the dataset is.  Raises QueryRefused where nodes keep no history (``indexes = on-demand``)."""
         found = await self._overlay.query(f"SELECT ?at {{ GRAPH {DATASETS} {{ {self.dataset} {AT} ?at }} }}")
         # two if whoever published was stopped between noting one and removing the one before
         positions = [terms.lexical(str(at)) for (at,) in found.rows]

@@ -52,6 +52,7 @@ from p2prdf.continuous.order import evaluation_order
 from p2prdf.errors import LocalProtocolError
 from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
+from p2prdf.peer import PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Plan, constant_mask, make_plan
 from p2prdf.sim.fleet_tables import FleetTables, Travelling, joined_rows
@@ -151,10 +152,10 @@ class Fleet:
     """All peers of some rings; the rings differ only in who owns what.  See the module's text.
 
     ``order``: ``rarest`` takes the patterns as a peer without counted rates does, constants
-    first; ``written`` takes them as the query has them, as the paper's peers do.  ``roles``: index
-    triples under all of the algorithm's roles, or under those that some plan waits on, as peers
-    do whose roles are advertised.  ``on_messages`` is called with every batch of messages (None:
-    they are not told apart, which is faster).
+    first; ``written`` takes them as the query has them, as the paper's peers do.  ``indexes``: put
+    triples into all of the algorithm's indexes (``paper``), into all that nodes have by default
+    (``all``), or into those that some plan waits in (``on-demand``).  ``on_messages`` is called with
+    every batch of messages (None: they are not told apart, which is faster).
     """
 
     def __init__(
@@ -164,19 +165,19 @@ class Fleet:
         algorithm: Algorithm,
         *,
         order: str = "rarest",
-        roles: str = "all",
+        indexes: str = "paper",
         encoding: str = "typed",
         list_answers: bool = True,
         on_messages: Listener | None = None,
     ):
         if order not in ("rarest", "written"):
             raise LocalProtocolError(f"order: {order!r} is neither rarest nor written")
-        if roles not in ("all", "advertised"):
-            raise LocalProtocolError(f"roles: {roles!r} is neither all nor advertised")
+        if indexes not in ("paper", "all", "on-demand"):
+            raise LocalProtocolError(f"indexes: {indexes!r} is none of paper, all, on-demand")
         self.algorithm = algorithm
-        self.roles = 0
-        if roles == "all":
-            self.roles = keys.CSBV_ROLES if algorithm is Algorithm.CSBV else keys.CQC_ROLES
+        if indexes == "paper":
+            indexes = algorithm.value
+        self.roles = PeerConfig(indexes=indexes).fixed_roles
         self.rings = list(rings)
         self.loads = [Loads.none(len(ring)) for ring in rings]
         self.published = 0

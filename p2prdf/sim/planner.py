@@ -139,7 +139,7 @@ class _Planning:
         progress(0.0, "taking in terms")
         self._terms = TermDictionary()
         self._fleet = TracedFleet(
-            self._terms, _rings(options), options.algorithm, roles=options.roles, entries=self._entries,
+            self._terms, _rings(options), options.algorithm, indexes=options.indexes, entries=self._entries,
             subscribers=subscribers,
         )  # fmt: skip
         self._fleet.subscribe(list(self._queries.values()))
@@ -273,7 +273,7 @@ class _Planning:
         options = self._options
         if options.algorithm is Algorithm.CSBV:
             return None
-        other = Fleet(self._terms, [options.ring(options.peers)], Algorithm.CSBV, roles=options.roles)
+        other = Fleet(self._terms, [options.ring(options.peers)], Algorithm.CSBV, indexes=options.indexes)
         other.subscribe(list(self._queries.values()))
         for start in range(0, self._published, options.batch):
             other.publish(*self._columns(start, min(start + options.batch, self._published)))

@@ -106,7 +106,7 @@ class Outcome:
         head = (
             f"seed {scenario.seed}: {options.peers} peers, {scenario.algorithm}, "
             f"{'per event' if scenario.per_event else 'per triple'}, {options.tables}, "
-            f"roles {options.config.roles}, overlay {options.overlay}, multisend {options.config.multisend}, "
+            f"indexes {options.config.indexes}, overlay {options.overlay}, multisend {options.config.multisend}, "
             f"network {scenario.network}"
             f"{', through codec' if options.through_codec else ''}"
             f"{f', {self.splits} splits' if self.splits else ''}; "
@@ -121,13 +121,13 @@ def draw_scenario(seed: int) -> Scenario:
     rng = Random(f"p2prdf scenario {seed}")
     peers = PEERS[seed % len(PEERS)]
     algorithm = ("csbv", "cqc", "mixed")[rng.choices((0, 1, 2), (4, 4, 1))[0]]
-    roles = rng.choice(("all", "advertised", "cqc") if algorithm == "cqc" else ("all", "advertised"))
+    indexes = rng.choice(("csbv", "on-demand", "cqc") if algorithm == "cqc" else ("csbv", "on-demand"))
     network = rng.choice(tuple(NETWORKS))
     options = WorldOptions(
         peers=peers,
         seed=seed,
         tables=rng.choice(("lists", "lists", "arrays", "mixed")),
-        config=PeerConfig(roles=roles, address_cache=rng.random() < 0.85),
+        config=PeerConfig(indexes=indexes, address_cache=rng.random() < 0.85),
         faults=NETWORKS[network],
         through_codec=rng.random() < 0.2,
         bucket=rng.choice((8, 8, 20)),

@@ -27,7 +27,7 @@ class Alone:
     def __init__(self) -> None:
         self.dictionary = TermDictionary()
         contact = Contact(1 << 63, "alone", 1)
-        self.peer = Peer(contact, PeerConfig(roles="all"), self.dictionary, ARRAYS, Random(1))
+        self.peer = Peer(contact, PeerConfig(), self.dictionary, ARRAYS, Random(1))
         self.now = 1_000_000.0
         self.outcomes: dict[int, contract.Outcome] = {}
         self.told = 0

@@ -128,7 +128,7 @@ async def _run(console: Console, quick: bool) -> None:
     table = Table(title=title)
     for column in ("settings", "channel", "told", "early, %", "tentative p50", "p90", "confirmed p50", "p90", "query"):
         table.add_column(column, justify="left" if column in ("settings", "channel") else "right")
-    async with daemons.Overlay("--roles", "all") as overlay:
+    async with daemons.Overlay() as overlay:
         rules = instantiate(owl_rl(equality=False), data.ontology).rules
         await overlay.clients[1].add_rules(BASE, rules)
         begun = time.perf_counter()

@@ -50,7 +50,7 @@ def _measure(training: int, measured: int, *, cache: bool) -> tuple[float, ...]:
     dictionary = TermDictionary()
     columns = path_triples(dictionary, training + measured, schema=schema, seed=3)
     triples = list(zip(*(dictionary.texts(column.tolist()) for column in columns), strict=True))
-    world = World(WorldOptions(peers=PEERS, seed=1, bucket=BUCKET, config=PeerConfig(roles="all", address_cache=cache)))
+    world = World(WorldOptions(peers=PEERS, seed=1, bucket=BUCKET, config=PeerConfig(address_cache=cache)))
     rng = random.Random(5)
     for query in path_queries(50, schema=schema, length=3, seed=4):
         world.subscribe(rng.random(), rng.randrange(PEERS), query)

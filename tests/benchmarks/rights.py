@@ -90,7 +90,7 @@ class _Node:
         options = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
         with (folder / "log").open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "p2prdf_node", "--listen", "127.0.0.1:0", "--roles", "all", "--replicas", "1",
+                [sys.executable, "-m", "p2prdf_node", "--listen", "127.0.0.1:0", "--replicas", "1",
                  "--copies-min", "1", *options], stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
         assert self.process.stdout is not None

@@ -72,7 +72,7 @@ def _trees(count: int) -> list[tuple[str, str, str]]:
 
 
 def _run(trees: int, queries: int, *, in_network: bool) -> Done:
-    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2)
+    config = PeerConfig(hot_keys=False, replicas=3, copies_min=2)
     world = _Measured(WorldOptions(peers=16, seed=5, config=config), Failures(publisher_crash_probability=0.0))
     world.run_for(5.0)
 

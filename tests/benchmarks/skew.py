@@ -27,7 +27,9 @@ def run(console: Console, quick: bool) -> bool:
         for places in ("even", "random"):
             for typed in (0.25, 0.75):
                 for split in (False, True):
-                    config = PeerConfig(hot_keys=split, hot_interval_seconds=1.0, hot_rate_min=20, hot_sample=4)
+                    config = PeerConfig(
+                        indexes="on-demand", hot_keys=split, hot_interval_seconds=1.0, hot_rate_min=20, hot_sample=4
+                    )
                     options = WorldOptions(peers=peers, seed=1, places=places, config=config)  # type: ignore[arg-type]
                     done = run_skew(
                         options, hot_queries(), typed=typed, round_triples=30 * peers,

@@ -64,7 +64,7 @@ class Node:
     """One daemon."""
 
     def __init__(self, data: Path, durability: str):
-        command = [sys.executable, "-m", "p2prdf_node", "--listen", "127.0.0.1:0", "--roles", "all"]
+        command = [sys.executable, "-m", "p2prdf_node", "--listen", "127.0.0.1:0"]
         command += ["--data", str(data), "--durability", durability, "--log-level", "warning"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None

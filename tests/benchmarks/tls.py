@@ -28,10 +28,10 @@ async def _throughput(console: Console, quick: bool) -> None:
     answers: set[int] = set()
     for _ in range(turns):
         for with_tls in (False, True):
-            wall, cpu, found, _ = await once("advertised", texts, queries, with_tls=with_tls)
+            wall, cpu, found, _ = await once("on-demand", texts, queries, with_tls=with_tls)
             runs[with_tls].append((wall, cpu))
             answers.add(found)
-    title = f"five daemons, advertised roles, 1,000 standing 5-pattern paths, {triples:,} triples, {turns} runs"
+    title = f"five daemons, indexes on-demand, 1,000 standing 5-pattern paths, {triples:,} triples, {turns} runs"
     table = Table(title=title)
     for column in ("TCP", "triples/s", "triples/cpu-s", "runs, triples/cpu-s"):
         table.add_column(column, justify="right")

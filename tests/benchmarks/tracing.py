@@ -26,7 +26,7 @@ _ROUNDS: Final = 3
 
 
 def _played(publications: int, triples: int, every: int) -> tuple[float, World]:
-    config = PeerConfig(roles="all", hot_keys=False, trace_every=every)
+    config = PeerConfig(hot_keys=False, trace_every=every)
     world = World(WorldOptions(peers=3, seed=3, config=config, tables="arrays"))
     subscriber = world.subscribe(0.0, 2, _QUERY)
     world.run_until(lambda: subscriber.opened_at is not None)

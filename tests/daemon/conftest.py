@@ -189,7 +189,7 @@ def keeping_all(tmp_path_factory):
 
     Queries with conditions on texts wait by words there.
     """
-    return shared("all", lambda: running(tmp_path_factory.mktemp("all"), roles="all+any", hot_text="on")).nodes
+    return shared("all", lambda: running(tmp_path_factory.mktemp("all"), hot_text="on")).nodes
 
 
 @pytest.fixture

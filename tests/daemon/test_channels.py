@@ -283,7 +283,7 @@ async def test_a_host_that_is_killed_or_hangs_amid_publications_is_replaced(keep
 
 @pytest.mark.long  # a lease has to run out, and an overlay of its own is started
 async def test_the_node_that_the_host_is_at_is_killed_and_then_the_host(launcher, base):
-    nodes = launcher.overlay(5, roles="all")
+    nodes = launcher.overlay(5)
     addresses = ",".join(node.address for node in (nodes[3], nodes[1]))
     hosts = [await HostProcess.start(addresses, "--lease", "3") for _ in range(2)]
     try:

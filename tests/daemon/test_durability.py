@@ -24,7 +24,7 @@ def state_of(node_status):
 
 async def test_what_was_acknowledged_survives_kill_9_and_restart(launcher, tmp_path, status, until):
     """Again and again, in the middle of a publication; a triple that was acknowledged is held ever after."""
-    first = launcher.start(data=tmp_path / "data", roles="all")
+    first = launcher.start(data=tmp_path / "data")
     node, acknowledged = first, 0
     for _ in range(4):
         async with p2prdf.connect(node.address, reconnect_seconds=0) as client:
@@ -40,7 +40,7 @@ async def test_what_was_acknowledged_survives_kill_9_and_restart(launcher, tmp_p
                 await client.publish(NAMES[acknowledged:], batch_triples=50, on_progress=progress)
             acknowledged += done
         node.kill()
-        node = launcher.start(data=tmp_path / "data", roles="all")
+        node = launcher.start(data=tmp_path / "data")
         assert node.key == first.key
         told = await status(node)
         assert told["peer"]["triples"] >= acknowledged
@@ -50,30 +50,30 @@ async def test_what_was_acknowledged_survives_kill_9_and_restart(launcher, tmp_p
 
 @pytest.mark.parametrize("durability", ["fsync", "async"])
 async def test_a_clean_stop_loses_nothing(launcher, tmp_path, status, durability):
-    node = launcher.start(data=tmp_path / "data", roles="all", durability=durability)
+    node = launcher.start(data=tmp_path / "data", durability=durability)
     async with p2prdf.connect(node.address) as client:
         await client.publish(NAMES, batch_triples=500)
     node.terminate()
     assert node.wait() == 0
-    again = launcher.start(data=tmp_path / "data", roles="all", durability=durability)
+    again = launcher.start(data=tmp_path / "data", durability=durability)
     assert state_of(await status(again)) == (2000, 0, durability)
 
 
 async def test_without_durability_a_directory_keeps_the_identifier_alone(launcher, tmp_path, status):
-    node = launcher.start(data=tmp_path / "data", roles="all", durability="memory")
+    node = launcher.start(data=tmp_path / "data", durability="memory")
     async with p2prdf.connect(node.address) as client:
         await client.publish(NAMES[:100])
     node.terminate()
     assert node.wait() == 0
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["lock", "node-id"]
-    again = launcher.start(data=tmp_path / "data", roles="all", durability="memory")
+    again = launcher.start(data=tmp_path / "data", durability="memory")
     assert again.key == node.key
     told = await status(again)
     assert (told["peer"]["triples"], told["storage"]) == (0, {"durability": "memory"})
 
 
 async def test_the_state_is_compacted_while_the_node_works(launcher, tmp_path, status, until):
-    options = {"data": tmp_path / "data", "roles": "all", "compact_bytes_min": 100_000}
+    options = {"data": tmp_path / "data", "compact_bytes_min": 100_000}
     node = launcher.start(**options)
 
     async def compacted():
@@ -91,7 +91,7 @@ async def test_the_state_is_compacted_while_the_node_works(launcher, tmp_path, s
 
 
 async def test_a_flipped_bit_is_told_and_the_rest_is_used(launcher, tmp_path, status):
-    node = launcher.start(data=tmp_path / "data", roles="all")
+    node = launcher.start(data=tmp_path / "data")
     async with p2prdf.connect(node.address) as client:
         for start in range(0, 2000, 200):
             await client.publish(NAMES[start : start + 200])
@@ -100,7 +100,7 @@ async def test_a_flipped_bit_is_told_and_the_rest_is_used(launcher, tmp_path, st
     whole = bytearray(path.read_bytes())
     whole[len(whole) // 2] ^= 4
     path.write_bytes(whole)
-    again = launcher.start(data=tmp_path / "data", roles="all")
+    again = launcher.start(data=tmp_path / "data")
     told = await status(again)
     assert told["storage"]["damaged"] == 1
     assert 1000 <= told["peer"]["triples"] < 2000
@@ -135,7 +135,7 @@ def test_a_directory_that_is_in_use_or_not_ours_is_refused(launcher, tmp_path):
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 async def test_a_node_whose_disk_fails_ends_with_status_1_and_acknowledges_nothing_of_it(launcher, tmp_path, status):
     """The kernel fails an fsync; what was acknowledged before is there afterwards."""
-    node = launcher.start(data=tmp_path / "data", roles="all")
+    node = launcher.start(data=tmp_path / "data")
     async with p2prdf.connect(node.address, reconnect_seconds=0) as client:
         await client.publish(NAMES[:500], batch_triples=50)
         tracer = subprocess.Popen(
@@ -154,7 +154,7 @@ async def test_a_node_whose_disk_fails_ends_with_status_1_and_acknowledges_nothi
     (line,) = [json.loads(line) for line in node.text().splitlines() if "disk_failed" in line]
     assert "Input/output error" in line["reason"]
     node.expected.append("disk_failed")
-    again = launcher.start(data=tmp_path / "data", roles="all")
+    again = launcher.start(data=tmp_path / "data")
     assert (await status(again))["peer"]["triples"] >= 500
 
 
@@ -174,7 +174,7 @@ def small_disk(tmp_path):
 
 @pytest.mark.skipif(shutil.which("mount") is None, reason="mount is not installed")
 async def test_a_node_whose_disk_is_full_refuses_and_goes_on_when_there_is_room(small_disk, launcher, status, until):
-    node = launcher.start(data=small_disk / "data", roles="all")
+    node = launcher.start(data=small_disk / "data")
     # What is left is too little for what is published, 1.2 MB; without the ballast there is room for all of it.
     (small_disk / "ballast").write_bytes(bytes(3_745_728))
 
@@ -202,7 +202,7 @@ async def test_a_node_whose_disk_is_full_refuses_and_goes_on_when_there_is_room(
         await other.publish(NAMES, batch_triples=1000)
     node.process.send_signal(signal.SIGKILL)
     node.process.wait()
-    again = launcher.start(data=small_disk / "data", roles="all")
+    again = launcher.start(data=small_disk / "data")
     assert (await status(again))["peer"]["triples"] == 2000
     assert "disk_has_room" in node.text()
     again.terminate()

@@ -159,7 +159,7 @@ async def test_a_peer_nobody_can_confirm_gives_no_parcels(overlay, status, until
         stranger.writer.write(frame(PeerHello(liar, int(node.key, 16))) + frame(bomb) * 100)
         said = await stranger.last_words()
     assert "no member of this cluster answers" in said[-1].text
-    assert (await status(node))["peer"]["roles"] == before["peer"]["roles"]
+    assert (await status(node))["peer"]["indexes"] == before["peer"]["indexes"]
 
 
 async def test_who_connects_and_says_nothing_is_closed(overlay):

@@ -380,7 +380,7 @@ async def test_a_keeper_that_is_killed_or_hangs_is_replaced(keeping_all, dataset
 
 @pytest.mark.long
 async def test_targets_are_exact_though_keepers_a_node_and_the_endpoint_are_killed(launcher, dataset, endpoint):
-    nodes = launcher.overlay(5, roles="all")
+    nodes = launcher.overlay(5)
     addresses = ",".join(node.address for node in nodes[:2])
     keepers = [await KeeperProcess.start(addresses, "--lease", "3") for _ in range(2)]
     wanted = {f"<urn:g:{number}>": text for number, text in enumerate((INTEREST, OTHER))}

@@ -101,7 +101,7 @@ async def test_nodes_restarted_one_after_the_other_lose_and_repeat_nothing_while
 @pytest.mark.long
 async def test_all_who_keep_something_may_leave_at_once_and_others_keep_it(launcher, status, until):
     """Two of four, two copies, no disks: what both of them kept has been given to those who stay."""
-    nodes = launcher.overlay(4, replicas=2, copies_min=2, roles="all")
+    nodes = launcher.overlay(4, replicas=2, copies_min=2)
     await until_whole(nodes, status, until)
     async with p2prdf.connect(nodes[0].address) as client:
         subscription = await client.subscribe(WHO, lease_seconds=600, auto_acknowledge=False)
@@ -130,7 +130,7 @@ async def test_all_who_keep_something_may_leave_at_once_and_others_keep_it(launc
 
 async def test_whoever_left_in_order_is_not_missed_and_whoever_was_killed_is(launcher, status, until):
     """For those who are missed others wait, lest nobody is left who knows what they knew."""
-    nodes = launcher.overlay(3, replicas=2, copies_min=1, roles="all")
+    nodes = launcher.overlay(3, replicas=2, copies_min=1)
     await until_whole(nodes, status, until)
 
     async def counted_on(alive, expected):
@@ -147,7 +147,7 @@ async def test_whoever_left_in_order_is_not_missed_and_whoever_was_killed_is(lau
 
 async def test_whoever_leaves_says_so_and_a_second_signal_ends_the_waiting(launcher, status, until):
     """The only other node does not answer, so there is nobody to hand anything over to."""
-    options = {"ping_strikes_linked": 100_000, "drain_seconds": 600, "replicas": 2, "copies_min": 2, "roles": "all"}
+    options = {"ping_strikes_linked": 100_000, "drain_seconds": 600, "replicas": 2, "copies_min": 2}
     node, other = launcher.overlay(2, **options)
     await until_whole([node, other], status, until)
     stay = partial(p2prdf.connect, node.address, reconnect_seconds=0)

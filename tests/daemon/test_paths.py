@@ -100,7 +100,7 @@ def test_the_state_of_a_subscription_is_written_for_names_alone(tmp_path):
 async def test_names_that_clients_give_make_no_file_of_a_node_or_a_gateway(launcher, tmp_path):
     """Graphs, streams, datasets, channels, rules, subjects and query names: a node has the same files with them."""
     data = tmp_path / "here" / "data"
-    node = launcher.start(data=data, roles="all", replicas=1, copies_min=1)
+    node = launcher.start(data=data, replicas=1, copies_min=1)
     bystander = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir() if path != data.parent}
     async with p2prdf.connect(node.address) as client, gateway(node.address) as (session, _):
         await client.publish([("<urn:s>", "<urn:p>", "<urn:o>")])

@@ -29,7 +29,7 @@ async def state(node, folder):
 async def test_a_place_that_a_certificate_does_not_give_is_told_nothing(launcher, until, tmp_path, options_of, kind):
     """The node says so in datagrams, which all who know the cluster secret can; triples are sent to certificates."""
     certificates, place = Certificates(tmp_path), place_of("<urn:wanted>")
-    options = {"roles": "all", "replicas": 1, "copies_min": 1, "hello_seconds": 3, **options_of(kind)}
+    options = {"replicas": 1, "copies_min": 1, "hello_seconds": 3, **options_of(kind)}
     honest = launcher.start(**certificates.settings(certificates.node()), **options)
     sybil = await asyncio.to_thread(
         launcher.start, module="sybil_node", zone=f"{place:016x}", bootstrap=honest.address,

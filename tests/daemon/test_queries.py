@@ -180,22 +180,23 @@ async def test_a_pattern_without_a_constant_is_answered_where_all_is_kept_for_it
         assert sorted((await other.query(query)).rows) == sorted(set(data) - set(data[::3]))
 
 
-def test_history_is_refused_where_it_is_not_kept(overlay):
-    code, out, err = command("query", "ASK { ?s <urn:history> ?o }", "--peer", overlay[0].address)
+def test_history_is_refused_where_it_is_not_kept(launcher):
+    node = launcher.start(indexes="on-demand", replicas=1, copies_min=1)
+    code, out, err = command("query", "ASK { ?s <urn:history> ?o }", "--peer", node.address)
     assert (code, out) == (4, "")
     assert err.startswith("p2prdf: error [query-refused]: what was published before")
-    assert "roles = all" in err
+    assert "`indexes = all`, the default" in err
     assert err.count("\n") == 1
-    code, out, err = command("update", "DELETE WHERE { ?s ?p ?o }", "--peer", overlay[0].address)
+    code, out, err = command("update", "DELETE WHERE { ?s ?p ?o }", "--peer", node.address)
     assert (code, out) == (4, "")
-    assert "roles = all+any" in err
+    assert "`indexes = all`, the default" in err
 
 
 @pytest.mark.long
 async def test_a_query_is_answered_soon_though_a_node_was_just_killed(launcher, until, all_know_each_other, tmp_path):
     """It cannot be cut off and acknowledge something alone, so nobody waits for it."""
-    first = launcher.start(roles="all", data=tmp_path / "0")
-    others = [launcher.start(roles="all", data=tmp_path / str(at), bootstrap=first.address) for at in range(1, 5)]
+    first = launcher.start(data=tmp_path / "0")
+    others = [launcher.start(data=tmp_path / str(at), bootstrap=first.address) for at in range(1, 5)]
     nodes = [first, *others]
     await until(lambda: all_know_each_other(nodes), seconds=15)
     rows = {(f"<urn:s{number}>", f'"{number}"') for number in range(1000)}

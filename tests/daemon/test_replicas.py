@@ -76,7 +76,7 @@ async def test_a_target_follows_random_changesets_and_is_taken_up_where_it_was_l
 
 
 async def test_slices_and_changes_of_more_than_nodes_tell_unacknowledged_are_followed(launcher, dataset, monkeypatch):
-    nodes = launcher.overlay(3, roles="all", answers_window=100)
+    nodes = launcher.overlay(3, answers_window=100)
     monkeypatch.setattr(following, "_UNACKNOWLEDGED_MAX", 50)
     interest = parse_interest("SELECT * WHERE { ?s <urn:label> ?label }")
     labels = [(f"<urn:thing{number}>", "<urn:label>", f'"{number}"') for number in range(2000)]
@@ -182,7 +182,7 @@ async def test_what_is_published_is_the_changesets_effect(keeping_all, dataset):
 
 @pytest.mark.long
 async def test_an_endpoint_is_exact_though_nodes_endpoint_and_follower_are_killed(launcher, dataset, tmp_path):
-    nodes = launcher.overlay(5, roles="all")
+    nodes = launcher.overlay(5)
     (tmp_path / "interest.rq").write_text(INTEREST)
     (tmp_path / "empty.nt").write_text("")
     (tmp_path / "changes").mkdir()

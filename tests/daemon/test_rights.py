@@ -52,7 +52,7 @@ class Matrix:
         for revoked in self.states["revoked"].values():
             mine.revoke(revoked)
         self.node = launcher.start(
-            **mine.settings(mine.node()), rights=self.rights, roles="all", replicas=1, copies_min=1, hello_seconds=20
+            **mine.settings(mine.node()), rights=self.rights, replicas=1, copies_min=1, hello_seconds=20
         )
 
     async def session(self, folder):
@@ -228,7 +228,7 @@ async def test_a_subscription_stays_its_owners_at_other_nodes_through_failures_a
 ):
     certificates, rights = Certificates(tmp_path), tmp_path / "rights.toml"
     rights.write_text(BOTH)
-    common = {"rights": rights, "roles": "all", "replicas": 2, "copies_min": 1}
+    common = {"rights": rights, "replicas": 2, "copies_min": 1}
     nodes, options = [], []
     for number in range(2):
         options.append({**common, **certificates.settings(certificates.node()), "data": tmp_path / f"data{number}"})
@@ -281,7 +281,7 @@ async def test_nodes_take_up_rights_that_change_and_keep_those_in_use_if_a_file_
     certificates, rights = Certificates(tmp_path), tmp_path / "rights.toml"
     rights.write_text(BOTH)
     node = await asyncio.to_thread(
-        launcher.start, rights=rights, roles="all", replicas=1, copies_min=1,
+        launcher.start, rights=rights, replicas=1, copies_min=1,
         **certificates.settings(certificates.node()),
     )  # fmt: skip
     node.expected.append("rights_file_refused")

@@ -78,7 +78,7 @@ class Place:
         self._certificates = Certificates(folder)
         (folder / "rights.toml").write_text(RIGHTS)
         self.node = launcher.start(
-            **self._certificates.settings(self._certificates.node()), rights=folder / "rights.toml", roles="all+any",
+            **self._certificates.settings(self._certificates.node()), rights=folder / "rights.toml",
             replicas=1, copies_min=1,
         )  # fmt: skip
 

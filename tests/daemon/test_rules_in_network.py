@@ -66,7 +66,7 @@ async def test_what_follows_is_in_the_graph_for_all_and_goes_with_what_held_it_u
 
 async def test_a_node_that_is_killed_is_not_missed(launcher, ns):
     """Facts it had the gates of are concluded and taken back by others; every change of the graph comes once."""
-    nodes = launcher.overlay(5, roles="all")
+    nodes = launcher.overlay(5)
     rules, graph = parse_rules(transitive(ns)), f"<{ns}all>"
     addresses = ",".join(node.address for node in nodes[:2])
     async with p2prdf.connect(addresses) as client, client.conclude(rules[:1], graph):

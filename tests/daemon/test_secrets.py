@@ -117,7 +117,7 @@ async def test_a_node_and_a_gateway_that_are_given_bad_input_tell_no_secret(laun
     told = Told(cluster, token, webhook_key, *(Secret(line) for folder in folders for line in key_lines(folder)))
     node = launcher.start(
         **certificates.settings(folders[0]), secret_file=private(tmp_path / "secret", cluster.text), log_level="debug",
-        data=tmp_path / "data", roles="all", replicas=1, copies_min=1,
+        data=tmp_path / "data", replicas=1, copies_min=1,
     )  # fmt: skip
     names = {"CA": folders[1] / "ca.crt", "CERT": folders[1] / "tls.crt", "KEY": folders[1] / "tls.key"}
     files = (
@@ -216,8 +216,8 @@ def test_files_that_are_bad_are_refused_without_a_word_of_what_is_in_them(tmp_pa
         "one's credentials": find_credentials,
         "a key": lambda path: context_of(path, path, path, server=False),
         "settings": lambda path: load_config({}, file=path),
-        "a node's key": lambda path: load_config({"tls_cert": path, "tls_key": path, "tls_ca": path, "roles": "x"}),
-        "a secret": lambda path: load_config({"secret_file": path, "listen": "0.0.0.0:1", "roles": "x"}),
+        "a node's key": lambda path: load_config({"tls_cert": path, "tls_key": path, "tls_ca": path, "indexes": "x"}),
+        "a secret": lambda path: load_config({"secret_file": path, "listen": "0.0.0.0:1", "indexes": "x"}),
     }
     told, refused = Told(secret), 0
     for name, text in texts.items():

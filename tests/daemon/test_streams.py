@@ -24,7 +24,7 @@ IDLE_SECONDS = 3
 """A publisher that says nothing for so long is not waited for: more than a busy machine keeps one from saying it."""
 RANGE, STEP = 10_000, 2_000
 SENSORS = 3
-OPTIONS = {"hello_seconds": 1, "roles": "all", "stream_idle_seconds": IDLE_SECONDS}
+OPTIONS = {"hello_seconds": 1, "stream_idle_seconds": IDLE_SECONDS}
 _names = itertools.count()
 
 

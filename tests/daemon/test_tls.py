@@ -61,7 +61,7 @@ async def together(nodes, folder):
 async def test_an_overlay_with_certificates_publishes_subscribes_answers_and_outlives_a_node(
     launcher, until, certificates
 ):
-    nodes, folders = await asyncio.to_thread(start_overlay, launcher, certificates, 3, roles="all")
+    nodes, folders = await asyncio.to_thread(start_overlay, launcher, certificates, 3)
     alice = certificates.client()
     await until(lambda: together(nodes, alice))
     for node, folder in zip(nodes, folders, strict=True):
@@ -78,7 +78,7 @@ async def test_an_overlay_with_certificates_publishes_subscribes_answers_and_out
         nodes[2].kill()
         await until(lambda: together(nodes[:2], alice), seconds=20)
         again = await asyncio.to_thread(
-            launcher.start, bootstrap=nodes[0].address, roles="all", **certificates.settings(folders[2])
+            launcher.start, bootstrap=nodes[0].address, **certificates.settings(folders[2])
         )
         assert again.key == nodes[2].key
         await until(lambda: together([*nodes[:2], again], alice), seconds=20)

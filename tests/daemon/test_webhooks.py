@@ -501,7 +501,7 @@ async def test_a_gap_that_is_read_after_its_generation_was_taken_up_is_told_all_
 
 
 async def test_answers_that_were_dropped_while_nobody_took_them_are_told_as_a_gap(launcher, ns, until):
-    node = launcher.start(roles="all+any", replicas=1, copies_min=1, answers_pending_max=10)
+    node = launcher.start(replicas=1, copies_min=1, answers_pending_max=10)
     async with Receiver.started() as receiver, served([node], until) as (session, client):
         await register(session, ns, f"{receiver.url}/{ns}", query(ns))
         await do(session, ns, "pause")
@@ -744,7 +744,7 @@ async def test_a_webhook_is_its_clients_and_held_to_its_rights(launcher, tmp_pat
     certificates = Certificates(tmp_path)
     (tmp_path / "rights.toml").write_text(RIGHTS)
     node = launcher.start(
-        **certificates.settings(certificates.node()), rights=tmp_path / "rights.toml", roles="all+any", replicas=1,
+        **certificates.settings(certificates.node()), rights=tmp_path / "rights.toml", replicas=1,
         copies_min=1,
     )  # fmt: skip
     names = {name: f"{name}-{name}-{name}-{name}" for name in ("alice", "bob", "carol", "gateway")}

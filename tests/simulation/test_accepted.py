@@ -36,7 +36,7 @@ class Told:
 
 
 def world_of(peers=6, **config):
-    settings = {"roles": "all", "replicas": 3, "copies_min": 2, "durable": True, "hot_keys": False, **config}
+    settings = {"replicas": 3, "copies_min": 2, "durable": True, "hot_keys": False, **config}
     world = FailingWorld(
         WorldOptions(peers=peers, seed=3, config=PeerConfig(**settings)), Failures(kept_probability=0.0)
     )

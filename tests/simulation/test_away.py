@@ -25,7 +25,7 @@ class _Story:
     """
 
     def __init__(self, seed: int):
-        config = PeerConfig(roles="all", hot_keys=False, replicas=2, copies_min=2, durable=True)
+        config = PeerConfig(hot_keys=False, replicas=2, copies_min=2, durable=True)
         self.world = world = FailingWorld(WorldOptions(peers=3, seed=seed, config=config), Failures(living_only=True))
         self.predicate, query = next(
             (name, query)
@@ -91,7 +91,7 @@ def test_who_was_away_itself_hands_over_what_it_alone_knows(seed: int):
 @pytest.mark.parametrize("peers", [3, 5])
 def test_two_that_do_not_see_each_other_come_to_rest_though_others_see_both(peers: int):
     """What the one finishes that it got of the other, which it takes for lost, comes to the other, and so on."""
-    config = PeerConfig(roles="all", hot_keys=False, replicas=peers - 1, copies_min=2, durable=True)
+    config = PeerConfig(hot_keys=False, replicas=peers - 1, copies_min=2, durable=True)
     world = FailingWorld(WorldOptions(peers=peers, seed=1, config=config), Failures(living_only=True))
     world.run_for(8.0)
     world.cut(((0, 1), (1, 0)), noticed=True, why="bridge")

@@ -50,7 +50,7 @@ def test_a_bookmark_told_too_early_is_found(name, first):
 
 def test_nothing_is_said_to_have_come_while_others_may_be_cut_off_with_enough_copies():
     """Two may acknowledge publications of which these know nothing (seed 14222), one alone may not."""
-    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True)
     world = FailingWorld(WorldOptions(peers=4, seed=1, config=config), Failures())
     world.run_for(8.0)
     first, _, third, last = world.nodes
@@ -68,7 +68,7 @@ def test_nothing_is_said_to_have_come_while_others_may_be_cut_off_with_enough_co
 
 def test_what_comes_from_a_peer_out_of_view_is_compared_before_anything_is_said_to_have_come():
     """It gave what it has to those whom it sees, and fellows may not have heard of it (shared by three, 1184)."""
-    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True)
     world = FailingWorld(WorldOptions(peers=4, seed=1, config=config), Failures(publisher_crash_probability=0.0))
     world.run_for(8.0)
     first, *_, last = world.nodes

@@ -21,7 +21,7 @@ EVENTS = 1 << keys.S + keys.EVENT_SHIFT
 
 @pytest.fixture
 def world() -> FailingWorld:
-    config = PeerConfig(roles="all", replicas=3, copies_min=2, durable=True, hot_keys=False)
+    config = PeerConfig(replicas=3, copies_min=2, durable=True, hot_keys=False)
     return FailingWorld(WorldOptions(peers=5, seed=3, config=config), Failures(kept_probability=0.0))
 
 

@@ -20,7 +20,7 @@ TRIPLES = [("<urn:a>", "<urn:p>", '"1"'), ("<urn:b>", "<urn:p>", '"2"')]
 
 
 def _world(peers: int = 3, **changes) -> FailingWorld:
-    options = WorldOptions(peers=peers, seed=1, config=PeerConfig(roles="all", hot_keys=False))
+    options = WorldOptions(peers=peers, seed=1, config=PeerConfig(hot_keys=False))
     return FailingWorld(options, dataclasses.replace(Failures(kept_probability=0.0), **changes))
 
 
@@ -69,7 +69,7 @@ def test_a_crash_takes_along_what_waits_for_the_disk_and_what_is_not_on_it():
 def test_a_crash_may_keep_a_beginning_of_what_was_not_synced():
     kept = set()
     for seed in range(20):
-        options = WorldOptions(peers=1, seed=seed, config=PeerConfig(roles="all", hot_keys=False))
+        options = WorldOptions(peers=1, seed=seed, config=PeerConfig(hot_keys=False))
         world = FailingWorld(options, Failures(kept_probability=1.0))
         world._carry_out(world.nodes[0], [Persist(Advertise(number)) for number in range(1, 4)])
         world.crash(world.nodes[0])

@@ -29,10 +29,9 @@ def distinct(queries):
     return list({(query.patterns, query.constants): query for query in queries}.values())
 
 
-def in_world(peers, algorithm, queries, triples, roles, overlay="kademlia", seed=3, batch=50):
-    world = World(
-        WorldOptions(peers=peers, seed=seed, overlay=overlay, config=PeerConfig(roles=roles, group_lease_seconds=1e9))
-    )
+def in_world(peers, algorithm, queries, triples, indexes, overlay="kademlia", seed=3, batch=50):
+    config = PeerConfig(indexes=indexes, group_lease_seconds=1e9)
+    world = World(WorldOptions(peers=peers, seed=seed, overlay=overlay, config=config))
     subscribers = [world.subscribe(0.0, at % peers, query, algorithm) for at, query in enumerate(queries)]
     world.run_until_quiet()
     for at in range(0, len(triples), batch):
@@ -69,8 +68,8 @@ def loads_of(world):
 @pytest.mark.parametrize("list_answers", [True, False])
 def test_every_peer_carries_what_a_real_peer_carries(algorithm, list_answers, overlay):
     queries, triples = path_workload()
-    roles = "all" if algorithm is Algorithm.CSBV else "cqc"
-    world, subscribers = in_world(12, algorithm, queries, triples, roles, overlay)
+    indexes = "csbv" if algorithm is Algorithm.CSBV else "cqc"
+    world, subscribers = in_world(12, algorithm, queries, triples, indexes, overlay)
     fleet = in_fleet(
         [node.contact.key for node in world.nodes], algorithm, queries, triples, overlay=overlay,
         list_answers=list_answers,
@@ -93,7 +92,7 @@ def test_arbitrary_queries_and_data_load_a_fleet_as_they_load_peers(seed):
         for query in (draw_query(rng, triples, vocabulary) for _ in range(12))
         if not any(all(slot >= 0 for slot in pattern) for pattern in query.patterns)
     )
-    world, _ = in_world(5, Algorithm.CSBV, queries, triples, "all", seed=seed, batch=1)
+    world, _ = in_world(5, Algorithm.CSBV, queries, triples, "csbv", seed=seed, batch=1)
     fleet = in_fleet([node.contact.key for node in world.nodes], Algorithm.CSBV, queries, triples)
     processing, storage = loads_of(world)
     assert fleet.loads[0].arrivals.tolist() == processing
@@ -220,7 +219,7 @@ def test_every_row_is_in_one_message_and_every_message_has_a_cause():
 def test_keys_on_demand_give_the_same_answers_from_fewer_copies():
     queries, triples = path_workload()
     every, some = (
-        in_fleet([7, 1 << 63], Algorithm.CSBV, queries, triples, roles=roles) for roles in ("all", "advertised")
+        in_fleet([7, 1 << 63], Algorithm.CSBV, queries, triples, indexes=indexes) for indexes in ("paper", "on-demand")
     )
     assert every.answers == some.answers > 100
     assert some.loads[0].triples.sum() * 7 == every.loads[0].triples.sum()
@@ -248,6 +247,6 @@ def test_what_a_fleet_cannot_run_is_refused_by_name():
     fleet.publish(term, term, term)
     with pytest.raises(LocalProtocolError, match="before its triples"):
         fleet.subscribe([ConjunctiveQuery(((0, -1, 1),), ("<urn:p>",), (0,), ("s",))])
-    for options in ({"order": "random"}, {"roles": "some"}):
-        with pytest.raises(LocalProtocolError, match="is neither"):
+    for options in ({"order": "random"}, {"indexes": "some"}):
+        with pytest.raises(LocalProtocolError, match=r"is n(either|one)"):
             Fleet(TermDictionary(), [Places([1])], Algorithm.CSBV, **options)

@@ -121,7 +121,7 @@ def test_peers_that_take_over_find_the_rows_that_wait_for_a_text(by_words):
 
 def test_what_is_published_in_a_graph_of_its_own_is_matched_by_itself():
     """The scope of RTF: title and body are of one publication, though both are of one subject in each."""
-    peers = Peers("kademlia", tables="lists", wildcards=True)
+    peers = Peers("kademlia", tables="lists")
     group = f'?x {TITLE} ?t FILTER ftcontains(?t, "red") ?x {BODY} ?b FILTER ftsimilar(?b, "tea pots", 0.7)'
     client = peers.subscribe(f"SELECT ?g ?x {{ GRAPH ?g {{ {group} }} }}")
     both = [("<urn:x>", TITLE, '"red"'), ("<urn:x>", BODY, '"pots, tea"')]

@@ -60,7 +60,7 @@ def history(rng: Random, pool: list):
 def test_random_queries_about_graphs_are_answered_once_as_their_data_comes_and_goes(overlay):
     rng = Random(f"graphs asked once, {overlay}")
     pool = draw_statements(rng, 28)
-    peers, engine, queries, answered = Peers(overlay, wildcards=True), Engine(), drawn_queries(rng, pool), 0
+    peers, engine, queries, answered = Peers(overlay), Engine(), drawn_queries(rng, pool), 0
     for gone, come in history(rng, pool):
         peers.publish(gone, removed=True)
         peers.publish(come)
@@ -76,7 +76,7 @@ def test_random_queries_about_graphs_that_stand_end_in_what_is_true(overlay):
     """Statements come one at a time, from several clients at once."""
     rng = Random(f"graphs left standing, {overlay}")
     pool = draw_statements(rng, 28)
-    peers, engine, queries, changed = Peers(overlay, wildcards=True), Engine(), drawn_queries(rng, pool), 0
+    peers, engine, queries, changed = Peers(overlay), Engine(), drawn_queries(rng, pool), 0
     clients = [peers.subscribe(for_us(query)) for query in queries]
     for gone, come in history(rng, pool):
         for some, removed in ((gone, True), (come, False)):

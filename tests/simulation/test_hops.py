@@ -10,7 +10,7 @@ from p2prdf.sim.world import World, WorldOptions
 
 def _hops_per_triple(overlay: str, *, address_cache: bool) -> float:
     """Publish one triple at a time from one peer and count all transfers of the second half."""
-    config = PeerConfig(roles="all", address_cache=address_cache)
+    config = PeerConfig(indexes="csbv", address_cache=address_cache)
     world = World(WorldOptions(peers=200, seed=1, config=config, overlay=overlay))
     triples = [(f"<urn:s{at}>", f"<urn:p{at % 7}>", f'"{at}"') for at in range(200)]
     for triple in triples[:100]:

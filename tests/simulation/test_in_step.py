@@ -29,7 +29,7 @@ QUERY = ConjunctiveQuery(((0, ~0, 1),), ("<urn:p>",), (0, 1), ("s", "o"))
 @pytest.fixture
 def world() -> FailingWorld:
     """Return five peers at rest."""
-    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True)
     world = FailingWorld(WorldOptions(peers=PEERS, seed=1, config=config), Failures(living_only=True))
     world.run_for(8.0)
     assert all(map(_in_step, world.living()))
@@ -180,14 +180,14 @@ def test_who_lost_its_disk_before_anybody_noticed_that_it_was_gone_is_told_so(wo
     assert all(node.peer._exchange.members.knows_before(a.contact) for node in world.nodes[1:])
 
 
-@pytest.mark.parametrize("roles", ["all", "advertised"])
-def test_who_lost_its_disk_and_sees_nobody_is_not_the_first_of_a_network(roles: str):
+@pytest.mark.parametrize("indexes", ["all", "on-demand"])
+def test_who_lost_its_disk_and_sees_nobody_is_not_the_first_of_a_network(indexes: str):
     """It was told of others to join; when they are back it has neither told nor acknowledged anything.
 
     Nor does it take what it has not heard of for what nobody waits for.
     """
     config = PeerConfig(
-        roles=roles, hot_keys=False, replicas=2, copies_min=2, durable=True, joins=True, settle_seconds=0.0
+        indexes=indexes, hot_keys=False, replicas=2, copies_min=2, durable=True, joins=True, settle_seconds=0.0
     )
     world = FailingWorld(WorldOptions(peers=2, seed=1, config=config), Failures(living_only=True))
     record = ResumingSubscriber("subscriber", QUERY, Algorithm.CSBV, per_event=False, lease_seconds=86_400.0)
@@ -214,7 +214,7 @@ def test_who_lost_its_disk_and_sees_nobody_is_not_the_first_of_a_network(roles: 
 
 
 def test_who_was_told_of_others_that_never_come_is_the_first_of_a_network_in_the_end():
-    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True, joins=True)
+    config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True, joins=True)
     world = FailingWorld(WorldOptions(peers=2, seed=1, config=config), Failures(living_only=True))
     one, other = world.nodes
     world.crash(one)
@@ -231,7 +231,7 @@ def test_who_was_told_of_others_that_never_come_is_the_first_of_a_network_in_the
 
 @pytest.mark.parametrize("peers", [1, 3])
 def test_when_all_are_there_who_were_told_of_each_other_they_are_the_first_of_a_network_at_once(peers: int):
-    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True, joins=True)
+    config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True, joins=True)
     world = FailingWorld(WorldOptions(peers=peers, seed=1, config=config), Failures(living_only=True))
     publishing = Publisher(world, "publisher", Random(8)).publish(0.0, [("<urn:s>", "<urn:p>", '"1"')])
     world.run_for(1.0)
@@ -243,7 +243,7 @@ def test_when_all_are_there_who_were_told_of_each_other_they_are_the_first_of_a_
 def test_two_empty_disks_that_meet_are_not_the_first_of_a_network_while_others_are_away(copies_min: int, lost: int):
     """Both were lost, or one of them is a newcomer's; neither takes what nobody told it for what nobody waits for."""
     config = PeerConfig(
-        roles="advertised", hot_keys=False, replicas=3, copies_min=copies_min, durable=True, joins=True,
+        indexes="on-demand", hot_keys=False, replicas=3, copies_min=copies_min, durable=True, joins=True,
         settle_seconds=0.0,
     )  # fmt: skip
     world = FailingWorld(WorldOptions(peers=4, seed=1, config=config), Failures(living_only=True))

@@ -15,14 +15,14 @@ from p2prdf.sim.world import WorldOptions
 JOIN = ConjunctiveQuery(((0, ~0, 1), (1, ~1, 2)), ("<urn:p>", "<urn:q>"), (0, 1, 2), ("x", "y", "z"))
 
 
-@pytest.mark.parametrize("roles", ["all", "cqc", "advertised"])
+@pytest.mark.parametrize("indexes", ["all", "cqc", "on-demand"])
 @pytest.mark.parametrize("seconds", [0.0, 0.3, 10.0])
-def test_events_published_there_are_joined_at_once_and_soon_under_their_own_roles(roles: str, seconds: float) -> None:
-    config = PeerConfig(roles=roles, hot_keys=False, replicas=3, copies_min=2, durable=True)
+def test_events_published_there_are_joined_at_once_and_soon_under_their_own_roles(indexes: str, seconds: float) -> None:
+    config = PeerConfig(indexes=indexes, hot_keys=False, replicas=3, copies_min=2, durable=True)
     world = FailingWorld(WorldOptions(peers=9, seed=1, config=config), Failures(publisher_crash_probability=0.0))
     world.run_for(8.0)
     unlucky, other = world.nodes[:2]
-    algorithm = Algorithm.CQC if roles == "cqc" else Algorithm.CSBV
+    algorithm = Algorithm.CQC if indexes == "cqc" else Algorithm.CSBV
     record = ResumingSubscriber("subscriber", JOIN, algorithm, per_event=True, lease_seconds=86_400.0)
     client = SubscriberClient(world, record, world._generator("subscriber"))
     client._elsewhere = lambda: other  # type: ignore[method-assign]

@@ -23,7 +23,7 @@ def overlay(request) -> str:
 
 
 def _world(overlay: str, peers: int, **config) -> World:
-    config = {"roles": "all", "multisend": "recursive", **config}
+    config = {"indexes": "csbv", "multisend": "recursive", **config}
     return World(WorldOptions(peers=peers, seed=4, overlay=overlay, config=PeerConfig(**config)))
 
 
@@ -73,7 +73,7 @@ def test_it_costs_fewer_transfers_than_looking_owners_up(overlay: str):
 
 @pytest.mark.parametrize("cache", [True, False], ids=["address cache", "no address cache"])
 def test_rows_find_their_way_too_whatever_the_network_does(overlay: str, cache: bool):
-    config = PeerConfig(roles="all", multisend="recursive", address_cache=cache)
+    config = PeerConfig(multisend="recursive", address_cache=cache)
     world = World(WorldOptions(peers=60, seed=4, overlay=overlay, bucket=2, config=config, faults=HARSH))
     subscriber = world.subscribe(0.0, 7, PATH)
     world.run_until(lambda: subscriber.opened_at is not None)

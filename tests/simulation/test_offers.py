@@ -41,7 +41,7 @@ class Watched(FailingWorld):
 @pytest.fixture(params=["lists", "arrays"])
 def world(request) -> Watched:
     """Return five peers at rest that hold some triples, three copies of each."""
-    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True)
     options = WorldOptions(peers=PEERS, seed=2, config=config, tables=request.param)
     world = Watched(options, replace(Failures(), publisher_crash_probability=0.0))
     world.run_for(8.0)

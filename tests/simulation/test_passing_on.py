@@ -43,7 +43,7 @@ class Stale:
 
     @classmethod
     def of(cls, overlay: str, faults: Faults = CALM, multisend: str = "direct") -> Stale:
-        config = PeerConfig(roles="all", multisend=multisend)
+        config = PeerConfig(multisend=multisend)
         world = World(WorldOptions(peers=3, seed=2, overlay=overlay, config=config, faults=faults))
         for owner, relay, publisher in permutations(world.nodes):
             # Whatever the owner owns would be the relay's without it.
@@ -119,7 +119,7 @@ def test_a_publication_is_acknowledged_when_its_owner_has_it_and_not_when_a_rela
 
 def test_a_circle_of_full_windows_does_not_wait_for_itself():
     """Each of three forgot its successor, and sends what is that one's to the third: all at once, one at a time."""
-    config = PeerConfig(roles="all", window_transfers=1, batch_rows_max=1)
+    config = PeerConfig(window_transfers=1, batch_rows_max=1)
     world = World(WorldOptions(peers=3, seed=2, overlay="chord", config=config))
     world.tap = lambda _, parcel: None if isinstance(parcel.message, NotOwner) else parcel
     for node in world.nodes:

@@ -59,11 +59,11 @@ def path_workload(triples=1000, queries=50, schema=SCHEMA):
 class Measured:
     """A calm World in which everyone knows everyone, and what its peers send from the first publication on."""
 
-    def __init__(self, peers, algorithm, queries, triples, roles, batch, overlay="kademlia"):
+    def __init__(self, peers, algorithm, queries, triples, indexes, batch, overlay="kademlia"):
         self.world = World(
             WorldOptions(
                 peers=peers, seed=3, overlay=overlay, through_codec=True, tables="arrays", bucket=max(8, peers),
-                config=PeerConfig(roles=roles, group_lease_seconds=1e9),
+                config=PeerConfig(indexes=indexes, group_lease_seconds=1e9),
             )
         )  # fmt: skip
         self.nodes = sorted(self.world.nodes, key=lambda node: node.contact.key)
@@ -109,21 +109,19 @@ def on_the_worlds_ring(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "roles", "overlay", "peers"),
+    ("algorithm", "indexes", "overlay", "peers"),
     [
         (Algorithm.CSBV, "all", "kademlia", 12),
-        (Algorithm.CSBV, "advertised", "chord", 12),
-        (Algorithm.CQC, "cqc", "kademlia", 12),
+        (Algorithm.CSBV, "on-demand", "chord", 12),
+        (Algorithm.CQC, "all", "kademlia", 12),
         (Algorithm.CSBV, "all", "chord", 40),
     ],
 )
-def test_a_plan_is_what_real_peers_do(algorithm, roles, overlay, peers, on_the_worlds_ring):
+def test_a_plan_is_what_real_peers_do(algorithm, indexes, overlay, peers, on_the_worlds_ring):
     queries, triples = path_workload()
-    measured = Measured(peers, algorithm, queries, triples, roles, 50, overlay)
+    measured = Measured(peers, algorithm, queries, triples, indexes, 50, overlay)
     on_the_worlds_ring(measured)
-    options = PlanOptions(
-        peers, algorithm, "advertised" if roles == "advertised" else "all", overlay, batch=50, rate=100.0
-    )
+    options = PlanOptions(peers, algorithm, indexes, overlay, batch=50, rate=100.0)
     plan = plan_capacity(named(queries), columns(triples), options)
     compare(measured, plan, len(triples))
     assert plan.processing.tolist() == [status["processing_load"] for status in measured.status]
@@ -143,7 +141,7 @@ def test_a_plan_on_real_data_is_what_real_peers_do(on_the_worlds_ring):
             continue
         if all(step.role for step in make_plan(query, evaluation_order(query, {}), Algorithm.CSBV).steps):
             queries[query.patterns, query.constants, query.answer, query.distinct] = query
-    measured = Measured(12, Algorithm.CSBV, list(queries.values()), triples, "advertised", 500)
+    measured = Measured(12, Algorithm.CSBV, list(queries.values()), triples, "all", 500)
     on_the_worlds_ring(measured)
     plan = plan_capacity(named(queries.values()), columns(triples), PlanOptions(12, batch=500))
     compare(measured, plan, len(triples))
@@ -153,8 +151,7 @@ def test_a_plan_on_real_data_is_what_real_peers_do(on_the_worlds_ring):
 @pytest.mark.parametrize("algorithm", list(Algorithm))
 def test_the_memory_of_each_peer_is_that_of_a_real_peer(algorithm):
     queries, triples = path_workload()
-    roles = "all" if algorithm is Algorithm.CSBV else "cqc"
-    measured = Measured(12, algorithm, queries, triples, roles, 50)
+    measured = Measured(12, algorithm, queries, triples, "all", 50)
     terms = TermDictionary()
     fleet = TracedFleet(terms, [Places([node.contact.key for node in measured.nodes], "kademlia")], algorithm)
     fleet.subscribe(queries)
@@ -215,7 +212,7 @@ def a_stream(predicates: int, count: int = 2000):
 
 def test_the_busiest_key_is_named_and_more_peers_do_not_divide_it():
     query = parse_select("SELECT ?s ?o WHERE { ?s <urn:p0> ?o }")
-    plan = plan_capacity([NamedQuery("q", query)], columns(a_stream(1)), PlanOptions(20))
+    plan = plan_capacity([NamedQuery("q", query)], columns(a_stream(1)), PlanOptions(20, indexes="on-demand"))
     key, load = plan.busiest_keys[0]
     assert (key.role, key.terms, key.triples, key.rows) == ("p", ("<urn:p0>",), 2000, 0)
     assert load == 2000 == plan.processing.max() == plan.doubled_max
@@ -227,7 +224,7 @@ def test_keys_that_nodes_would_split_are_told_by_what_comes_to_them():
     """The plan leaves keys whole, so it says what nodes do about those that bring 10,000 triples in 30 s."""
     query = [NamedQuery("q", parse_select("SELECT ?s ?o WHERE { ?s <urn:p0> ?o }"))]
     plan_fast, plan_slow, plan_alone = (
-        plan_capacity(query, columns(a_stream(1)), PlanOptions(peers, rate=rate))
+        plan_capacity(query, columns(a_stream(1)), PlanOptions(peers, indexes="on-demand", rate=rate))
         for peers, rate in ((20, 334.0), (20, 333.0), (1, 1000.0))
     )
     fast, slow, alone = map(verdict, (plan_fast, plan_slow, plan_alone))
@@ -273,10 +270,10 @@ def test_more_peers_are_said_to_help_where_they_do():
 def test_a_plan_says_what_ends_first_and_what_indexing_would_change():
     queries, triples = path_workload(400, 30)
     slow = NodeLimits(load=10.0)
-    plan = plan_capacity(named(queries), columns(triples), PlanOptions(8, roles="all", batch=50, node=slow))
-    assert plan.roles == ("s", "p", "o", "sp", "so", "po", "spo")
+    plan = plan_capacity(named(queries), columns(triples), PlanOptions(8, batch=50, node=slow))
+    assert plan.roles == ("s", "p", "o", "sp", "so", "po", "spo", "any")
     assert "This overlay does not carry the stream: processing ends first" in verdict(plan)
-    assert f"advertised roles would make {len(plan.roles_needed)} copies" in verdict(plan)
+    assert f"`indexes = on-demand` would make {len(plan.roles_needed)} copies" in verdict(plan)
     small = replace(plan.options, node=NodeLimits(memory_bytes=2.0 * plan.holders["fullest"].footprint.bytes))
     plan.options = small
     soonest, latest = plan.memory_full_after()
@@ -365,7 +362,7 @@ def test_a_sample_that_explodes_is_cut_and_says_so(monkeypatch):
 def test_a_triple_twice_in_a_publication_is_one():
     query = parse_select("SELECT ?s ?o WHERE { ?s <urn:p0> ?o }")
     triples = a_stream(1, 10)
-    plan = plan_capacity([NamedQuery("q", query)], columns(triples * 2), PlanOptions(3))
+    plan = plan_capacity([NamedQuery("q", query)], columns(triples * 2), PlanOptions(3, indexes="on-demand"))
     assert plan.processing.sum() == 10
     assert plan.published == 20
 
@@ -395,7 +392,7 @@ def test_patterns_that_nothing_selects_are_refused_by_name(text, algorithm, patt
     [
         ({"peers": 0}, "peers"), ({"publishers": 4}, "publishers"), ({"batch": 0}, "batch"), ({"rate": 0.0}, "rate"),
         ({"hours": -1.0}, "hours"), ({"overlay": "mesh"}, "overlay"), ({"places": "best"}, "places"),
-        ({"roles": "some"}, "roles"), ({"node": NodeLimits(load=0.0)}, "load"), ({"rate": float("nan")}, "rate"),
+        ({"indexes": "some"}, "indexes"), ({"node": NodeLimits(load=0.0)}, "load"), ({"rate": float("nan")}, "rate"),
         ({"rate": 1e300}, "rate"), ({"rate": 1e-300}, "rate"), ({"hours": 1e300}, "hours"), ({"hours": 0.0}, "hours"),
         ({"hours": float("inf")}, "hours"), ({"node": NodeLimits(memory_bytes=1.0)}, "memory"),
     ],

@@ -48,7 +48,7 @@ def test_publication_events_stay_though_their_triples_are_removed():
 
 def test_removals_go_on_as_ever_where_what_was_long_over_is_left_alone():
     """In a ring that has been the same for ten minutes; what is removed then takes back what was published before."""
-    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True)
     world = FailingWorld(WorldOptions(peers=4, seed=3, config=config), Failures(publisher_crash_probability=0.0))
     world.run_for(5.0)
     query = ConjunctiveQuery(((0, ~0, 1), (1, ~1, 2)), ("<urn:p>", "<urn:q>"), (0, 2), ("a", "c"))
@@ -77,7 +77,7 @@ def test_removals_go_on_as_ever_where_what_was_long_over_is_left_alone():
 @pytest.mark.parametrize("tables", ["lists", "arrays"])
 def test_a_removal_that_some_keepers_never_heard_of_makes_no_answer_come_twice(tables):
     """It went under the role in use then, long before the query; the primary of another role has it from a fellow."""
-    config = PeerConfig(roles="advertised", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    config = PeerConfig(indexes="on-demand", hot_keys=False, replicas=3, copies_min=2, durable=True)
     options = WorldOptions(peers=6, seed=8, config=config, tables=tables)
     world = FailingWorld(options, Failures(publisher_crash_probability=0.0))
     world.run_for(5.0)

@@ -64,7 +64,7 @@ class Overlay:
 
     def __init__(self, rules=TRANSITIVE, **options):
         config = PeerConfig(
-            roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True, group_lease_seconds=LEASE_SECONDS
+            hot_keys=False, replicas=3, copies_min=2, durable=True, group_lease_seconds=LEASE_SECONDS
         )
         options = WorldOptions(peers=5, seed=11, config=config, **options)
         self.world = FailingWorld(options, Failures(publisher_crash_probability=0.0))

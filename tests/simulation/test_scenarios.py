@@ -39,7 +39,7 @@ def test_the_first_seeds_cover_all_peers_networks_algorithms_and_modes():
         (overlay, multisend) for overlay in ("kademlia", "chord") for multisend in ("direct", "recursive")
     }
     assert {scenario.options.tables for scenario in drawn} == {"lists", "arrays", "mixed"}
-    assert {scenario.options.config.roles for scenario in drawn} == {"all", "advertised", "cqc"}
+    assert {scenario.options.config.indexes for scenario in drawn} == {"csbv", "on-demand", "cqc"}
     assert {scenario.options.through_codec for scenario in drawn} == {False, True}
 
 

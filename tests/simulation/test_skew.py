@@ -27,7 +27,7 @@ def read_triple(statement: str) -> tuple[str, str, str]:
 
 
 def _run(typed: float, *, split: bool, tables: str = "lists", algorithm: Algorithm = Algorithm.CSBV) -> SkewRun:
-    config = PeerConfig(hot_keys=split, hot_interval_seconds=1.0, hot_rate_min=20, hot_sample=2)
+    config = PeerConfig(indexes="on-demand", hot_keys=split, hot_interval_seconds=1.0, hot_rate_min=20, hot_sample=2)
     options = WorldOptions(peers=PEERS, seed=1, places="even", config=config, tables=tables)
     run = run_skew(
         options, hot_queries(), typed=typed, algorithm=algorithm, publishers=4, round_triples=1_000,
@@ -76,7 +76,9 @@ def test_splitting_keeps_the_busiest_peer_within_three_times_the_mean_on_real_da
         triples = [read_triple(line.rstrip("\n").split("\t")[-1]) for line in islice(lines, 12_000)]
     found = {}
     for split in (False, True):
-        config = PeerConfig(hot_keys=split, hot_interval_seconds=1.0, hot_rate_min=20, hot_sample=2)
+        config = PeerConfig(
+            indexes="on-demand", hot_keys=split, hot_interval_seconds=1.0, hot_rate_min=20, hot_sample=2
+        )
         options = WorldOptions(peers=PEERS, seed=1, places="even", config=config)
         found[split] = run_skew(
             options, hot_queries(triples), data=triples, publishers=4, round_triples=1_000,

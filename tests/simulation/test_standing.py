@@ -63,7 +63,7 @@ def test_a_home_that_begins_anew_knows_how_often_a_solution_came_that_is_not_tru
 
 @pytest.mark.parametrize("tables", ["lists", "arrays"])
 def test_each_step_is_told(tables):
-    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True)
     options = WorldOptions(peers=4, seed=3, config=config, tables=tables)
     world = FailingWorld(options, Failures(publisher_crash_probability=0.0))
     world.run_for(5.0)
@@ -279,7 +279,7 @@ def test_no_bookmark_is_told_while_a_query_is_not_evaluated():
 
 
 def _small_world(**failures):
-    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True)
     options = WorldOptions(peers=3, seed=3, config=config, tables="lists")
     world = FailingWorld(options, Failures(publisher_crash_probability=0.0, **failures))
     world.run_for(5.0)

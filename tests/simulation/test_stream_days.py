@@ -58,7 +58,7 @@ IS_IN = (("?x", "<urn:isIn>", "?z"), (("?x", "<urn:isIn>", "?y"), ("?y", "<urn:i
 
 def test_figure_4_of_the_paper_through_seven_peers() -> None:
     """An element counts for ten seconds and the second it comes in, as in the figure."""
-    config = PeerConfig(roles="all", replicas=3, copies_min=2, durable=True, hot_keys=False, stream_idle_seconds=2.0)
+    config = PeerConfig(replicas=3, copies_min=2, durable=True, hot_keys=False, stream_idle_seconds=2.0)
     world = FailingWorld(WorldOptions(peers=7, seed=4, config=config), Failures())
     query = parse_query(PLACES, rules=[IS_IN])
     record = ResumingSubscriber("places", query, Algorithm.CSBV, False, 86_400.0, PLACES, True)

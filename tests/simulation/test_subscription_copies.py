@@ -25,7 +25,7 @@ PEERS = 3
 @pytest.fixture
 def world() -> FailingWorld:
     """Return three peers at rest, all of which keep everything; two copies are needed."""
-    config = PeerConfig(roles="all", hot_keys=False, replicas=3, copies_min=2, durable=True)
+    config = PeerConfig(hot_keys=False, replicas=3, copies_min=2, durable=True)
     world = FailingWorld(WorldOptions(peers=PEERS, seed=1, config=config), Failures(publisher_crash_probability=0.0))
     world.run_for(8.0)
     return world

@@ -61,7 +61,7 @@ def test_answers_do_not_depend_on_tables_algorithm_or_codec(tables, algorithm, t
 @pytest.mark.parametrize("peers", [1, 2, 30])
 @pytest.mark.parametrize("cache", [True, False], ids=["address cache", "no address cache"])
 def test_answers_do_not_depend_on_ring_size_or_address_cache(peers: int, cache: bool, overlay: str):
-    config = PeerConfig(roles="all", address_cache=cache)
+    config = PeerConfig(address_cache=cache)
     subscriber = _play(World(WorldOptions(peers=peers, seed=2, config=config, faults=HARSH, overlay=overlay)))
     assert subscriber.rows
 

@@ -265,7 +265,7 @@ class Session:
             "HOME": str(directory / "home"), "PS1": "\x02$?\x03",
             "PS2": "", "VIRTUAL_ENV_DISABLE_PROMPT": "1", "TERM": "dumb",
             "COLUMNS": str(COLUMNS), "NO_COLOR": "1", "HISTFILE": "", "LC_ALL": "C.UTF-8",
-            "P2PRDF_ROLES": "all+any", "P2PRDF_PEER": self._ports("127.0.0.1:7400"),
+            "P2PRDF_PEER": self._ports("127.0.0.1:7400"),
         }  # fmt: skip
         (directory / "home").mkdir(exist_ok=True)
         if environment is None:

@@ -38,7 +38,7 @@ class Pair:
     def __init__(self, columns=ARRAYS, **config):
         self.now = 1000.0
         self.dictionary = TermDictionary()
-        chosen = PeerConfig(**{"roles": "all", **config})
+        chosen = PeerConfig(**config)
         self.peers = {
             contact.key: Peer(contact, chosen, self.dictionary, columns, Random(contact.key)) for contact in (LOW, HIGH)
         }

@@ -23,11 +23,11 @@ __all__ = ["plan"]
 TRIPLES_MAX: Final = 300_000
 
 
-class Roles(enum.StrEnum):
-    """Under which roles triples are indexed."""
+class Indexes(enum.StrEnum):
+    """The indexes that every triple is put into."""
 
-    advertised = "advertised"
     all = "all"
+    on_demand = "on-demand"
 
 
 class OverlayName(enum.StrEnum):
@@ -63,9 +63,9 @@ def plan(
         float | None, typer.Option(metavar="H", help="How long the stream goes on; without, as long as the sample.")
     ] = None,
     algorithm: Annotated[AlgorithmName, typer.Option(help="How joins travel.")] = AlgorithmName.csbv,
-    roles: Annotated[
-        Roles, typer.Option(help="Index under the roles somebody waits on, or under all.")
-    ] = Roles.advertised,
+    indexes: Annotated[
+        Indexes, typer.Option(help="All, as nodes have by default, or only those that the queries need.")
+    ] = Indexes.all,
     overlay: Annotated[OverlayName, typer.Option(help="What the owner of a key is.")] = OverlayName.kademlia,
     places: Annotated[PlacesName, typer.Option(help="How nodes lie on the ring.")] = PlacesName.random,
     batch: Annotated[int, typer.Option(min=1, metavar="N", help="Triples published at once.")] = 1000,
@@ -98,7 +98,7 @@ def plan(
     from p2prdf.sim.capacity.plan import NodeLimits, PlanOptions
 
     options = PlanOptions(
-        peers, Algorithm(algorithm.value), roles.value, overlay.value, places.value, rate, hours, batch, publishers,
+        peers, Algorithm(algorithm.value), indexes.value, overlay.value, places.value, rate, hours, batch, publishers,
         seed, NodeLimits(node_load, node_memory * (1 << 30), node_link * 1e6 / 8),
     )  # fmt: skip
     try:

@@ -160,6 +160,8 @@ def _keys(plan: CapacityPlan) -> Table:
 
 def _terms(terms: tuple[str, ...]) -> str:
     """Spell terms in the room there is, of IRIs the end, which tells them from others."""
+    if not terms:  # of the wildcard index
+        return ""
     room = _TERMS_CHARACTERS // len(terms)
     return " ".join(term if len(term) <= room else _cut(term, room) for term in map(printable, terms))
 

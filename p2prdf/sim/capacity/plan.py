@@ -54,7 +54,7 @@ class PlanOptions:
 
     peers: int
     algorithm: Algorithm = Algorithm.CSBV
-    roles: str = "advertised"
+    indexes: str = "all"
     overlay: str = "kademlia"
     places: str = "random"
     rate: float = 1000.0
@@ -76,8 +76,8 @@ class PlanOptions:
             raise LocalProtocolError(f"overlay: {self.overlay!r} is none of {', '.join(OVERLAYS)}")
         if self.places not in ("random", "even"):
             raise LocalProtocolError(f"places: {self.places!r} is neither random nor even")
-        if self.roles not in ("advertised", "all"):
-            raise LocalProtocolError(f"roles: {self.roles!r} is neither advertised nor all")
+        if self.indexes not in ("all", "on-demand"):
+            raise LocalProtocolError(f"indexes: {self.indexes!r} is neither all nor on-demand")
         for name, value, least, most, unit in (
             ("rate", self.rate, 0.001, 1e9, "triples a second"),
             ("hours", 1.0 if self.hours is None else self.hours, 1e-6, 1e6, "hours"),
@@ -102,7 +102,7 @@ class PlanOptions:
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
         return {
-            "peers": self.peers, "algorithm": self.algorithm.value, "roles": self.roles, "overlay": self.overlay,
+            "peers": self.peers, "algorithm": self.algorithm.value, "indexes": self.indexes, "overlay": self.overlay,
             "places": self.places, "rate": self.rate, "hours": self.hours, "batch": self.batch,
             "publishers": self.publishers, "seed": self.seed,
             "node": {

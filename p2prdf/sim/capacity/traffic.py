@@ -95,11 +95,11 @@ class TracedFleet(Fleet):
         rings: Sequence[Ring],
         algorithm: Algorithm,
         *,
-        roles: str = "all",
+        indexes: str = "all",
         entries: Sequence[int] = (0,),
         subscribers: Mapping[int, int] | None = None,
     ):
-        super().__init__(dictionary, rings, algorithm, roles=roles, on_messages=self._heard)
+        super().__init__(dictionary, rings, algorithm, indexes=indexes, on_messages=self._heard)
         self.kinds = {name: Kind.of(len(rings[0])) for name in KINDS}
         self.loaded = LoadedKeys(dictionary)
         self.delivered = 0

@@ -86,7 +86,7 @@ def _peers(plan: CapacityPlan) -> list[str]:
     said = [f"More peers hardly help: with twice as many the busiest still has {_part(left)} of its load."]
     part = sum(key.load for key in plan.hot_keys) / busiest
     if part >= _HOT:
-        names = "; ".join(f"{key.role} of {' '.join(key.terms)}" for key in plan.hot_keys)
+        names = "; ".join(f"{key.role} of {' '.join(key.terms)}" if key.terms else key.role for key in plan.hot_keys)
         what = "one key" if len(plan.hot_keys) == 1 else f"{len(plan.hot_keys)} keys"
         said += [f"{_part(part)} of it comes to {what} ({names}).", *_splitting(plan, busiest)]
     return [*said, *_places(plan)]
@@ -129,8 +129,8 @@ def _indexing(plan: CapacityPlan) -> list[str]:
     said = []
     if len(plan.roles) > len(plan.roles_needed):
         said.append(
-            f"Nobody waits under {len(plan.roles) - len(plan.roles_needed)} of the {len(plan.roles)} roles: advertised"
-            f" roles would make {len(plan.roles_needed)} copies of a triple."
+            f"Standing queries need {len(plan.roles_needed)} of the {len(plan.roles)} indexes: `indexes = on-demand`"
+            f" would make {len(plan.roles_needed)} copies of a triple, and refuse queries about what was published."
         )
     if plan.csbv_max is not None:
         left = plan.csbv_max / max(1.0, float(plan.processing.max()))

@@ -100,8 +100,8 @@ def _workload(setting: Setting) -> tuple[list[ConjunctiveQuery], Triples]:
 def _through_peers(
     setting: Setting, algorithm: Algorithm, queries: list[ConjunctiveQuery], triples: Triples, progress: Progress
 ) -> tuple[World, _Counts]:
-    roles = "all" if algorithm is Algorithm.CSBV else "cqc"
-    config = PeerConfig(roles=roles, group_lease_seconds=1e9)
+    indexes = "csbv" if algorithm is Algorithm.CSBV else "cqc"
+    config = PeerConfig(indexes=indexes, group_lease_seconds=1e9)
     world = World(WorldOptions(peers=setting.peers, seed=setting.seed, overlay="chord", config=config))
     for at, query in enumerate(queries):
         world.subscribe(0.0, at % min(_ENTRIES, setting.peers), query, algorithm)

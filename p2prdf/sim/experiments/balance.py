@@ -102,14 +102,16 @@ def hot_keys(setting: Setting, progress: Progress = quiet) -> Result:
         ),
     ]  # fmt: skip
     result.notes = [
-        "Classes and predicates are Zipf-distributed, exponent 1.1; roles are advertised; load of the last fifth.",
+        "Classes and predicates are Zipf-distributed, exponent 1.1; indexes on demand; load of the last fifth.",
         "At random places the longest of N stretches is about ln N times the mean by itself.",
     ]
     return result
 
 
 def _run(setting: Setting, typed: float, places: Literal["even", "random"], *, split: bool) -> SkewRun:
-    config = PeerConfig(hot_keys=split, hot_interval_seconds=1.0, hot_rate_min=20, hot_sample=4)
+    config = PeerConfig(
+        indexes="on-demand", hot_keys=split, hot_interval_seconds=1.0, hot_rate_min=20, hot_sample=4
+    )
     options = WorldOptions(peers=setting.peers, seed=setting.seed, places=places, config=config)
     return run_skew(
         options, hot_queries(), typed=typed, round_triples=setting.triples // _ROUNDS,

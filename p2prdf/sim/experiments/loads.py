@@ -132,9 +132,9 @@ def _cqc_keys(setting: Setting) -> int:
 
 
 _E1_RUNS: Final = (
-    ("CQC", Algorithm.CQC, "all"),
-    ("CSBV", Algorithm.CSBV, "all"),
-    ("CSBV, keys on demand", Algorithm.CSBV, "advertised"),
+    ("CQC", Algorithm.CQC, "paper"),
+    ("CSBV", Algorithm.CSBV, "paper"),
+    ("CSBV, keys on demand", Algorithm.CSBV, "on-demand"),
 )
 
 
@@ -143,9 +143,9 @@ def load_distribution(setting: Setting, progress: Progress = quiet) -> Result:
     ring = Places(random_positions(setting.peers, setting.seed))
     parts = stages(progress, 3)
     runs, traffic = [], []
-    for (label, algorithm, roles), part in zip(_E1_RUNS, parts, strict=True):
+    for (label, algorithm, indexes), part in zip(_E1_RUNS, parts, strict=True):
         hops = Hops(ring, setting.triples, setting.seed)
-        fleet = run_fleet(setting, algorithm, [ring], roles=roles, on_messages=hops.take, progress=part)
+        fleet = run_fleet(setting, algorithm, [ring], indexes=indexes, on_messages=hops.take, progress=part)
         runs.append(_run(label, fleet))
         traffic.append(hops.row(label, setting.triples))
     cqc, csbv, demand = runs

@@ -101,7 +101,7 @@ def run_fleet(
     rings: Sequence[Ring],
     *,
     order: str = "rarest",
-    roles: str = "all",
+    indexes: str = "paper",
     batch: int = BATCH,
     checkpoints: Sequence[int] = (),
     on_checkpoint: Callable[[Fleet], None] | None = None,
@@ -117,7 +117,7 @@ def run_fleet(
     setting.validate()
     dictionary = TermDictionary()
     fleet = Fleet(
-        dictionary, rings, algorithm, order=order, roles=roles, encoding=setting.key_encoding, list_answers=False,
+        dictionary, rings, algorithm, order=order, indexes=indexes, encoding=setting.key_encoding, list_answers=False,
         on_messages=on_messages,
     )  # fmt: skip
     progress(0.0)

@@ -79,7 +79,7 @@ def _shared(day: BadDay, *, peers: int, weights: dict[str, float], **changed: An
     """Let the same query be left at several peers, some of which do not see each other for long or are away."""
     times = {"span_seconds": 20.0, "cut_min_seconds": 2.0, "cut_max_seconds": 12.0}
     day = _many(day, weights, shared=True, **times, **changed)
-    config = replace(day.options.config, roles="advertised", replicas=_COPIES[0], copies_min=_COPIES[1])
+    config = replace(day.options.config, indexes="on-demand", replicas=_COPIES[0], copies_min=_COPIES[1])
     return replace(day, options=replace(day.options, peers=peers, config=config))
 
 
@@ -96,19 +96,19 @@ def _shared_by_three(day: BadDay) -> BadDay:
 
 
 def _parted(
-    day: BadDay, weights: dict[str, float], *, roles: str = "", detect_max_seconds: float = 6.0, **changed: Any
+    day: BadDay, weights: dict[str, float], *, indexes: str = "", detect_max_seconds: float = 6.0, **changed: Any
 ) -> BadDay:  # fmt: skip
     """Let each part of a network that is cut for long go on by itself: one copy is enough."""
     day = _many(day, weights, span_seconds=20.0, detect_max_seconds=detect_max_seconds, **changed)
     config = replace(day.options.config, replicas=2 + day.seed % 2, copies_min=1)
-    config = replace(config, roles=roles or config.roles)
+    config = replace(config, indexes=indexes or config.indexes)
     return replace(day, options=replace(day.options, peers=2 + day.seed % 3, config=config))
 
 
 def _parted_and_crashes(day: BadDay) -> BadDay:
     weights = {"cut": 8.0, "suspicion": 3.0, "subscriber-crash": 3.0, "crash": 2.0, "failpoint": 1.0}
     times: dict[str, Any] = {"cut_min_seconds": 1.0, "cut_max_seconds": 10.0, "unnoticed_probability": 0.4}
-    return _parted(day, weights, roles="advertised", **times)
+    return _parted(day, weights, indexes="on-demand", **times)
 
 
 def _parted_again(day: BadDay) -> BadDay:
@@ -124,7 +124,7 @@ def _parted_late(day: BadDay) -> BadDay:
     """
     weights = {"cut": 6.0, "crash": 8.0, "power-cut": 1.0}
     times: dict[str, Any] = {"cut_min_seconds": 5.0, "cut_max_seconds": 15.0, "unnoticed_probability": 0.0}
-    return _parted(day, weights, roles="advertised", detect_max_seconds=1.0, late=True, **times)
+    return _parted(day, weights, indexes="on-demand", detect_max_seconds=1.0, late=True, **times)
 
 
 def _parted_standing(day: BadDay) -> BadDay:

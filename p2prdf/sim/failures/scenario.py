@@ -114,7 +114,7 @@ class BadDay:
         options, config = self.options, self.options.config
         return (
             f"{options.peers} peers, r={config.replicas} W={config.copies_min}, {self.algorithm}, "
-            f"{'per event' if self.per_event else 'per triple'}, {options.tables}, roles {config.roles}, "
+            f"{'per event' if self.per_event else 'per triple'}, {options.tables}, indexes {config.indexes}, "
             f"overlay {options.overlay}, network {self.network}, skew {options.faults.skew_seconds_max:g} s"
             f"{', through codec' if options.through_codec else ''}"
         )
@@ -155,12 +155,12 @@ def draw_bad_day(seed: int) -> BadDay:
     rng = Random(f"p2prdf bad day {seed}")
     replicas, copies_min = rng.choice(COPIES)
     algorithm = rng.choice(("csbv", "csbv", "cqc", "cqc", "mixed"))
-    roles = rng.choice(("all", "advertised", "cqc") if algorithm == "cqc" else ("all", "advertised"))
+    indexes = rng.choice(("csbv", "on-demand", "cqc") if algorithm == "cqc" else ("csbv", "on-demand"))
     per_event = rng.random() < 0.4
     network = rng.choice(tuple(_NETWORKS))
     skew = rng.choice((0.0, 0.0, 0.4))
     config = PeerConfig(
-        roles=roles, replicas=replicas, copies_min=copies_min, durable=True, clock_skew_seconds=2 * skew,
+        indexes=indexes, replicas=replicas, copies_min=copies_min, durable=True, clock_skew_seconds=2 * skew,
         request_seconds=6.0, settle_seconds=rng.choice((0.0, 2.0)), hot_keys=False,
         retry_seconds=rng.choice((0.3, 1.0)), joins=True,
     )  # fmt: skip
@@ -380,9 +380,9 @@ class _Story:
 
     def _keeps_history(self, query: StandingQuery) -> bool:
         """Return whether peers index triples under all that a query needs before it is left."""
-        roles = self.day.options.config.roles
+        indexes = self.day.options.config.indexes
         patterns = [pattern for leaf in query.leaves for pattern in leaf.patterns]
-        return roles == "all" and all(constant_mask(pattern) for pattern in patterns)
+        return indexes == "all" or (indexes == "csbv" and all(constant_mask(pattern) for pattern in patterns))
 
     def _publish(self, data: Sequence[tuple[str, str, str]], span: float) -> None:
         rng, other = self._random, self._generator(f"removals {len(self._publishings)}")

@@ -41,7 +41,7 @@ PING_SECONDS_MAX: Final = 1.0
 """The 99th percentile of a sign of life, under all that a sender can send from the same machine."""
 _SAME: Final = (
     "triples", "elements", "queries", "rows", "groups", "plans", "subscriptions_home", "answers_held", "keys_split",
-    "roles", "members_max", "contacts",
+    "indexes", "members_max", "contacts",
 )  # fmt: skip
 _COUNTED: Final = ("terms", "queries", *KEPT_BYTES)
 _TOLD: Final = re.compile(r"Traceback|(?<!link)_failed|AssertionError")
@@ -73,7 +73,7 @@ class Target:
     """
 
     def __init__(self, report: Report, *, proxied: bool = False, folder: Path | None = None, **settings: object):
-        common = {"drain_seconds": 1, "roles": "all", "hello_seconds": 5, "frame_seconds": 3, **settings}
+        common = {"drain_seconds": 1, "hello_seconds": 5, "frame_seconds": 3, **settings}
         self.report = report
         self.cluster = Cluster(NODES, common, behind_proxy=proxied, folder=folder)
         self.subscription: Subscription

@@ -21,13 +21,11 @@ NODES: Final = 5
 BATCH: Final = 1000
 DRAIN_SECONDS: Final = 600
 """Never the reason why a node has left."""
-ROLES: Final = "all"
-"""Every triple is kept under its seven keys, three times: as much as there can be to hand over."""
 
 
 async def measure(lan: Lan, sizes: Sequence[int], tell: Callable[[dict[str, Any]], None]) -> None:
     """Publish until there are so many triples, let a node leave, and tell how long that took; for each size."""
-    cluster = HostCluster(lan, NODES, {"drain_seconds": DRAIN_SECONDS, "roles": ROLES})
+    cluster = HostCluster(lan, NODES, {"drain_seconds": DRAIN_SECONDS})
     try:
         await cluster.start()
         published = 0

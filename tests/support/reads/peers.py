@@ -125,12 +125,12 @@ class Peers:
     """Seven peers that keep three copies of everything, and clients of them."""
 
     def __init__(
-        self, overlay: str, *, seed: int = 1, tables: Literal["lists", "arrays"] = "lists", wildcards: bool = False,
+        self, overlay: str, *, seed: int = 1, tables: Literal["lists", "arrays"] = "lists",
         faults: Faults = CALM, by_words: bool = False,
     ):
-        """``wildcards``: whether history is kept also for patterns without constants; ``by_words``: ``hot_text``."""
+        """``by_words``: ``hot_text``."""
         config = PeerConfig(
-            roles="all", wildcards=wildcards, hot_keys=False, replicas=3, copies_min=2, durable=True, hot_text=by_words
+            hot_keys=False, replicas=3, copies_min=2, durable=True, hot_text=by_words
         )  # fmt: skip
         options = WorldOptions(peers=PEERS, seed=seed, overlay=overlay, config=config, tables=tables, faults=faults)
         self.world = FailingWorld(options, Failures(publisher_crash_probability=0.0, bookmarks=True))

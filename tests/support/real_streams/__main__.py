@@ -35,7 +35,7 @@ def main() -> int:
 
 async def _through_nodes(only: str | None, hours: float, pause: float) -> list[str]:
     """Publish at five nodes with three copies of everything on their disks: all at once, and as if it happened now."""
-    cluster = Cluster(NODES, {"roles": "all", "drain_seconds": 1, "stream_idle_seconds": IDLE_SECONDS})
+    cluster = Cluster(NODES, {"drain_seconds": 1, "stream_idle_seconds": IDLE_SECONDS})
     await cluster.start()
     clients = [await p2prdf.connect(node.address) for node in cluster.nodes]
     wrong = []

@@ -63,7 +63,9 @@ class _Day:
         self._calm = calm
         self._rng = self._random("all")
         day = draw_bad_day(seed)
-        config = replace(day.options.config, replicas=3, copies_min=2, roles="all", group_lease_seconds=LEASE_SECONDS)
+        config = replace(
+            day.options.config, replicas=3, copies_min=2, indexes="csbv", group_lease_seconds=LEASE_SECONDS
+        )
         failures = replace(
             day.failures, span_seconds=SPAN_SECONDS, publisher_crash_probability=0.0, removals=False, standing=False,
             bookmarks=False,

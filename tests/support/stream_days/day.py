@@ -152,8 +152,8 @@ class _Day:
         self._scale = self._random("scale").choice((1, 1, 60))
         self._wildcards = self._random("wildcards").random() < 1 / 2
         config = replace(
-            day.options.config, replicas=3, copies_min=2, roles="all", stream_idle_seconds=IDLE_SECONDS,
-            wildcards=self._wildcards,
+            day.options.config, replicas=3, copies_min=2, stream_idle_seconds=IDLE_SECONDS,
+            indexes="all" if self._wildcards else "csbv",
             stream_retention_seconds=self._random("retention").choice((1.0, 1.0, 30.0)) * self._scale,
         )  # fmt: skip
         self._span = LONG_SECONDS if self._random("span").random() < 1 / 4 else SPAN_SECONDS

@@ -8,11 +8,11 @@ from p2prdf_node.config import NodeConfig, format_address, load_config, split_ad
 
 def test_options_come_before_environment_before_file_before_defaults(tmp_path):
     file = tmp_path / "node.toml"
-    file.write_text('listen = "127.0.0.1:1001"\nroles = "all"\nlog_level = "debug"\nhello_seconds = 1\n')
-    environment = {"P2PRDF_LISTEN": "127.0.0.1:1002", "P2PRDF_ROLES": "advertised"}
-    config = load_config({"listen": "127.0.0.1:1003", "roles": None}, file=file, environment=environment)
+    file.write_text('listen = "127.0.0.1:1001"\nindexes = "all"\nlog_level = "debug"\nhello_seconds = 1\n')
+    environment = {"P2PRDF_LISTEN": "127.0.0.1:1002", "P2PRDF_INDEXES": "on-demand"}
+    config = load_config({"listen": "127.0.0.1:1003", "indexes": None}, file=file, environment=environment)
     assert config.listen == "127.0.0.1:1003"
-    assert config.roles == "advertised"
+    assert config.indexes == "on-demand"
     assert config.log_level == "debug"
     assert config.hello_seconds == 1.0
     assert config.idle_seconds == NodeConfig().idle_seconds
@@ -40,7 +40,7 @@ def test_lists_are_written_as_lists_in_files_and_with_commas_elsewhere(tmp_path)
         ({"listen": "127.0.0.1:70000"}, "port 70000 is not between 0 and 65535"),
         ({"listen": "::1:7400"}, "in brackets"),
         ({"bootstrap": "host:0"}, "setting bootstrap: 'host:0'"),
-        ({"roles": "some"}, "setting roles: 'some' is none of advertised, all, all+any"),
+        ({"indexes": "some"}, "setting indexes: 'some' is none of all, on-demand"),
         ({"overlay": "pastry"}, "setting overlay: 'pastry' is none of kademlia, chord"),
         ({"membership": "some"}, "setting membership: 'some' is none of view, overlay"),
         ({"membership": "overlay"}, "setting membership: 'overlay' goes with one replica (settings replicas"),
@@ -137,3 +137,19 @@ def test_addresses_are_read_and_written_alike(text, address):
 def test_a_host_alone_takes_the_default_port():
     assert split_address("pod-3.overlay", default_port=7400) == ("pod-3.overlay", 7400)
     assert split_address("[::1]", default_port=7400) == ("::1", 7400)
+
+
+@pytest.mark.parametrize("value", ["advertised", "all", "all+any"])
+def test_the_former_name_of_indexes_is_refused_with_the_new_one_wherever_it_stands(tmp_path, value):
+    file = tmp_path / "node.toml"
+    file.write_text(f'roles = "{value}"\n')
+    for given in (
+        lambda: load_config({"roles": value}), lambda: load_config(environment={"P2PRDF_ROLES": value}),
+        lambda: load_config(file=file),
+    ):  # fmt: skip
+        with pytest.raises(LocalProtocolError, match=r"setting roles \(.*\): it is called indexes now, .* on-demand"):
+            given()
+
+
+def test_all_indexes_are_the_default():
+    assert load_config().indexes == "all"

@@ -89,7 +89,7 @@ class Node:
             self.storage, Records(FrameCodec(self.terms, ARRAYS)), durability="fsync",
             queued_bytes_max=queued_bytes_max, compact_bytes_min=compact_bytes_min, thread=self.disk,
         )  # fmt: skip
-        self.peer = Peer(OWN, PeerConfig(roles="all", durable=True), self.terms)
+        self.peer = Peer(OWN, PeerConfig(durable=True), self.terms)
         self.clock = Clock()
         self.driver = Driver(self.peer, self.clock, lambda work, _: work.close(), self.journal)
         self.driver.connect(self.outside, self.outside, self.outside, disk_failed=self._failed)

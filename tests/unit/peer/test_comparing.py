@@ -52,7 +52,7 @@ class Side:
     """One of two peers that keep everything both."""
 
     def __init__(self, own, other, identities):
-        self.exchange = Exchange(own, PeerConfig(roles="all", replicas=2, copies_min=1, repair_seconds=SECONDS), ARRAYS)
+        self.exchange = Exchange(own, PeerConfig(replicas=2, copies_min=1, repair_seconds=SECONDS), ARRAYS)
         self.exchange.seen(other)
         self.exchange.owners_found(OwnersFound(0, (own, other), complete=True))
         self.exchange.observe(1000.0)

@@ -28,7 +28,7 @@ TRIPLES = (("<a>", "<p>", "<b>"), ("<b>", "<q>", "<c>"))
 @pytest.fixture(params=[LISTS, ARRAYS], ids=["light", "columnar"])
 def pair(request) -> Pair:
     """Two replicas of everything that index only what somebody waits for."""
-    pair = Pair(request.param, replicas=2, copies_min=1, roles="advertised")
+    pair = Pair(request.param, replicas=2, copies_min=1, indexes="on-demand")
     pair.compare()
     return pair
 
@@ -82,7 +82,7 @@ def test_what_was_published_before_the_cut_was_noticed_is_not_lost_either(pair: 
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
 def test_events_are_made_up_for_where_all_roles_of_triples_are_in_use(columns, noticed):
     """Those of publication events are not, until somebody waits for events (seed 8077)."""
-    pair = Pair(columns, replicas=2, copies_min=1, roles="all")
+    pair = Pair(columns, replicas=2, copies_min=1)
     pair.compare()
     _cut(pair, noticed=noticed)
     pair.submit(LOW, ContactLost(HIGH))

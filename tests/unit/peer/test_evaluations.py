@@ -77,13 +77,27 @@ def test_what_was_published_before_counts_if_that_is_asked_for(columns):
     assert _held(pair) == {("<a>", "<c>", '"C"'): 1}
 
 
-def test_history_is_refused_where_it_was_not_kept(columns):
-    pair = _pair(columns, roles="all", replicas=2, copies_min=1)
-    anything = parse_query("SELECT * WHERE { ?s ?p ?o }").conjunctive
-    outcome = _subscribe(pair, anything, since=FIRST)
+@pytest.mark.parametrize(("indexes", "text"), [
+    ("on-demand", "SELECT * WHERE { ?s ?p ?o }"), ("on-demand", "SELECT * WHERE { ?s <urn:p> ?o }"),
+    ("csbv", "SELECT * WHERE { ?s ?p ?o }"),
+])  # fmt: skip
+def test_history_is_refused_where_it_was_not_kept(columns, indexes, text):
+    pair = _pair(columns, indexes=indexes, replicas=2, copies_min=1)
+    query = parse_query(text).conjunctive
+    outcome = _subscribe(pair, query, since=FIRST)
     assert isinstance(outcome, Failed)
     assert outcome.code == QueryRefused.code
-    assert isinstance(_subscribe(pair, anything), Subscribed)  # as ever
+    assert "`indexes = all`, the default" in outcome.text
+    assert isinstance(_subscribe(pair, query), Subscribed)  # as ever
+
+
+def test_by_default_what_was_published_is_answered_without_a_constant_but_not_per_event(columns):
+    pair = _pair(columns, replicas=2, copies_min=1)
+    query = parse_query("SELECT * WHERE { ?s ?p ?o }").conjunctive
+    assert isinstance(_subscribe(pair, query, since=FIRST), Subscribed)
+    outcome = _subscribe(pair, query, since=FIRST, per_event=True)
+    assert isinstance(outcome, Failed)
+    assert "per event has no history" in outcome.text
 
 
 def test_per_event_is_for_conjunctive_queries(columns):

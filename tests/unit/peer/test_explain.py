@@ -172,7 +172,7 @@ def test_a_pattern_without_constants_waits_once(pair):
     pair.publish(LOW, *links(4))
     said = explained(pair, subscription=number)
     step = steps(said)[1]
-    assert (step["role"], len(step["keys"]), step["waiting"], step["triples"]) == ("any", keys.BUCKETS, 1, 4)
+    assert (step["role"], len(step["keys"]), step["waiting"], step["triples"]) == ("any", keys.BUCKETS, 1, 5)
 
 
 def test_a_query_with_more_than_patterns_is_told_with_its_operators_and_what_they_hold(pair):
@@ -247,7 +247,7 @@ def test_a_pattern_that_never_matched_is_named(pair):
 
 
 def test_where_nobody_waits_for_anything_nothing_can_be_counted(columns):
-    pair = Pair(columns, roles="advertised")
+    pair = Pair(columns, indexes="on-demand")
     pair.pass_time(5.0)
     pair.publish(LOW, *links(2))
     said = explained(pair, query=parsed(CHAIN))

@@ -45,7 +45,7 @@ class Taker:
     """A peer that is offered what it keeps; ``taken`` counts how often all gifts were over."""
 
     def __init__(self):
-        self.exchange = Exchange(ONE, PeerConfig(roles="all", replicas=3, copies_min=1), ARRAYS)
+        self.exchange = Exchange(ONE, PeerConfig(replicas=3, copies_min=1), ARRAYS)
         self.exchange.observe(1000.0)
         self.exchange.seen(OTHER)
         self.exchange.seen(THIRD)

@@ -136,10 +136,10 @@ STATEMENTS = [
     ],
 )
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["lists", "arrays"])
-@pytest.mark.parametrize("roles", ["all", "advertised"])
+@pytest.mark.parametrize("indexes", ["all", "on-demand"])
 @pytest.mark.parametrize("algorithm", Algorithm)
-def test_a_statement_counts_in_its_graph_alone_until_it_is_removed_there(columns, roles, algorithm, group, expected):
-    pair = Pair(columns, roles=roles, wildcards=roles == "all")
+def test_a_statement_counts_in_its_graph_alone_until_it_is_removed_there(columns, indexes, algorithm, group, expected):
+    pair = Pair(columns, indexes=indexes)
     assert isinstance(subscribe(pair, f"SELECT * {{ {group} }}", algorithm=algorithm), Subscribed)
     assert isinstance(publish(pair, STATEMENTS), Published)
     assert told(pair) == dict.fromkeys(expected, 1)

@@ -53,7 +53,7 @@ class Bench:
         self.columns = columns
         self.now = 1000.0
         self.dictionary = TermDictionary()
-        self.peer = Peer(contact, PeerConfig(roles="all", **config), self.dictionary, columns)
+        self.peer = Peer(contact, PeerConfig(**config), self.dictionary, columns)
         self.sent: list[tuple[Contact, Any]] = []
         self.unacknowledged: list[tuple[Contact, int]] = []
         self.events = count()

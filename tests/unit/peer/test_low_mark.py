@@ -52,7 +52,7 @@ class Marks:
     """Low marks of one peer, with another one beside it."""
 
     def __init__(self):
-        self.exchange = Exchange(OWN, PeerConfig(roles="all"), ARRAYS)
+        self.exchange = Exchange(OWN, PeerConfig(), ARRAYS)
         self.steady, self.owes = True, False
         self.known: list[Known] = []
         self.said: list[Source] = []
@@ -267,7 +267,7 @@ def test_whoever_may_lack_something_says_that_nothing_is_known(watched, why):
             watched.exchange.park([], lambda: None)
         case "short":
             members = watched.exchange.members
-            members._config = PeerConfig(roles="all", replicas=3, copies_min=3)
+            members._config = PeerConfig(replicas=3, copies_min=3)
             members.most = 3
         case "view":
             watched.exchange._view = 0

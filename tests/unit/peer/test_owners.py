@@ -121,6 +121,6 @@ def test_a_peer_that_comes_back_knows_the_owner_and_reads_records_that_have_none
     record = held.record_of(held.subscriptions[number])
     assert isinstance(record, KeepSubscription)
     for kept, owner in ((record, "alice"), (dataclasses.replace(record, owner=""), "")):
-        again = Peer(home, PeerConfig(roles="all"), TermDictionary(), ARRAYS)
+        again = Peer(home, PeerConfig(), TermDictionary(), ARRAYS)
         again.restore([kept], now=pair.now)
         assert again._host.home.subscriptions[number].owner == owner

@@ -78,7 +78,7 @@ def pair_of_small_messages(request):
     [
         ({"overlay": "can"}, "overlay must be kademlia or chord, not 'can'"),
         ({"multisend": "iterative"}, "multisend must be direct or recursive, not 'iterative'"),
-        ({"roles": "none"}, "roles must be advertised, all or cqc, not 'none'"),
+        ({"indexes": "none"}, "indexes must be all, on-demand, csbv, cqc, not 'none'"),
         ({"lookups_max": 0}, "lookups_max must be at least 1, not 0"),
     ],
 )
@@ -595,7 +595,7 @@ def test_a_lost_peer_takes_nothing_along_that_is_under_way(pair):
 @pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
 def test_answers_for_several_homes_are_passed_on_without_an_address_cache(columns):
     """Each lookup tells of one key and is forgotten: nothing may wait for two at once."""
-    peer = Peer(LOW, PeerConfig(roles="all", address_cache=False), TermDictionary(), columns)
+    peer = Peer(LOW, PeerConfig(address_cache=False), TermDictionary(), columns)
     peer.submit(ContactSeen(HIGH), now=1.0)
     groups = [(1 << 64) - (at << 40) >> 20 << 20 for at in (1, 2)]
     column, stamps = columns.column, columns.column([5, 5])
@@ -696,7 +696,7 @@ def test_a_flood_of_keys_fills_no_table_beyond_its_bound(pair, kind):
 @given(st.data())
 def test_solutions_are_handed_on_in_order_and_once_however_they_were_cut(data):
     """Chunks of two epochs, cut in several ways, repeated and shuffled: each epoch is handed on for itself."""
-    peer = Peer(LOW, PeerConfig(roles="all"), TermDictionary(), LISTS)
+    peer = Peer(LOW, PeerConfig(), TermDictionary(), LISTS)
     effects = peer.submit(ContactSeen(HIGH), now=1.0)
     effects += peer.submit(OwnersFound(0, (LOW, HIGH), complete=True), now=1.0)
     subscription = HIGH.key >> 20 << 20 | 5

@@ -35,7 +35,7 @@ def owner(key: int, peers=PEERS) -> Contact:
 
 def make_peer(own: Contact, dictionary: TermDictionary, columns, **config) -> Peer:
     """Return a peer that knows the ring."""
-    peer = Peer(own, PeerConfig(roles="all", wildcards=True, **config), dictionary, columns)
+    peer = Peer(own, PeerConfig(**config), dictionary, columns)
     for other in PEERS:
         peer.submit(ContactSeen(other), now=1000.0)
     peer.submit(OwnersFound(own.key, PEERS, complete=True), now=1000.0)

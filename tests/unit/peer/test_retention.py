@@ -250,7 +250,7 @@ def test_a_window_by_count_extends_the_retention_until_its_elements_are_counted(
 
 
 def test_who_counts_after_something_was_forgotten_counts_from_there():
-    pair = Kept(roles="all", wildcards=True)
+    pair = Kept()
     pair.at(100, 101)
     pair.at(140, x="<urn:c>")
     pair.at(151)

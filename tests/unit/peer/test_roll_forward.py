@@ -23,7 +23,7 @@ SPO, EVENT_SPO = 1 << keys.SPO, 1 << (keys.SPO + keys.EVENT_SHIFT)
 
 @pytest.fixture(params=[ARRAYS, LISTS], ids=["arrays", "lists"])
 def peer(request) -> Peer:
-    peer = Peer(Contact(1, "low", 1), PeerConfig(roles="all", replicas=3), TermDictionary(), request.param, Random(1))
+    peer = Peer(Contact(1, "low", 1), PeerConfig(replicas=3), TermDictionary(), request.param, Random(1))
     peer.wake(now=1_000_000.0)
     return peer
 

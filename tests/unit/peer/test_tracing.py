@@ -33,7 +33,7 @@ FIRST, SECOND = ("<urn:x>", P, "<urn:y>"), ("<urn:y>", Q, '"z"')
 
 
 def _config(replicas: int = 1, **more) -> PeerConfig:
-    return PeerConfig(roles="all", hot_keys=False, replicas=replicas, copies_min=min(2, replicas), **more)
+    return PeerConfig(hot_keys=False, replicas=replicas, copies_min=min(2, replicas), **more)
 
 
 def _world(trace_every: int = 0, **options) -> World:

@@ -28,7 +28,7 @@ class Bench:
     def __init__(self, columns, **config: Any):
         self.columns, self.now = columns, NOW + 10.0
         self.dictionary = TermDictionary()
-        self.peer = Peer(OWN, PeerConfig(roles="all", durable=True, **config), self.dictionary, columns)
+        self.peer = Peer(OWN, PeerConfig(durable=True, **config), self.dictionary, columns)
         self.sent: list[tuple[Contact, Any]] = []
         self.kept: list[Any] = []
         for contact in (OTHER, THIRD):

@@ -115,7 +115,7 @@ def test_logarithms_are_exact_next_to_powers_of_two():
 @pytest.mark.parametrize("peers", [3, 40, 150])
 def test_a_world_sends_what_is_counted(peers: int):
     """Peers without address cache and with successor lists of one: each list once, each row on its own way."""
-    config = PeerConfig(roles="all", multisend="recursive", address_cache=False)
+    config = PeerConfig(indexes="csbv", multisend="recursive", address_cache=False)
     world = World(WorldOptions(peers=peers, seed=3, overlay="chord", bucket=1, config=config))
     sent: list[int] = []
 
