@@ -254,5 +254,5 @@ async def test_a_blank_node_has_one_label_in_all_outputs_and_is_asked_about_by_i
     assert (code, "copy the label from a result" in err) == (4, True), err
     simulated = tmp_path / "query.rq"
     simulated.write_text(query, "utf-8")
-    _, written, _ = await run("simulate", "--peers", "4", "--query", simulated, "--data", data, "--json")
+    _, written, _ = await run("simulate", "--peers", "4", "--file", simulated, "--data", data, "--json")
     assert json.loads(written)["results"]["bindings"][0]["s"] == {"type": "bnode", "value": "data_3Ab"}

@@ -83,7 +83,7 @@ async def test_rdflib_store_adds_removes_and_reads(keeping_all, ns):
             assert list(graph.subjects(q)) == [b]
             for wanted in ("json", "xml", "csv", "tsv"):
                 reader = SPARQLStore(url, returnFormat=wanted)
-                assert [row.s for row in reader.query(f"SELECT ?s {{ ?s <{q}> ?o }}")] == [b]
+                assert [str(row.s) for row in reader.query(f"SELECT ?s {{ ?s <{q}> ?o }}")] == [str(b)]
             built = SPARQLStore(url).query(f"CONSTRUCT {{ ?s <{p}> ?o }} WHERE {{ ?s <{q}> ?o }}").graph
             assert list(built) == [(b, p, Literal("x"))]
 
