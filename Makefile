@@ -146,13 +146,39 @@ experiments: $(STAMP) ## the papers' experiments at full size, figures into docs
 newcomer: $(STAMP) ## types README into a fresh clone and environment: its words, commands, seconds to the first answer
 	@PYTHONPATH=tests/support $(BIN)/python -m newcomer
 
-wheel: $(STAMP)
-	@rm -rf dist; report=$$($(BIN)/python -m build --wheel --outdir dist . 2>&1) && ls dist/*.whl || \
+# Building needs no development tools: build and hatchling have an environment of their own, of 20 MB.
+BUILD_VENV ?= .venv-build
+BUILD_STAMP := $(BUILD_VENV)/.installed
+WHEEL_TOOLS = import tomllib; \
+	print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["wheel"])
+
+$(BUILD_STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer found; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@test -x $(BUILD_VENV)/bin/python || $(PYTHON) -m venv $(BUILD_VENV)
+	@$(BUILD_VENV)/bin/python -m pip install --quiet $$($(PYTHON) -c '$(WHEEL_TOOLS)')
+	@touch $@
+
+wheel: $(BUILD_STAMP) ## build dist/*.whl; needs Python and the packages build and hatchling
+	@rm -rf dist; report=$$($(BUILD_VENV)/bin/python -m build --no-isolation --wheel --outdir dist . 2>&1) && ls dist/*.whl || \
 		{ echo "$$report" >&2; exit 1; }
 
-wheel-test: wheel ## build the wheel, install it alone, run the unit tests with the source out of reach
-	@$(BIN)/python tests/tidy/wheel_run.py dist/*.whl $(ARGS)
+wheel-test: wheel ## install the wheel alone, run its commands, then the unit tests with the source out of reach
+	@$(PYTHON) tests/tidy/wheel_run.py dist/*.whl $(ARGS)
+
+.PHONY: install-check
+install-check: wheel ## install the wheel alone: seconds, megabytes, and a node that answers a query
+	@$(PYTHON) tests/tidy/wheel_run.py dist/*.whl --install-only
+
+BASE ?=
+ENGINE ?=
+TAG ?= p2prdf:latest
+.PHONY: image image-check
+image: ## build the container image with docker, podman or buildah; BASE=local-image ENGINE=podman TAG=name
+	@BASE='$(BASE)' ENGINE='$(ENGINE)' TAG='$(TAG)' $(PYTHON) deploy/image.py build
+
+image-check: ## three containers of the image and a client on a network of their own, one killed
+	@ENGINE='$(ENGINE)' TAG='$(TAG)' $(PYTHON) deploy/image.py check
 
 clean: ## remove everything that was built or cached, .venv included
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	@rm -rf $(VENV) $(BUILD_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	@find p2prdf node cli tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
