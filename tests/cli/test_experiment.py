@@ -7,11 +7,15 @@ import json
 import re
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from matplotlib import image
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgba
 from rich.console import Console
 from typer.testing import CliRunner
 from typer.testing import Result as Outcome
@@ -236,6 +240,79 @@ def test_legends_of_any_number_of_curves_end_before_the_next_panel(count: int) -
     left, right = (axes.get_legend().get_window_extent() for axes in figure.axes)
     assert left.x1 <= right.x0
     assert right.x1 <= figure.bbox.x1
+
+
+def _overlapping(axes: Any, figure: Any) -> list[str]:
+    """Return the labels of ticks that overlap the one before, along each axis, as rendered."""
+    found = []
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    for axis, low, high in ((axes.xaxis, "x0", "x1"), (axes.yaxis, "y0", "y1")):
+        texts = [tick.label1 for tick in axis.get_major_ticks() if tick.label1.get_text() and tick.label1.get_visible()]
+        begin, end = sorted(axis.get_view_interval())
+        places = [tick.get_loc() for tick in axis.get_major_ticks() if tick.label1.get_text()]
+        boxes = [
+            (text.get_window_extent(renderer), text.get_text())
+            for text, place in zip(texts, places, strict=True) if begin <= place <= end
+        ]  # fmt: skip
+        boxes.sort(key=lambda pair: getattr(pair[0], low))
+        found += [name for (first, _), (second, name) in pairwise(boxes) if getattr(second, low) < getattr(first, high)]
+    return found
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_labels_of_ticks_do_not_overlap(name: str, results: dict[str, Result]) -> None:
+    figure = draw(results[name].title, results[name].panels)
+    figure.canvas.draw()
+    assert [_overlapping(axes, figure) for axes in figure.axes] == [[] for _ in figure.axes]
+
+
+@pytest.mark.parametrize("decades", [1, 2, 3, 4, 6, 9])
+def test_labels_of_logarithmic_axes_do_not_overlap(decades: int) -> None:
+    curve = Curve("c", (1.0, 10.0**decades), (0.1, 10.0 ** (decades - 1)))
+    figure = draw("decades", [Panel("P", "x", "y", (curve,), x_log=True, y_log=True)] * 4)
+    figure.canvas.draw()
+    assert [_overlapping(axes, figure) for axes in figure.axes] == [[]] * 4
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_program_has_one_colour_in_all_panels_and_no_other_has_it(name: str, results: dict[str, Result]) -> None:
+    result = results[name]
+    figure = draw(result.title, result.panels)
+    colours: dict[str, set[Any]] = {}
+    for axes, panel in zip(figure.axes, result.panels, strict=True):
+        drawn = [each.patches[0].get_facecolor() for each in axes.containers] if panel.kind == "bars" else [
+            to_rgba(line.get_color()) for line in axes.lines
+        ]  # fmt: skip
+        for curve, colour in zip(panel.curves, drawn, strict=True):
+            colours.setdefault(curve.program or curve.label, set()).add(colour)
+    assert all(len(each) == 1 for each in colours.values()), colours
+    assert len(set.union(*colours.values())) == len(colours)
+
+
+def test_variants_of_a_program_share_its_colour_and_differ_in_line_and_marker() -> None:
+    first = Curve("A, fast", (1.0, 2.0), (1.0, 2.0), program="A")
+    second = Curve("A, small", (1.0, 2.0), (2.0, 3.0), program="A")
+    other = Curve("B", (1.0, 2.0), (3.0, 4.0))
+    figure = draw("variants", [Panel("P", "x", "y", (first, second, other)), Panel("Q", "x", "y", (other, second))])
+    (fast, small, b), (b_again, small_again) = (axes.lines for axes in figure.axes)
+    assert fast.get_color() == small.get_color() != b.get_color()
+    assert (fast.get_linestyle(), fast.get_marker()) != (small.get_linestyle(), small.get_marker())
+    for one, again in ((b, b_again), (small, small_again)):
+        assert (one.get_color(), one.get_marker()) == (again.get_color(), again.get_marker())
+
+
+@pytest.mark.parametrize("kind", ["lines", "bars"])
+def test_the_spread_over_seeds_is_drawn(kind: Literal["lines", "bars"]) -> None:
+    curve = Curve("c", (0.0, 1.0), (2.0, 3.0), low=(1.0, 2.5), high=(2.5, 9.0))
+    (axes,) = draw("spread", [Panel("P", "x", "y", (curve,), kind, ("a", "b") if kind == "bars" else ())]).axes
+    assert len(axes.collections) == 1, "a band, or bars of error"
+    assert axes.get_ylim()[1] > 9
+    assert curve.as_dict()["high"] == [2.5, 9.0]
+
+
+def test_values_below_zero_are_inside_the_axes() -> None:
+    (axes,) = draw("loss", [Panel("P", "x", "y", (Curve("c", (0.0, 1.0), (-5.0, 10.0)),))]).axes
+    assert axes.get_ylim()[0] < -5
 
 
 def test_more_curves_than_styles_are_all_drawn() -> None:

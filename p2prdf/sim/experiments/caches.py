@@ -221,7 +221,7 @@ def _per_message_panel(both: tuple[tuple[str, _Phases], ...]) -> Panel:
         x = tuple(float(trained) for trained in phases.trained)
         for kind in _KINDS[1:]:
             y = tuple(hops / sent for hops, sent in zip(phases.hops[kind], phases.messages, strict=True))
-            curves.append(Curve(f"{name}, {kind}", x, y))
+            curves.append(Curve(f"{name}, {kind}", x, y, program=kind))
     return Panel("Hops per message", "triples published before", "hops per message", tuple(curves))
 
 

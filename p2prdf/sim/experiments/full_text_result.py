@@ -198,20 +198,25 @@ def _grown(growth: Sequence[Growth]) -> Table:
     return Table("The index, as many matches however many queries", columns, rows)
 
 
+def _program(name: str) -> str:
+    """Return the name without the variant: variants of a program share its colour."""
+    return name.partition(",")[0]
+
+
 def _panels(half: Measured, measured: Sequence[Measured]) -> list[Panel]:
     sizes = tuple(float(each.queries) for each in half.points)
 
     def curves(names: Sequence[str], value: Callable[[Point, str], float]) -> tuple[Curve, ...]:
         return tuple(
             Curve(_STRUCTURES.get(name, name) if value is not _milliseconds else name, sizes,
-                  tuple(value(each, name) for each in half.points))
+                  tuple(value(each, name) for each in half.points), program=_program(name))
             for name in names
         )  # fmt: skip
 
     def by_probability(value: Callable[[Point, str], float]) -> tuple[Curve, ...]:
         return tuple(
             Curve(f"{_STRUCTURES[name]}, {100 * each.probability:g} % text", sizes,
-                  tuple(value(point, name) for point in each.points))
+                  tuple(value(point, name) for point in each.points), program=_program(name))
             for each in measured
             for name in (RTF_M_SCANS, RTF_S_SCANS)
         )  # fmt: skip
@@ -221,7 +226,9 @@ def _panels(half: Measured, measured: Sequence[Measured]) -> list[Panel]:
         Panel("5a: filtering time", "queries", "processor time per publication, ms",
               curves(tuple(half.last.filtering), _milliseconds), y_log=True),
         Panel("5b: throughput", "publications processed", "publications per second", tuple(
-            Curve(name, tuple(float(at) for at, _ in told), tuple(rate for _, rate in told))
+            Curve(
+                name, tuple(float(at) for at, _ in told), tuple(rate for _, rate in told), program=_program(name)
+            )
             for name, told in half.throughput.items()
         ), y_log=True),
         Panel("6a: memory", "queries", "MB", curves(held, _memory)),

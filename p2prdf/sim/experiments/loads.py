@@ -99,9 +99,12 @@ def _run(label: str, fleet: Fleet, ring: int = 0) -> _Run:
 
 def _panels(runs: list[_Run], of: str) -> list[Panel]:
     """Return the cumulative loads of runs."""
+    processing, storage = (
+        tuple(by_rank(run.label, run.processing if first else run.storage) for run in runs) for first in (True, False)
+    )
     return [
-        Panel(f"Processing load{of}", _RANK, _QPL, tuple(by_rank(run.label, run.processing) for run in runs)),
-        Panel(f"Storage load{of}", _RANK, _SL, tuple(by_rank(run.label, run.storage) for run in runs)),
+        Panel(f"Processing load{of}", _RANK, _QPL, processing, x_log=True),
+        Panel(f"Storage load{of}", _RANK, _SL, storage, x_log=True),
     ]
 
 

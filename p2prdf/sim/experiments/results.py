@@ -20,15 +20,23 @@ Cell = str | int | float
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One line, or one set of bars, of a panel."""
+    """One line, or one set of bars, of a panel.
+
+    ``program``: what is measured, if the label says more than that; it has one colour in all panels of a figure.
+    ``low`` and ``high``: the least and the greatest value of several seeds for each ``y``; empty with one seed.
+    """
 
     label: str
     x: tuple[float, ...]
     y: tuple[float, ...]
+    program: str = ""
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         """Return plain JSON values."""
-        return {"label": self.label, "x": list(self.x), "y": list(self.y)}
+        spread = {"low": list(self.low), "high": list(self.high)} if self.low else {}
+        return {"label": self.label, "x": list(self.x), "y": list(self.y), **spread}
 
 
 @dataclass(frozen=True, slots=True)
