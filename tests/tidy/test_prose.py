@@ -57,12 +57,15 @@ MANY_HEADS: set[str] = {
     "docs/how-to/use-the-console.md",
     "docs/reference/channels.md",
     "docs/reference/cli.md",
+    "docs/reference/errors.md",
     "docs/reference/full-text.md",
     "docs/reference/http.md",
     "docs/reference/interest-replicas.md",
+    "docs/reference/metrics.md",
     "docs/reference/operations.md",
     "docs/reference/rules.md",
     "docs/reference/semantics.md",
+    "docs/reference/settings.md",
     "docs/reference/spark.md",
 }
 """Pages whose sentences are still to be rewritten."""
