@@ -66,7 +66,6 @@ MANY_HEADS: set[str] = {
     "docs/reference/rules.md",
     "docs/reference/semantics.md",
     "docs/reference/settings.md",
-    "docs/reference/spark.md",
 }
 """Pages whose sentences are still to be rewritten."""
 
