@@ -146,7 +146,7 @@ experiments: $(STAMP) ## the papers' experiments at full size, figures into docs
 newcomer: $(STAMP) ## types README into a fresh clone and environment: its words, commands, seconds to the first answer
 	@PYTHONPATH=tests/support $(BIN)/python -m newcomer
 
-# Building needs no development tools: build and hatchling have an environment of their own, of 20 MB.
+# Building needs no development tools: build and hatchling have an environment of their own, of 30 MB.
 BUILD_VENV ?= .venv-build
 BUILD_STAMP := $(BUILD_VENV)/.installed
 WHEEL_TOOLS = import tomllib; \
@@ -166,7 +166,7 @@ wheel-test: wheel ## install the wheel alone, run its commands, then the unit te
 	@$(PYTHON) tests/tidy/wheel_run.py dist/*.whl $(ARGS)
 
 .PHONY: install-check
-install-check: wheel ## install the wheel alone: seconds, megabytes, and a node that answers a query
+install-check: wheel ## install the wheel alone: seconds, megabytes, and a subscription that is answered
 	@$(PYTHON) tests/tidy/wheel_run.py dist/*.whl --install-only
 
 BASE ?=
