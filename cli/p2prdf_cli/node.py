@@ -102,7 +102,7 @@ def node(
     When it serves, it writes one line to standard output: ready HOST:PORT KEY.
     Logs go to standard error. Every setting can also come from the environment
     (P2PRDF_LISTEN, P2PRDF_BOOTSTRAP, ...) or from a file; options win over the
-    environment, that over the file. Further settings: docs/reference/operations.md.
+    environment, that over the file. Further settings: docs/reference/settings.md.
 
     \b
     Examples:
