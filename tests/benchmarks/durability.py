@@ -27,7 +27,6 @@ from p2prdf.sim.paths import path_queries, path_triples
 QUERIES = 1000
 BAR = 0.25
 FSYNCS = 50
-QUIET_SECONDS = 0.5
 ONE_COPY, THREE_COPIES, THREE_ON_DISK = "1 copy, memory", "3 copies (2 acknowledged), memory", "3 copies (2), fsync"
 KINDS = {
     ONE_COPY: ("--replicas", "1", "--copies-min", "1", "--durability", "memory"),
@@ -54,17 +53,10 @@ async def _once(options: tuple[str, ...], texts: list[list[str]], queries: list[
         pieces = daemons.batches(texts)
         wall, cpu = await daemons.rate(overlay, [pieces[at :: daemons.NODES] for at in range(daemons.NODES)])
         written = overlay.bytes_kept() - before
-        await still(counted)
+        await daemons.still(counted)
         for task in tasks:
             task.cancel()
     return Run(wall, cpu, counted.total(), written)
-
-
-async def still(counted: Counter[int]) -> None:
-    """Wait until no more answers come."""
-    last = -1
-    while last != (last := counted.total()):
-        await asyncio.sleep(QUIET_SECONDS)
 
 
 async def _compare(console: Console, quick: bool) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from typing import NamedTuple
 
 import channels
 import comparing
@@ -17,6 +18,7 @@ import daemons
 import durability
 import full_text
 import hops
+import latency
 import maintenance
 import matching
 import publishing
@@ -32,27 +34,43 @@ import windows
 import words
 from rich.console import Console
 
-SECTIONS: dict[str, Callable[[Console, bool], bool]] = {
-    "matching": matching.run,
-    "full_text": full_text.run,
-    "reexecution": reexecution.run,
-    "maintenance": maintenance.run,
-    "rules": rules.run,
-    "hops": hops.run,
-    "skew": skew.run,
-    "storage": storage.run,
-    "comparing": comparing.run,
-    "daemons": daemons.run,
-    "durability": durability.run,
-    "small": small.run,
-    "publishing": publishing.run,
-    "tls": tls.run,
-    "rights": rights.run,
-    "tracing": tracing.run,
-    "windows": windows.run,
-    "words": words.run,
-    "channels": channels.run,
+
+class Section(NamedTuple):
+    """A section and the configuration that it measures."""
+
+    run: Callable[[Console, bool], bool]
+    configuration: str
+    """Processes, copies, durability and indexes, in this order."""
+
+
+DEFAULT = "five daemons with the defaults: three copies, two acknowledged; fsync; every index"
+ONE_PEER = "one peer without sockets; one copy; memory; "
+
+SECTIONS: dict[str, Section] = {
+    "daemons": Section(daemons.run, f"{DEFAULT}, beside `on-demand`"),
+    "latency": Section(latency.run, DEFAULT),
+    "publishing": Section(publishing.run, DEFAULT),
+    "small": Section(small.run, "five daemons; one copy or three; memory or fsync, as each row says; every index"),
+    "durability": Section(
+        durability.run, "five daemons; one copy or three; memory or fsync, as each row says; every index"
+    ),
+    "tls": Section(tls.run, f"{DEFAULT}; with certificates and without"),
+    "channels": Section(channels.run, "five daemons; three copies, two acknowledged; memory; every index"),
+    "rights": Section(rights.run, "one daemon; one copy; memory; every index"),
+    "storage": Section(storage.run, "one daemon; one copy; memory, async or fsync, as each row says; every index"),
+    "windows": Section(windows.run, "seven simulated peers; three copies; records kept; every index"),
+    "rules": Section(rules.run, "sixteen simulated peers; three copies; memory; every index"),
+    "tracing": Section(tracing.run, "three simulated peers; one copy; memory; every index"),
+    "words": Section(words.run, "simulated peers; one copy; memory; indexes on demand"),
+    "hops": Section(hops.run, "200 simulated peers; one copy; memory; every index, as in the paper"),
+    "skew": Section(skew.run, "64 and 200 simulated peers; one copy; memory; indexes on demand"),
+    "matching": Section(matching.run, f"{ONE_PEER}one index"),
+    "full_text": Section(full_text.run, f"{ONE_PEER}one index"),
+    "maintenance": Section(maintenance.run, f"{ONE_PEER}every index"),
+    "reexecution": Section(reexecution.run, f"{ONE_PEER}one index"),
+    "comparing": Section(comparing.run, f"{ONE_PEER}every index"),
 }
+"""Defaults first."""
 
 
 def main() -> int:
@@ -65,7 +83,8 @@ def main() -> int:
     good = True
     for name in arguments.sections or SECTIONS:
         console.rule(name)
-        good &= SECTIONS[name](console, arguments.quick)
+        console.print(f"configuration: {SECTIONS[name].configuration}")
+        good &= SECTIONS[name].run(console, arguments.quick)
     return 0 if good else 1
 
 

@@ -57,7 +57,7 @@ async def _once(options: tuple[str, ...], texts: list[tuple[str, str, str]], que
         took = time.perf_counter() - start
         await overlay.quiet()
         used = overlay.daemons_cpu_seconds() - cpu
-        await durability.still(counted)
+        await daemons.still(counted)
         for task in tasks:
             task.cancel()
     every = [wait for part in waits for wait in part]
