@@ -28,7 +28,7 @@ _NUMBERS = itertools.count()
 
 def run(console: Console, quick: bool) -> bool:
     """Print the tables; return whether the bars are met."""
-    return asyncio.run(_run(console, 2.0 if quick else 10.0, 20 if quick else 1000))
+    return asyncio.run(_run(console, 2.0 if quick else 10.0, 20 if quick else 200))
 
 
 async def _run(console: Console, seconds: float, live: int) -> bool:
