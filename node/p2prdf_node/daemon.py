@@ -184,6 +184,7 @@ class Daemon:
                 durability=self.config.durability_in_force,
             )  # fmt: skip
             warm = asyncio.get_running_loop().call_later(GRAMMAR_SECONDS, self._warm_up)
+            self.spawn(self.parser.keep(), "parser")
             on_ready(f"ready {format_address(own.host, own.port)} {own.key:016x}")
             await self._stop.wait()
             warm.cancel()

@@ -2,9 +2,10 @@
 
 A SPARQL parser takes milliseconds for an honest query and whatever it likes for a hostile one, and
 Python cannot stop a thread.  So each node keeps one child that does nothing but parse, started with the
-first query: it holds no secret and no socket, its memory is limited, and if a query takes longer than
-its deadline the child is killed and the query refused.  The texts go in as length-prefixed UTF-8; what
-comes back is a frame of :mod:`p2prdf.wire.codec` with the parsed query, or the error.
+node (:meth:`QueryParser.keep`), so that the first query need not wait for it: it holds no secret and no socket, its
+memory is limited, and if a query takes longer than its deadline the child is killed and the query refused.  The texts
+go in as length-prefixed UTF-8; what comes back is a frame of :mod:`p2prdf.wire.codec` with the parsed query, or the
+error.
 
 Queries are parsed one after the other, in the order they came; the number waiting is bounded.
 """
@@ -36,6 +37,10 @@ QUERY_BYTES_MAX: Final = 256 << 10
 """Longer queries are refused unseen, as :mod:`p2prdf.rdf.sparql` would do."""
 MEMORY_BYTES_MAX: Final = 2 << 30
 """Address space of the child."""
+RESTART_SECONDS: Final = 1.0
+"""A child that does not start is tried again after so long, which doubles..."""
+RESTART_SECONDS_MAX: Final = 60.0
+"""...up to this."""
 START_SECONDS: Final = 30.0
 """The child may take so long to come up (it imports a SPARQL parser) on a loaded machine."""
 
@@ -76,6 +81,26 @@ class QueryParser:
         finally:
             self.pending -= 1
 
+    async def keep(self) -> None:
+        """Start the child, and start another one whenever it has ended, until the parser is stopped."""
+        pause = RESTART_SECONDS
+        while not self._stopped:
+            try:
+                async with self._turn:
+                    child = await self._started()
+            except (P2PRDFError, OSError) as error:
+                if self._stopped:
+                    return
+                log.warning("parser_not_started", error=str(error), again_in=pause)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, RESTART_SECONDS_MAX)
+                continue
+            pause = RESTART_SECONDS
+            await child.wait()
+            if self._child is child:  # it died by itself; a query under way finds that out, too
+                self._child = None
+            await asyncio.sleep(RESTART_SECONDS)  # a query that comes meanwhile starts one itself
+
     async def stop(self) -> None:
         """End the child."""
         self._stopped = True
@@ -112,6 +137,9 @@ class QueryParser:
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         self._child = child
+        if self._stopped:  # meanwhile
+            await self._kill()
+            raise Unavailable("the node is stopping")
         assert child.stdout is not None
         try:
             async with asyncio.timeout(START_SECONDS):
