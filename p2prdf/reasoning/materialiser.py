@@ -9,7 +9,7 @@ the least solution, that is.  So for any moment t from now on: f follows from th
 if and only if E(f) >= t.  When time goes on nothing has to be worked out: what has expired is dropped, by labels alone.
 
 *A step* (D. F. Barbieri, D. Braga, S. Ceri, E. Della Valle, M. Grossniklaus: Incremental Reasoning on Streams and Rich
-Background Knowledge, ESWC 2010, with the defects of its printed program mended: docs/reference/rules.md):
+Background Knowledge, ESWC 2010, with the defects of its printed program mended: docs/explanation/rules.md):
 
 1. drop what has expired;
 2. take back what was removed before its time: drop all that has its label through it, then give each of these the best
