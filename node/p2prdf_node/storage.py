@@ -13,8 +13,8 @@
 *Why not a database.*  The engine is given one blob per group commit and asked for all of them in order, once.
 Nothing is looked up, changed or deleted singly, so an index would be paid for and not used: SQLite (WAL,
 synchronous=FULL) writes every byte twice and reached half the rate of this log, LMDB and RocksDB about its rate
-(docs/explanation/design.md has the figures).  What a database would be welcome for is what it does when the disk fails,
-and there they do too little: one bad page costs the whole file, and whether data that a failed fsync left
+(docs/explanation/design/storage.md has the figures).  What a database would be welcome for is what it does when the
+disk fails, and there they do too little: one bad page costs the whole file, and whether data that a failed fsync left
 behind is trusted cannot be told from outside.  Here a damage costs the records it hits.
 
 *Failures.*  After a failed write or fsync nobody knows what the file holds: the kernel may have dropped

@@ -19,7 +19,6 @@ DOCUMENTS = sorted(str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), 
 LONG_LINES: set[str] = {
     "docs/dependencies.md",
     "docs/experiments.md",
-    "docs/explanation/design.md",
     "docs/how-to/publish-files.md",
     "docs/how-to/publish-from-kafka.md",
     "docs/how-to/subscribe-from-the-browser.md",
@@ -35,7 +34,6 @@ LONG_LINES: set[str] = {
 MANY_HEADS: set[str] = {
     "docs/dependencies.md",
     "docs/experiments.md",
-    "docs/explanation/design.md",
     "docs/history/code-words.md",
     "docs/history/reliability-journal.md",
     "docs/reference/channels.md",
