@@ -10,7 +10,7 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -19,7 +19,10 @@ from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run, run_plain
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
 
-__all__ = ["BlankScope", "Changes", "StartAt", "register"]
+if TYPE_CHECKING:
+    from p2prdf.interest import Changeset
+
+__all__ = ["BlankScope", "Changes", "StartAt", "register", "warn_of_clear"]
 
 _HELP: Final = """Changesets of an evolving dataset: what was removed and added, as files.
 
@@ -59,6 +62,15 @@ def register(app: typer.Typer) -> None:
     commands.command("diff", epilog=EXIT_CODES_HELP)(diff)
     commands.command("publish", epilog=EXIT_CODES_HELP)(publish)
     app.add_typer(commands, name="changesets", help=_HELP)
+
+
+def warn_of_clear(changeset: Changeset) -> dict[str, int]:
+    """Warn of the file of a changeset that is not applied; return its number of triples as a key of JSON."""
+    if (left := changeset.not_applied) is None:
+        return {}
+    why = "deleting all triples of a subject takes look-ups that changesets do not need; apply a diff of dumps instead"
+    print(f"p2prdf: warning: {left.source}: {left.triples:,} triples to clear are not applied: {why}", file=sys.stderr)
+    return {"clear_not_applied": left.triples}
 
 
 def diff(
@@ -174,7 +186,10 @@ async def _publish(
                         gap = position
                         break
                     await publisher.publish(position, changeset)
-                    told = {"position": position, "removed": len(changeset.removed), "added": len(changeset.added)}
+                    told: dict[str, object] = {
+                        "position": position, "removed": len(changeset.removed), "added": len(changeset.added),
+                        **warn_of_clear(changeset),
+                    }  # fmt: skip
                     text = f"{position}: {len(changeset.removed):,} removed, {len(changeset.added):,} added"
                     print(json.dumps(told) if as_json else text, flush=True)
             if interval is None:

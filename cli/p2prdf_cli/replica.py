@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from p2prdf_cli.changesets import BlankScope, Changes, StartAt
+from p2prdf_cli.changesets import BlankScope, Changes, StartAt, warn_of_clear
 from p2prdf_cli.commands import Commands
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, ExitCode, run
@@ -355,7 +355,7 @@ async def _apply_all(
                 applied = await replica.apply(position, changeset)
                 told: dict[str, object] = {
                     "position": position, "changeset": len(changeset),
-                    "removed": applied.removed, "added": applied.added,
+                    "removed": applied.removed, "added": applied.added, **warn_of_clear(changeset),
                 }  # fmt: skip
                 _tell(told, f"{position}: {applied.removed:,} removed, {applied.added:,} added", as_json=as_json)
                 since_saved += 1

@@ -7,10 +7,11 @@ all) hold triples, each once for all interests; ``join_tree`` orders an interest
 compare; ``saved`` writes all of it down.
 """
 
-from p2prdf.interest.changeset import Changeset, Triple
+from p2prdf.interest.changeset import Changeset, NotApplied, Triple
 from p2prdf.interest.expression import Interest, Pattern, PatternGroup, parse_interest
 from p2prdf.interest.interests import Change, Interests, Round
 
 __all__ = [
-    "Change", "Changeset", "Interest", "Interests", "Pattern", "PatternGroup", "Round", "Triple", "parse_interest",
+    "Change", "Changeset", "Interest", "Interests", "NotApplied", "Pattern", "PatternGroup", "Round", "Triple",
+    "parse_interest",
 ]  # fmt: skip

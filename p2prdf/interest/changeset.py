@@ -5,14 +5,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from p2prdf.errors import DataRefused
 
-__all__ = ["Changeset", "Triple"]
+__all__ = ["Changeset", "NotApplied", "Triple"]
 
 Triple: TypeAlias = tuple[str, str, str]
 """Canonical terms (:mod:`p2prdf.rdf.terms`)."""
+
+
+class NotApplied(NamedTuple):
+    """A file of a published changeset that was read and is not applied, with its number of triples."""
+
+    source: str
+    triples: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,11 +28,13 @@ class Changeset:
 
     A triple in both is there afterwards, whether or not it was before; deleting what is not there and inserting what is
     changes nothing.  ``sequence``: its number in its dataset, consecutive from whichever came first.
+    ``not_applied``: a part of the published changeset that is in neither; it does not count when two are compared.
     """
 
     removed: tuple[Triple, ...] = ()
     added: tuple[Triple, ...] = ()
     sequence: int = 0
+    not_applied: NotApplied | None = dataclasses.field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.sequence < 0:

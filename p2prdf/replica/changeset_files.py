@@ -1,7 +1,8 @@
 """Changesets as files: the layout of DBpedia Live, and folders like it.
 
 A changeset is a pair of N-Triples files whose names differ in one word, with ``.gz`` or without; where nothing was
-removed, or nothing added, one file may be missing::
+removed, or nothing added, one file may be missing.  DBpedia Live has two more: ``reinserted`` is added, and ``clear``,
+whose subjects lose all their triples, is counted and not applied (:attr:`~p2prdf.interest.Changeset.not_applied`)::
 
     2014/10/02/21/000003.removed.nt.gz      (DBpedia Live: year, month, day, hour, number within the hour)
     2014/10/02/21/000003.added.nt.gz
@@ -23,12 +24,12 @@ import gzip
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from p2prdf.errors import DataRefused, LocalProtocolError
-from p2prdf.interest import Changeset, Triple
+from p2prdf.interest import Changeset, NotApplied, Triple
 from p2prdf.rdf.ntriples import detect, read_triples
 
 __all__ = [
@@ -39,10 +40,8 @@ __all__ = [
 CHANGESET_TRIPLES_MAX: Final = 10_000_000
 """Most triples of one file of a changeset (about 500 bytes of memory each while it is applied)."""
 
-FILE_NAME: Final = re.compile(r"([0-9]{1,18})\.(added|removed)\.nt(?:\.gz)?")
+FILE_NAME: Final = re.compile(r"([0-9]{1,18})\.(added|removed|reinserted|clear)\.nt(?:\.gz)?")
 """Number and word of a file of a changeset."""
-_IN_FOLDER: Final = re.compile(r"([0-9]{1,18})\.(added|removed|reinserted)\.nt(?:\.gz)?")
-"""The same in a folder, where triples that DBpedia Live reinserts are read, too."""
 _POSITION: Final = re.compile(r"[0-9]{1,18}(?:/[0-9]{1,18}){0,7}")
 _REFUSED_SCOPE: Final = "refused"
 
@@ -60,6 +59,8 @@ class ChangesetFiles:
     added: Path | None
     reinserted: Path | None = None
     """Triples that did not change and are inserted once more, which mends a target that lacks them."""
+    clear: Path | None = None
+    """Triples whose subjects lose all their triples; counted only, since it takes look-ups by subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class ChangesetFolder:
         """
         found: dict[tuple[str, ...], dict[str, Path]] = {}
         for path in self.folder.rglob("*.nt*"):
-            match = _IN_FOLDER.fullmatch(path.name)
+            match = FILE_NAME.fullmatch(path.name)
             if match is None or not path.is_file():
                 continue
             parts = (*path.relative_to(self.folder).parent.parts, match[1])
@@ -111,7 +112,7 @@ class ChangesetFolder:
                 return Scanned(tuple(ready), "/".join((*parts[:-1], missing)))
             before = here
             words = found[parts]
-            files = (words.get(word) for word in ("removed", "added", "reinserted"))
+            files = (words.get(word) for word in ("removed", "added", "reinserted", "clear"))
             ready.append(ChangesetFiles("/".join(parts), here[1], *files))
         if growing and ready and (ready[-1].removed is None or ready[-1].added is None):
             ready.pop()
@@ -140,7 +141,7 @@ def _place(parts: tuple[str, ...]) -> tuple[tuple[str, ...], int] | None:
 
 
 def read_changeset(files: ChangesetFiles, *, sequence: int = 0, blank_scope: str | None = None) -> Changeset:
-    """Return a changeset from its files.
+    """Return a changeset from its files, with the number of triples to clear, which it leaves out.
 
     Raises DataRefused, which names file and line, for damaged compression, for what is no triple, for a blank node
     without a ``blank_scope``, and for more than CHANGESET_TRIPLES_MAX triples in a file.
@@ -148,7 +149,11 @@ def read_changeset(files: ChangesetFiles, *, sequence: int = 0, blank_scope: str
     removed = () if files.removed is None else read_file(files.removed, blank_scope=blank_scope)
     added = () if files.added is None else read_file(files.added, blank_scope=blank_scope)
     again = () if files.reinserted is None else read_file(files.reinserted, blank_scope=blank_scope)
-    return Changeset.of(removed, itertools.chain(added, again), sequence)
+    changeset = Changeset.of(removed, itertools.chain(added, again), sequence)
+    if files.clear is None:
+        return changeset
+    count = sum(1 for _ in read_file(files.clear, blank_scope=blank_scope or "clear"))
+    return replace(changeset, not_applied=NotApplied(str(files.clear), count)) if count else changeset
 
 
 def read_file(

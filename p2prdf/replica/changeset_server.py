@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -50,6 +50,8 @@ _NUMBER_DIGITS_MAX: Final = 18
 _DIGITS: Final = 6
 _SUFFIXES: Final = (".nt.gz", ".nt")
 _WORDS: Final = ("added", "removed")
+_MORE_WORDS: Final = ("reinserted", "clear")
+"""Files that few servers have; a changeset is whole without them."""
 _HOUR: Final = 4
 """Numbers of a folder of DBpedia Live: year, month, day, hour."""
 
@@ -112,7 +114,7 @@ class ChangesetServer:
                 if not (growing or step.newest):
                     raise
                 found = {}
-            if len(found) == len(_WORDS):
+            if all(word in found for word in _WORDS):
                 yield step.position, await self._read(step.position, found)
             elif step.newest:
                 return
@@ -324,9 +326,11 @@ class ChangesetServer:
 
     async def _fetch(self, position: str) -> dict[str, Saved]:
         """Download a changeset's files, those that are there, by their words."""
-        found = {}
-        for word in _WORDS:
-            for suffix in _SUFFIXES:
+        found: dict[str, Saved] = {}
+        for word in (*_WORDS, *_MORE_WORDS):
+            # the more common files have shown how names end
+            known = [".nt.gz" if saved.url.endswith(".gz") else ".nt" for saved in found.values()]
+            for suffix in known[:1] if word in _MORE_WORDS and known else _SUFFIXES:
                 url = f"{self.url}{position}.{word}{suffix}"
                 saved = await self._downloads.file(url, self._scratch / word, compressed=suffix.endswith(".gz"))
                 if saved is not None:
@@ -338,11 +342,15 @@ class ChangesetServer:
         paths = {}
         for word, saved in found.items():
             paths[word] = saved.path.rename(self._scratch / f"{word}.nt{'.gz' if saved.compressed else ''}")
-        files = ChangesetFiles(position, self._place(position)[-1], paths.get("removed"), paths.get("added"))
+        by_word = (paths.get(word) for word in ("removed", "added", "reinserted", "clear"))
+        files = ChangesetFiles(position, self._place(position)[-1], *by_word)
+        urls = {str(paths[word]): saved.url for word, saved in found.items()}
         try:
-            return await asyncio.to_thread(read_changeset, files, blank_scope=self._blank_scope)
+            changeset = await asyncio.to_thread(read_changeset, files, blank_scope=self._blank_scope)
+            if (left := changeset.not_applied) is None:
+                return changeset
+            return replace(changeset, not_applied=left._replace(source=urls[left.source]))
         except DataRefused as refused:
-            urls = {str(paths[word]): saved.url for word, saved in found.items()}
             raise DataRefused(refused.reason, source=urls[refused.source], line=refused.line) from None
 
     def _place(self, position: str) -> _Place:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from field_cases import field_case
 from typer.testing import CliRunner, Result
 
 from p2prdf.interest import Triple
@@ -116,7 +117,7 @@ def test_a_patch_is_applied_up_to_a_fault_and_then_from_there(folder: Path) -> N
     words = ("--target", f"files:{folder / 'slice'}", "--state", folder / "state")
     done = _run("replica", "apply", patch, *words, *_beginning(folder))
     assert done.exit_code == 4
-    assert "changes.rdfp:8: not three terms" in done.stderr.replace("\n", "")
+    assert "changes.rdfp:8: column 3" in done.stderr.replace("\n", "")
     patch.write_text(good + "TX .\nA <urn:x> <urn:goals> \"5\" .\nTC .\n")
     assert _run("replica", "apply", patch, *words).stdout == "000000003: 0 removed, 2 added\n"
 
@@ -189,3 +190,26 @@ def test_a_server_without_changesets_is_refused_by_its_url(folder: Path, url: st
     assert _run("replica", "apply", url + "absent.rdfp", *words[:4]).exit_code == 4
     begun = _run("replica", "apply", url + "changes", *words[:4], "--start-at", "000001")
     assert (begun.exit_code, begun.stdout[:7]) == (0, "000002:"), "where it begins can be said later"
+
+
+def test_triples_to_clear_are_reported_and_counted(folder: Path) -> None:
+    (folder / "changes/000002.clear.nt").write_text("<urn:x> <urn:goals> <urn:g> .\n")
+    done = _apply(folder, *_beginning(folder), "--json")
+    assert done.exit_code == 0, done.output
+    counts = [json.loads(line).get("clear_not_applied") for line in done.stdout.splitlines()]
+    assert counts == [None, 1]
+    assert f"warning: {folder / 'changes/000002.clear.nt'}: 1 triples to clear are not applied" in done.stderr
+
+
+def test_reported_changesets_of_four_files_say_which_one_is_not_applied(tmp_path: Path) -> None:
+    case = field_case("12-dbpedia-live-clear-reinserted")
+    done = _run(
+        "replica", "apply", case / "fold", "--file", case / "int.rq", "--start", case / "start.nt",
+        "--target", f"files:{tmp_path / 'of'}", "--state", tmp_path / "state", "--json",
+    )  # fmt: skip
+    assert done.exit_code == 1, "000002 is missing"
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each.get("clear_not_applied") for each in told] == [None, 1]
+    assert "000001.clear.nt.gz: 1 triples to clear are not applied" in done.stderr
+    added = read_file(tmp_path / "of/000003.added.nt.gz")
+    assert ("<urn:a>", "<urn:p>", '"re"') in set(added)

@@ -122,8 +122,26 @@ def test_a_folder_that_begins_behind_the_next_changeset_has_a_gap(tmp_path: Path
     assert _positions(tmp_path / "2014", "10/02") == (["10/02/21/000004"], None), "a day"
 
 
-def test_reinserted_triples_are_added(tmp_path: Path) -> None:
+def test_reinserted_triples_are_added_and_triples_to_clear_are_counted(tmp_path: Path) -> None:
     for word, value in (("added", "1"), ("reinserted", "2"), ("clear", "3")):
         (tmp_path / f"000001.{word}.nt").write_text(f'<urn:a> <urn:p> "{value}" .\n')
     (files,) = ChangesetFolder(tmp_path).scan().ready
-    assert [o for _, _, o in read_changeset(files).added] == ['"1"', '"2"']
+    changeset = read_changeset(files)
+    assert (changeset.removed, [o for _, _, o in changeset.added]) == ((), ['"1"', '"2"'])
+    assert changeset.not_applied == (str(tmp_path / "000001.clear.nt"), 1)
+
+
+def test_a_changeset_with_triples_to_clear_only_is_no_gap(tmp_path: Path) -> None:
+    for name in ("000001.added", "000002.clear", "000003.added"):
+        (tmp_path / f"{name}.nt").write_text("_:b <urn:p> <urn:o> .\n" * name.endswith("clear"))
+    scanned = ChangesetFolder(tmp_path).scan()
+    assert ([files.position for files in scanned.ready], scanned.gap) == (["000001", "000002", "000003"], None)
+    counts = [found and found.triples for found in (read_changeset(files).not_applied for files in scanned.ready)]
+    assert counts == [None, 1, None]
+
+
+def test_an_empty_file_of_triples_to_clear_is_not_reported(tmp_path: Path) -> None:
+    for word in ("added", "clear"):
+        (tmp_path / f"000001.{word}.nt").write_text("")
+    (files,) = ChangesetFolder(tmp_path).scan().ready
+    assert read_changeset(files).not_applied is None

@@ -356,3 +356,28 @@ async def test_damage_is_told_by_url_and_line(opened: Opened) -> None:
         put(opened.folder, "000001.added.nt")
         with pytest.raises(DataRefused, match="which one counts"):
             await reader.read()
+
+
+@pytest.mark.parametrize("suffix", [".nt.gz", ".nt"])
+@pytest.mark.parametrize("index", [True, False])
+async def test_reinserted_triples_are_added_and_triples_to_clear_are_counted(
+    index: bool, suffix: str, opened: Opened
+) -> None:
+    for position in ("000001", "000002"):
+        pair(opened.folder, position, suffix)
+    for word in ("reinserted", "clear"):
+        put(opened.folder, f"000002.{word}{suffix}", f"<urn:{word}> <urn:p> <urn:o> .\n")
+    async with served(opened.folder, index=index) as web, opened.reading(web) as reader:
+        (_, first), (_, second) = await reader.read()
+        assert first is not None
+        assert second is not None
+        assert first.not_applied is None
+        assert ("<urn:reinserted>", "<urn:p>", "<urn:o>") in second.added
+        assert second.not_applied == (f"{web.url}000002.clear{suffix}", 1)
+
+
+async def test_a_changeset_with_triples_to_clear_only_is_no_gap_where_an_index_names_it(opened: Opened) -> None:
+    for name in ("000001.added.nt", "000002.clear.nt", "000003.added.nt"):
+        put(opened.folder, name)
+    async with served(opened.folder) as web, opened.reading(web) as reader:
+        assert await reader.positions() == (["000001", "000002", "000003"], None)
