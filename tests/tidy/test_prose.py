@@ -25,7 +25,6 @@ LONG_LINES: set[str] = {
     "docs/reference/full-text.md",
     "docs/reference/http.md",
     "docs/reference/interest-replicas.md",
-    "docs/reference/semantics.md",
 }
 """Pages with lines that are still to be wrapped."""
 
@@ -39,7 +38,6 @@ MANY_HEADS: set[str] = {
     "docs/reference/http.md",
     "docs/reference/interest-replicas.md",
     "docs/reference/metrics.md",
-    "docs/reference/semantics.md",
     "docs/reference/settings.md",
 }
 """Pages whose sentences are still to be rewritten."""
