@@ -44,7 +44,7 @@ app = Commands(
     name="p2prdf",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"{EXIT_CODES} P2PRDF_PEER is the default of --peer.",
+    epilog=EXIT_CODES,
 )
 
 
@@ -69,7 +69,6 @@ def main(
 
     \b
     Examples:
-      p2prdf demo
       p2prdf node
       p2prdf subscribe 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
       p2prdf publish data.nt.gz

@@ -14,7 +14,7 @@ from p2prdf_cli.options import Json
 
 __all__ = ["register"]
 
-_HELP: Final = """Issue certificates for the nodes and clients of a cluster, and revoke them.
+_HELP: Final = """Issue and revoke certificates for the nodes and clients of a cluster.
 
 \b
 Examples:
@@ -24,7 +24,7 @@ Examples:
   p2prdf ca revoke ca alice/tls.crt
 """
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The authority's folder; keep it off the nodes.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the authority; keep it off the nodes.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -39,10 +39,10 @@ def register(app: typer.Typer) -> None:
 
 def init(
     folder: Folder,
-    name: Annotated[str, typer.Option(metavar="TEXT", help="What it is called in certificates.")] = "",
-    days: Annotated[float, typer.Option(metavar="N", help="How long it is valid.")] = 3650.0,
+    name: Annotated[str, typer.Option(metavar="TEXT", help="Name of the authority in certificates.")] = "",
+    days: Annotated[float, typer.Option(metavar="N", help="Validity in days.")] = 3650.0,
 ) -> None:
-    """Make an authority: its key and certificate, in a folder that only you can read.
+    """Create an authority: key and certificate in a folder that only you can read.
 
     \b
     Examples:
@@ -61,23 +61,24 @@ def init(
 def issue(
     folder: Folder,
     out: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Where tls.crt, tls.key, ca.crt and crl.pem are put.")
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for tls.crt, tls.key, ca.crt and crl.pem.")
     ],
-    node: Annotated[bool, typer.Option("--node", help="For a node, which may act as a client, too.")] = False,
-    client: Annotated[str | None, typer.Option(metavar="NAME", help="For a client of this name.")] = None,
+    node: Annotated[bool, typer.Option("--node", help="Certificate of a node, also valid as a client.")] = False,
+    client: Annotated[str | None, typer.Option(metavar="NAME", help="Certificate of a client with this name.")] = None,
     ordinal: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="The node's even place on the ring. [by its key pair]")
+        int | None,
+        typer.Option(min=0, max=65_535, help="Even place of the node on the ring. (default: from its key pair)"),
     ] = None,
     place: Annotated[
-        str | None, typer.Option(metavar="KEY", help="The ring position of a node that has state already.")
+        str | None, typer.Option(metavar="KEY", help="Ring position of a node that already has state.")
     ] = None,
-    days: Annotated[float, typer.Option(metavar="N", help="How long it is valid.")] = 365.0,
+    days: Annotated[float, typer.Option(metavar="N", help="Validity in days.")] = 365.0,
     as_json: Json = False,
 ) -> None:
-    """Issue a certificate into a folder, with its key, the authority and its list of revoked ones.
+    """Issue a certificate with its key, the authority and its revocation list.
 
-    Into a folder that has a certificate already, a new one is issued for the same
-    key pair and name: nodes take it up without being restarted.
+    In a folder with a certificate, a new one is issued for the same key pair and
+    name; running nodes load it without a restart.
 
     \b
     Examples:
@@ -108,9 +109,11 @@ def issue(
 
 def revoke(
     folder: Folder,
-    certificate: Annotated[str, typer.Argument(metavar="CERT|SERIAL", help="A certificate's file, or its number.")],
+    certificate: Annotated[
+        str, typer.Argument(metavar="CERT|SERIAL", help="File or serial number of the certificate.")
+    ],
 ) -> None:
-    """Revoke a certificate: write the authority's crl.pem anew, for all nodes to be given.
+    """Revoke a certificate: write a new crl.pem, to be copied to all nodes.
 
     \b
     Examples:
@@ -129,7 +132,7 @@ def revoke(
 
 
 def list_(folder: Folder, as_json: Json = False) -> None:
-    """Tell what was issued, and what of that is revoked or has expired.
+    """List the issued certificates and their state.
 
     \b
     Examples:

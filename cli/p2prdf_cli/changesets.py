@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlankScope", "Changes", "StartAt", "register", "warn_of_clear"]
 
-_HELP: Final = """Changesets of an evolving dataset: what was removed and added, as files.
+_HELP: Final = """Write and publish changesets: the deleted and added triples of a dataset.
 
 \b
 Examples:
@@ -36,7 +36,7 @@ BlankScope = Annotated[
     str | None,
     typer.Option(
         "--blank-scope", metavar="NAME",
-        help="Blank nodes become IRIs of this scope, where labels mean the same in all files; else they are refused.",
+        help="Make IRIs of blank nodes; without, refuse them.",
     ),
 ]  # fmt: skip
 
@@ -44,14 +44,14 @@ Changes = Annotated[
     list[str],
     typer.Argument(
         metavar="FOLDER|PATCH|URL...",
-        help="Changesets, by year, month, day, hour or flat, or an RDF Patch; several are read one after the other.",
+        help="Changesets: folders, URLs or RDF Patches.",
     ),
 ]
 StartAt = Annotated[
     str | None,
     typer.Option(
         "--start-at", metavar="POSITION",
-        help="The last changeset in --start, as 2014/10/02/21/000004, or a day or an hour that it lies before.",
+        help="Last changeset in --start, or a later day or hour.",
     ),
 ]  # fmt: skip
 
@@ -76,16 +76,16 @@ def warn_of_clear(changeset: Changeset) -> dict[str, int]:
 def diff(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="A dump: .nt, .ttl, .rdf, also with .gz.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="A later dump.")],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where changesets are; the next number is taken.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of changesets; the next number is used.")],
     run_triples: Annotated[
-        int, typer.Option(min=1000, metavar="N", help="Triples that are sorted in memory at once (400 bytes each).")
+        int, typer.Option(min=1000, metavar="N", help="Triples sorted in memory at once, 400 bytes each.")
     ] = 500_000,
     blank_scope: BlankScope = None,
 ) -> None:
-    """Write what differs between two dumps as the next changeset of a folder.
+    """Write the difference of two dumps as the next changeset of a folder.
 
-    The files are NNNNNN.removed.nt.gz and NNNNNN.added.nt.gz. Dumps may be
-    larger than memory; the folder needs about their size in between.
+    The files are NNNNNN.removed.nt.gz and NNNNNN.added.nt.gz. Dumps may be larger
+    than memory; the folder needs about their size meanwhile.
 
     \b
     Examples:
@@ -123,22 +123,24 @@ def _diff(old: Path, new: Path, folder: Path, run_triples: int, blank_scope: str
 
 def publish(
     changes: Changes,
-    dataset: Annotated[str, typer.Option("--dataset", metavar="IRI", help="The graph that it is published as.")],
+    dataset: Annotated[str, typer.Option("--dataset", metavar="IRI", help="Graph of the dataset.")],
     peer: Peer = PEER_DEFAULT,
     start: Annotated[
         Path | None,
-        typer.Option("--start", metavar="FILE", help="The dataset before the first changeset, if none was published."),
+        typer.Option("--start", metavar="FILE", help="Dump of the dataset before the first changeset."),
     ] = None,
     start_at: StartAt = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on as changesets come, until stopped.")] = False,
-    interval: Annotated[float, typer.Option(min=0.05, metavar="SECONDS", help="How often to look for them.")] = 5.0,
+    follow: Annotated[bool, typer.Option("--follow", help="Continue with new changesets until stopped.")] = False,
+    interval: Annotated[
+        float, typer.Option(min=0.05, metavar="SECONDS", help="Polling interval for new changesets.")
+    ] = 5.0,
     blank_scope: BlankScope = None,
     as_json: Json = False,
 ) -> None:
-    """Publish changesets into the graph of a dataset, from where the last run was left.
+    """Publish changesets into the graph of a dataset, after the last published one.
 
-    Each is a removal and a publication, in order; how far the dataset is, the
-    overlay knows.
+    Each changeset is a deletion and a publication, in order. The cluster stores the
+    position of the dataset.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-_HELP: Final = """Name queries over a knowledge base; subscribers hear of what is new, inferred things included.
+_HELP: Final = """Semantic channels: named queries over knowledge bases, with inference.
 
 \b
 Examples:
@@ -31,11 +31,11 @@ Examples:
   p2prdf channel publish --base urn:campus bob.ttl
 """
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The channel.")]
-Base = Annotated[str, typer.Option("--base", metavar="IRI", help="The knowledge base.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the channel.")]
+Base = Annotated[str, typer.Option("--base", metavar="IRI", help="IRI of the knowledge base.")]
 Publisher = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="Who says it: the same again from the same is nothing new. Else it is, always."),
+    typer.Option(metavar="TEXT", help="Publisher; a repeated publication of the same publisher has no effect."),
 ]
 
 
@@ -55,16 +55,14 @@ def register(app: typer.Typer) -> None:
 def add(
     name: Name,
     base: Base,
-    query: Annotated[
-        str | None, typer.Argument(metavar="[QUERY]", help="A SELECT query over one graph pattern.")
-    ] = None,
+    query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="SELECT query over one graph pattern.")] = None,
     file: QueryFile = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--setting", metavar="NAME=VALUE", help="A setting, the value in JSON or as text; repeatable."),
+        typer.Option("--setting", metavar="NAME=VALUE", help="Setting with its value as JSON or text; repeatable."),
     ] = None,
     wait: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="How long to wait for a host to begin with it.")
+        float, typer.Option(min=0.0, metavar="SECONDS", help="How long to wait until a worker evaluates the channel.")
     ] = 10.0,
     peer: Peer = PEER_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT,
@@ -72,14 +70,14 @@ def add(
 ) -> None:
     """Register a channel over a knowledge base.
 
-    It is kept in the overlay; a host (p2prdf serve channels) evaluates it. What
-    holds when a host begins with it is no news. What follows by the rules that
-    are kept under the knowledge base's IRI (p2prdf rules add) holds as well.
+    A worker (p2prdf serve channels) evaluates it. The rules of the knowledge base
+    are those that p2prdf rules add keeps under its IRI. Bindings that hold at the
+    start of the evaluation are not new.
 
     \b
     Examples:
       p2prdf channel add people --base urn:campus -f people.rq
-      p2prdf channel add late --base urn:campus -f late.rq --setting skip_max=1 --setting 'heuristics=["shape"]'
+      p2prdf channel add late --base urn:campus -f late.rq --setting 'heuristics=["shape"]'
     """
 
     async def action(client: Client) -> None:
@@ -96,7 +94,7 @@ def add(
 
 
 def list_(peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
-    """Write the channels that are registered, and who evaluates them.
+    """List the registered channels and their workers.
 
     \b
     Examples:
@@ -113,7 +111,7 @@ def list_(peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json
 
 
 def remove(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
-    """Forget a channel and what was told on it. What was published stays.
+    """Remove a channel and its bindings; publications stay.
 
     \b
     Examples:
@@ -128,16 +126,16 @@ def remove(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
 
 
 def publish(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Each is one graph, in any format of RDF.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="RDF files; each is one graph.")],
     base: Base,
     publisher: Publisher = None,
     peer: Peer = PEER_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Publish graphs into a knowledge base, each as a whole.
+    """Publish graphs into a knowledge base, one per file.
 
-    One that is told of here is safe, whether a host is there or not. To run it
-    again when it was interrupted, give a --publisher.
+    A graph is safe when its line is written, also without a worker. With --publisher
+    the command may be repeated after an interruption.
 
     \b
     Examples:
@@ -158,18 +156,17 @@ def publish(
 
 
 def delete(
-    subject: Annotated[str, typer.Argument(metavar="S", help="A term in N-Triples, or a variable (?x).")],
-    predicate: Annotated[str, typer.Argument(metavar="P", help="A term or a variable.")],
-    object_: Annotated[str, typer.Argument(metavar="O", help="A term or a variable.")],
+    subject: Annotated[str, typer.Argument(metavar="S", help="Term of N-Triples, or a variable (?x).")],
+    predicate: Annotated[str, typer.Argument(metavar="P", help="Term or variable.")],
+    object_: Annotated[str, typer.Argument(metavar="O", help="Term or variable.")],
     base: Base,
     publisher: Publisher = None,
     peer: Peer = PEER_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Delete what matches a pattern from the graphs that were published so far.
+    """Delete matches of a pattern from the graphs published so far.
 
-    What follows from it alone goes as well. What is published afterwards is not
-    touched.
+    Facts that follow from them alone are deleted, too. Later publications stay.
 
     \b
     Examples:
@@ -187,14 +184,14 @@ def delete(
 
 
 def status(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Of this one alone.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name. (default: all)")] = None,
     peer: Peer = PEER_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Tell how channels are, as their hosts say: what was told and foreseen, runs, facts, what was refused.
+    """Show the state of channels: bindings, predictions, evaluations, refusals.
 
-    Exit code 1 if one is not evaluated: refused, failing, or without a host.
+    Exit code 1 if a channel is refused, failing, or without a worker.
 
     \b
     Examples:

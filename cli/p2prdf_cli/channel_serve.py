@@ -17,19 +17,19 @@ __all__ = ["channels"]
 def channels(
     peer: Peer = PEER_DEFAULT,
     lease: Annotated[
-        float, typer.Option(min=1.0, metavar="SECONDS", help="So long after it was killed others take over, at first.")
+        float, typer.Option(min=1.0, metavar="SECONDS", help="Time until other workers take over from a killed one.")
     ] = 8.0,
     settle: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="How long a query that was left out may wait for others.")
+        float, typer.Option(min=0.0, metavar="SECONDS", help="Longest delay of a skipped evaluation.")
     ] = 0.5,
     alive: Alive = None,
     metrics: Metrics = None,
     as_json: Json = False,
 ) -> None:
-    """Evaluate channels that are registered in an overlay, until stopped.
+    """Evaluate registered channels until stopped.
 
-    Any number may run, anywhere: they share knowledge bases among themselves,
-    and take over from one that is gone. No state is kept here.
+    Any number of workers may run; they share the knowledge bases and take over from
+    a failed worker. They hold no state.
 
     \b
     Examples:

@@ -34,45 +34,42 @@ __all__ = ["subscribe"]
 
 
 def subscribe(
-    channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="The channel.")],
+    channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="Name of the channel.")],
     peer: Peer = PEER_DEFAULT,
     prefix_file: PrefixFile = None,
     since: Since = None,
     withdrawn: Annotated[
-        bool, typer.Option("--withdrawn", help="Tell what does not hold any more, too, when a deletion took it away.")
+        bool, typer.Option("--withdrawn", help="Also write bindings that a deletion retracts.")
     ] = False,
     count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N answers.")] = None,
     name: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", callback=subscription_name, help="Keep it under this name; go on there if there is one."
+            metavar="NAME", callback=subscription_name, help="Durable subscription; the same name continues it."
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Add what is told to a file.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Append the bindings to a file.")
     ] = None,
     state: StateFolder = None,
-    renew: Annotated[
-        bool, typer.Option("--renew", help="With --name: begin anew, whatever the name stood for.")
-    ] = False,
+    renew: Annotated[bool, typer.Option("--renew", help="With --name: start again from an empty state.")] = False,
     lease: Annotated[
         float | None,
         typer.Option(
             min=1,
             metavar="SECONDS",
-            help="How long it is kept while nobody takes answers. [60; with --name 86400, a day]",
+            help="Lifetime without a subscriber. (default: 60; with --name 86400)",
         ),
     ] = None,
     reconnect: Reconnect = RECONNECT_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Write what holds on a channel, and then what is told on it.
+    """Write the bindings of a channel, then new ones as they come.
 
-    Each line begins with how far it is known: initial (it held when the channel
-    was begun with), tentative (foreseen, and it holds), confirmed (found by the
-    query). With --since now only what is told from now on. With --name it goes
-    on where it was, as subscribe --name does.
+    Each line begins with a level: initial (held at the start), tentative (predicted,
+    and it holds) or confirmed (found by the query). With --since now only new
+    bindings are written. --name makes it durable, as for subscribe.
 
     \b
     Examples:

@@ -80,6 +80,14 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """A group that refuses commands by their old names."""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options, each with a text of one line."""
+        options = super().get_params(ctx)
+        for each in options:
+            if each.name == "show_completion":
+                each.help = "Print completion for the current shell."  # type: ignore[attr-defined]
+        return options
+
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names, those of the program in the order of its panels."""
         names = super().list_commands(ctx)

@@ -17,13 +17,14 @@ __all__ = ["TlsCa", "TlsCert", "TlsKey", "connect", "keep_tls", "tls_files", "tl
 
 TlsCa = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", envvar="P2PRDF_TLS_CA", help="Authorities whose nodes are trusted: use TLS."),
+    typer.Option(metavar="FILE", envvar="P2PRDF_TLS_CA", help="Use TLS; trust these authorities."),
 ]
 TlsCert = Annotated[
-    Path | None, typer.Option(metavar="FILE", envvar="P2PRDF_TLS_CERT", help="Our certificate (p2prdf ca issue).")
+    Path | None,
+    typer.Option(metavar="FILE", envvar="P2PRDF_TLS_CERT", help="Certificate of this client."),
 ]
 TlsKey = Annotated[
-    Path | None, typer.Option(metavar="FILE", envvar="P2PRDF_TLS_KEY", help="Our certificate's private key.")
+    Path | None, typer.Option(metavar="FILE", envvar="P2PRDF_TLS_KEY", help="Private key of this client.")
 ]
 
 

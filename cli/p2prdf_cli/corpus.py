@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 _TEXTS: Final = 10_000
-_HELP: Final = """Count how rare words are in texts, for conditions about similarity.
+_HELP: Final = """Count word frequencies in texts, for similarity conditions.
 
 \b
 Examples:
@@ -25,7 +25,7 @@ Examples:
   p2prdf corpus similar articles.corpus 'summer games in Rio' 0.4
 """
 
-Corpus = Annotated[Path, typer.Argument(metavar="CORPUS", help="A file that `corpus count` has written.")]
+Corpus = Annotated[Path, typer.Argument(metavar="CORPUS", help="File written by corpus count.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -37,24 +37,23 @@ def register(app: typer.Typer) -> None:
 
 
 def count(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="RDF files; their suffix says the syntax.")],
-    onto: Annotated[
-        Path, typer.Option(metavar="CORPUS", help="What is counted goes on from this file, if it is there, and to it.")
-    ],
-    texts: Annotated[int | None, typer.Option(metavar="N", help="Count the last N texts.  [default: 10000]")] = None,
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="RDF files; the suffix names the syntax.")],
+    onto: Annotated[Path, typer.Option(metavar="CORPUS", help="File of the corpus; an existing one is continued.")],
+    texts: Annotated[
+        int | None, typer.Option(metavar="N", help="Size of the window, in texts. (default: 10000)")
+    ] = None,
     predicate: Annotated[
-        list[str] | None, typer.Option(metavar="IRI", help="Take objects of this predicate alone; may be repeated.")
+        list[str] | None, typer.Option(metavar="IRI", help="Count only objects of this predicate; repeatable.")
     ] = None,
     language: Annotated[
-        str | None, typer.Option(metavar="RANGE", help="Take literals in this language alone, such as en.")
+        str | None, typer.Option(metavar="RANGE", help="Count only literals in this language, such as en.")
     ] = None,
     stemming: Annotated[bool, typer.Option("--stemming", help="Count words by their stems.")] = False,
-    stop_words: Annotated[bool, typer.Option("--stop-words", help="Leave stop words out.")] = False,
+    stop_words: Annotated[bool, typer.Option("--stop-words", help="Ignore stop words.")] = False,
 ) -> None:
-    """Count in how many of the last texts each word is.
+    """Count the document frequency of words in the last texts.
 
-    A file that is there goes on as it was begun: the same --texts, --language,
-    --stemming and --stop-words, which need not be given again.
+    An existing corpus keeps its --texts, --language, --stemming and --stop-words.
 
     \b
     Examples:
@@ -135,20 +134,17 @@ def _objects(name: str) -> Iterator[tuple[str, str]]:
 
 def similar(
     corpus: Corpus,
-    words: Annotated[str, typer.Argument(metavar="WORDS", help="What texts are to be similar to.")],
-    threshold: Annotated[str, typer.Argument(metavar="SIMILARITY", help="From 0.0001 to 1.")],
-    variable: Annotated[str, typer.Option(metavar="NAME", help="The variable that has the text.")] = "text",
+    words: Annotated[str, typer.Argument(metavar="WORDS", help="Words to compare texts with.")],
+    threshold: Annotated[str, typer.Argument(metavar="SIMILARITY", help="Least similarity, 0.0001 to 1.")],
+    variable: Annotated[str, typer.Option(metavar="NAME", help="Variable of the text.")] = "text",
 ) -> None:
-    """Write a condition for a FILTER: a text is as similar to these words, by what was counted.
+    """Write a similarity condition for a FILTER, with the frequencies of its words.
 
-    The condition says what was counted and goes on meaning the same, however the
-    corpus goes on.
+    The condition keeps its meaning when the corpus changes.
 
     \b
     Examples:
       p2prdf corpus similar articles.corpus 'summer games in Rio' 0.4
-      p2prdf subscribe "SELECT ?a ?text {
-          ?a <http://schema.org/articleBody> ?text
-          FILTER $(p2prdf corpus similar articles.corpus 'summer games in Rio' 0.4) }"
+      p2prdf corpus similar articles.corpus 'summer games in Rio' 0.4 --variable body
     """
     run_plain(lambda: print(_read(corpus).call(variable, words, threshold)))

@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 
 def derive(
-    graph: Annotated[str, typer.Option(metavar="IRI", help="The graph to be derived; its own, and nobody else's.")],
+    graph: Annotated[str, typer.Option(metavar="IRI", help="The derived graph; p2prdf alone writes to it.")],
     query: Annotated[str | None, typer.Argument(metavar="QUERY", help="A SPARQL query: CONSTRUCT.")] = None,
     peer: Peer = PEER_DEFAULT,
     file: QueryFile = None,
@@ -46,33 +46,24 @@ def derive(
     rules: RuleFiles = None,
     ontology: Ontologies = None,
     profile: ProfileName = Profile.owl_rl,
-    in_network: Annotated[
-        bool, typer.Option("--in-network", help="Leave the rules with the nodes, which work out what follows.")
-    ] = False,
-    once: Annotated[bool, typer.Option("--once", help="Stop when the graph holds what the query answers.")] = False,
-    remove: Annotated[
-        bool, typer.Option("--remove", help="Empty the graph instead, and forget that it is derived.")
-    ] = False,
+    in_network: Annotated[bool, typer.Option("--in-network", help="Let the nodes evaluate the rules.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop when the graph is up to date.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Empty and unregister the derived graph.")] = False,
     algorithm: Algorithm = AlgorithmName.csbv,
     timeout: Timeout = TIMEOUT_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Publish what follows, by a CONSTRUCT or by rules, as a named graph, and keep that so.
+    """Keep a named graph equal to the result of a CONSTRUCT query or of rules.
 
-    Runs until it is stopped, and may be stopped or killed at any moment: begun
-    again, by anybody, it compares the graph with what the query answers. A
-    query that reads the graph, itself or by way of other derived graphs, is
-    refused.
-
-    Rules may call themselves: all that follows from the default graph and is not
-    in it comes to stand in the graph, and goes when it follows no more. With
-    --in-network the nodes work it out: then the graph has all that holds of the
-    predicates that rules conclude, and is emptied when nobody leaves the rules.
+    Runs until stopped; a restart compares the graph with the result first. A query
+    that reads its own graph, directly or by other derived graphs, is refused.
+    With rules the graph holds the derived facts that are not in the default graph.
+    With --in-network the nodes evaluate the rules: the graph then holds all facts of
+    the derived predicates, and is emptied when the last user of the rules ends.
 
     \b
     Examples:
-      p2prdf derive --graph urn:near 'CONSTRUCT { ?a <urn:near> ?c }
-                                      WHERE { ?a <urn:next>/<urn:next> ?c }'
+      p2prdf derive --graph urn:near 'CONSTRUCT { ?a <urn:near> ?c } { ?a <urn:next>/<urn:next> ?c }'
       p2prdf subscribe 'SELECT * WHERE { GRAPH <urn:near> { ?a ?p ?c } }'
       p2prdf derive --graph urn:inferred --rules places.rules --ontology places.owl
       p2prdf derive --graph urn:places --rules places.rules --in-network

@@ -30,21 +30,34 @@ class ExitCode(enum.IntEnum):
     """Exit codes of every command; 2 is the argument parser's own."""
 
     OK = 0
+    """Done."""
+
     FAILURE = 1
+    """Failed: a file cannot be read, a comparison found differences, or the node broke the protocol."""
+
     USAGE = 2
+    """Wrong usage: an unknown option, a missing argument, an invalid setting."""
+
     UNAVAILABLE = 3
+    """The node cannot be reached, went away, or stays too busy."""
+
     REFUSED = 4
+    """Refused: the query or the data is malformed or not supported, or the subscription does not exist."""
+
     CLAIM = 5
-    """An experiment ran, and something that it claims does not hold."""
+    """An experiment ran, and a claim about its figures does not hold."""
 
     INTERRUPTED = 130
+    """Interrupted (Ctrl-C)."""
+
     PIPE_CLOSED = 141
+    """The reader of the output went away, as in `p2prdf subscribe ... | head -3`."""
+
     TERMINATED = 143
+    """Ended by SIGTERM."""
 
 
-EXIT_CODES: Final = (
-    "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 node unavailable or busy, 4 query or data refused, 130 interrupted."
-)
+EXIT_CODES: Final = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 unavailable, 4 refused, 130 interrupted."
 EXIT_CODES_HELP: Final = "Exit codes: see p2prdf --help."
 
 

@@ -26,27 +26,22 @@ def explain(
     peer: Peer = PEER_DEFAULT,
     file: QueryFile = None,
     prefix_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Turtle or SPARQL file whose prefixes the query may use.")
+        Path | None, typer.Option(metavar="FILE", help="Turtle or SPARQL file with prefixes for the query.")
     ] = None,
     subscription: Annotated[
         str | None,
-        typer.Option(
-            metavar="ID", callback=subscription_number, help="Explain what `subscribe` has left, by the number it told."
-        ),
+        typer.Option(metavar="ID", callback=subscription_number, help="Identifier of a subscription to explain."),
     ] = None,
     algorithm: Annotated[
-        AlgorithmName, typer.Option(help="How a query would be joined: along a tree of values, or a chain of nodes.")
+        AlgorithmName, typer.Option(help="Join algorithm: spread by values (csbv) or a fixed chain (cqc).")
     ] = AlgorithmName.csbv,
-    per_event: Annotated[
-        bool, typer.Option("--per-event", help="A query that would answer publication events.")
-    ] = False,
+    per_event: Annotated[bool, typer.Option("--per-event", help="Explain the query with event semantics.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Tell how a query is evaluated: its plan, where each step lives, rates, and where everything stops.
+    """Explain how a query is evaluated: plan, places, rates, and the blocking step.
 
-    For a query that nobody left: how it would be, by what nodes hold now;
-    nothing is left standing. For a subscription: the plan it has, how many
-    partial results wait for each pattern, and so why nothing fires.
+    A query is explained as it would be evaluated now; no subscription is created.
+    For a subscription, the waiting partial results show why no solution comes.
 
     \b
     Examples:

@@ -27,48 +27,43 @@ _MEMBER_SECONDS: Final = 2.0
 def gateway(
     peer: Peer = PEER_DEFAULT,
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where to listen; other than on loopback with tokens only.")
+        str, typer.Option(metavar="HOST:PORT", help="Address to listen at; beyond loopback only with --tokens.")
     ] = _LISTEN,
     tokens: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Lines of TOKEN read|write|read,write [CLIENT], for you alone to read."),
+        typer.Option(metavar="FILE", help="File with lines of TOKEN read|write|read,write [CLIENT]."),
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="A web site whose scripts may use the gateway; repeatable. *: all."),
+        typer.Option(metavar="ORIGIN", help="Permitted origin of scripts (CORS); repeatable; *: all."),
     ] = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="The longest that a query may take.")
-    ] = 60.0,
+    timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Longest deadline of a query.")] = 60.0,
     lease: Annotated[
-        float, typer.Option(min=1.0, metavar="SECONDS", help="The longest that a subscription may wait for its client.")
+        float, typer.Option(min=1.0, metavar="SECONDS", help="Longest lease of a subscription without its client.")
     ] = 3600.0,
-    subscribers: Annotated[int, typer.Option(min=1, metavar="N", help="Most event streams and WebSockets.")] = 512,
+    subscribers: Annotated[int, typer.Option(min=1, metavar="N", help="Most open event streams and WebSockets.")] = 512,
     webhooks: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Deliver webhooks; lines of NAME and KEY, for you alone to read."),
+        typer.Option(metavar="FILE", help="Deliver webhooks; file with lines of NAME and KEY."),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST[:PORT]", help="Hosts that webhooks may be posted to, repeatable; without one none."),
+        typer.Option(metavar="HOST[:PORT]", help="Permitted hosts of webhooks; repeatable. (default: none)"),
     ] = None,
     allow_private: Annotated[
-        bool, typer.Option("--allow-private", help="Hosts on the list may be on private networks or this machine.")
+        bool, typer.Option("--allow-private", help="Permit private and loopback addresses.")
     ] = False,
-    allow_http: Annotated[
-        bool, typer.Option("--allow-http", help="Webhooks may be posted over http, not over https alone.")
-    ] = False,
+    allow_http: Annotated[bool, typer.Option("--allow-http", help="Permit webhooks over http.")] = False,
     announce: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="When told to stop, go on so long, not ready any more.")
+        float, typer.Option(min=0, metavar="SECONDS", help="Time between SIGTERM (not ready any more) and the end.")
     ] = 0.0,
 ) -> None:
-    """Serve SPARQL, publications and subscriptions over HTTP, until stopped.
+    """Serve SPARQL, publications and subscriptions over HTTP until stopped.
 
-    It holds no state, so any number may run. /sparql is a SPARQL 1.1 endpoint;
-    RDF is sent to /publish and /retract; /events tells answers as server-sent
-    events, /subscribe over WebSocket; /console is a page for people.
-    docs/reference/http.md has all of it. With --webhooks answers are posted to URLs
-    as well, by all gateways that have the same keys (docs/reference/webhooks.md).
+    The gateway holds no state; any number may run. /sparql is a SPARQL 1.1
+    endpoint; /publish and /retract take RDF; /events (SSE) and /subscribe
+    (WebSocket) send solutions; /console is a web page. With --webhooks all gateways
+    with the same keys post solutions to URLs. See docs/reference/http.md.
 
     \b
     Examples:

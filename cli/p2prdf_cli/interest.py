@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-_HELP: Final = """Register which part of a dataset a SPARQL endpoint is to hold; keepers see to it.
+_HELP: Final = """Register interests: parts of datasets that workers keep at SPARQL endpoints.
 
 \b
 Examples:
@@ -26,7 +26,7 @@ Examples:
   p2prdf interest status
 """
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The interest.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the interest.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -44,29 +44,29 @@ def register(app: typer.Typer) -> None:
 
 
 def add(
-    dataset: Annotated[str, typer.Option("--dataset", metavar="IRI", help="The graph of the dataset in the overlay.")],
-    target: Annotated[str, typer.Option("--target", metavar="URL", help="A SPARQL 1.1 update endpoint.")],
-    query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="The interest, a SPARQL query.")] = None,
+    dataset: Annotated[str, typer.Option("--dataset", metavar="IRI", help="Graph of the dataset in the cluster.")],
+    target: Annotated[str, typer.Option("--target", metavar="URL", help="SPARQL 1.1 update endpoint.")],
+    query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="Interest: a SPARQL query.")] = None,
     file: QueryFile = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="What it is called; else a name is made.")
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the interest. (default: a generated one)")
     ] = None,
     graph: Annotated[
-        str | None, typer.Option("--graph", metavar="IRI", help="The target graph, its own alone; else the default.")
+        str | None,
+        typer.Option("--graph", metavar="IRI", help="Target graph. (default: the default graph)"),
     ] = None,
     query_url: Annotated[
         str | None,
-        typer.Option("--query-url", metavar="URL", help="Where it answers queries; else .../query for .../update."),
+        typer.Option("--query-url", metavar="URL", help="Query endpoint. (default: .../query for .../update)"),
     ] = None,
     peer: Peer = PEER_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Register an interest in a dataset that is published in the overlay.
+    """Register an interest in a dataset of the cluster.
 
-    It is kept in the overlay, and its target by the keepers (p2prdf serve
-    interests), who have the credentials; their operators say which hosts may be
-    targets.
+    The workers (p2prdf serve interests) keep its target up to date. They hold the
+    credentials, and their operators permit the hosts of targets.
 
     \b
     Examples:
@@ -87,7 +87,7 @@ def add(
 
 
 def list_(peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
-    """Write the interests that are registered.
+    """List the registered interests.
 
     \b
     Examples:
@@ -112,14 +112,14 @@ def list_(peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json
 
 
 def status(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Of this one alone.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name. (default: all)")] = None,
     peer: Peer = PEER_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Tell how the targets are, as their keepers say: state, position, lag, sizes, the last error.
+    """Show the state of targets: position, lag, sizes, last error.
 
-    Exit code 1 if one is not kept: refused, failing, or without a keeper.
+    Exit code 1 if an interest is refused, failing, or without a worker.
 
     \b
     Examples:
@@ -144,7 +144,7 @@ def status(
 
 
 def pause(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
-    """Let a target be as it is, until the interest is resumed.
+    """Pause an interest: its target stays as it is.
 
     \b
     Examples:
@@ -159,7 +159,7 @@ def pause(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFA
 
 
 def resume(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
-    """Let the target of a paused interest catch up, and go on.
+    """Resume a paused interest: its target catches up.
 
     \b
     Examples:
@@ -174,7 +174,7 @@ def resume(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
 
 
 def remove(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
-    """Forget an interest. Its target stays as it is.
+    """Remove an interest; its target stays as it is.
 
     \b
     Examples:
@@ -189,7 +189,7 @@ def remove(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
 
 
 def verify(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
-    """Let its keeper compare a target with what it should hold. Exit code 1: they differ, or cannot be compared.
+    """Compare a target with its dataset; exit code 1 if they differ or it fails.
 
     \b
     Examples:
@@ -203,10 +203,9 @@ def verify(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEF
 
 
 def repair(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
-    """Let its keeper make a target what it should be: insert what is lacking, delete what does not belong there.
+    """Repair a target: insert missing triples and delete wrong ones.
 
-    If the keeper has given up potentially interesting triples (--potential-max),
-    it reads the dataset again first.
+    After evictions (--potential-max) the worker first reads the dataset again.
 
     \b
     Examples:

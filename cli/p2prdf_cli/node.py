@@ -23,90 +23,93 @@ def register(app: typer.Typer) -> None:
 def node(
     listen: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="TCP and UDP address; port 0 takes a free one. [127.0.0.1:7400]"),
+        typer.Option(metavar="HOST:PORT", help="TCP and UDP address; port 0: a free one. (default: 127.0.0.1:7400)"),
     ] = None,
     bootstrap: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST:PORT[,...]", help="Nodes to join by; may be repeated. None: a new overlay."),
+        typer.Option(metavar="HOST:PORT[,...]", help="Seed nodes; repeatable. Without: a new cluster."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keeps the node's identity and state over restarts.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Directory for the identity and state of the node. (default: memory only)"),
     ] = None,
     durability: Annotated[
         str | None,
         typer.Option(
             metavar="fsync|async|memory",
-            help="Acknowledge what is on the disk, do not wait for it, or keep nothing. [fsync if --data is given]",
+            help="When writes count as safe. (default: fsync with --data)",
         ),
     ] = None,
-    replicas: Annotated[
-        int | None, typer.Option(min=1, max=16, help="Nodes that keep a copy of everything under a key. [3]")
-    ] = None,
+    replicas: Annotated[int | None, typer.Option(min=1, max=16, help="Copies of all data. (default: 3)")] = None,
     copies_min: Annotated[
-        int | None, typer.Option(min=1, max=16, help="Copies that are safe before anything is acknowledged. [2]")
+        int | None, typer.Option(min=1, max=16, help="Copies that an acknowledgement waits for. (default: 2)")
     ] = None,
     ordinal: Annotated[
         int | None,
-        typer.Option(min=0, max=65_535, help="Even place on the ring; give each node another. [by the identifier]"),
+        typer.Option(min=0, max=65_535, help="Even place on the ring, unique per node. (default: by the identifier)"),
     ] = None,
     advertise: Annotated[
-        str | None, typer.Option(metavar="HOST[:PORT]", help="How others reach this node, if not as it listens.")
+        str | None, typer.Option(metavar="HOST[:PORT]", help="Address for other nodes. (default: --listen)")
     ] = None,
     secret_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Cluster secret; needed beyond loopback. P2PRDF_SECRET also gives it."),
+        typer.Option(metavar="FILE", help="Cluster secret, or P2PRDF_SECRET; required beyond loopback."),
     ] = None,
     tls_cert: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="This node's certificate (p2prdf ca issue --node): use TLS.")
+        Path | None, typer.Option(metavar="FILE", help="Use TLS with this certificate (p2prdf ca issue --node).")
     ] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's private key.")] = None,
-    tls_ca: Annotated[Path | None, typer.Option(metavar="FILE", help="Authorities that are trusted.")] = None,
-    tls_crl: Annotated[Path | None, typer.Option(metavar="FILE", help="Their lists of revoked certificates.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Private key of that certificate.")] = None,
+    tls_ca: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Certificates of the trusted authorities.")
+    ] = None,
+    tls_crl: Annotated[Path | None, typer.Option(metavar="FILE", help="Revocation lists of these authorities.")] = None,
     seal_keys: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Keys of datagrams, the one in use first; without it the secret is the key."),
+        typer.Option(metavar="FILE", help="Keys of datagrams, the current one first. (default: the secret)"),
     ] = None,
     rights: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What clients may do, by name; without it all may everything.")
+        Path | None, typer.Option(metavar="FILE", help="Permissions of clients. (default: everything)")
     ] = None,
     overlay: Annotated[
         str | None,
-        typer.Option(metavar="kademlia|chord", help="Who owns a key, and how nodes meet; the same at all nodes."),
+        typer.Option(metavar="kademlia|chord", help="Routing; equal at all nodes. (default: kademlia)"),
     ] = None,
     membership: Annotated[
         str | None,
-        typer.Option(metavar="view|overlay", help="All nodes know all, or each knows some; the same at all. [view]"),
+        typer.Option(metavar="view|overlay", help="Full or partial membership; equal at all nodes. (default: view)"),
     ] = None,
     zone: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Nodes of one zone may fail together; copies go to different ones."),
+        typer.Option(metavar="NAME", help="Failure domain; copies go to different zones."),
     ] = None,
     indexes: Annotated[
         str | None,
         typer.Option(
-            metavar="all|on-demand", help="Index everything for every query, or only for standing ones. [all]"
+            metavar="all|on-demand", help="Index for all queries, or for standing queries only. (default: all)"
         ),
     ] = None,
     roles: Annotated[str | None, typer.Option(hidden=True, help="Refused: it is --indexes now.")] = None,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", envvar="P2PRDF_CONFIG", help="TOML file of settings, named like these options."),
+        typer.Option(metavar="FILE", envvar="P2PRDF_CONFIG", help="TOML file of settings."),
     ] = None,
-    log_format: Annotated[str | None, typer.Option(metavar="auto|json|console", help="Form of log lines.")] = None,
+    log_format: Annotated[
+        str | None, typer.Option(metavar="auto|json|console", help="Format of log lines. (default: auto)")
+    ] = None,
     log_level: Annotated[
-        str | None, typer.Option(metavar="debug|info|warning|error", help="Least level that is logged.")
+        str | None,
+        typer.Option(metavar="debug|info|warning|error", help="Lowest level that is logged. (default: info)"),
     ] = None,
 ) -> None:
-    """Run one node: an equal peer of the overlay, until SIGTERM or Ctrl-C.
+    """Run one node of a cluster until SIGTERM or Ctrl-C.
 
-    When it serves, it writes one line to standard output: ready HOST:PORT KEY.
-    Logs go to standard error. Every setting can also come from the environment
-    (P2PRDF_LISTEN, P2PRDF_BOOTSTRAP, ...) or from a file; options win over the
-    environment, that over the file. Further settings: docs/reference/settings.md.
+    A serving node writes one line to standard output: ready HOST:PORT KEY. Logs
+    go to standard error. Options override the environment (P2PRDF_LISTEN, ...),
+    which overrides the file. All settings: docs/reference/settings.md.
 
     \b
     Examples:
-      p2prdf node                a first node, for this machine only
+      p2prdf node    # the first node, for this machine only
       p2prdf node --listen 127.0.0.1:7401 --bootstrap 127.0.0.1:7400
       p2prdf node --listen 0.0.0.0:7400 --secret-file cluster.key \\
                   --advertise db1.example.org --data /var/lib/p2prdf

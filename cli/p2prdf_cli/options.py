@@ -21,7 +21,7 @@ PEER_DEFAULT: Final = ["127.0.0.1:7400"]
 
 
 class AlgorithmName(enum.StrEnum):
-    """How joins travel."""
+    """Join algorithm."""
 
     csbv = "csbv"
     cqc = "cqc"
@@ -97,31 +97,29 @@ Peer = Annotated[
     list[str],
     typer.Option(
         "--peer", "-p", metavar="HOST:PORT", envvar="P2PRDF_PEER", callback=addresses,
-        help="A node; of several, repeated or separated by commas, the first that answers.",
+        help="Node to use; repeatable: the first that answers.",
     ),
 ]  # fmt: skip
 
 QueryFile = Annotated[
     Path | None,
-    typer.Option("--file", "-f", metavar="FILE", help="Read the query from a file; - is standard input."),
+    typer.Option("--file", "-f", metavar="FILE", help="File with the query; - is standard input."),
 ]
 
 Algorithm = Annotated[
-    AlgorithmName, typer.Option(help="Join along a tree of values (csbv) or a fixed chain of nodes (cqc).")
+    AlgorithmName, typer.Option(help="Join algorithm: spread by values (csbv) or a fixed chain (cqc).")
 ]
 
 PrefixFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Turtle or SPARQL file whose prefixes the text may use.")
+    Path | None, typer.Option(metavar="FILE", help="Turtle or SPARQL file with prefixes for the query.")
 ]
 
-Timeout = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long to wait for the answer of a query.")]
+Timeout = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Deadline of a query.")]
 TIMEOUT_DEFAULT: Final = 60.0
 
 Reconnect = Annotated[
     float,
-    typer.Option(
-        min=0, metavar="SECONDS", help="How long to look for another node when this one goes away; 0: give up at once."
-    ),
+    typer.Option(min=0, metavar="SECONDS", help="How long to look for another node after a disconnection."),
 ]
 RECONNECT_DEFAULT: Final = 60.0
 
@@ -130,15 +128,15 @@ Since = Annotated[
     typer.Option(
         metavar="now|beginning|TIME",
         callback=_checked_time,
-        help="From when on publications count (default: now). TIME: ISO 8601 with Z or an offset, or epoch seconds.",
+        help="First publication time that counts: ISO 8601 with zone, or epoch seconds. (default: now)",
     ),
 ]
 
 StateFolder = Annotated[
     Path | None,
     typer.Option(
-        "--state", metavar="DIR", help="Where named subscriptions are kept. [~/.local/state/p2prdf/subscriptions]"
+        "--state", metavar="DIR", help="State of named subscriptions. (default: ~/.local/state/p2prdf/subscriptions)"
     ),
 ]
 
-Json = Annotated[bool, typer.Option("--json", help="Write for machines: JSON, one value per line for streams.")]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON, one value per line.")]

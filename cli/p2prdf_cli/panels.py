@@ -18,25 +18,21 @@ COMMANDS: Final = {
         "update": "Insert and delete triples by SPARQL Update.",
         "status": "Show the state of nodes.",
     },
-    "Services": {
+    "Services and registrations": {
         "serve": "Run the HTTP gateway, or a worker for interests or channels.",
-        "derive": "Keep a graph that follows from a query or from rules.",
+        "derive": "Keep a graph derived by a query or by rules.",
         "replica": "Keep a part of a dataset in a store or SPARQL endpoint.",
         "changesets": "Compare dumps; publish changesets of a dataset.",
         "spark-publish": "Publish RDF with Apache Spark.",
         "ca": "Issue and revoke certificates.",
-    },
-    "Registered in the cluster": {
         "rules": "Add, list and remove named rules.",
         "interest": "Add, list and remove interests in datasets.",
         "channel": "Add, list and remove channels; publish and subscribe there.",
     },
-    "Understand": {
+    "Diagnostics and experiments": {
         "explain": "Explain how a query is evaluated.",
-        "trace": "Show what became of traced publications.",
+        "trace": "Show the trees of traced publications.",
         "corpus": "Count word frequencies for similarity conditions.",
-    },
-    "Laboratory": {
         "demo": "Start a small cluster on this machine and check its answers.",
         "simulate": "Run queries over data in a simulated cluster.",
         "experiment": "Repeat the published experiments; plan capacity.",

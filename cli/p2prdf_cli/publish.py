@@ -58,61 +58,55 @@ def publish(
     ],
     peer: Peer = PEER_DEFAULT,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first malformed line instead of skipping it.")
+        bool, typer.Option("--strict", help="Stop at the first malformed line; without, skip it.")
     ] = False,
-    syntax: Annotated[
-        SyntaxName | None, typer.Option(help="Format, if the name does not tell; standard input is nt.")
-    ] = None,
+    syntax: Annotated[SyntaxName | None, typer.Option(help="Format. (default: by the file name, else nt)")] = None,
     base: Annotated[
         str | None,
-        typer.Option(metavar="IRI", help="Resolves relative IRIs of Turtle, TriG and RDF/XML."),
+        typer.Option(metavar="IRI", help="Base IRI for relative IRIs."),
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where progress is kept. [~/.local/state/p2prdf/publish.json]"),
+        typer.Option(metavar="FILE", help="File for the progress. (default: ~/.local/state/p2prdf/publish.json)"),
     ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Forget progress; publish from the start.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Forget the progress; publish from the start.")] = False,
     reconnect: Reconnect = RECONNECT_DEFAULT,
     ack: Annotated[
-        Level, typer.Option(help="What counts as done: indexed everywhere, or kept by nodes that will see to it.")
+        Level, typer.Option(help="Acknowledge when indexed at all owners, or durably staged.")
     ] = Level.indexed,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Remove the triples instead; answers made of them are withdrawn.")
+        bool, typer.Option("--delete", help="Delete the triples; solutions made of them are retracted.")
     ] = False,
     graph: Annotated[
-        str | None, typer.Option(metavar="IRI", help="The graph of what the file puts into none. [the default graph]")
+        str | None, typer.Option(metavar="IRI", help="Graph of triples that name none. (default: the default graph)")
     ] = None,
     trace: Annotated[
         str | None,
-        typer.Option(metavar="TRACEPARENT|new", help="Have nodes log what becomes of it, under this W3C traceparent."),
+        typer.Option(metavar="TRACEPARENT|new", help="Trace the publications under this W3C traceparent."),
     ] = None,
     stream: Annotated[
-        str | None, typer.Option(metavar="IRI", help="Publish elements of this stream, which windows are about.")
+        str | None, typer.Option(metavar="IRI", help="Publish the statements as elements of this stream.")
     ] = None,
     timed: Annotated[
-        bool, typer.Option("--timed", help="Lines are TIME<TAB>statement: seconds since 1970, or an xsd:dateTime.")
+        bool, typer.Option("--timed", help="Lines are TIME<TAB>statement; TIME: epoch seconds or xsd:dateTime.")
     ] = False,
     event_time: Annotated[
-        str | None, typer.Option("--time", metavar="TIME|now", help="The event time of all elements. [now]")
+        str | None, typer.Option("--time", metavar="TIME|now", help="Event time of all elements. (default: now)")
     ] = None,
-    lateness: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="How far elements may be out of the order of their times.")
-    ] = 0.0,
+    lateness: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Largest disorder of event times.")] = 0.0,
     pace: Annotated[
-        float, typer.Option(min=0, metavar="FACTOR", help="1: as fast as the event times say; 0: as fast as it goes.")
+        float, typer.Option(min=0, metavar="FACTOR", help="Speed-up over event times; 0: as fast as possible.")
     ] = 0.0,
     upto: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Say in the end that all up to this time is there. [the last time]"),
+        typer.Option(metavar="TIME", help="Final watermark. (default: the last event time)"),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Publish RDF; done when every node that must index it holds it.
+    """Publish RDF; acknowledged when indexed at all owners.
 
-    The same command, run again after an interruption, goes on after the last
-    acknowledged statement; no statement counts twice. With --ack accepted it is
-    done when enough nodes keep the triples. With --stream the statements are
-    elements of a stream with event times, which queries read through windows.
+    After an interruption, run the same command again: it continues after the last
+    acknowledged statement, and no statement counts twice.
 
     \b
     Examples:

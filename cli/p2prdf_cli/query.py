@@ -61,17 +61,16 @@ def query(
     rules: RulesWanted = None,
     wanted: Annotated[
         FormatName | None,
-        typer.Option("--format", help="What to write (default: table on a terminal; in a pipe tsv, of CONSTRUCT nt)."),
+        typer.Option("--format", help="Output format. (default: table on a terminal, else tsv, or nt for CONSTRUCT)"),
     ] = None,
     algorithm: Algorithm = AlgorithmName.csbv,
     timeout: Timeout = TIMEOUT_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Answer a query once, over all that is published and not removed.
+    """Answer a query once, over all triples that are published and not deleted.
 
-    Counts what was acknowledged before, wherever it was published. Nodes that
-    run with --indexes on-demand refuse it. Rows come in the order that ORDER BY asks for, else in
-    none. ASK writes true or false, with exit code 0 for both.
+    All publications count that were acknowledged before, at any node. Nodes with
+    --indexes on-demand refuse queries. ASK writes true or false, with exit code 0.
 
     \b
     Examples:

@@ -60,7 +60,7 @@ def event_teller(*, as_json: bool) -> Tell:
 
 Alive = Annotated[
     Path | None,
-    typer.Option("--alive", metavar="FILE", help="Touch this file every 5 s, for whoever watches over the process."),
+    typer.Option("--alive", metavar="FILE", help="File to touch every 5 s, as a sign of life."),
 ]
 ALIVE_SECONDS: Final = 5.0
 
@@ -93,7 +93,7 @@ Metrics = Annotated[
     str | None,
     typer.Option(
         "--metrics", metavar="HOST:PORT",
-        help="Where to tell metrics and health over HTTP, to whoever asks: /metrics, /healthz, /readyz.",
+        help="Address for /metrics, /healthz and /readyz over HTTP, without access control.",
     ),
 ]  # fmt: skip
 

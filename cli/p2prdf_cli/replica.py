@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-_HELP: Final = """Keep a part of a dataset true at a target, from its changesets.
+_HELP: Final = """Keep a part of a dataset up to date at a target, from changesets.
 
 \b
 Examples:
@@ -50,39 +50,36 @@ class Potential(enum.StrEnum):
 TargetName = Annotated[
     str,
     typer.Option(
-        "--target", metavar="URL|store:DIR|files:DIR",
-        help="A SPARQL 1.1 update endpoint, a store of pyoxigraph, or a folder of N-Triples files.",
+        "--target", metavar="TARGET",
+        help="SPARQL update URL, store:DIR (pyoxigraph) or files:DIR.",
     ),
 ]  # fmt: skip
-StateFile = Annotated[Path, typer.Option("--state", metavar="FILE", help="What the replica knows, between runs.")]
+StateFile = Annotated[Path, typer.Option("--state", metavar="FILE", help="State file of the replica.")]
 QueryUrl = Annotated[
     str | None,
-    typer.Option("--query-url", metavar="URL", help="Where it answers queries; else .../query for .../update."),
+    typer.Option("--query-url", metavar="URL", help="Query endpoint. (default: .../query for .../update)"),
 ]
 Graph = Annotated[
-    str | None, typer.Option("--graph", metavar="IRI", help="The target graph, the replica's alone; else the default.")
+    str | None,
+    typer.Option("--graph", metavar="IRI", help="Target graph. (default: the default graph)"),
 ]
-Dataset = Annotated[
-    str, typer.Option("--dataset", metavar="IRI", help="Whose replica it is: its cursor at the target goes by that.")
-]
+Dataset = Annotated[str, typer.Option("--dataset", metavar="IRI", help="Dataset; names the cursor at the target.")]
 AuthFile = Annotated[
     Path | None,
     typer.Option(
         "--auth-file", metavar="FILE",
-        help="'basic USER:PASSWORD' or 'bearer TOKEN', readable by you alone; else P2PRDF_ENDPOINT_AUTH.",
+        help="Credentials of the endpoint. (default: P2PRDF_ENDPOINT_AUTH)",
     ),
 ]  # fmt: skip
 AllowHost = Annotated[
     list[str] | None,
     typer.Option(
         "--allow-host", metavar="HOST[:PORT]",
-        help=f"Hosts that may be asked, repeatable; else those of {HOSTS_VARIABLE}, else the target's.",
+        help=f"Permitted hosts; repeatable. (default: {HOSTS_VARIABLE}, else the target's)",
     ),
 ]  # fmt: skip
-Private = Annotated[
-    bool, typer.Option("--allow-private", help="Hosts of --allow-host may be on private networks or this machine.")
-]
-UpdateTriples = Annotated[int, typer.Option(min=1, metavar="N", help="Most triples of one update.")]
+Private = Annotated[bool, typer.Option("--allow-private", help="Permit private and loopback addresses.")]
+UpdateTriples = Annotated[int, typer.Option(min=1, metavar="N", help="Largest update, in triples.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -101,20 +98,18 @@ def apply(
     state: StateFile,
     interest: Annotated[
         list[Path] | None,
-        typer.Option("--file", "-f", metavar="FILE", help="The interest, a query; needed at the first run."),
+        typer.Option("--file", "-f", metavar="FILE", help="File with the interest, for the first run."),
     ] = None,
     start: Annotated[
         str | None,
-        typer.Option(
-            "--start", metavar="FILE|URL", help="The dataset before the first changeset: a dump, or its query endpoint."
-        ),
+        typer.Option("--start", metavar="FILE|URL", help="Dataset before the changesets: dump or query endpoint."),
     ] = None,
     start_at: StartAt = None,
     source_graph: Annotated[
-        str | None, typer.Option(metavar="IRI", help="The graph of the dataset, if --start is an endpoint.")
+        str | None, typer.Option(metavar="IRI", help="Graph of the dataset at the endpoint of --start.")
     ] = None,
     potential: Annotated[
-        Potential, typer.Option(help="Keep what may become interesting from the start, or begin without.")
+        Potential, typer.Option(help="Whether to load potentially interesting triples at the start.")
     ] = Potential.source,
     graph: Graph = None,
     dataset: Dataset = "urn:p2prdf:dataset",
@@ -124,18 +119,20 @@ def apply(
     allow_private: Private = False,
     update_triples: UpdateTriples = 5000,
     save_every: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Changesets between two writes of the state.")
+        int, typer.Option(min=1, metavar="N", help="Changesets between two saves of the state.")
     ] = 100,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on as changesets come, until stopped.")] = False,
-    interval: Annotated[float, typer.Option(min=0.05, metavar="SECONDS", help="How often to look for them.")] = 5.0,
+    follow: Annotated[bool, typer.Option("--follow", help="Continue with new changesets until stopped.")] = False,
+    interval: Annotated[
+        float, typer.Option(min=0.05, metavar="SECONDS", help="Polling interval for new changesets.")
+    ] = 5.0,
     blank_scope: BlankScope = None,
     as_json: Json = False,
 ) -> None:
-    """Apply changesets to a target under an interest, from the end of the last run.
+    """Apply changesets to a target under an interest, after the last applied one.
 
-    Folders are those of DBpedia Live (year/month/day/hour/NNNNNN.added.nt.gz
-    and .removed.nt.gz), or hold such files. The target gets each change once,
-    also if this command or the endpoint is killed in between.
+    Folders have the layout of DBpedia Live (year/month/day/hour/NNNNNN.added.nt.gz
+    and .removed.nt.gz) or are flat. Each change takes effect once, also after a kill
+    of the command or of the endpoint.
 
     \b
     Examples:
@@ -164,8 +161,8 @@ def apply(
 
 def follow_dataset(
     target: TargetName,
-    dataset: Annotated[str, typer.Option("--dataset", metavar="IRI", help="The graph of the dataset in the overlay.")],
-    query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="The interest, a SPARQL query.")] = None,
+    dataset: Annotated[str, typer.Option("--dataset", metavar="IRI", help="Graph of the dataset in the cluster.")],
+    query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="Interest: a SPARQL query.")] = None,
     file: QueryFile = None,
     peer: Peer = PEER_DEFAULT,
     graph: Graph = None,
@@ -174,14 +171,13 @@ def follow_dataset(
     allow_host: AllowHost = None,
     allow_private: Private = False,
     update_triples: UpdateTriples = 5000,
-    once: Annotated[bool, typer.Option("--once", help="Stop when the target holds what there is.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop when the target is up to date.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Keep a target at an interest's part of a dataset that is published in an overlay, until stopped.
+    """Keep a part of a dataset in the cluster up to date at a target, until stopped.
 
-    The interest is left with the nodes as a standing query; nothing is kept
-    here. Stopped or killed, it goes on where the target's cursor is; after more
-    than a day the target is compared as a whole.
+    The interest is a standing query; the only state is a cursor at the target. A
+    restart continues there; after more than a day it compares the whole target.
 
     \b
     Examples:
@@ -232,7 +228,7 @@ def verify(
     allow_private: Private = False,
     as_json: Json = False,
 ) -> None:
-    """Compare a target with what it should hold. Exit code 1: they differ.
+    """Compare a target with its dataset; exit code 1 if they differ.
 
     \b
     Examples:
@@ -254,7 +250,7 @@ def repair(
     update_triples: UpdateTriples = 5000,
     as_json: Json = False,
 ) -> None:
-    """Make a target what it should be: insert what is lacking, delete what does not belong there.
+    """Repair a target: insert missing triples and delete wrong ones.
 
     \b
     Examples:

@@ -32,41 +32,40 @@ def interests(
         typer.Option(
             "--allow-host",
             metavar="HOST[:PORT]",
-            help=f"Hosts that may be targets, repeatable; else those of {HOSTS_VARIABLE}, else none.",
+            help=f"Permitted hosts of targets; repeatable. (default: {HOSTS_VARIABLE}, else none)",
         ),
     ] = None,
     allow_private: Annotated[
-        bool, typer.Option("--allow-private", help="Hosts on the list may be on private networks or this machine.")
+        bool, typer.Option("--allow-private", help="Permit private and loopback addresses.")
     ] = False,
     auth_file: Annotated[
         Path | None,
         typer.Option(
             "--auth-file",
             metavar="FILE",
-            help="Lines of HOST[:PORT] and 'basic USER:PASSWORD' or 'bearer TOKEN', readable by you alone.",
+            help="File with lines of HOST[:PORT] and 'basic USER:PASSWORD' or 'bearer TOKEN'.",
         ),
     ] = None,
-    update_triples: Annotated[int, typer.Option(min=1, metavar="N", help="Most triples of one update.")] = 5000,
+    update_triples: Annotated[int, typer.Option(min=1, metavar="N", help="Largest update, in triples.")] = 5000,
     lease: Annotated[
-        float, typer.Option(min=1.0, metavar="SECONDS", help="So long after it was killed others take over, at first.")
+        float, typer.Option(min=1.0, metavar="SECONDS", help="Time until other workers take over from a killed one.")
     ] = 8.0,
     potential_max: Annotated[
         list[str] | None,
         typer.Option(
             "--potential-max",
             metavar="[IRI=]N",
-            help="Most potentially interesting triples kept of a dataset, or of each; targets may lack some then.",
+            help="Most potentially interesting triples kept per dataset; targets may be incomplete.",
         ),
     ] = None,
     alive: Alive = None,
     metrics: Metrics = None,
     as_json: Json = False,
 ) -> None:
-    """Keep targets of interests that are registered in an overlay, until stopped.
+    """Keep the targets of registered interests up to date, until stopped.
 
-    Any number may run, anywhere: they share datasets among themselves, and take
-    over from one that is gone. No state is kept here. Only hosts that are
-    allowed are touched.
+    Any number of workers may run; they share the datasets and take over from a
+    failed worker. They hold no state and connect to permitted hosts only.
 
     \b
     Examples:

@@ -18,23 +18,21 @@ __all__ = ["Ontologies", "Profile", "ProfileName", "Read", "RuleFiles", "RulesWa
 
 
 class Profile(enum.StrEnum):
-    """What of an ontology is taken into account."""
+    """Semantics of the ontology."""
 
     owl_rl = "owl-rl"
     rdfs = "rdfs"
 
 
-RuleFiles = Annotated[list[Path] | None, typer.Option("--rules", metavar="FILE", help="Rules; may be repeated.")]
+RuleFiles = Annotated[list[Path] | None, typer.Option("--rules", metavar="FILE", help="File of rules; repeatable.")]
 Ontologies = Annotated[
     list[str] | None,
-    typer.Option("--ontology", metavar="FILE", help="What an ontology says (.ttl .rdf .owl .nt); may be repeated."),
+    typer.Option("--ontology", metavar="FILE", help="Ontology (.ttl .rdf .owl .nt); repeatable."),
 ]
-ProfileName = Annotated[Profile, typer.Option(help="What of an ontology is taken into account.")]
+ProfileName = Annotated[Profile, typer.Option(help="Semantics of the ontology.")]
 RulesWanted = Annotated[
     str | None,
-    typer.Option(
-        "--rules", metavar="FILE|IRI", help="What follows by these counts too: a file, or a name (`p2prdf rules`)."
-    ),
+    typer.Option("--rules", metavar="FILE|IRI", help="Infer with these rules: a file or a name (p2prdf rules)."),
 ]
 
 

@@ -16,7 +16,7 @@ from p2prdf_cli.rule_files import Ontologies, Profile, ProfileName, RuleFiles, r
 
 __all__ = ["register"]
 
-_HELP: Final = """Keep rules in the overlay by name, for queries with inference.
+_HELP: Final = """Keep named rules in the cluster, for queries with inference.
 
 \b
 Examples:
@@ -24,7 +24,7 @@ Examples:
   p2prdf rules list
 """
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="An IRI.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="IRI of the rules.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -44,11 +44,11 @@ def add(
     peer: Peer = PEER_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Keep rules under a name, beside those that are there.
+    """Add rules to a name.
 
-    Queries are left, or asked, with them by --rules NAME. Rules are ordinary
-    triples of the graph <urn:p2prdf:rules>. What an ontology says of individuals
-    is no rule: publish the file as well.
+    Queries use them with --rules NAME. Rules are triples of the graph
+    <urn:p2prdf:rules>. Statements of an ontology about individuals are no rules:
+    publish the file as well.
 
     \b
     Examples:
@@ -77,12 +77,12 @@ async def _add(
 
 
 def list_(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only these.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="IRI of the rules. (default: all)")] = None,
     peer: Peer = PEER_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Write the rules that are kept, by name.
+    """Write the rules, by name.
 
     \b
     Examples:
@@ -110,7 +110,7 @@ async def _list(name: str | None, peer: list[str], timeout: float, *, as_json: b
 
 
 def remove(name: Name, peer: Peer = PEER_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT, as_json: Json = False) -> None:
-    """Forget the rules of a name. Queries that were left with them go on with them.
+    """Remove the rules of a name; present subscriptions keep them.
 
     \b
     Examples:

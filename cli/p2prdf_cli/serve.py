@@ -14,7 +14,7 @@ from p2prdf_cli.replica_serve import interests
 
 __all__ = ["register"]
 
-_HELP: Final = """Run a service beside the nodes, until stopped: HTTP, interests or channels.
+_HELP: Final = """Run a service beside the nodes until stopped: HTTP, interests or channels.
 
 \b
 Examples:

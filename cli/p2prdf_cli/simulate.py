@@ -33,7 +33,7 @@ def simulate(
     query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="A SPARQL query: SELECT.")] = None,
     file: Annotated[
         list[Path] | None,
-        typer.Option("--file", "-f", metavar="FILE", help="Read a query from a file; repeatable."),
+        typer.Option("--file", "-f", metavar="FILE", help="File with a query; repeatable."),
     ] = None,
     peers: Annotated[int, typer.Option(min=1, max=100_000, help="Number of simulated peers.")] = 7,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal runs.")] = 0,
@@ -45,26 +45,21 @@ def simulate(
         Path | None, typer.Option(metavar="E.tsv", help="Lines of: time TAB A or D TAB N-Quads statement.")
     ] = None,
     subscribe_at: Annotated[
-        float | None, typer.Option(metavar="TIME", help="Subscribe at this time: earlier events do not count.")
+        float | None, typer.Option(metavar="TIME", help="Time of the subscription; earlier events do not count.")
     ] = None,
-    until: Annotated[
-        float | None, typer.Option(metavar="TIME", help="Publish events up to and including this time.")
-    ] = None,
-    algorithm: Annotated[AlgorithmName, typer.Option(help="How joins travel.")] = AlgorithmName.csbv,
+    until: Annotated[float | None, typer.Option(metavar="TIME", help="Last time of events.")] = None,
+    algorithm: Annotated[AlgorithmName, typer.Option(help="Join algorithm.")] = AlgorithmName.csbv,
     per_event: Annotated[
-        bool, typer.Option("--per-event", help="Answer publication events, not the set of triples.")
+        bool, typer.Option("--per-event", help="Answer events: a repeated triple gives a new solution.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run queries over data in a simulated overlay; print their solutions at the end.
+    """Run queries over data in a simulated cluster; print their solutions.
 
-    The queries are those that nodes take, but for windows over streams and rules.
-
-    The peers run the node's own code; time and network are simulated, so that
-    thousands of peers fit into one process. With --json and one query the
-    output is a SPARQL 1.1 JSON results document with a further member
-    "simulation" (messages, hops, processing and storage load); with several
-    it is {"queries": [document, ...], "simulation": ...}.
+    The peers run the code of real nodes; time and network are simulated. Windows
+    over streams and rules are refused. With --json one query gives a SPARQL 1.1 JSON
+    results document with a member "simulation"; several give {"queries": [...],
+    "simulation": {...}}.
 
     \b
     Examples:

@@ -41,43 +41,40 @@ def spark_publish(
             metavar="HOST:PORT",
             envvar="P2PRDF_PEER",
             callback=addresses,
-            help="Nodes to publish at, repeated or separated by commas.",
+            help="Nodes to publish at; repeatable.",
         ),
     ] = PEER_DEFAULT,
     master: Annotated[
-        str, typer.Option(metavar="URL", help="Of Spark: local[*], spark://..., yarn, k8s://...")
+        str, typer.Option(metavar="URL", help="Master of Spark: local[*], spark://..., yarn, k8s://...")
     ] = "local[*]",
     stream: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Publish files as they appear here, until interrupted.")
+        str | None, typer.Option(metavar="DIR", help="Publish files that appear in this folder, until interrupted.")
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where --stream notes what is done. [DIR/.p2prdf-checkpoint]")
+        Path | None, typer.Option(metavar="DIR", help="Progress of --stream. (default: DIR/.p2prdf-checkpoint)")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="With --stream: publish what is there, then stop.")] = False,
-    rate: Annotated[float, typer.Option(min=0, metavar="N", help="Triples a second at most; 0: no limit.")] = 0,
+    once: Annotated[bool, typer.Option("--once", help="With --stream: publish the present files, then stop.")] = False,
+    rate: Annotated[float, typer.Option(min=0, metavar="N", help="Most triples per second; 0: no limit.")] = 0,
     graph: Annotated[
-        str | None, typer.Option(metavar="IRI", help="The graph of what names none. [the default graph]")
+        str | None, typer.Option(metavar="IRI", help="Graph of triples that name none. (default: the default graph)")
     ] = None,
     job: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The same name again publishes the same events again.")
+        str | None, typer.Option(metavar="NAME", help="A repeated job with this name publishes no event twice.")
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at what is malformed instead of skipping it.")] = False,
-    bad: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where executors write the lines and rows that were skipped.")
-    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first malformed line; without, skip it.")
+    ] = False,
+    bad: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for skipped lines and rows.")] = None,
     conf: Annotated[
-        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="Setting of Spark; repeatable.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Publish RDF through Spark; done when every node that must index it holds it.
+    """Publish RDF through Spark; done when all triples are indexed at all owners.
 
-    Needs the extra spark (pip install 'p2prdf[spark]'). Java is brought along
-    if there is none. Files of lines are split over the executors, and each
-    partition is published at a node of its own.
-
-    With --stream, files that appear in a folder are published, each once,
-    also after an interruption: the checkpoint says what is done.
+    Needs the extra spark (pip install 'p2prdf[spark]'); Java is included. Files are
+    split over the executors; each partition is published at one node. With --stream
+    each new file of a folder is published once, also after an interruption.
 
     \b
     Examples:

@@ -63,50 +63,46 @@ def subscribe(
     rules: RulesWanted = None,
     algorithm: Algorithm = AlgorithmName.csbv,
     per_event: Annotated[
-        bool, typer.Option("--per-event", help="Answer publication events: a triple published again counts again.")
+        bool, typer.Option("--per-event", help="Answer events: a repeated triple gives a new solution.")
     ] = False,
     since: Since = None,
     count: Annotated[int | None, typer.Option(min=1, metavar="N", help="End after N answers.")] = None,
     name: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", callback=subscription_name, help="Keep it under this name; go on there if there is one."
+            metavar="NAME", callback=subscription_name, help="Durable subscription; the same name continues it."
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Add the answers to a file.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Append the solutions to a file.")
     ] = None,
     state: StateFolder = None,
-    renew: Annotated[
-        bool, typer.Option("--renew", help="With --name: begin anew, whatever the name stood for.")
-    ] = False,
+    renew: Annotated[bool, typer.Option("--renew", help="With --name: start again from an empty state.")] = False,
     lease: Annotated[
         float | None,
         typer.Option(
             min=1,
             metavar="SECONDS",
-            help="How long it is kept while nobody takes answers. [60; with --name 86400, a day]",
+            help="Lifetime without a subscriber. (default: 60; with --name 86400)",
         ),
     ] = None,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the subscription for --attach when the command ends.")
-    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the subscription for --attach.")] = False,
     attach: Annotated[
         str | None,
-        typer.Option(metavar="ID", callback=subscription_number, help="Take up an earlier subscription, at any node."),
+        typer.Option(metavar="ID", callback=subscription_number, help="Continue a kept subscription, at any node."),
     ] = None,
     bookmarks: Annotated[
         bool,
-        typer.Option("--bookmarks", help="With --json: about each second tell up to when all has come."),
+        typer.Option("--bookmarks", help="With --json: write a completeness bookmark each second."),
     ] = False,
     reconnect: Reconnect = RECONNECT_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Subscribe to a query; its answers are written as they become true.
+    """Subscribe to a query; write each solution when it becomes true.
 
-    Counts publications from now on, with --since earlier ones too. With --name
-    the subscription stays when the command ends, and the same command goes on
-    after the last answer; --output then holds each answer exactly once.
+    Publications from now on count; with --since also earlier ones. With --name
+    the subscription is durable: the same command continues after the last
+    solution, and --output then holds each solution exactly once.
 
     \b
     Examples:

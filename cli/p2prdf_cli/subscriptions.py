@@ -24,16 +24,17 @@ def register(app: typer.Typer) -> None:
 
 def unsubscribe(
     subscription: Annotated[
-        str | None, typer.Argument(metavar="[ID]", callback=subscription_number, help="Number that `subscribe` told.")
+        str | None,
+        typer.Argument(metavar="[ID]", callback=subscription_number, help="Identifier that subscribe has written."),
     ] = None,
     peer: Peer = PEER_DEFAULT,
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", callback=subscription_name, help="Name of `subscribe --name`; it is forgotten."),
+        typer.Option(metavar="NAME", callback=subscription_name, help="Name of a durable subscription."),
     ] = None,
     state: StateFolder = None,
 ) -> None:
-    """End a subscription, wherever it is delivered.
+    """End a subscription, at any node.
 
     \b
     Examples:
@@ -66,17 +67,17 @@ async def _end_named(name: str, folder: Path | None, peer: list[str]) -> None:
 
 def status(
     peer: Peer = PEER_DEFAULT,
-    everyone: Annotated[bool, typer.Option("--all", help="Also ask every node that it knows.")] = False,
+    everyone: Annotated[bool, typer.Option("--all", help="Ask all nodes of the cluster.")] = False,
     in_step: Annotated[
         bool,
         typer.Option(
             "--in-step",
-            help="End with code 3 unless they know their overlay, may be relied on and speak for subscriptions.",
+            help="Exit code 3 unless all of them are in sync and not fenced.",
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Tell how nodes are doing: peers, share of keys, table sizes, loads.
+    """Show the state of nodes: peers, share of keys, table sizes, loads.
 
     \b
     Examples:

@@ -24,19 +24,19 @@ def register(app: typer.Typer) -> None:
 
 def trace(
     files: Annotated[
-        list[Path], typer.Argument(metavar="LOG...", help="Logs of nodes, as JSON lines; - is standard input.")
+        list[Path], typer.Argument(metavar="LOG...", help="Logs of nodes (JSON lines); - is standard input.")
     ],
     number: Annotated[
-        str | None, typer.Option("--trace", metavar="ID", help="This trace alone: 32 hexadecimal digits. [all]")
+        str | None,
+        typer.Option("--trace", metavar="ID", help="Identifier of a trace, 32 hexadecimal digits. (default: all)"),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Put the lines of traced publications together, out of the logs of nodes, into one tree for each.
+    """Print the trees of traced publications from the logs of nodes.
 
-    A line of the tree tells when a piece of work began after the first, how
-    long it took, at which node, and what it was: publish (until all owners
-    have it), index, join, answer, deliver, acknowledge; send is a moment.
-    Times are those of each node's clock.
+    A line has the start after the first span, the duration, the node and the kind:
+    publish (until all owners have it), index, join, answer, deliver, acknowledge;
+    send is an instant. Times are those of each node's clock.
 
     \b
     Examples:

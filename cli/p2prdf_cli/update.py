@@ -23,22 +23,21 @@ def register(app: typer.Typer) -> None:
 def update(
     update: Annotated[
         str | None,
-        typer.Argument(metavar="UPDATE", help="SPARQL UPDATE: INSERT DATA, DELETE DATA, DELETE WHERE; several with ;"),
+        typer.Argument(metavar="UPDATE", help="INSERT DATA, DELETE DATA or DELETE WHERE; several with ;"),
     ] = None,
     peer: Peer = PEER_DEFAULT,
     file: Annotated[
         Path | None,
-        typer.Option("--file", "-f", metavar="U.ru", help="Read the update from a file; - is standard input."),
+        typer.Option("--file", "-f", metavar="U.ru", help="File with the update; - is standard input."),
     ] = None,
     prefix_file: PrefixFile = None,
     timeout: Timeout = TIMEOUT_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Publish and remove triples by SPARQL UPDATE; done when all is acknowledged.
+    """Insert and delete triples by SPARQL Update; done when all is acknowledged.
 
-    Operations are carried out in order, each after the one before it was
-    acknowledged, and not atomically: others may read and publish in between.
-    DELETE WHERE removes what its patterns find when its turn comes.
+    The operations are executed in order and are not atomic: other clients may read
+    and publish in between. DELETE WHERE deletes the matches of its patterns.
 
     \b
     Examples:

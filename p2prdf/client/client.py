@@ -586,8 +586,8 @@ class Client:
         """Return how a query would be evaluated or, given a subscription or its number, how it is and what waits where.
 
         The number may be text, too: 16 hexadecimal digits.  ``algorithm`` and ``per_event`` are those that a query
-        would be left with.  Nothing is left standing.  docs/reference/cli.md lists the keys; ``findings`` say in words
-        where everything stops.  Takes up to three seconds if nodes do not answer: these are named as missing.
+        would be left with.  Nothing is left standing.  docs/reference/explain.md lists the keys; ``findings`` name the
+        blocking step.  Takes up to three seconds if nodes do not answer: these are named as missing.
 
         Raises QueryRefused, SubscriptionGone if there is no such subscription, Busy, Unavailable.
         """

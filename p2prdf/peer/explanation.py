@@ -1,7 +1,7 @@
 """What an explanation of a query says: its plan, where each step lives, what waits there, and where everything stops.
 
 This is the sheet alone, as plain JSON values; :mod:`p2prdf.peer.explain` finds out what stands on it.
-docs/reference/cli.md lists the keys.
+docs/reference/explain.md lists the keys.
 Its size is bounded whatever the query: at most ``STEPS_MAX`` steps, and every text is cut.
 """
 

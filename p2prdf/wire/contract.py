@@ -305,7 +305,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """How a query is evaluated, as JSON text of moderate size (docs/reference/cli.md lists the keys)."""
+    """How a query is evaluated, as JSON text of moderate size (docs/reference/explain.md lists the keys)."""
 
     json: str
 

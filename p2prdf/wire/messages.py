@@ -1322,7 +1322,7 @@ class ClientExplain:
 
 @dataclass(frozen=True, slots=True)
 class ClientExplained:
-    """An explanation: JSON text, keys as in docs/reference/cli.md."""
+    """An explanation: JSON text, keys as in docs/reference/explain.md."""
 
     request: int
     json: str

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import inspect
+import io
 import math
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +22,9 @@ from p2prdf.gateway.problems import described
 from p2prdf.hosting.host_metrics import METRICS as OF_CHANNELS
 from p2prdf.monitoring.exposition import Metric
 from p2prdf.replica.keeper_metrics import METRICS as OF_INTERESTS
+from p2prdf_cli import exits
 from p2prdf_cli.app import app
-from p2prdf_cli.exits import complain
+from p2prdf_cli.exits import ExitCode, complain
 from p2prdf_node import config
 from p2prdf_node.config import NodeConfig
 
@@ -80,16 +84,43 @@ def errors_page(silent: Callable[[P2PRDFError], int] = complain) -> str:
     )
 
 
-def _texts() -> dict[str, str]:
-    """Return the texts below the fields of NodeConfig."""
-    (found,) = (each for each in ast.parse(inspect.getsource(config)).body
-                if isinstance(each, ast.ClassDef) and each.name == "NodeConfig")  # fmt: skip
+def _texts(module: Any, name: str) -> dict[str, str]:
+    """Return the texts below the fields of a class."""
+    (found,) = (each for each in ast.parse(inspect.getsource(module)).body
+                if isinstance(each, ast.ClassDef) and each.name == name)  # fmt: skip
     texts = {}
     for field, text in zip(found.body, found.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-            assert isinstance(text.value, ast.Constant)
-            texts[field.target.id] = " ".join(str(text.value.value).replace("``", "`").split())
+        if not isinstance(field, ast.AnnAssign | ast.Assign) or not isinstance(text, ast.Expr):
+            continue
+        target = field.target if isinstance(field, ast.AnnAssign) else field.targets[0]
+        assert isinstance(text.value, ast.Constant)
+        assert isinstance(target, ast.Name)
+        texts[target.id] = " ".join(str(text.value.value).replace("``", "`").split())
     return texts
+
+
+def _refusal(name: str, value: Any) -> str | None:
+    """Return the text by which a node refuses a value of a setting; None: it takes the value."""
+    try:
+        NodeConfig(**{name: value}).validate()
+    except errors.LocalProtocolError as error:
+        return str(error)
+    return None
+
+
+def _values(name: str, kind: str, option: Any) -> str:
+    """Return the values that a setting takes, as its checks tell."""
+    if kind.startswith("str"):
+        choices = re.search(r" is none of (.+)", _refusal(name, "no such value") or "")
+        return "" if choices is None else ", ".join(f"`{each}`" for each in choices[1].split(", "))
+    if not kind.startswith(("int", "float")):
+        return {"Path": "path", "tuple": "list"}[kind.split("[")[0].split(" ")[0]]
+    text = "integer" if kind.startswith("int") else "number"
+    least, most = getattr(option, "min", None), getattr(option, "max", None)
+    if most is not None:
+        return f"{text}, {least} to {most:,}"
+    text += ", 0 or more" if _refusal(name, 0) is None else ", above 0"
+    return text + (", or inf" if _refusal(name, math.inf) is None else "")
 
 
 def settings_page() -> str:
@@ -97,7 +128,7 @@ def settings_page() -> str:
     root: Any = typer.main.get_command(app)
     node = root.get_command(None, "node")
     options = {name: each for each in node.params for name in each.opts}
-    texts = _texts()
+    texts = _texts(config, "NodeConfig")
     rows = []
     for field in dataclasses.fields(NodeConfig):
         if field.name == "secret":
@@ -105,15 +136,16 @@ def settings_page() -> str:
         option = f"--{field.name.replace('_', '-')}"
         default = field.default
         shown = "none" if default in (None, "", ()) else "no limit" if default == math.inf else str(default)
-        text = texts.get(field.name) or getattr(options.get(option), "help", "") or ""
-        rows.append((f"`{field.name}`", f"`{option}`" if option in options else "", shown, text))
+        text = texts.get(field.name) or _without_default(getattr(options.get(option), "help", "") or "")[0]
+        values = _values(field.name, str(field.type), options.get(option))
+        rows.append((f"`{field.name}`", f"`{option}`" if option in options else "", values, shown, text))
     return (
         f"# Settings of a node\n\n{_NOTE}\n"
         "A setting comes from the option, else from the environment, else from the TOML file of\n"
         "`--config`, else it has its default. Its environment variable is `P2PRDF_` and its name in\n"
         "capitals; lists are separated by commas. Unknown names in the file are refused. Numbers are\n"
         "positive and below 10^12. The cluster secret comes from `secret_file` or `P2PRDF_SECRET`.\n\n"
-        + _table(("Setting", "Option", "Default", "Meaning"), rows)
+        + _table(("Setting", "Option", "Values", "Default", "Meaning"), rows)
     )
 
 
@@ -145,15 +177,116 @@ def metrics_page() -> str:
     return "".join(parts)
 
 
+_BLOCK: Final = re.compile(r"<!-- made from the code: (.+?) -->\n.*?<!-- end -->", re.DOTALL)
+_OF_COMMANDS: Final = ("p2prdf", "exit codes")
+"""Blocks of the page of commands that are about none in particular."""
+
+
+def _commands(command: Any, path: str = "") -> dict[str, Any]:
+    """Return all commands that are no groups, by their names without ``p2prdf``."""
+    if not hasattr(command, "list_commands"):
+        return {path: command}
+    found = {}
+    for name in command.list_commands(None):
+        found |= _commands(command.get_command(None, name), f"{path} {name}".strip())
+    return found
+
+
+def _without_default(text: str) -> tuple[str, str]:
+    """Return the text of an option and the default that it names."""
+    found = re.fullmatch(r"(.*?)\s*\(default: (.+)\)", text.strip())
+    return (found[1], found[2]) if found else (text, "")
+
+
+def _argument(parameter: Any) -> str:
+    text = (parameter.metavar or parameter.name.upper()).strip("[]")
+    return text if parameter.required else f"[{text}]"
+
+
+def _option(option: Any) -> tuple[str, str, str]:
+    names = ", ".join(f"`{name}`" for name in option.opts)
+    kind = option.type_descriptor.annotation
+    metavar = option.metavar
+    if metavar is None and not option.is_flag:
+        metavar = "|".join(kind) if inspect.isclass(kind) and hasattr(kind, "__members__") else "N"
+    text, named = _without_default(option.help)
+    default = option.default
+    if isinstance(default, list | tuple):
+        default = ", ".join(map(str, default))
+    told = named or ("" if default is None or default is False else f"`{default:g}`"
+                     if isinstance(default, float) else f"`{default}`" * bool(str(default)))  # fmt: skip
+    environment = f"`{option.envvar}`" if option.envvar else ""
+    told = "required" if option.required else ", else ".join(filter(None, (environment, told)))
+    return f"{names} {metavar or ''}".strip(), told, text.replace("<", "\\<")
+
+
+def _reference(paths: list[str], found: dict[str, Any]) -> str:
+    """Return what a command is, its synopsis, examples and options; of several commands with equal options."""
+    first = found[paths[0]]
+    lines: list[str] = []
+    examples: list[str] = []
+    for path in paths:
+        about, _, shown = (inspect.cleandoc(found[path].help).replace("\b", "")).partition("Examples:\n")
+        arguments = [_argument(each) for each in found[path].params if each.param_type_name == "argument"]
+        lines.append(" ".join(["p2prdf", path, "[OPTIONS]", *arguments]))
+        examples += [line.removeprefix("  ") for line in shown.strip("\n").splitlines()][: 4 if paths[1:] else None]
+        if not paths[1:]:
+            about = " ".join(about.split("\n\n")[0].split())
+    text = "" if paths[1:] else about.replace("<", "\\<") + "\n\n"
+    text += "```text\n" + "".join(f"{line}\n" for line in lines) + "```\n\n"
+    text += "```\n" + "".join(f"{line}\n" for line in examples) + "```\n\n"
+    arguments = [(f"`{_argument(each)}`", "", each.help) for each in first.params if each.param_type_name == "argument"]
+    rows, panel = list(arguments), None
+    for option in first.params:
+        if option.param_type_name != "option" or option.hidden:
+            continue
+        if option.rich_help_panel != panel:
+            panel = option.rich_help_panel
+            rows.append((f"**{panel}**", "", ""))
+        name, told, about = _option(option)
+        others = {_option(each)[1] for path in paths for each in found[path].params if each.opts == option.opts}
+        rows.append((name, told if len(others) == 1 else "by command", about))
+    return text + _table(("Option", "Default", "Meaning"), rows)
+
+
+def commands_page() -> str:
+    """Return the page of commands: what is made from the code, between texts written by hand."""
+    root: Any = typer.main.get_command(app)
+    found = _commands(root)
+    page = (FOLDER / "cli.md").read_text("utf-8")
+    blocks = [" ".join(names.split()) for names in _BLOCK.findall(page)]
+    named = [name for names in blocks if names not in _OF_COMMANDS for name in names.split(", ")]
+    missing, extra = set(found) - set(named), set(named) - set(found)
+    assert not missing, f"docs/reference/cli.md has no block of {sorted(missing)}"
+    assert not extra, f"docs/reference/cli.md has blocks of no commands: {sorted(extra)}"
+
+    def made(block: re.Match[str]) -> str:
+        names = " ".join(block[1].split())
+        if names == "p2prdf":
+            rows = [_option(each) for each in root.params if each.param_type_name == "option"]
+            text = _table(("Option", "Default", "Meaning"), rows)
+        elif names == "exit codes":
+            texts = _texts(exits, "ExitCode")
+            text = _table(("Code", "Meaning"), ((str(each.value), texts[each.name]) for each in ExitCode))
+        else:
+            text = _reference(names.split(", "), found)
+        return f"<!-- made from the code: {block[1]} -->\n\n{text}\n<!-- end -->"
+
+    return _BLOCK.sub(made, page)
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "errors.md": errors_page, "settings.md": settings_page, "metrics.md": metrics_page,
+    "cli.md": commands_page,
 }  # fmt: skip
 
 
 def main() -> None:
     """Write the pages."""
     for name, made in PAGES.items():
-        (FOLDER / name).write_text(made(), "utf-8")
+        with contextlib.redirect_stderr(io.StringIO()):  # the sample of each error
+            text = made()
+        (FOLDER / name).write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

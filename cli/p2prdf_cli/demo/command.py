@@ -29,22 +29,19 @@ def _publisher(value: str | None) -> str | None:
 def demo(
     nodes: Annotated[int, typer.Option(min=1, max=50, help="Number of node processes.")] = 5,
     airports: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Publish only this many airports (all: some 28,000).")
+        int | None, typer.Option(min=1, metavar="N", help="Number of airports. (default: all, about 28,000)")
     ] = None,
     publisher: Annotated[
         str | None,
-        typer.Option(metavar="spark|plain", help="Who publishes. [spark if it is installed]", callback=_publisher),
+        typer.Option(metavar="spark|plain", help="Publisher. (default: spark if installed)", callback=_publisher),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """See it work: a small overlay on this machine, real data, checked answers.
+    """Start a small cluster on this machine and check its solutions.
 
-    Starts five nodes as processes on loopback, leaves standing queries at
-    different nodes, publishes the world's airports (some 250,000 triples, from
-    the package airportsdata) through Spark or by a plain client, shows answers
-    as they arrive, compares all of them with a centralised evaluation, prints
-    a summary and stops everything.
-    Exit code 1 if an answer is missing, wrong or doubled.
+    Starts five nodes on loopback, subscribes to queries, publishes the world's
+    airports (about 250,000 triples) through Spark or plain clients, and compares all
+    solutions with a centralised evaluation. Exit code 1 if they differ.
 
     \b
     Examples:

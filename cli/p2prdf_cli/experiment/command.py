@@ -72,11 +72,10 @@ def register(app: typer.Typer) -> None:
 
 
 def experiment() -> None:
-    """Repeat the paper's experiments, or plan an overlay's capacity.
+    """Repeat the experiments of the papers, or plan capacity.
 
-    Runs on one machine, from the simulator, at any scale up to the paper's.
-    Prints tables and what the paper says beside what was measured; draws
-    figures; writes everything as JSON.
+    Runs on one machine in the simulator. Prints tables and each claim of a paper
+    beside the measured value; draws figures; writes JSON.
 
     \b
     Examples:
@@ -133,7 +132,7 @@ def _command(name: str, experiment: Experiment) -> Callable[..., None]:
 
     def run_experiment(
         scale: Annotated[
-            float, typer.Option(metavar="F", help="Size of everything, as a part of the paper's; 1 is the paper's.")
+            float, typer.Option(metavar="F", help="Size of everything; 1 is the size of the paper.")
         ] = default_scale(experiment),
         peers: Annotated[Size, _size("peers")] = None,
         queries: Annotated[Size, _size("standing queries")] = None,
@@ -142,7 +141,7 @@ def _command(name: str, experiment: Experiment) -> Callable[..., None]:
         values: Annotated[Size, _size("values of each literal domain")] = None,
         key_encoding: Annotated[
             KeyEncoding | None,
-            typer.Option(help="Keys as p2prdf makes them (typed by role), or as in the paper (bare concatenation)."),
+            typer.Option(help="Keys typed by index, or bare concatenations as in the paper."),
         ] = None,
         seed: Annotated[int | None, typer.Option(min=0, help="Equal seeds give equal runs.")] = None,
         plot: PlotFile = None,

@@ -40,26 +40,18 @@ def full_text(
     ] = None,
     steps: Annotated[int, typer.Option(metavar="N", help="Steps in which queries are added.")] = 5,
     publications: Annotated[int, typer.Option(metavar="N", help="Publications at each number of queries.")] = 300,
-    seconds: Annotated[
-        float, typer.Option(min=0.0, metavar="F", help="Time of one program at one number of queries.")
-    ] = 5.0,
-    growth: Annotated[
-        int, typer.Option(metavar="N", help="How many times as many queries the index alone is given.")
-    ] = 10,
+    seconds: Annotated[float, typer.Option(min=0.0, metavar="F", help="Time limit of one program at one size.")] = 5.0,
+    growth: Annotated[int, typer.Option(metavar="N", help="Factor of further queries for the index alone.")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal queries and publications.")] = 1,
-    lucene: Annotated[
-        bool, typer.Option("--lucene", help="Lucene's Monitor beside the index; needs java (a JDK) and mvn.")
-    ] = False,
+    lucene: Annotated[bool, typer.Option("--lucene", help="Also run Lucene's Monitor; needs a JDK and mvn.")] = False,
     plot: PlotFile = None,
     document: JsonFile = None,
 ) -> None:
-    """Full-text queries: find those that a publication satisfies, by several programs.
+    """Full-text queries: find the queries that a publication satisfies.
 
-    Items with real texts are published, about 53 words each, while up to
-    100,000 queries stand: up to four patterns, with up to three words each.
-    The index of p2prdf, both variants of RTF, iBroker and brute force find
-    the same. Prints time, memory and insertion at several numbers of queries,
-    with 0, 50 and 100 % text, each program as published and at its best.
+    Compares the index of p2prdf, both variants of RTF, iBroker and brute force on
+    items with real texts of about 53 words and up to 100,000 queries. Prints time,
+    memory and insertion by number of queries, with 0, 50 and 100 % text.
 
     \b
     Examples:

@@ -35,21 +35,20 @@ def interest_replica(
         float, typer.Option(min=0.01, max=10, metavar="F", help=f"Size of the Football slice, in {_SLICE:,} triples.")
     ] = _SCALE,
     changesets: Annotated[int, typer.Option(metavar="N", help="Changesets of each of five days.")] = 10,
-    interests: Annotated[int, typer.Option(metavar="N", help="Interests in one pass, beside one alone.")] = 10_000,
+    interests: Annotated[int, typer.Option(metavar="N", help="Interests in one pass.")] = 10_000,
     changes: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Changesets of DBpedia Live, instead of a feed like the paper's."),
+        typer.Option(metavar="FOLDER", help="Folder of changesets of DBpedia Live. (default: a generated feed)"),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal feeds.")] = 1,
     plot: PlotFile = None,
     document: JsonFile = None,
 ) -> None:
-    """Interest replicas: what of a dataset's changes matters, and what that costs.
+    """Interest replicas: the relevant part of a dataset's changes, and its cost.
 
-    Changesets as large as DBpedia Live's in the paper go through a Football
-    and a Location interest, to a store. Prints by day what is interesting and
-    potentially so, sizes and times, what a bound on the latter costs, and
-    what 10,000 interests cost in one pass.
+    Changesets as large as DBpedia Live's in the paper pass a Football and a Location
+    interest. Prints sizes and times by day, the effect of a bound on potentially
+    interesting triples, and the cost of 10,000 interests in one pass.
 
     \b
     Examples:

@@ -47,14 +47,12 @@ def _figure_file(path: Path | None) -> Path | None:
 
 PlotFile = Annotated[
     Path | None,
-    typer.Option(
-        "--plot", metavar="FILE", callback=_figure_file, help="Draw the figure into this file: .png, .svg or .pdf."
-    ),
+    typer.Option("--plot", metavar="FILE", callback=_figure_file, help="File for the figure: .png, .svg or .pdf."),
 ]
 
 JsonFile = Annotated[
     str | None,
-    typer.Option("--json", metavar="FILE|-", help="Write everything as one JSON document; - is standard output."),
+    typer.Option("--json", metavar="FILE|-", help="File for all results as one JSON document; - is standard output."),
 ]
 
 

@@ -31,7 +31,7 @@ class Indexes(enum.StrEnum):
 
 
 class OverlayName(enum.StrEnum):
-    """What the owner of a key is."""
+    """Overlay that assigns keys to nodes."""
 
     kademlia = "kademlia"
     chord = "chord"
@@ -52,7 +52,7 @@ def plan(
             "--file",
             "-f",
             metavar="FILE",
-            help="Standing queries: SPARQL, several separated by lines of ----, or .json; repeatable.",
+            help="Standing queries: SPARQL separated by lines of ----, or .json; repeatable.",
         ),
     ],
     data: Annotated[
@@ -60,33 +60,33 @@ def plan(
     ],
     rate: Annotated[float, typer.Option(metavar="N", help="Triples published per second.")] = 1000.0,
     hours: Annotated[
-        float | None, typer.Option(metavar="H", help="How long the stream goes on; without, as long as the sample.")
+        float | None, typer.Option(metavar="H", help="Length of the stream. (default: the sample)")
     ] = None,
-    algorithm: Annotated[AlgorithmName, typer.Option(help="How joins travel.")] = AlgorithmName.csbv,
+    algorithm: Annotated[AlgorithmName, typer.Option(help="Join algorithm.")] = AlgorithmName.csbv,
     indexes: Annotated[
-        Indexes, typer.Option(help="All, as nodes have by default, or only those that the queries need.")
+        Indexes, typer.Option(help="Indexes of the nodes: all, or those that the queries need.")
     ] = Indexes.all,
-    overlay: Annotated[OverlayName, typer.Option(help="What the owner of a key is.")] = OverlayName.kademlia,
-    places: Annotated[PlacesName, typer.Option(help="How nodes lie on the ring.")] = PlacesName.random,
+    overlay: Annotated[OverlayName, typer.Option(help="Overlay that assigns keys to nodes.")] = OverlayName.kademlia,
+    places: Annotated[PlacesName, typer.Option(help="Places of nodes on the ring.")] = PlacesName.random,
     batch: Annotated[int, typer.Option(min=1, metavar="N", help="Triples published at once.")] = 1000,
     publishers: Annotated[int, typer.Option(min=1, metavar="N", help="Nodes at which triples are published.")] = 1,
-    triples_max: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Take no more of the sample than this.")
-    ] = TRIPLES_MAX,
+    triples_max: Annotated[int, typer.Option(min=1, metavar="N", help="Largest sample, in triples.")] = TRIPLES_MAX,
     node_load: Annotated[
-        float, typer.Option(metavar="N", help="What one node works off: copies and partial results per second.")
+        float, typer.Option(metavar="N", help="Capacity of a node: copies and partial results per second.")
     ] = 200_000.0,
-    node_memory: Annotated[float, typer.Option(metavar="GIB", help="Memory of one node.")] = 4.0,
-    node_link: Annotated[float, typer.Option(metavar="MBIT", help="Network of one node, both ways together.")] = 1000.0,
+    node_memory: Annotated[float, typer.Option(metavar="GIB", help="Memory of a node.")] = 4.0,
+    node_link: Annotated[
+        float, typer.Option(metavar="MBIT", help="Bandwidth of a node, both directions together.")
+    ] = 1000.0,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal plans.")] = 1,
     plot: PlotFile = None,
     document: JsonFile = None,
 ) -> None:
-    """Plan capacity: N nodes, these queries, this stream: what load, traffic and memory.
+    """Plan capacity: load, traffic and memory of N nodes for queries and a stream.
 
-    A sample of the data is joined with the queries as nodes would do it.
-    Loads and messages are counted; bytes are those of real frames, memory is
-    that of real tables. Only what comes after the sample is estimated.
+    Joins a sample of the data with the queries as nodes do. Loads and messages are
+    counted, bytes are those of real frames, memory that of real tables; only the
+    time after the sample is estimated.
 
     \b
     Examples:

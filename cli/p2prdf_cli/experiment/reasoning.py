@@ -36,24 +36,22 @@ def incremental_reasoning(
     ] = _SCALE,
     depth: Annotated[int, typer.Option(metavar="N", help="Depth of the trees.")] = 8,
     fan_out: Annotated[int, typer.Option(metavar="N", help="Children of each node.")] = 2,
-    parents: Annotated[int, typer.Option(metavar="N", help="In how many each node is; 1: trees.")] = 1,
-    pool: Annotated[float, typer.Option(metavar="F", help="Triples there are, in windows.")] = 1.6,
-    background: Annotated[float, typer.Option(metavar="F", help="Share of these that always hold.")] = 0.0,
+    parents: Annotated[int, typer.Option(metavar="N", help="Parents of each node; 1: trees.")] = 1,
+    pool: Annotated[float, typer.Option(metavar="F", help="Size of the pool of triples, in windows.")] = 1.6,
+    background: Annotated[float, typer.Option(metavar="F", help="Share of the pool that is never removed.")] = 0.0,
     taken_back: Annotated[
-        float, typer.Option(metavar="F", help="Share of what leaves that is taken back before it expires.")
+        float, typer.Option(metavar="F", help="Share of expiring triples that are deleted before they expire.")
     ] = 0.1,
     steps: Annotated[int, typer.Option(metavar="N", help="Steps timed at each rate of change.")] = 15,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give equal streams.")] = 1,
     plot: PlotFile = None,
     document: JsonFile = None,
 ) -> None:
-    """Stream reasoning: keep up to date what follows, by several programs.
+    """Stream reasoning: maintain derived facts, by seven programs.
 
-    Trees of isIn triples stream through a window while 0.1 % to half of it
-    changes with every step; isIn is transitive. Seven programs hold the closure;
-    all must hold the same. Prints time and facts looked at per step, and from
-    which rate on each takes longer than working everything out again. Runs
-    owlrl and reasonable beside them where they are installed.
+    Trees of isIn triples stream through a window, of which 0.1 % to 50 % changes per
+    step; isIn is transitive. All programs must hold the same closure. Prints time
+    and facts visited per step. Also runs owlrl and reasonable if installed.
 
     \b
     Examples:

@@ -29,23 +29,21 @@ NAME: Final = "semantic-channels"
 
 
 def semantic_channels(
-    universities: Annotated[int, typer.Option(metavar="1|10", help="How many universities are described.")] = 1,
-    graphs: Annotated[int, typer.Option(metavar="N", help="Graphs that are published one by one and measured.")] = 1000,
+    universities: Annotated[int, typer.Option(metavar="1|10", help="Number of universities.")] = 1,
+    graphs: Annotated[int, typer.Option(metavar="N", help="Graphs that are published and measured.")] = 1000,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="The benchmark's data: lubm1-seed0.nt.xz, univ-bench.owl, queries/."),
+        typer.Option(metavar="FOLDER", help="Folder with lubm1-seed0.nt.xz, univ-bench.owl and queries/."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Equal seeds give graphs in an equal order.")] = 1,
     plot: PlotFile = None,
     document: JsonFile = None,
 ) -> None:
-    """Semantic channels (SENS): what is new, told before the query is run.
+    """Semantic channels (SENS): predict new bindings before the query runs.
 
-    Descriptions of universities (LUBM) are published in random order to a
-    knowledge base with inference, the benchmark's 14 queries being channels.
-    Prints by channel how early bindings are told without and with heuristics,
-    how many are foreseen, and how many graphs can be published a second; by
-    four heuristics and their competition, and with both evaluators.
+    Descriptions of universities (LUBM) are published in random order; the
+    benchmark's 14 queries are channels. Prints lead times, predicted shares and
+    graphs per second, by four heuristics, their competition and both evaluators.
 
     \b
     Examples:
