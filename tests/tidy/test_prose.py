@@ -23,7 +23,6 @@ LONG_LINES: set[str] = {
     "docs/reference/channels.md",
     "docs/reference/full-text.md",
     "docs/reference/http.md",
-    "docs/reference/interest-replicas.md",
 }
 """Pages with lines that are still to be wrapped."""
 
@@ -34,7 +33,6 @@ MANY_HEADS: set[str] = {
     "docs/reference/errors.md",
     "docs/reference/full-text.md",
     "docs/reference/http.md",
-    "docs/reference/interest-replicas.md",
     "docs/reference/metrics.md",
     "docs/reference/settings.md",
 }
