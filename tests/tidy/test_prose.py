@@ -21,7 +21,6 @@ LONG_LINES: set[str] = {
     "docs/how-to/publish-from-kafka.md",
     "docs/how-to/subscribe-from-the-browser.md",
     "docs/reference/channels.md",
-    "docs/reference/full-text.md",
     "docs/reference/http.md",
 }
 """Pages with lines that are still to be wrapped."""
@@ -31,7 +30,6 @@ MANY_HEADS: set[str] = {
     "docs/history/reliability-journal.md",
     "docs/reference/channels.md",
     "docs/reference/errors.md",
-    "docs/reference/full-text.md",
     "docs/reference/http.md",
     "docs/reference/metrics.md",
     "docs/reference/settings.md",
