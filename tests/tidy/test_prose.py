@@ -20,7 +20,6 @@ LONG_LINES: set[str] = {
     "docs/how-to/publish-files.md",
     "docs/how-to/publish-from-kafka.md",
     "docs/how-to/subscribe-from-the-browser.md",
-    "docs/reference/http.md",
 }
 """Pages with lines that are still to be wrapped."""
 
@@ -28,7 +27,6 @@ MANY_HEADS: set[str] = {
     "docs/history/code-words.md",
     "docs/history/reliability-journal.md",
     "docs/reference/errors.md",
-    "docs/reference/http.md",
     "docs/reference/metrics.md",
     "docs/reference/settings.md",
 }
