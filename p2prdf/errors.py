@@ -57,7 +57,7 @@ class P2PRDFError(Exception):
 
 
 class LocalProtocolError(P2PRDFError):
-    """The local caller did what the contract forbids."""
+    """The local caller violated the contract."""
 
     code = "local-protocol"
 
@@ -124,7 +124,7 @@ class LateElement(LocalProtocolError):
 
 
 class NotAllowed(LocalProtocolError):
-    """A client has not got the right to what it asked for; or it is about a subscription of another client."""
+    """The client lacks a permission, or the subscription belongs to another client."""
 
     code = "not-allowed"
 
@@ -163,7 +163,7 @@ class TokenMismatch(TokenRefused):
 
 
 class RemoteProtocolError(P2PRDFError):
-    """The other side sent what the protocol forbids; the connection is closed."""
+    """The other side violated the protocol; the connection is closed."""
 
     code = "remote-protocol"
 
@@ -195,7 +195,7 @@ class NodeLeaving(Unavailable):
 
 
 class TlsRefused(Unavailable):
-    """No TLS with the other side: it is not trusted, or does not trust us, or is not who was meant.
+    """TLS failed: one side does not trust the other, or the certificate has another name.
 
     ``reason``: in a word, by which such refusals are counted; empty where the error was told by the other side.
     """

@@ -47,134 +47,138 @@ class NodeConfig:
     """All settings of one node.  :meth:`validate` is called by :func:`load_config`."""
 
     listen: str = "127.0.0.1:7400"
-    """Address for TCP (peers and clients) and UDP (discovery).  Port 0 takes a free one."""
+    """Address for TCP (nodes and clients) and UDP (discovery).  Port 0 takes a free port."""
     advertise: str = ""
-    """Host or host:port that others reach this node at; the listening address if empty."""
+    """Host or host:port for other nodes; the listening address if empty."""
     bootstrap: tuple[str, ...] = ()
-    """host:port of nodes to join by; names are resolved at every attempt."""
+    """host:port of seed nodes; names are resolved at every attempt."""
     data: Path | None = None
-    """Directory that keeps the node's identifier and state over restarts; nothing is kept without."""
+    """Directory for the identifier and the state of the node; without one nothing survives a restart."""
     durability: str = "auto"
-    """``fsync``: acknowledge what is on the disk; ``async``: do not wait for it; ``memory``: keep nothing.
-    ``auto``: fsync with a data directory, memory without."""
+    """Acknowledge after the write to the disk (``fsync``), before it (``async``), or keep nothing (``memory``).
+    ``auto``: fsync with a data directory, else memory."""
     replicas: int = 3
-    """Nodes that keep a copy of what lies under a key; 1: nothing is copied."""
+    """Copies of the data of each key; 1: no replication."""
     copies_min: int = 2
-    """Copies that are safe before anything is acknowledged (all there can be, where nodes are fewer)."""
+    """Copies that an acknowledgement waits for; all present nodes, if they are fewer."""
     ordinal: int | None = None
-    """Place on the ring among evenly placed nodes, 0 to 65,535, each given once (a StatefulSet's pod index)."""
+    """Place among evenly placed nodes, unique in the cluster (the index of a StatefulSet's pod)."""
     secret_file: Path | None = None
-    """File whose content is the cluster secret (at least 16 bytes, white space at the ends ignored)."""
+    """File with the cluster secret: at least 16 bytes, without white space at the ends."""
     seal_keys: Path | None = None
-    """File of the keys that datagrams are sealed by, the one in use first; without it the secret makes the only one."""
+    """File with the keys of datagrams, the current one first; without it the key is derived from the secret."""
     tls_cert: Path | None = None
-    """This node's certificate, which says its key; with ``tls_key`` and ``tls_ca`` TCP is mutual TLS 1.3 alone."""
+    """Certificate of this node, with its key; with ``tls_key`` and ``tls_ca`` TCP is mutual TLS 1.3 only."""
     tls_key: Path | None = None
-    """The certificate's private key."""
+    """Private key of the certificate."""
     tls_ca: Path | None = None
-    """Certificates of the authorities whose certificates are accepted; several while one replaces another."""
+    """Certificates of the trusted authorities; several during a change of authority."""
     tls_crl: Path | None = None
-    """Their lists of revoked certificates."""
+    """Revocation lists of these authorities."""
     rights: Path | None = None
-    """File that says what clients may do, by the names in their certificates; without it all may do everything."""
+    """File with the permissions of clients, by the names in their certificates; without it all is permitted."""
     tls_poll_seconds: float = 10.0
-    """How often these files are looked at."""
+    """Interval between checks of these files for changes."""
     overlay: str = "kademlia"
-    """How nodes find each other and who owns a key, ``kademlia`` or ``chord``; the same at all nodes."""
+    """Routing and ownership of keys; the same at all nodes."""
     membership: str = "view"
     """``view``: all nodes know all others, up to 1,000; ``overlay``: each knows some, as in Kademlia or Chord.  The
     same at all nodes."""
     zone: str = ""
-    """Name of what this node shares with others that may fail together with it; it stands alone if empty."""
+    """Failure domain of the node; a node without a zone is a domain of its own."""
     indexes: str = "all"
     """``all``: put every triple into every index, so that every query is answered over everything published;
     ``on-demand``: only into those that standing queries need, for clusters that only pass streams on."""
 
     log_format: str = "auto"
-    """``json``, ``console``, or ``auto``: console if standard error is a terminal."""
+    """``auto``: console if standard error is a terminal, else json."""
     log_level: str = "info"
+    """Lowest level that is logged."""
     trace_every: int = 0
-    """Every so many publications of clients one is traced; 0: those alone whose publishers ask for it."""
+    """Trace one in this many publications of clients; 0: only those with a trace of their own."""
     otlp_endpoint: str = ""
-    """Where spans of traces are sent, beside the log: the URL of an OpenTelemetry collector (OTLP over HTTP)."""
+    """URL of an OpenTelemetry collector (OTLP over HTTP) for spans, in addition to the log."""
 
     lease_seconds_max: float = 86_400.0
-    """Longest lease a subscriber may ask for."""
+    """Longest lease of a subscription."""
     connections_max: int = 1024
-    """Open TCP connections; more are closed at once."""
+    """Open TCP connections; further ones are closed at once."""
     publications_max: int = 64
-    """Publications of one client under way; reading from it stops beyond."""
+    """Unacknowledged publications of one client; the node stops reading from the client beyond."""
     subscriptions_max: int = 16_384
-    """Subscriptions delivered to one client; more are refused as busy."""
+    """Subscriptions delivered to one client; further ones are refused as busy."""
     node_subscriptions_max: int = 262_144
-    """Subscriptions delivered by this node to all its clients; more are refused as busy."""
+    """Subscriptions delivered by this node to all its clients; further ones are refused as busy."""
     publish_triples_per_second: float = math.inf
-    """Triples one client (a connection) may publish; what is beyond waits, then is refused as busy."""
+    """Triples per second of one client; excess publications wait, then are refused as busy."""
     publish_bytes_per_second: float = math.inf
-    """Bytes one client may send while it publishes; what is beyond waits, then is refused as busy."""
+    """Bytes per second of one publishing client; excess publications wait, then are refused as busy."""
     queries_pending_max: int = 1024
-    """Queries of all clients waiting for the parser; more are refused as busy."""
+    """Queries of all clients that wait for the parser; further ones are refused as busy."""
     answers_window: int = 16_384
-    """Solutions of one subscription on their way from its home to its client, not yet acknowledged."""
+    """Unacknowledged solutions of one subscription between its coordinator and its client."""
     query_rows_max: int = 1_000_000
+    """Rows of the operators of one query; a query with more is ended."""
     answers_pending_max: int = 1_000_000
-    """Solutions the home keeps for one subscription; the oldest go beyond, and the gap is told."""
+    """Solutions kept for one subscription; beyond, the oldest are dropped and reported as a gap."""
     retention_bytes: int = 512 << 20
-    """Text of solutions, about, that the home keeps for one subscription; the oldest go beyond, and the gap is told."""
+    """Approximate bytes of the solutions kept for one subscription; beyond, the oldest are dropped, as a gap."""
     retention_seconds: float = 7 * 86_400.0
-    """How long the home keeps solutions that are not acknowledged; then they go, and the gap is told."""
+    """Longest time that unacknowledged solutions are kept; then they are dropped and reported as a gap."""
     stream_idle_seconds: float = 10.0
-    """How long a silent publisher of a stream is waited for; then windows close without what it may publish later."""
+    """Longest wait for a silent publisher of a stream; then windows close without its later elements."""
     stream_retention_seconds: float = 7 * 86_400.0
-    """How much of a stream is kept, in its event time, and what queries need beyond; 0: all.  The same at all nodes."""
+    """Event time for which elements of streams are kept, in addition to the needs of queries; 0: forever.  The same at
+    all nodes."""
     rows_under_way_max: int = 262_144
-    """Triples published here and not yet at their owners; publications wait beyond."""
+    """Triples published at this node and not yet at their owners; further publications wait."""
     triples_max: int = 200_000_000
-    """Triples and partial results held; publications wait beyond."""
+    """Triples and partial results held; further publications wait."""
     terms_max: int = 1 << 31
-    """Distinct terms this process takes in."""
+    """Distinct terms that this process accepts."""
     queued_bytes_max: int = 64 << 20
-    """Bytes that wait for the disk; connections that bring more are not read beyond."""
+    """Bytes that wait for the disk; beyond, connections that write are not read."""
     compact_bytes_min: int = 16 << 20
-    """Size of the state on the disk from which on it is compacted, whenever it has doubled."""
+    """Least size of the state on the disk for a compaction, which runs when the size has doubled."""
 
     hot_keys: str = "on"
-    """``on``: split keys under which too much arrives; ``off``: go along with others' splits only."""
+    """``on``: split keys with too much load; ``off``: only follow the splits of other nodes."""
     hot_interval_seconds: float = 30.0
-    """How often conclusions are drawn from what arrived."""
+    """Interval between decisions about splits."""
     hot_rate_min: int = 10_000
-    """Triples under one key in an interval below which it is not hot."""
+    """Least number of triples under a key in an interval for a split."""
     hot_share: float = 0.5
-    """Part of the mean load of all peers that one sub-key may carry."""
+    """Largest load of one sub-key, as a share of the mean load of all nodes."""
 
     hot_text: str = "off"
-    """``on``: queries that are left here, with conditions on texts, wait by a word that they need; ``off``: under the
-    predicate."""
+    """``on``: index queries with text conditions by keyword; ``off``: by predicate."""
 
     clock_skew_seconds: float = 0.001
-    """How far apart the nodes' clocks may be: a subscription is told to be live that much later."""
+    """Largest clock difference of nodes; subscriptions become live with this delay."""
 
     hello_seconds: float = 5.0
-    """A connection that has not said who it is by then is closed."""
+    """Deadline for the first message of a connection."""
     frame_seconds: float = 30.0
-    """A frame that has begun must be complete by then."""
+    """Deadline for the rest of a frame."""
     idle_seconds: float = 60.0
-    """A link to a peer that carried nothing for so long is closed."""
+    """Idle time after which a link to a node is closed."""
     connect_seconds: float = 5.0
-    """Deadline for connecting to a peer."""
+    """Deadline for a connection to a node."""
     parse_seconds: float = 5.0
     """Deadline for parsing one query."""
     admission_seconds: float = 2.0
-    """How long a publication waits for the peer to be less busy before it is refused as busy."""
+    """Longest wait of a publication for capacity; then it is refused as busy."""
     drain_seconds: float = 20.0
-    """How long a node that is told to stop takes at most to finish what it has accepted and to hand over its copies."""
+    """Longest time for an orderly stop: accepted work, and the handoff of copies."""
 
     ping_seconds: float = 0.5
+    """Interval between pings of other nodes."""
     ping_timeout_seconds: float = 0.25
+    """Deadline of the answer to a ping."""
     ping_strikes: int = 2
-    """Unanswered pings in a row after which a peer is taken for gone..."""
+    """Consecutive unanswered pings after which a node counts as failed."""
     ping_strikes_linked: int = 12
-    """...and while a TCP connection with it stands: then it is busy rather than gone."""
+    """The same for a node with an open TCP connection."""
 
     secret: bytes = dataclasses.field(default=b"", repr=False)
     """The cluster secret itself; filled in by :func:`load_config`."""
@@ -274,9 +278,7 @@ class NodeConfig:
             )
 
     @staticmethod
-    def _address(
-        name: str, text: str, *, port_min: int = 1, default_port: int | None = None
-    ) -> tuple[str, int]:
+    def _address(name: str, text: str, *, port_min: int = 1, default_port: int | None = None) -> tuple[str, int]:
         try:
             return split_address(text, port_min=port_min, default_port=default_port)
         except ValueError as error:
@@ -412,9 +414,7 @@ _BY_TYPE: Final[dict[str, Callable[[Any], Any]]] = {
     "float": _number,
 }
 _COERCIONS: Final = {
-    field.name: _BY_TYPE[str(field.type)]
-    for field in dataclasses.fields(NodeConfig)
-    if field.name != "secret"
+    field.name: _BY_TYPE[str(field.type)] for field in dataclasses.fields(NodeConfig) if field.name != "secret"
 }
 
 

@@ -23,20 +23,20 @@ STATES: Final = ("failing", "refused", "reading", "evaluated")
 
 METRICS: Final = (
     *member_metrics("host"),
-    gauge("host_channels", "states", "Channels of this host by state; refused ones may be told by each.", "state"),
-    gauge("host_channels_untold", "untold", "Channels that are not told one by one, for they are too many."),
-    gauge("host_base_lag_seconds", "bases.lag_seconds", "Since when what is published is not evaluated.", "base"),
+    gauge("host_channels", "states", "Channels of this host by state; several hosts may report refused ones.", "state"),
+    gauge("host_channels_untold", "untold", "Channels without metrics of their own because of their number."),
+    gauge("host_base_lag_seconds", "bases.lag_seconds", "Age of the oldest publication that is not evaluated.", "base"),
     gauge("host_base_failing", "bases.failing", "1 while the knowledge base cannot be read or written.", "base"),
-    gauge("host_base_graphs", "bases.graphs", "Published graphs that hold.", "base"),
-    gauge("host_base_facts", "bases.facts", "Facts, with those that follow by rules.", "base"),
-    gauge("host_base_rules", "bases.rules", "Texts of rules that are used.", "base"),
-    gauge("host_base_refused", "bases.refused_publications", "Publications and rules that were refused.", "base"),
-    gauge("host_channel_state", "channels.state", "1 for the state that a channel is in.", "channel", "state"),
-    gauge("host_channel_bindings", "channels.bindings", "Bindings that hold.", "channel"),
-    counter("host_channel_told", "channels.told", "New bindings that were told.", "channel"),
-    counter("host_channel_foreseen", "channels.foreseen", "Of these, told before the query had run.", "channel"),
-    counter("host_channel_runs", "channels.runs", "How often the query was evaluated.", "channel"),
-    counter("host_channel_skipped", "channels.skipped", "Publications at which the query did not run.", "channel"),
+    gauge("host_base_graphs", "bases.graphs", "Published graphs.", "base"),
+    gauge("host_base_facts", "bases.facts", "Facts, including derived ones.", "base"),
+    gauge("host_base_rules", "bases.rules", "Rule texts in use.", "base"),
+    gauge("host_base_refused", "bases.refused_publications", "Refused publications and rules.", "base"),
+    gauge("host_channel_state", "channels.state", "1 for the state of the channel.", "channel", "state"),
+    gauge("host_channel_bindings", "channels.bindings", "Current bindings.", "channel"),
+    counter("host_channel_told", "channels.told", "New bindings delivered.", "channel"),
+    counter("host_channel_foreseen", "channels.foreseen", "Bindings delivered before an evaluation.", "channel"),
+    counter("host_channel_runs", "channels.runs", "Evaluations of the query.", "channel"),
+    counter("host_channel_skipped", "channels.skipped", "Publications without an evaluation of the query.", "channel"),
 )  # fmt: skip
 
 

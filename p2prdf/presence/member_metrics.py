@@ -15,13 +15,15 @@ __all__ = ["lacking", "member_metrics", "member_state"]
 def member_metrics(word: str) -> tuple[Metric, ...]:
     """Return the metrics of a member; ``word``: what it is called, with which their names begin."""
     return (
-        gauge(f"{word}_uptime_seconds", "uptime_seconds", f"Since the {word} began."),
+        gauge(f"{word}_uptime_seconds", "uptime_seconds", f"Time since the start of the {word}."),
         gauge(f"{word}_memory_bytes", "memory_bytes", f"Resident memory of the {word}."),
-        gauge(f"{word}_ready", "ready", f"1 if the {word} has read what is registered, and knows what is its own."),
-        gauge(f"{word}_lease_held", "lease_held", f"1 if nobody can have taken the {word} for gone."),
+        gauge(f"{word}_ready", "ready", f"1 if the {word} has read the registry and knows its share."),
+        gauge(f"{word}_lease_held", "lease_held", f"1 if the lease of the {word} is valid."),
         gauge(f"{word}_members", "members", f"{word.capitalize()}s that are there, as far as this one knows."),
-        counter(f"{word}_disconnections", "disconnections", "How often all was begun anew, the overlay being away."),
-        counter(f"{word}_lapses", "lapses", f"How often the {word} was taken for gone and was not."),
+        counter(
+            f"{word}_disconnections", "disconnections", "Restarts of all work after a disconnection from the cluster."
+        ),
+        counter(f"{word}_lapses", "lapses", f"Lapses of the lease while the {word} was running."),
     )
 
 

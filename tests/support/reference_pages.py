@@ -117,10 +117,11 @@ def _values(name: str, kind: str, option: Any) -> str:
         return {"Path": "path", "tuple": "list"}[kind.split("[")[0].split(" ")[0]]
     text = "integer" if kind.startswith("int") else "number"
     least, most = getattr(option, "min", None), getattr(option, "max", None)
-    if most is not None:
+    if most is not None and _refusal(name, most + 1) is not None:
         return f"{text}, {least} to {most:,}"
     text += ", 0 or more" if _refusal(name, 0) is None else ", above 0"
-    return text + (", or inf" if _refusal(name, math.inf) is None else "")
+    text += ", or inf" if _refusal(name, math.inf) is None else ""
+    return text if most is None else f"{text}; option: {least} to {most:,}"
 
 
 def settings_page() -> str:
