@@ -98,8 +98,8 @@ def test_terms_of_other_libraries_are_taken(given, term):
 @pytest.mark.parametrize(
     "given",
     [
-        None, object(), b"<urn:a>", ["<urn:a>"], rdflib.BNode(), ox.BlankNode(), rdflib.Variable("x"), ox.Variable("x"),
-        rdflib.URIRef("no iri"), rdflib.URIRef("relative"), Decimal("NaN"), ox.DefaultGraph(), 1j,
+        None, object(), b"<urn:a>", ["<urn:a>"], rdflib.BNode("b"), ox.BlankNode("b"), rdflib.Variable("x"),
+        ox.Variable("x"), rdflib.URIRef("no iri"), rdflib.URIRef("relative"), Decimal("NaN"), ox.DefaultGraph(), 1j,
     ],
 )  # fmt: skip
 def test_no_term_is_refused(given):
