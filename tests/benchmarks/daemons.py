@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import uvloop
 from rich.console import Console
@@ -37,6 +37,19 @@ from tls_files import Certificates, tls_of
 NODES = 5
 BATCH = 1000
 QUIET_SECONDS = 0.5
+
+
+class Run(NamedTuple):
+    """Costs of one run through a fresh overlay."""
+
+    per_second: float
+    per_cpu_second: float
+    answers: int
+    rows: int
+    """Index rows that all nodes hold in the end."""
+    disk_bytes: int
+    frames: int
+    """Frames that nodes sent each other while the triples were published."""
 
 
 class Overlay:
@@ -103,6 +116,10 @@ class Overlay:
         async with asyncio.timeout(120):
             while not all(state["peer"]["quiet"] for state in [await client.status() for client in self.clients]):
                 await asyncio.sleep(0.02)
+
+    async def frames(self) -> int:
+        """Return the number of frames that nodes have sent each other."""
+        return sum(state["transport"]["frames"] for state in [await client.status() for client in self.clients])
 
     def bytes_kept(self) -> int:
         """Return the size of everything in the data directories."""
@@ -175,7 +192,7 @@ async def rate(overlay: Overlay, parts: list[list[TripleBatch]]) -> tuple[float,
 async def _throughput(console: Console, quick: bool) -> bool:
     triples = 100_000 if quick else 200_000
     table = Table(title=f"batches of 1,000, acknowledged, 1,000 standing 5-pattern paths, {triples:,} triples")
-    for column in ("indexes", "triples/s", "runs", "triples/cpu-s", "answers", "subscriptions/s"):
+    for column in ("indexes", "triples/s", "runs", "per cpu-s", "index rows", "disk B", "frames", "answers"):
         table.add_column(column, justify="right")
     dictionary = TermDictionary()
     texts = [dictionary.texts(column.tolist()) for column in path_triples(dictionary, triples, seed=2)]
@@ -184,11 +201,15 @@ async def _throughput(console: Console, quick: bool) -> bool:
     for indexes in ("all", "on-demand"):
         runs = [await once(indexes, texts, queries) for _ in range(1 if quick else 5)]
         runs.sort()
-        wall, cpu, answers, registered = runs[len(runs) // 2]
-        counts |= {run[2] for run in runs}
-        each = " ".join(f"{run[0] / 1000:,.0f}k" for run in runs)
-        table.add_row(indexes, f"{wall:,.0f}", each, f"{cpu:,.0f}", f"{answers:,}", f"{registered:,.0f}")
+        found = runs[len(runs) // 2]
+        counts |= {run.answers for run in runs}
+        each = " ".join(f"{run.per_second / 1000:,.0f}k" for run in runs)
+        table.add_row(
+            indexes, f"{found.per_second:,.0f}", each, f"{found.per_cpu_second:,.0f}", f"{found.rows / triples:.1f}",
+            f"{found.disk_bytes / triples:,.0f}", f"{found.frames / (triples / BATCH):,.0f}", f"{found.answers:,}",
+        )  # fmt: skip
     console.print(table)
+    console.print("index rows and disk bytes: of all five nodes, per triple; frames: between nodes, per publication")
     console.print(f"answers {'equal in all runs' if len(counts) == 1 else 'DIFFER'}; no bar")
     return len(counts) == 1
 
@@ -202,18 +223,21 @@ async def still(counted: Counter[int]) -> None:
 
 async def once(
     indexes: str, texts: list[list[str]], queries: list[str], *, with_tls: bool = False
-) -> tuple[float, float, int, float]:
-    """Publish everything through a fresh overlay; return rates, answers and subscriptions per second."""
+) -> Run:
+    """Publish everything through a fresh overlay."""
     async with Overlay("--indexes", indexes, with_data=True, with_tls=with_tls) as overlay:
-        subscriptions, seconds = await subscribe(overlay, queries)
+        subscriptions, _ = await subscribe(overlay, queries)
         counted: Counter[int] = Counter()
         tasks = [asyncio.create_task(count(each, counted, at)) for at, each in enumerate(subscriptions)]
         pieces = batches(texts)
+        frames = await overlay.frames()
         wall, cpu = await rate(overlay, [pieces[at::NODES] for at in range(NODES)])
         await still(counted)
+        frames = await overlay.frames() - frames
+        rows = sum(state["peer"]["triple_roles"] for state in [await client.status() for client in overlay.clients])
         for task in tasks:
             task.cancel()
-    return wall, cpu, counted.total(), len(subscriptions) / seconds
+        return Run(wall, cpu, counted.total(), rows, overlay.bytes_kept(), frames)
 
 
 async def _real(console: Console) -> bool:

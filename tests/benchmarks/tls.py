@@ -28,7 +28,7 @@ async def _throughput(console: Console, quick: bool) -> None:
     answers: set[int] = set()
     for _ in range(turns):
         for with_tls in (False, True):
-            wall, cpu, found, _ = await once("all", texts, queries, with_tls=with_tls)
+            wall, cpu, found, *_ = await once("all", texts, queries, with_tls=with_tls)
             runs[with_tls].append((wall, cpu))
             answers.add(found)
     title = f"five daemons, indexes on-demand, 1,000 standing 5-pattern paths, {triples:,} triples, {turns} runs"
