@@ -296,7 +296,8 @@ class Connection(asyncio.Protocol):
             while self._bodies and not self._holds and self.live:
                 body = self._bodies.popleft()
                 self.frame_bytes = len(body)
-                self._deal(self._codec.decode(body, trusted=self.trusted, named=self.named))
+                trusted, named = self.trusted, self.named
+                self._deal(self._codec.decode(body, trusted=trusted, named=named, unchecked=not trusted))
         except P2PRDFError as error:
             self.refuse(error)
         finally:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from p2prdf.errors import Busy, DataRefused, LocalProtocolError, NotAllowed, RemoteProtocolError
 from p2prdf.keys import term_hash
+from p2prdf.rdf import terms
 from p2prdf.wire import contract, messages
 from p2prdf.wire.trace_context import TraceContext, parse_traceparent
 from p2prdf_node.pending import Pending
@@ -109,6 +110,7 @@ class Publications:
     def heartbeat(self, message: messages.ClientHeartbeat) -> None:
         """Pass on how far a publisher is, also while the node stops: what it had to say is said."""
         account = self._session.account
+        _check_stream(message.stream)
         account.rights.check_stream(message.stream)
         stream, publisher = term_hash(message.stream), account.publisher(message.publisher)
         said = contract.Heartbeat(stream, publisher, message.began, message.upto, message.opening)
@@ -118,6 +120,7 @@ class Publications:
         """Pass on that a publisher says no more of a stream."""
         self._clients.refuse_new_work()
         account = self._session.account
+        _check_stream(message.stream)
         account.rights.check_stream(message.stream)
         stream, publisher = term_hash(message.stream), account.publisher(message.publisher)
         self._clients.ask(
@@ -215,3 +218,10 @@ class Publications:
         """Forget those that wait: the client is gone."""
         self._session.account.end_publication(sum(held.size for held in self._held))
         self._held.clear()
+
+
+def _check_stream(stream: str) -> None:
+    """Raise DataRefused unless a text is the canonical IRI of a stream."""
+    terms.check_all([stream])
+    if not stream.startswith("<"):
+        raise DataRefused(f"stream {stream[:100]!r} is no IRI; write an absolute IRI in <>, as N-Triples has it")

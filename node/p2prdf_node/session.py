@@ -16,6 +16,7 @@ import structlog
 
 from p2prdf.errors import (
     Busy,
+    DataRefused,
     LocalProtocolError,
     NotAllowed,
     P2PRDFError,
@@ -117,7 +118,7 @@ class ClientSession:
             raise
         except P2PRDFError as error:
             request = getattr(message, "request", None)
-            if request is None and isinstance(error, NotAllowed):  # it is not answered: it has no effect, and counts
+            if request is None and isinstance(error, NotAllowed | DataRefused):  # it has no effect, and counts
                 self._clients.counts[f"errors_{error.code}"] += 1
                 return
             self.error(request or 0, error.code, str(error))

@@ -1,20 +1,19 @@
 """The check of what clients publish: are these columns of terms triples?
 
-A node looks at each term once, for the outer shape of canonical N-Triples, so that it never passes on
-what a reader of results would choke on; and for literals that are no client's to publish, as they stand for statements
-of named graphs (:mod:`p2prdf.rdf.quads`).
+A node looks at each term once, with the check of the client (:func:`p2prdf.rdf.terms.refusals`), as a frame need not
+come from our library; and for literals that are no client's to publish, as they stand for statements of named graphs
+(:mod:`p2prdf.rdf.quads`).
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from p2prdf.errors import DataRefused
 from p2prdf.grow import GrowingColumn
-from p2prdf.rdf import quads
+from p2prdf.rdf import quads, terms
 
 if TYPE_CHECKING:
     from p2prdf.rdf.dictionary import TermDictionary
@@ -33,14 +32,6 @@ class TermCheck:
     at together, and what each is is remembered.
     """
 
-    _IRI_TEXT = r'<[^\x00-\x20<>"{}|^`\\]+>'
-    _LITERAL_TEXT = (
-        r'"[^"\\\n\r]*+(?:\\(?:[tbnrf"\\]|u[0-9A-F]{4}|U[0-9A-F]{8})[^"\\\n\r]*+)*"'
-        rf"(?:@[a-z]+(?:-[a-z0-9]+)*|\^\^{_IRI_TEXT})?"
-    )
-    _TERM = re.compile(f"{_IRI_TEXT}|{_LITERAL_TEXT}")
-    _LINES = re.compile(f"(?:(?:{_IRI_TEXT}|{_LITERAL_TEXT})\n)*")
-
     def __init__(self, dictionary: TermDictionary):
         self._dictionary = dictionary
         self._kinds = GrowingColumn(np.uint8)
@@ -57,33 +48,29 @@ class TermCheck:
         literal = self._dictionary.literal_array()
         places = [(s, "subject", False), (p, "predicate", False), (o, "object", True)]
         for column, place, literals in (*places, *((column, "graph", False) for column in graph)):
-            terms = np.asarray(column)
-            kinds = self._kinds.values[terms]
+            numbers = np.asarray(column)
+            kinds = self._kinds.values[numbers]
             wrong = kinds != _FINE
             if place == "graph":
                 wrong &= kinds != _DEFAULT
             if not literals:
-                wrong |= literal[terms]
+                wrong |= literal[numbers]
             if wrong.any():
-                self._complain(int(terms[wrong.argmax()]), place)
+                self._complain(int(numbers[wrong.argmax()]), place)
 
     def _look_at_new(self) -> None:
         """Look at the terms taken in since: all at once, and one by one if one of them is none that clients publish."""
         for start in range(len(self._kinds), len(self._dictionary), _AT_ONCE):
             texts = self._dictionary.texts(range(start, min(start + _AT_ONCE, len(self._dictionary))))
-            joined = "\n".join(texts)
-            fine = joined.count("\n") == len(texts) - 1 and self._LINES.fullmatch(joined + "\n")
-            if fine and quads.RESERVED not in joined:
-                self._kinds.extend(len(texts), _FINE)
-            else:
-                self._kinds.append(np.array([self._kind(text) for text in texts], np.uint8))
-
-    def _kind(self, text: str) -> int:
-        if text == quads.DEFAULT:
-            return _DEFAULT
-        if not self._TERM.fullmatch(text):
-            return _MALFORMED
-        return _RESERVED if quads.is_reserved(text) else _FINE
+            kinds = np.full(len(texts), _FINE, np.uint8)
+            kinds[[at for at, _ in terms.refusals(texts)]] = _MALFORMED
+            if "" in texts or quads.RESERVED in "\n".join(texts):
+                for at, text in enumerate(texts):
+                    if text == quads.DEFAULT:
+                        kinds[at] = _DEFAULT
+                    elif kinds[at] == _FINE and quads.is_reserved(text):
+                        kinds[at] = _RESERVED
+            self._kinds.append(kinds)
 
     def _complain(self, identifier: int, place: str) -> None:
         text = self._dictionary.text(identifier)
@@ -93,4 +80,5 @@ class TermCheck:
             raise DataRefused(f"{place} {shown!r} is a literal")
         if kind == _RESERVED:
             raise DataRefused(f"{place} {shown!r} has a datatype that is reserved: <{quads.RESERVED}...>")
-        raise DataRefused(f"{place} {shown!r} is not a term in canonical N-Triples form")
+        _, reason = next(terms.refusals([text]), (0, "the empty text names no term"))
+        raise DataRefused(f"{place} {shown!r} is not a term in canonical N-Triples form: {reason}")

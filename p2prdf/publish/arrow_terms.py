@@ -27,15 +27,8 @@ __all__ = [
 ]  # fmt: skip
 
 _XSD: Final = terms.XSD
-_UCSCHAR: Final = r"\x{A0}-\x{D7FF}\x{F900}-\x{FDCF}\x{FDF0}-\x{FFEF}\x{10000}-\x{1FFFD}\x{20000}-\x{2FFFD}"
-_IRI: Final = (
-    rf"<[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#@!$&'()*+,;=\-{_UCSCHAR}]|%[0-9A-Fa-f][0-9A-Fa-f])*>"
-)
-_LITERAL: Final = rf'"(?:[^"\\\x00-\x1f\x7f]|\\[tbnrf"\\])*"(?:@[a-z]{{1,8}}(?:-[a-z0-9]{{1,8}})*|\^\^{_IRI})?'
-_PLAIN: Final = rf"\A(?:{_IRI}|{_LITERAL})\z"
+_PLAIN: Final = rf"\A(?:{terms.SURE_IRI}|{terms.SURE_LITERAL})\z"
 _ESCAPED: Final = r'["\\\x00-\x1f\x7f]'
-_RESPELLED: Final = (f"^^<{_XSD}string>", f"^^<{terms.LANG_STRING}>")
-"""How literals end that are plain, but not canonical or not allowed."""
 _PLAIN_BYTES_MAX: Final = terms.TERM_BYTES_MAX
 
 BAD, IRI, LITERAL = range(3)
@@ -63,7 +56,7 @@ def check_terms(distinct: Any) -> Checked:
     count = len(distinct)
     texts = texts_of(distinct)
     plain = flags(pc.match_substring_regex(distinct, _PLAIN))
-    for ending in _RESPELLED:
+    for ending in terms.RESPELLED:
         plain &= ~flags(pc.ends_with(distinct, ending))
     plain &= ~flags(pc.match_substring(distinct, quads.RESERVED))
     plain &= ~flags(pc.greater(pc.binary_length(distinct), _PLAIN_BYTES_MAX))

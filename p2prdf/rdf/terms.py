@@ -25,12 +25,13 @@ import pyoxigraph as ox
 from p2prdf.errors import DataRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = [
-    "BNODE_PREFIX", "LANG_STRING", "RDF", "TERM_BYTES_MAX", "XSD", "Kind", "PyoxigraphTerm", "blank_label", "check_all",
-    "from_json", "iri", "is_skolem", "kind", "language", "lexical", "literal", "literal_parts", "parse_term", "skolem",
-    "skolem_prefix", "spelled", "to_json", "to_pyoxigraph", "unlabelled",
+    "BNODE_PREFIX", "LANG_STRING", "RDF", "RESPELLED", "SURE_IRI", "SURE_LITERAL", "TERM_BYTES_MAX", "XSD", "Kind",
+    "PyoxigraphTerm", "blank_label", "check_all", "from_json", "iri", "is_skolem", "kind", "language", "lexical",
+    "literal", "literal_parts", "parse_term", "refusals", "skolem", "skolem_prefix", "spelled", "to_json",
+    "to_pyoxigraph", "unlabelled",
 ]  # fmt: skip
 
 TERM_BYTES_MAX: Final = 4 << 20
@@ -49,16 +50,26 @@ _IRI: Final = r"<[^<>\x00-\x20]*+>"
 _ONE_TERM: Final = re.compile(
     rf'{_IRI}|"[^"\\\n\r]*+(?:\\[^\n\r][^"\\\n\r]*+)*"(?:@[A-Za-z]++(?:-[A-Za-z0-9]++)*|\^\^{_IRI})?'
 )
-# Terms that are surely fine; whatever else may be is parsed.
-_IN_IRI: Final = r"(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*+"
-_SURE_IRI: Final = (
-    rf"<[A-Za-z][A-Za-z0-9+.-]*+:(?:(?!//)|//[A-Za-z0-9.-]++(?::[0-9]++)?(?=[/?#>])){_IN_IRI}(?:\#{_IN_IRI})?>"
+# Terms that are surely fine and canonical; whatever else may be is parsed.  RE2, which Arrow has, reads these, too.
+_UCSCHAR: Final = "\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U0001fffd\U00020000-\U0002fffd"
+_IN_PATH: Final = rf"A-Za-z0-9._~:@!$&'()*+,;=\-{_UCSCHAR}"
+_PERCENT: Final = "%[0-9A-Fa-f][0-9A-Fa-f]"
+_REST: Final = rf"(?:[/?{_IN_PATH}]|{_PERCENT})*"
+SURE_IRI: Final = (
+    r"<[A-Za-z][A-Za-z0-9+.\-]*:"
+    rf"(?://[A-Za-z0-9.\-]+(?::[0-9]+)?(?:[/?]{_REST})?|/?(?:(?:[?{_IN_PATH}]|{_PERCENT}){_REST})?)(?:#{_REST})?>"
 )
-_SURE_LITERAL: Final = (
-    r'"(?:[^"\\\x00-\x1f\x7f\ud800-\udfff]|\\[tbnrf"\\])*+"'
-    rf"(?:@[a-z]{{1,8}}(?:-[a-z0-9]{{1,8}})*+|\^\^(?!<{re.escape(LANG_STRING)}>){_SURE_IRI})?"
+"""A regular expression of IRIs that surely are terms, without look-around."""
+SURE_LITERAL: Final = (
+    rf'"(?:[^"\\\x00-\x1f\x7f]|\\[tbnrf"\\])*"(?:@[a-z]{{1,8}}(?:-[a-z0-9]{{1,8}})*|\^\^{SURE_IRI})?'
 )
-_PLAIN_TERMS: Final = re.compile(rf"(?:(?:{_SURE_IRI}|{_SURE_LITERAL})?\n)*+")
+"""The same of literals; those of :data:`RESPELLED` and such with lone surrogates pass, too."""
+RESPELLED: Final = (f"^^<{XSD}string>", f"^^<{LANG_STRING}>")
+"""How literals end that look canonical and are not."""
+_PLAIN_TERMS: Final = re.compile(
+    rf'(?:(?!"[^\n]*(?:{"|".join(map(re.escape, RESPELLED))})\n)(?:{SURE_IRI}|{SURE_LITERAL})?\n)*+'
+)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _CHECKED_AT_ONCE: Final = 4096
 _REMEDY: Final = "write an absolute IRI in <>, or a literal in quotation marks, as N-Triples has them"
 _PUBLICATION: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -135,22 +146,45 @@ def parse_term(text: str) -> str:
     return found
 
 
-def check_all(texts: Iterable[str]) -> None:
-    """Check that texts are IRIs or literals in N-Triples spelling: most at once, by one regular expression.
+def refusals(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield the place of each text that is no canonical term, with the reason and the remedy.
 
-    Only a text that the expression does not know to be a term is parsed by itself.  The empty text, which stands for
-    no value, is left out.  Raises DataRefused, which names the text, the reason and the remedy.
+    Nearly all texts pass one regular expression, some thousand at once; only the others are parsed.  The empty text,
+    which stands for no value, is left out.
     """
-    remaining = iter(texts)
+    remaining, first = iter(texts), 0
     while some := list(islice(remaining, _CHECKED_AT_ONCE)):
-        if _PLAIN_TERMS.fullmatch("\n".join(some) + "\n") is not None:
-            continue
-        for text in some:
-            if text and _PLAIN_TERMS.fullmatch(text + "\n") is None:
-                try:
-                    parse_term(text)
-                except DataRefused as error:
-                    raise DataRefused(f"{error.reason}; {_REMEDY}") from None
+        if not _plain(some):
+            for at, text in enumerate(some, first):
+                if text and not _plain([text]) and (reason := _refusal(text)):
+                    yield at, reason
+        first += len(some)
+
+
+def _plain(texts: list[str]) -> bool:
+    joined = "\n".join(texts)
+    if joined.count("\n") != len(texts) - 1 or _PLAIN_TERMS.fullmatch(joined + "\n") is None:
+        return False
+    if len(joined) * 4 > TERM_BYTES_MAX and any(len(text.encode(errors="replace")) > TERM_BYTES_MAX for text in texts):
+        return False
+    return joined.isascii() or _SURROGATE.search(joined) is None
+
+
+def _refusal(text: str) -> str:
+    try:
+        canonical = parse_term(text)
+    except DataRefused as error:
+        return f"{error.reason}; {_REMEDY}"
+    return "" if canonical == text else f"not canonical: {_excerpt(text)}; write {_excerpt(canonical)}"
+
+
+def check_all(texts: Iterable[str]) -> None:
+    """Check that texts are canonical terms (:func:`refusals`).
+
+    Raises DataRefused for the first that is none, which names the text, the reason and the remedy.
+    """
+    for _, reason in refusals(texts):
+        raise DataRefused(reason)
 
 
 def kind(canonical: str) -> Kind:

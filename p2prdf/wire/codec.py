@@ -84,15 +84,18 @@ class FrameCodec:
         body = self._encoder.frame(messages)
         return _LENGTH.pack(len(body)) + body
 
-    def decode(self, body: bytes | memoryview, *, trusted: bool = False, named: bool = True) -> list[Any]:
+    def decode(
+        self, body: bytes | memoryview, *, trusted: bool = False, named: bool = True, unchecked: bool = False
+    ) -> list[Any]:
         """Return the messages of a frame's body (without the length prefix).
 
         New terms are taken into the dictionary; from somebody ``trusted``, a peer of the overlay, by
         the digests that the frame gives for them, else by computing these.  Who is not ``named`` yet has no
-        business with terms, which stay for good.  Raises RemoteProtocolError for whatever the protocol forbids, and
-        Busy when the dictionary is full.
+        business with terms, which stay for good.  ``unchecked``: the receiver of the messages checks the terms, so that
+        a bad one costs a publication and not the connection.  Raises RemoteProtocolError for whatever the protocol
+        forbids, and Busy when the dictionary is full.
         """
-        return self._decoder.messages(body, trusted=trusted, named=named)
+        return self._decoder.messages(body, trusted=trusted, named=named, unchecked=unchecked)
 
 
 class FrameReader:

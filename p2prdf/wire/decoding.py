@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -44,15 +44,22 @@ class Decoder:
         self._plans = shapes.Memo[bytes, Plan]()
         self._queries = shapes.Memo[bytes, StandingQuery]()
         self._ids: list[int] | npt.NDArray[np.uint32] = []
+        self._check: Callable[[Iterable[Any]], None] = check.check_terms
         self._elements = 0
         self._cells = 0
 
-    def messages(self, body: bytes | memoryview, *, trusted: bool, named: bool = True) -> list[Any]:
-        """Return the messages of a frame's body; only a peer's digests are taken at their word, strangers name none."""
+    def messages(
+        self, body: bytes | memoryview, *, trusted: bool, named: bool = True, unchecked: bool = False
+    ) -> list[Any]:
+        """Return the messages of a frame's body; only a peer's digests are taken at their word, strangers name none.
+
+        ``unchecked``: any text may stand among the terms.
+        """
         if len(body) > shapes.FRAME_BYTES_MAX:
             raise RemoteProtocolError(f"a frame of {len(body)} bytes; {shapes.FRAME_BYTES_MAX} are allowed")
         self._elements, self._cells = shapes.ELEMENTS_MAX, shapes.CELLS_FREE + len(body)
-        parts = self._unpack(body, self._count, arrays_max=shapes.TERMS_MAX, strings_max=shapes.TERM_BYTES_MAX)
+        longest = shapes.FRAME_BYTES_MAX if unchecked else shapes.TERM_BYTES_MAX
+        parts = self._unpack(body, self._count, arrays_max=shapes.TERMS_MAX, strings_max=longest)
         digests = b""
         if type(parts) is tuple and len(parts) == 4:
             *parts, digests = parts
@@ -65,6 +72,7 @@ class Decoder:
             raise RemoteProtocolError(f"{len(messages)} messages in one frame; {shapes.MESSAGES_MAX} are allowed")
         if terms and not named:
             raise RemoteProtocolError("terms, of somebody who has not said who it is")
+        self._check = check.check_texts if unchecked else check.check_terms
         self._ids = self._intern(check.tuple_of(terms, "terms"), digests if trusted else b"")
         return [self._message(message) for message in messages]
 
@@ -81,7 +89,7 @@ class Decoder:
         if not terms:
             return [] if self._lists else np.empty(0, np.uint32)
         try:
-            found = self._dictionary.take(terms, digests, check.check_terms)
+            found = self._dictionary.take(terms, digests, self._check)
         except TypeError:
             raise RemoteProtocolError("a term is not a string") from None
         except DataRefused as error:

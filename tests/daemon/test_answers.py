@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 import p2prdf
+from p2prdf.errors import DataRefused
 from p2prdf.rdf.ntriples import TripleBatch
 
 _names = itertools.count()
@@ -133,15 +134,18 @@ async def test_a_megabyte_literal_arrives_whole(overlay, ns):
         assert (await take(subscription, 1))[0]["o"] == literal
 
 
-@pytest.mark.parametrize(
-    "triple", [("<s>", "<p>", "no term"), ('"literal"', "<p>", "<o>"), ("<s>", "<p p>", "<o>")]
-)
-async def test_bad_terms_are_refused_by_name_and_the_connection_or_the_node_lives_on(overlay, triple):
+async def test_bad_terms_of_any_client_are_refused_by_name_and_its_connection_goes_on(overlay, monkeypatch, ns):
+    """Without the library's own check, as a client of another library has none."""
+    monkeypatch.setattr("p2prdf.client.publishing.terms.check_all", lambda _texts: None)
+    iri = f"<{ns}a>"
     async with p2prdf.connect(overlay[0].address) as client:
-        with pytest.raises(p2prdf.P2PRDFError):
-            await client.publish([triple])
-    async with p2prdf.connect(overlay[0].address) as client:
-        assert (await client.status())["key"] == overlay[0].key
+        bad = ("<rel>", "no term", "<urn:a b>", "", "<urn:a#b#c>", '"x"^^<rel>', '"x"@EN')
+        for triple in (*((iri, iri, each) for each in bad), ('"x"', iri, iri), (iri, '"x"', iri)):
+            with pytest.raises(DataRefused):
+                await client.publish([triple])
+            session = await client._sessions.current()
+            assert await client.publish([(iri, iri, iri)]) == 1
+            assert await client._sessions.current() is session, "the connection goes on"
 
 
 @pytest.mark.parametrize(
