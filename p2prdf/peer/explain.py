@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from p2prdf import keys
+from p2prdf import hlc, keys
 from p2prdf.columns import as_list
 from p2prdf.continuous.home import Group, Subscription, home_key, subscription_home
 from p2prdf.continuous.leaf import Leaf
@@ -304,7 +304,10 @@ class Explanations:
         sheet = Sheet(case.group, subscription, case.steps, self._nodes, lambda term: hashes[intern(term)])
         missing = [address(each) for each in case.unheard.values()]
         complete = self._exchange.cache.gap() is None
-        said = sheet.told(list(self._problems(case, missing, complete=complete)), now=self._exchange.now)
+        said = sheet.told(
+            list(self._problems(case, missing, complete=complete)), now=self._exchange.now,
+            clock=hlc.seconds_ms(self._exchange.clock),
+        )
         said["asked"] = {
             "nodes": case.asked + 1,
             "missing": missing[:_MISSING_NAMED_MAX],

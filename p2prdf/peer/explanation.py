@@ -10,14 +10,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from p2prdf import hlc, keys
 from p2prdf.continuous.home import Group, Subscription
 from p2prdf.continuous.leaf import Leaf
 from p2prdf.continuous.order import expected_triples
-from p2prdf.rdf.algebra import StandingQuery
+from p2prdf.continuous.windows import next_multiple
+from p2prdf.rdf.algebra import CountWindow, StandingQuery
 from p2prdf.rdf.layouts import inputs_of
+from p2prdf.rdf.quads import stream_parts_of
 from p2prdf.rdf.query import Plan, Step, constant_mask
 from p2prdf.rdf.spelling import Names, spell_expression, spell_pattern
 from p2prdf.wire.messages import NOT_COUNTED, Contact
@@ -27,6 +30,8 @@ __all__ = ["FINDINGS_MAX", "STEPS_MAX", "Sheet", "StepCounts", "address", "step_
 STEPS_MAX: Final = 256
 """Steps of all leaves that are counted and told; what is left out is said."""
 FINDINGS_MAX: Final = 40
+PAST_MS: Final = 60_000
+"""A stream lies in the past if its watermark is further back than this."""
 _PARTS: Final = ((keys.S, 0), (keys.P, 1), (keys.O, 2))
 
 
@@ -85,8 +90,11 @@ class Sheet:
         self._query = dataclasses.replace(group.query, names=names)
         self._names = Names(self._query)
 
-    def told(self, problems: Sequence[str], *, now: float) -> dict[str, Any]:
-        """Return the whole; ``problems`` are what is found to be wrong beside the steps."""
+    def told(self, problems: Sequence[str], *, now: float, clock: int | None = None) -> dict[str, Any]:
+        """Return the whole; ``problems`` are what is found to be wrong beside the steps.
+
+        ``clock``: the time of day in milliseconds since 1970, by which streams may lie in the past.
+        """
         group, query = self._group, self._query
         standing = isinstance(query, StandingQuery)
         said: dict[str, Any] = {
@@ -110,7 +118,7 @@ class Sheet:
             for each in self._counts
             if each.counted and not each.triples
         ]
-        findings = [*problems, *self._unreported(), *self._findings(by_leaf)]
+        findings = [*problems, *self._unreported(clock), *self._findings(by_leaf)]
         if len(findings) > FINDINGS_MAX:
             findings = [*findings[:FINDINGS_MAX], f"and {len(findings) - FINDINGS_MAX} more of this kind"]
         said["findings"] = findings
@@ -233,12 +241,28 @@ class Sheet:
         found = f"{answers} {'answer' if answers == 1 else 'answers'}"
         return f"part {counts[0].leaf + 1}: all patterns match: {found} so far"
 
-    def _unreported(self) -> Iterator[str]:
-        """Say why nothing is reported of a query with windows, if so."""
+    def _unreported(self, clock: int | None) -> Iterator[str]:
+        """Say why nothing is reported of a query with windows, if so; ``clock``: the time of day (ms)."""
         evaluation = None if self._subscription is None else self._subscription.evaluation
         reports = None if evaluation is None else evaluation.reports
         if reports is not None and reports["watermark"] is None:
             yield "no report is made before publishers of its streams have said how far they are (heartbeats)"
+        elif reports is not None and isinstance(self._query, StandingQuery) and clock is not None:
+            known = round((reports["watermark"] or 0) * 1000)
+            if clock - known > PAST_MS:
+                yield self._in_the_past(self._query, known, clock)
+
+    def _in_the_past(self, query: StandingQuery, known: int, clock: int) -> str:
+        """Say which elements the next report waits for; ``known``: up to when all of them are there (ms)."""
+        named = {parts[1] for leaf in query.leaves for each in leaf.constants if (parts := stream_parts_of(each))}
+        named |= {window.stream for window in query.windows if isinstance(window, CountWindow)}
+        every = 0 if query.report is None else query.report.every
+        after = known if not every else next_multiple(known + 1, every) - 1
+        streams = " and ".join(sorted(named))
+        return (
+            f"the elements of {streams} lie in the past: the last ones known are of {_time(known)}, "
+            f"{_ago(clock - known)} ago by this clock; the next report waits for elements after {_time(after)}"
+        )
 
     def _why_it_stops(self, each: StepCounts, taken_back: int) -> str:
         """Say why nothing comes of a step."""
@@ -269,6 +293,18 @@ class Sheet:
         text = spell_pattern(step.pattern, leaf.query.constants, self._names.leaves[each.leaf])
         part = f" of part {each.leaf + 1}" if len(self._group.leaves) > 1 else ""
         return f"pattern {step.position + 1}{part} ({text})"
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _ago(milliseconds: int) -> str:
+    minutes = milliseconds // 60_000
+    for unit, size in (("days", 2880), ("hours", 120)):
+        if minutes >= size:
+            return f"{minutes // (size // 2)} {unit}"
+    return f"{minutes} minutes" if minutes > 1 else "one minute"
 
 
 def _results(count: int) -> str:

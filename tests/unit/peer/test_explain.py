@@ -6,6 +6,7 @@ import json
 
 import pytest
 from peer_pair import HIGH, LOW, Pair
+from streaming_pair import IDLE, WINDOW, Streaming
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, LISTS
@@ -389,3 +390,25 @@ def test_what_is_counted_in_part_is_an_estimate_and_said_to_be_one(pair, monkeyp
     assert first["triples_estimated"]
     assert 400 <= first["triples"] <= 800
     assert not first["waiting_estimated"]
+
+
+@pytest.mark.parametrize(("ago", "said"), [(0, ""), (90, "one minute"), (3 * 3600, "3 hours"), (5 * 86400, "5 days")])
+def test_a_window_on_a_stream_of_the_past_is_told_with_the_elements_that_its_next_report_waits_for(ago, said):
+    pair = Streaming(ARRAYS, **IDLE)
+    pair.now += 1_700_000_000 - pair.now % 1000
+    pair.pass_time(5.0)
+    subscription = pair.left(WINDOW)
+    at = int(pair.now - ago) * 1000 + 400
+    pair.elements(("<urn:a>", "<urn:p>", "<urn:b>"), times=[at])
+    pair.say(at)
+    pair.now += 20 - 20 * (not ago)
+    findings = explained(pair, subscription=subscription)["findings"]
+    past = [each for each in findings if "lie in the past" in each]
+    if not ago:
+        assert not past
+        return
+    ((_, told, waits),) = [each.replace("; ", ", ").split(", ") for each in past]
+    assert past[0].startswith("the elements of <urn:s> lie in the past: the last ones known are of 2023-11-")
+    assert told == f"{said} ago by this clock"
+    assert waits.startswith("the next report waits for elements after 2023-11-")
+    assert waits.endswith(".999Z")
