@@ -216,20 +216,21 @@ _BY_CODE: dict[str, type[P2PRDFError]] = {
 }  # fmt: skip
 
 
-_PLACE = re.compile(r"(.*) at line (\d{1,9}), column (\d{1,9})", re.DOTALL)
-_CONSTRUCT = re.compile(r"([^\s:]+(?: [^\s:]+){0,3}): (.+)", re.DOTALL)
-"""A construct in front of a reason has at most four words."""
 _AGAIN = re.compile(r"(.*) \(try again in ([0-9.e+-]+) s\)", re.DOTALL)
 
 
-def error_from_code(code: str, text: str, retry_after: float = 0.0) -> P2PRDFError:
-    """Rebuild an error that travelled as its code and text; ``retry_after`` is that of Busy, 0 if the text says it."""
+def error_from_code(
+    code: str, text: str, retry_after: float = 0.0, *, construct: str = "", line: int = 0, column: int = 0
+) -> P2PRDFError:
+    """Rebuild an error that travelled as its code, its text and the fields of :class:`Busy` or :class:`QueryRefused`.
+
+    ``retry_after``: 0 if the text says it.  ``line``: 0 if it is not known.
+    """
     if code == QueryRefused.code:
-        place = _PLACE.fullmatch(text)
-        reason, line, column = (place[1], int(place[2]), int(place[3])) if place else (text, None, None)
-        told = _CONSTRUCT.fullmatch(reason)
-        construct, reason = (told[1], told[2]) if told else ("", reason)
-        return QueryRefused(reason, construct=construct, line=line, column=column)
+        place = (line, column) if line else (None, None)
+        around = str(QueryRefused("\0", construct=construct, line=place[0], column=place[1])).split("\0")
+        reason = text.removeprefix(around[0]).removesuffix(around[1])
+        return QueryRefused(reason, construct=construct, line=place[0], column=place[1])
     if code == DataRefused.code:
         return DataRefused(text)
     if code == Busy.code:

@@ -32,7 +32,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from p2prdf.errors import Busy, NodeLeaving, NotAllowed, P2PRDFError, Unavailable
+from p2prdf.errors import Busy, NodeLeaving, NotAllowed, P2PRDFError, Unavailable, error_from_code
 from p2prdf.monitoring.histogram import Histogram
 from p2prdf.wire import contract
 from p2prdf.wire.messages import LEVELS
@@ -110,7 +110,7 @@ class Clients:
             self.submit(make(number))
         except P2PRDFError as error:
             if self._pending.pop(number, None) is not None:
-                pending.session.failed(pending, error.code, str(error))
+                pending.session.failed(pending, error)
 
     @property
     def subscriptions(self) -> int:
@@ -204,7 +204,7 @@ class Clients:
             return
         session, outcome = pending.session, effect.outcome
         if isinstance(outcome, contract.Failed):
-            session.failed(pending, outcome.code, outcome.text)
+            session.failed(pending, error_from_code(outcome.code, outcome.text))
         elif session not in self.sessions:
             if isinstance(outcome, contract.Published):
                 session.publications.done(pending)

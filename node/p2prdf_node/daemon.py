@@ -52,7 +52,7 @@ from p2prdf.peer import Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.wire.codec import FrameCodec
 from p2prdf.wire.contract import ContactLost, ContactSeen
-from p2prdf.wire.messages import ClientHello, Contact, PeerHello
+from p2prdf.wire.messages import ClientHello, Contact, PeerHello, client_error
 from p2prdf_node.chord_membership import ChordMembership
 from p2prdf_node.clients import Clients
 from p2prdf_node.config import NodeConfig, format_address, split_address
@@ -68,7 +68,7 @@ from p2prdf_node.records import Records
 from p2prdf_node.seal import Keyring
 from p2prdf_node.seal_keys import SealKeysFile
 from p2prdf_node.segment import Files
-from p2prdf_node.session import ClientSession, client_error
+from p2prdf_node.session import ClientSession
 from p2prdf_node.storage import DirectoryLock, Storage, write_durably
 from p2prdf_node.swim_membership import SwimMembership
 from p2prdf_node.transport import Links, PeerInlet, bind_pair

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import structlog
 
 from p2prdf.columns import LISTS
-from p2prdf.errors import Busy, P2PRDFError, QueryRefused, Unavailable, error_from_code
+from p2prdf.errors import Busy, P2PRDFError, QueryRefused, Unavailable
 from p2prdf.rdf.dictionary import TermNames
 from p2prdf.wire.codec import FrameCodec
-from p2prdf.wire.messages import ClientError, Contact, OpenSubscription
+from p2prdf.wire.messages import ClientError, Contact, OpenSubscription, client_error, error_of
 
 if TYPE_CHECKING:
     from p2prdf.wire.messages import Query
@@ -163,7 +163,7 @@ def _unpack(body: bytes) -> Query:
     if isinstance(answer, OpenSubscription):
         return answer.query
     assert isinstance(answer, ClientError)
-    raise error_from_code(answer.code, answer.text)
+    raise error_of(answer)
 
 
 # --- the child -----------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def _answer(text: str, *, ordered: bool = False) -> bytes:
             query = standing if standing.conjunctive is None or standing.conjunctive.distinct else standing.conjunctive
         answer = OpenSubscription(0, 0, query, "csbv", False, Contact(0, "", 0), 1.0)
     except P2PRDFError as error:
-        answer = ClientError(0, error.code, str(error))
+        answer = client_error(error)
     except (RecursionError, MemoryError) as error:
         reason = f"the query is too much for the parser ({type(error).__name__})"
         answer = ClientError(0, QueryRefused.code, reason)

@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from p2prdf.errors import Busy, DataRefused, LocalProtocolError, NotAllowed, RemoteProtocolError
+from p2prdf.errors import Busy, DataRefused, LocalProtocolError, NotAllowed, P2PRDFError, RemoteProtocolError
 from p2prdf.keys import term_hash
 from p2prdf.rdf import terms
 from p2prdf.wire import contract, messages
@@ -176,16 +176,16 @@ class Publications:
 
     # --- refusing --------------------------------------------------------------------------------
 
-    def _give_up(self, held: _Held, code: str, text: str) -> None:
+    def _give_up(self, held: _Held, error: P2PRDFError) -> None:
         self._session.account.end_publication(held.size)
-        self._session.error(held.message.request, code, text)
+        self._session.error(held.message.request, error)
 
     def refuse_overdue(self, now: float) -> None:
         """Refuse those that wait for too long at monotonic time ``now``."""
         while self._held and self._held[0].began < now - self._config.admission_seconds:
             held = self._held.popleft()
             busy = self._why_held(now)
-            self._give_up(held, busy.code, str(busy))
+            self._give_up(held, busy)
             self._credit()
 
     def _why_held(self, now: float) -> Busy:
@@ -209,7 +209,7 @@ class Publications:
                 self._session.account.rights.check((Verb.REMOVE if held.message.removed else Verb.PUBLISH,))
                 self._check_rows(held.message)
             except NotAllowed as error:
-                self._give_up(held, error.code, str(error))
+                self._give_up(held, error)
             else:
                 self._held.append(held)
         self._credit()

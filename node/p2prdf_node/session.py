@@ -22,7 +22,6 @@ from p2prdf.errors import (
     P2PRDFError,
     RemoteProtocolError,
     Unavailable,
-    error_from_code,
 )
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import Algorithm
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from p2prdf_node.clients import Clients
     from p2prdf_node.connection import Connection
 
-__all__ = ["ACTIONS", "ClientSession", "client_error"]
+__all__ = ["ACTIONS", "ClientSession"]
 
 LEASE_SECONDS_MIN: Final = 1.0
 """The shortest lease of a client: one that is over before its subscription is open would be opened for nobody."""
@@ -96,13 +95,13 @@ class ClientSession:
         """Tell the client why its connection is closed, once, and close it."""
         if not self._dismissed:
             self._dismissed = True
-            self.error(0, reason.code, str(reason))
+            self.error(0, reason)
             self.connection.close()
 
-    def error(self, request: int, code: str, text: str) -> None:
+    def error(self, request: int, error: P2PRDFError) -> None:
         """Tell the client that a request failed."""
-        self._clients.counts[f"errors_{code}"] += 1
-        self.connection.send([client_error(error_from_code(code, text), request)])
+        self._clients.counts[f"errors_{error.code}"] += 1
+        self.connection.send([messages.client_error(error, request)])
 
     # --- Handler ---------------------------------------------------------------------------------
 
@@ -121,7 +120,7 @@ class ClientSession:
             if request is None and isinstance(error, NotAllowed | DataRefused):  # it has no effect, and counts
                 self._clients.counts[f"errors_{error.code}"] += 1
                 return
-            self.error(request or 0, error.code, str(error))
+            self.error(request or 0, error)
 
     def writable(self, *, room: bool) -> None:
         """Neither answer nor read while the client does not read."""
@@ -133,7 +132,7 @@ class ClientSession:
 
     def refused(self, connection: Connection, error: P2PRDFError) -> None:  # noqa: ARG002
         """Tell the client why it is closed."""
-        self.error(0, error.code, str(error))
+        self.error(0, error)
 
     def closed(self, reason: str) -> None:
         """Detach the client's subscriptions."""
@@ -171,7 +170,7 @@ class ClientSession:
             query = await self._clients.parser.parse(message.query, ordered=message.ordered)
             self.account.rights.check_query(query)
         except P2PRDFError as error:
-            self.failed(pending, error.code, str(error))
+            self.failed(pending, error)
             return
         if self not in self._clients.sessions:
             self.subscribing -= 1
@@ -239,7 +238,7 @@ class ClientSession:
                 self._querying -= pending.once
                 if (refusal := self._refusal(pending.once, pending.reach)) is not None:  # its rights have changed
                     self._clients.end_orphan(subscription, self)
-                    self.error(request, refusal.code, str(refusal))
+                    self.error(request, refusal)
                     return
                 self._begin(subscription, live=True, once=pending.once, reach=pending.reach)
                 self.connection.send(
@@ -250,7 +249,7 @@ class ClientSession:
                 reach = Reach(reads, writes)
                 if delivery is not None and (refusal := self._refusal(delivery.once, reach)) is not None:
                     self.deliveries.drop(subscription)
-                    self.error(request, refusal.code, str(refusal))
+                    self.error(request, refusal)
                 elif delivery is not None:
                     self.connection.send(
                         [messages.ClientSubscribed(request, subscription, since, names, order)]
@@ -258,7 +257,7 @@ class ClientSession:
                     self.deliveries.confirm(delivery, reach)
                 else:  # it was taken from this client, or ended, before it was told that it has it
                     self._clients.detach_if_unheld(subscription)
-                    self.error(request, Unavailable.code, "it was attached elsewhere meanwhile")
+                    self.error(request, Unavailable("it was attached elsewhere meanwhile"))
             case contract.Explained(json):
                 self.connection.send([messages.ClientExplained(request, json)])
             case contract.StreamEnded():
@@ -271,7 +270,7 @@ class ClientSession:
             case _:
                 assert not isinstance(outcome, contract.Failed)
 
-    def failed(self, pending: Pending, code: str, text: str) -> None:
+    def failed(self, pending: Pending, error: P2PRDFError) -> None:
         """Answer a request that failed."""
         if pending.kind == "publish":
             self.publications.done(pending)
@@ -282,10 +281,10 @@ class ClientSession:
             delivery = self.deliveries.find(pending.subscription)
             if delivery is not None and delivery.request == pending.request:  # not that of a later attempt
                 self.deliveries.end(pending.subscription)
-            if code == NotAllowed.code:
+            if isinstance(error, NotAllowed):
                 self.account.was_anothers(time.monotonic())
         if self in self._clients.sessions and pending.kind != "orphan":
-            self.error(pending.request, code, text)
+            self.error(pending.request, error)
 
     def _begin(
         self, subscription: int, *, live: bool, once: bool, reach: Reach | None = None, request: int = 0
@@ -356,7 +355,7 @@ class ClientSession:
             query = _as_asked(await self._clients.parser.parse(message.query), per_event=message.per_event)
             self.account.rights.check_query(query)
         except P2PRDFError as error:
-            self.failed(pending, error.code, str(error))
+            self.failed(pending, error)
             return
         if self in self._clients.sessions:
             algorithm = Algorithm(message.algorithm)
@@ -373,13 +372,6 @@ class ClientSession:
     def _list(self, message: messages.ClientListSubscriptions) -> None:
         told = self._clients.listed(message.after)
         self.connection.send([messages.ClientSubscriptionsListed(message.request, told)])
-
-
-def client_error(error: P2PRDFError, request: int = 0) -> messages.ClientError:
-    """Return an error as a client is told it."""
-    if isinstance(error, Busy):
-        return messages.ClientError(request, error.code, error.reason, error.retry_after)
-    return messages.ClientError(request, error.code, str(error))
 
 
 def _subscribe_request(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from p2prdf.client.window import Window
 from p2prdf.columns import LISTS
-from p2prdf.errors import P2PRDFError, RemoteProtocolError, TlsRefused, Unavailable, error_from_code
+from p2prdf.errors import P2PRDFError, RemoteProtocolError, TlsRefused, Unavailable
 from p2prdf.rdf.dictionary import TermNames
 from p2prdf.tls import Tls, node_in, refusal, speaks_tls
 from p2prdf.wire import messages
@@ -192,7 +192,7 @@ class Session(asyncio.Protocol):
             raise RemoteProtocolError(f"the node sent {type(message).__name__}, which is not expected here")
 
     def _fail(self, message: messages.ClientError) -> None:
-        error = error_from_code(message.code, message.text, message.retry_after)
+        error = messages.error_of(message)
         if message.request == 0:
             self._lose(error)
             return

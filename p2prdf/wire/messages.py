@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from p2prdf.columns import Column
+from p2prdf.errors import Busy, P2PRDFError, QueryRefused, error_from_code
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
@@ -39,11 +40,11 @@ __all__ = [
     "LowMark", "MembersKnown", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello",
     "PublicationsComplete", "Query", "Rates", "RenewSubscriptions", "Rows", "SettledAnswers", "SourceMark",
     "SubscriptionClosed", "SubscriptionOpened", "SubscriptionRefused", "Summary", "TellBookmarks", "TellCounts",
-    "TellKnown", "TellLoad", "TellRoles", "Totals", "Traced", "Want", "WatchLowMarks",
+    "TellKnown", "TellLoad", "TellRoles", "Totals", "Traced", "Want", "WatchLowMarks", "client_error", "error_of",
 ]  # fmt: skip
 
 
-CLIENT_VERSION: Final = 8
+CLIENT_VERSION: Final = 9
 """Of the protocol between a client and its node; another version is refused by name."""
 INDEXED: Final = "indexed"
 ACCEPTED: Final = "accepted"
@@ -1348,13 +1349,33 @@ class ClientSubscriptionsListed:
 class ClientError:
     """A request failed, or (request 0) the connection is about to be closed.
 
-    ``retry_after``: if the node is busy, after how many seconds it may have room; else 0.
+    ``retry_after``: if the node is busy, after how many seconds it may have room; else 0.  ``construct``, ``line`` and
+    ``column``: of a query that was refused, what is wrong and where (from 1; 0: not known); ``text`` names them, too.
     """
 
     request: int
     code: str
     text: str
     retry_after: float = 0.0
+    construct: str = _added("")
+    line: int = _added(0)
+    column: int = _added(0)
+
+
+def client_error(error: P2PRDFError, request: int = 0) -> ClientError:
+    """Return an error as a client is told it."""
+    if isinstance(error, Busy):
+        return ClientError(request, error.code, error.reason, error.retry_after)
+    if isinstance(error, QueryRefused):
+        place = error.line or 0, error.column or 0
+        return ClientError(request, error.code, str(error), 0.0, error.construct, *place)
+    return ClientError(request, error.code, str(error))
+
+
+def error_of(message: ClientError) -> P2PRDFError:
+    """Return the error that a client is told."""
+    m = message
+    return error_from_code(m.code, m.text, m.retry_after, construct=m.construct, line=m.line, column=m.column)
 
 
 ClientMessage = (

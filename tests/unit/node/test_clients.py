@@ -127,7 +127,7 @@ def test_a_query_that_is_refused_keeps_its_place():
     wire = world.client()
     wire.take(messages.ClientSubscribe(5, "bad", "csbv", False, 60.0))
     asyncio.run(world.work.pop())
-    assert wire.sent[-1] == messages.ClientError(5, "query-refused", "no good at line 1, column 2")
+    assert wire.sent[-1] == messages.ClientError(5, "query-refused", "no good at line 1, column 2", line=1, column=2)
 
 
 def test_subscriptions_of_one_client_are_bounded():
