@@ -124,6 +124,7 @@ async def test_answers_arrive_and_are_withdrawn_while_one_looks(keeping_all, ns,
         await page.write("#subscriptions-filter", f"{ns}goals")
         # The whole row is one link, for the mouse and for keys.
         row = "document.querySelector('#subscriptions tbody tr')"
+        await page.until(f"{row}?.lastElementChild")
         await page.value(f"{row}.lastElementChild.scrollIntoView(), 0")
         hit = f"{row}.lastElementChild.getBoundingClientRect()"
         hit = f"document.elementFromPoint({hit}.x + 5, {hit}.y + 5).closest('a')"
