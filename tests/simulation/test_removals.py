@@ -120,7 +120,7 @@ def work(peers: Peers) -> tuple[int, int]:
 @pytest.mark.parametrize("tables", ["lists", "arrays"])
 def test_a_value_replaced_many_times_costs_what_its_changes_cost(tables):
     """A standing query and one asked once: pairs in proportion to the changes, not to the square of their number."""
-    peers = Peers("kademlia", wildcards=True, tables=tables)
+    peers = Peers("kademlia", tables=tables)
     client = peers.subscribe(TWO)
     old: list[tuple[str, str, str]] = []
     count = 30
@@ -143,7 +143,7 @@ def test_a_value_replaced_many_times_costs_what_its_changes_cost(tables):
 
 
 def test_three_patterns_on_triples_that_came_and_went_make_no_rows():
-    peers = Peers("kademlia", wildcards=True)
+    peers = Peers("kademlia")
     toggled = [("<urn:r>", "<urn:door>", '"open"'), ("<urn:r>", "<urn:lamp>", '"on"')]
     for _ in range(25):
         peers.publish(toggled)

@@ -48,6 +48,8 @@ __all__ = ["Block", "Command", "DocumentFails", "Session", "Typed", "commands_of
 
 SECONDS: Final = 90.0
 """Deadline of one command and its output."""
+INTERRUPT_AGAIN: Final = 10.0
+"""Seconds without output after which ``^C`` is typed once more."""
 COLUMNS: Final = 100
 _FENCE: Final = re.compile(r"^```(\S*)[ \t]*([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _PORT: Final = re.compile(r"(?<=:)74\d\d\b")
@@ -163,6 +165,8 @@ class _Terminal:
         self.start = 0
         """Where the output of the current command begins."""
         self.has_jobs = False
+        self.interrupted = False
+        """Whether the line typed last is ``^C``."""
         self.ended = False
 
     def read(self) -> None:
@@ -179,10 +183,16 @@ class _Terminal:
     def type(self, text: str) -> None:
         """Type a line; what is printed from now on is the output of it."""
         self.start = len(self.raw)
-        if text == "^C":
+        self.interrupted = text == "^C"
+        if self.interrupted:
             os.write(self.handle, b"\x03")
         else:
             os.write(self.handle, (text + "\n").encode())
+
+    def interrupt_again(self) -> None:
+        """Repeat a ``^C`` that came while the shell was starting the next command, when no program receives it."""
+        if self.interrupted and self.status is None and not self.ended:
+            os.write(self.handle, b"\x03")
 
     @property
     def printed(self) -> str:
@@ -340,10 +350,13 @@ class Session:
                 if remaining <= 0 or terminal.ended:
                     why = "the shell ended" if terminal.ended else f"not within {self.seconds:.0f} s"
                     raise DocumentFails(_difference(f"{where}\n{why}", expected, terminal.printed))
-                for key, _ in selector.select(remaining):
+                ready = selector.select(min(remaining, INTERRUPT_AGAIN))
+                for key, _ in ready:
                     key.data.read()
                     if key.data.ended:
                         selector.unregister(key.fileobj)
+                if not ready:
+                    terminal.interrupt_again()
 
 
 def _difference(where: str, expected: Sequence[str], printed: str) -> str:
