@@ -13,6 +13,7 @@ from p2prdf.sim.failures.command import run_faults
 from p2prdf.sim.failures.days import DAYS
 from p2prdf.sim.mutants import MUTANTS, run_mutants
 from p2prdf.sim.scenario import Outcome, run_seed
+from p2prdf.sim.shares import Shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,6 +73,7 @@ def _collect(outcomes: Iterator[Outcome], seeds: int, failures_max: int) -> int:
     networks: Counter[str] = Counter()
     overlays: Counter[str] = Counter()
     totals: Counter[str] = Counter()
+    shares = Shares()
     bad: list[int] = []
     started = said = time.monotonic()
     done = 0
@@ -84,6 +86,7 @@ def _collect(outcomes: Iterator[Outcome], seeds: int, failures_max: int) -> int:
         for name in ("publications", "queries", "answers", "messages", "splits"):
             totals[name] += getattr(outcome, name)
         totals["seeds that split keys"] += outcome.splits > 0
+        shares.add(outcome.peers, outcome.shown)
         if not outcome.good or seeds == 1:
             print(outcome.report(), flush=True)
         if not outcome.good:
@@ -95,6 +98,7 @@ def _collect(outcomes: Iterator[Outcome], seeds: int, failures_max: int) -> int:
             rate = done / (said - started)
             print(f"{done} of {seeds} seeds, {rate:.1f} seeds/s, {len(bad)} bad", flush=True)
     _summary(counted, networks, overlays, totals, done, time.monotonic() - started)
+    print("\n".join(shares.lines()))
     if bad:
         print(f"FAILED: {len(bad)} of {done} seeds; reproduce with: make simulate SEED={bad[0]}")
         return 1

@@ -8,6 +8,7 @@ phase (what they are owed is what they were owed at rest; what they may get is a
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +28,7 @@ from p2prdf.sim.checkers import (
 )
 from p2prdf.sim.faults import CALM, HARSH, Faults
 from p2prdf.sim.oracle import Oracle, Publication, Triple
+from p2prdf.sim.shares import configurations
 from p2prdf.sim.texts import draw_text_query, draw_texts
 from p2prdf.sim.workload import Vocabulary, draw_query, draw_triples, draw_vocabulary
 from p2prdf.sim.world import World, WorldOptions
@@ -93,6 +95,10 @@ class Outcome:
     messages: int = 0
     splits: int = 0
     """How often a key was split while the story ran."""
+    peers: Counter[str] = field(default_factory=Counter)
+    """How many peers there were of each configuration."""
+    shown: set[str] = field(default_factory=set)
+    """What shows the features of the schedule (:mod:`p2prdf.sim.shares`)."""
 
     @property
     def good(self) -> bool:
@@ -290,3 +296,5 @@ class _Story:
         outcome.answers = sum(len(subscriber.rows) for subscriber in world.subscribers)
         outcome.messages = world.counts.hops
         outcome.splits = world.traces["key-split"]
+        outcome.peers = configurations(world)
+        outcome.shown = {"texts"} if self.scenario.texts else set()

@@ -10,6 +10,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
+from p2prdf.sim.shares import Shares
+
 __all__ = ["Verdict", "run_days"]
 
 
@@ -21,6 +23,10 @@ class Verdict:
     told: str
     problems: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    peers: Counter[str] = field(default_factory=Counter)
+    """How many peers there were of each configuration."""
+    shown: set[str] = field(default_factory=set)
+    """What shows the features of the schedule."""
 
     def report(self) -> str:
         """Tell what was run and what is wrong with it."""
@@ -51,14 +57,17 @@ def run_days(name: str, about: str, run_seed: Callable[..., Verdict], **flags: s
     seeds = range(options.start, options.start + options.seeds)
     run_one = partial(run_seed, **{flag: getattr(options, flag) for flag in flags})
     totals: Counter[str] = Counter()
+    shares = Shares()
     bad = []
     started = time.monotonic()
     for verdict in _verdicts(run_one, seeds, options.jobs, trace=options.trace):
         totals.update(verdict.counts)
+        shares.add(verdict.peers, verdict.shown)
         if verdict.problems or len(seeds) == 1:
             print(verdict.report(), flush=True)
         if verdict.problems:
             bad.append(verdict.seed)
     print(", ".join(f"{name} {count}" for name, count in sorted(totals.items())))
+    print("\n".join(shares.lines()))
     print(f"{len(seeds)} seeds in {time.monotonic() - started:.0f} s: {len(bad)} bad {bad or ''}")
     return bool(bad)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from p2prdf.sim.failures.days import run_day
+from p2prdf.sim.shares import Shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,11 +32,13 @@ def run_faults(seeds: range, *, kind: str, jobs: int, failures_max: int, trace: 
     totals: Counter[str] = Counter()
     happened: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
+    shares = Shares()
     bad: list[int] = []
     started = said = time.monotonic()
     done = 0
     for done, verdict in enumerate(verdicts, 1):
         _count(verdict, totals, happened)
+        shares.add(verdict.peers, verdict.shown)
         if not verdict.good or len(seeds) == 1:
             print(verdict.report(), flush=True)
         if not verdict.good:
@@ -47,6 +50,7 @@ def run_faults(seeds: range, *, kind: str, jobs: int, failures_max: int, trace: 
             said = time.monotonic()
             print(f"{done} of {len(seeds)} seeds, {done / (said - started):.1f} seeds/s, {len(bad)} bad", flush=True)
     _summary(totals, happened, done, time.monotonic() - started)
+    print("\n".join(shares.lines()))
     if bad:
         broken = ", ".join(f"{name} {count}" for name, count in sorted(kinds.items()))
         print(f"FAILED: {len(bad)} of {done} seeds ({broken}); reproduce with: {_command(kind, bad[0])}")

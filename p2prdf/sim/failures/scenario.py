@@ -12,6 +12,7 @@ rest, crashes some peers there and starts them again from their disks, and goes 
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
@@ -41,6 +42,7 @@ from p2prdf.sim.failures.snapshots import Snapshots
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.faults import CALM, Faults
+from p2prdf.sim.shares import configurations, shown_by_queries
 from p2prdf.sim.standing import draw_standing
 from p2prdf.sim.texts import draw_text_query, draw_texts
 from p2prdf.sim.workload import draw_query, draw_triples, draw_vocabulary
@@ -133,6 +135,10 @@ class Verdict:
     messages: int = 0
     seconds: float = 0.0
     happened: dict[str, int] = field(default_factory=dict)
+    peers: Counter[str] = field(default_factory=Counter)
+    """How many peers there were of each configuration."""
+    shown: set[str] = field(default_factory=set)
+    """What shows the features of the schedule (:mod:`p2prdf.sim.shares`)."""
 
     @property
     def good(self) -> bool:
@@ -496,6 +502,16 @@ class _Story:
         if bookmarks := sum(len(record.bookmarks) for record in records):
             world.happened["bookmark"] = bookmarks
         verdict.happened = dict(sorted(world.happened.items()))
+        verdict.peers = configurations(world)
+        verdict.shown = self._shown(publishings)
+
+    def _shown(self, publishings: Sequence[RepeatedPublishing]) -> set[str]:
+        """Return what shows the features of this schedule."""
+        shown = {name for name, count in self.world.happened.items() if count}
+        shown |= shown_by_queries(client.record.text for client in self._clients)
+        if any(publishing.removed for publishing in publishings):
+            shown.add("removals")
+        return shown | {"texts"} if self.day.failures.texts else shown
 
 
 def _status(node: Node) -> str:

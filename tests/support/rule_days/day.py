@@ -28,6 +28,7 @@ from p2prdf.sim.failures.replicas import difference
 from p2prdf.sim.failures.scenario import draw_bad_day
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
+from p2prdf.sim.shares import configurations, shown_by_queries
 
 __all__ = ["GRAPH", "RULES", "run_seed"]
 
@@ -170,6 +171,9 @@ class _Day:
             ]
         verdict.told += f"; {len(self._rules)} rules, {dict(world.happened)} happened"
         verdict.counts.update(world.happened)
+        verdict.peers = configurations(world)
+        verdict.shown = {"rules", "removals"} | {name for name, count in world.happened.items() if count}
+        verdict.shown |= shown_by_queries(client.record.text for client in self._clients)
         verdict.counts["facts held"] += len(held)
         verdict.counts["facts derived"] += len({each for each in held if (each[0], _plain(each), each[2]) not in base})
         verdict.counts["rules ended"] += sum(client.record.closing_at is not None for client in self._left)

@@ -40,6 +40,7 @@ from p2prdf.sim.failures.replicas import difference
 from p2prdf.sim.failures.scenario import draw_bad_day
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
+from p2prdf.sim.shares import configurations, shown_by_queries
 from stream_days.publisher import EPOCH_MS, NODES, STREAMS, StreamPublisher
 
 __all__ = ["run_seed"]
@@ -416,6 +417,10 @@ class _Day:
         drawn = f"{self._scale} times as fast, {len(self._rules)} rules, {elements} elements"
         verdict.told += f"; {drawn}; {happened} happened"
         verdict.counts.update(self.world.happened)
+        verdict.peers = configurations(self.world)
+        verdict.shown = {name for name, count in self.world.happened.items() if count}
+        verdict.shown |= shown_by_queries(reading.text for reading, _ in self._clients)
+        verdict.shown |= {"rules"} if self._rules else set()
         verdict.counts["elements"] += len(self._elements())
         open_still = [each for each in self._publishers if each.closing and not each.closed]
         verdict.problems += [f"not closed: {each.identity:x}" for each in open_still]

@@ -1,0 +1,104 @@
+"""Configurations of the peers of a run, and the features that its schedules exercise: what every run prints.
+
+A result of fault schedules belongs to the configurations and the features that were drawn.  A feature is counted from
+what a schedule *shows*: the failures that happened, by the names of the world's ``happened``; the keywords of its
+queries; and what its drawing switches on, such as texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from p2prdf.columns import ARRAYS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from p2prdf.sim.world import World
+
+__all__ = ["DAEMON", "FEATURES", "Feature", "Shares", "configurations", "shown_by_queries"]
+
+DAEMON: Final = "the daemon's (indexes all, columnar tables, wire codec, 3 copies, durable)"
+"""The label of peers that run the configuration of every daemon by default."""
+
+_KEYWORDS: Final = re.compile(r"\b(GRAPH|WINDOW|ASK|CONSTRUCT|INSERT)\b")
+_DAEMON: Final = "all", True, True, 3, 2, True
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature of schedules: the names that show it, and the command that draws it."""
+
+    shown_by: tuple[str, ...]
+    drawn_by: str
+
+
+FEATURES: Final[dict[str, Feature]] = {
+    "removals": Feature(("removals", "withdrawn"), "make faults"),
+    "named graphs": Feature(("GRAPH",), "make rule-days"),
+    "windows": Feature(("WINDOW",), "make stream-days"),
+    "rules": Feature(("rules",), "make rule-days"),
+    "full text": Feature(("texts",), "make faults"),
+    "ASK": Feature(("ASK",), "make faults"),
+    "CONSTRUCT": Feature(("CONSTRUCT",), "make faults"),
+    "clock steps of hours": Feature(("clock-step-hours",), "no command yet"),
+    "late bootstrap": Feature(("late-bootstrap",), "no command yet"),
+    "slow processors": Feature(("slow-processor",), "no command yet"),
+}
+"""By name.  A new feature is one line here; its failure counts itself in ``happened`` under a name of ``shown_by``."""
+
+
+def configurations(world: World) -> Counter[str]:
+    """Count the peers of a world by their configurations."""
+    config = world.options.config
+    counts: Counter[str] = Counter()
+    for node in world.nodes:
+        arrays, codec = node.columns is ARRAYS, node.codec is not None
+        parts = config.indexes, arrays, codec, config.replicas, config.copies_min, config.durable
+        if parts == _DAEMON:
+            counts[DAEMON] += 1
+            continue
+        tables = "columnar tables" if arrays else "lists"
+        copies = f"{config.replicas} {'copy' if config.replicas == 1 else 'copies'} (least {config.copies_min})"
+        ends = ("", ", wire codec")[codec], ("", ", durable")[config.durable]
+        counts[f"indexes {config.indexes}, {tables}{ends[0]}, {copies}{ends[1]}"] += 1
+    return counts
+
+
+def shown_by_queries(texts: Iterable[str]) -> set[str]:
+    """Return the keywords in the texts of queries that show features."""
+    return {keyword for text in texts for keyword in _KEYWORDS.findall(text)}
+
+
+@dataclass(slots=True)
+class Shares:
+    """What a run adds up over its schedules, and prints at its end."""
+
+    schedules: int = 0
+    peers: Counter[str] = field(default_factory=Counter)
+    features: Counter[str] = field(default_factory=Counter)
+
+    def add(self, peers: Counter[str], shown: Iterable[str]) -> None:
+        """Count one schedule: its peers by configuration, and the names of what it showed."""
+        self.schedules += 1
+        self.peers += peers
+        names = set(shown)
+        self.features.update(name for name, feature in FEATURES.items() if not names.isdisjoint(feature.shown_by))
+
+    def lines(self) -> list[str]:
+        """Return the lines to print: shares of configurations, then schedules by feature."""
+        total = max(1, self.peers.total())
+        ordered = sorted(self.peers.items(), key=lambda each: (each[0] != DAEMON, -each[1], each[0]))
+        lines = [f"{total} peers by configuration:"]
+        lines += [f"  {count / total:6.1%}  {name}" for name, count in ordered]
+        if not self.peers[DAEMON]:
+            lines.append(f"  {0:6.1%}  {DAEMON}")
+        shown = ", ".join(
+            f"{name} {self.features[name]}" + ("" if self.features[name] else f" ({feature.drawn_by})")
+            for name, feature in FEATURES.items()
+        )
+        lines.append(f"{self.schedules} schedules, of which with: {shown}")
+        return lines
