@@ -183,7 +183,7 @@ class Delivery:
         return self._home.version != before
 
     def withdrawn(self, message: KeepWithdrawn) -> None:
-        """Take in that answers of a leaf are not true any more; if it is not known yet, not now."""
+        """Take in that answers of a leaf are not true any more, or hold that until the leaf is known, or is gone."""
         leaf = self._home.leaf(message.leaf)
         if leaf is not None and leaf.answers is not None:
             before = leaf.answers.version
@@ -191,8 +191,16 @@ class Delivery:
             if leaf.answers.version != before:
                 self._home.version += 1
                 self._exchange.persist(message)
-        elif self._exchange.rank(group_home(message.leaf)) >= 0 and not self._unknown.is_nowhere(message.leaf):
-            self._exchange.arrivals.refuse()  # who sent it to one that keeps the home no more has an old view
+        elif self._home.find(message.leaf) is not None:
+            raise RemoteProtocolError(f"withdrawals of answers to {message.leaf:016x}, which is no leaf of its query")
+        elif not self._exchange.restoring and self._exchange.rank(group_home(message.leaf)) < 0:
+            return  # its sender has an old view; the replicas by a newer one get it by repair
+        elif self._unknown.is_nowhere(message.leaf):
+            return  # a group that is over needs no withdrawals; its sender need not repeat them
+        elif self._unknown.hold_withdrawn(message):
+            self._exchange.persist(message)
+        else:
+            self._exchange.arrivals.refuse()
 
     def _part(self, rows: Rows, index: Any) -> Rows:
         """Return the rows at some places, as those of one group."""
@@ -202,8 +210,11 @@ class Delivery:
             take(rows.born, index), tuple(take(column, index) for column in rows.bindings),
         )  # fmt: skip
 
-    def take_held(self, message: Answers) -> None:
+    def take_held(self, message: Answers | KeepWithdrawn) -> None:
         """Record answers whose group has become known; if this is not their home, they are to be offered to it."""
+        if isinstance(message, KeepWithdrawn):
+            self.withdrawn(message)
+            return
         if self._exchange.replicated and not self._exchange.restoring:
             homes = [subscription_home(each) for each in as_list(message.groups)]
             if any(self._exchange.rank(home) < 0 for home in homes):

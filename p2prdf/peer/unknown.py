@@ -19,9 +19,11 @@ so it takes longer than for subscriptions, for which
 somebody waits.  A group that was known here, whose last subscription has ended, is no news that others may be waiting
 for: it is asked about at once, and gone if all say so and nobody at all is missing.
 
-Answers of unknown groups are kept and acknowledged, for they may be the only copies.  What there is no room for
-is not acknowledged, so it comes again.  A group becomes known with its first subscription, and others follow; so its
-answers are held, and taken in again with each of these, for a while longer.
+Answers of unknown groups, and withdrawals of these answers, are kept and acknowledged, for they may be the only copies.
+A peer refuses only those for which it has no room.  Everything else that it refused would deadlock: until repair has
+delivered all records of a home, a replica is not in step, and while it is not, no replica may conclude that a group is
+gone.  A group becomes known with its first subscription, and others follow; so its answers are held, and taken in again
+with each of these, for a while longer.
 
 Without replicas nobody else could know: what is unknown is gone.
 """
@@ -36,7 +38,7 @@ from p2prdf.columns import as_list
 from p2prdf.continuous.home import Home, Known, group_of, subscription_home
 from p2prdf.peer.by_key import ByKey
 from p2prdf.peer.exchange import Exchange
-from p2prdf.wire.messages import Answers, AskKnown, Contact, GroupsGone, Message, TellKnown
+from p2prdf.wire.messages import Answers, AskKnown, Contact, GroupsGone, KeepWithdrawn, Message, TellKnown
 
 __all__ = ["Unknown"]
 
@@ -56,6 +58,8 @@ AFTER_SECONDS: Final = 20.0
 
 Name = tuple[bool, int]
 """Whether it is a subscription, and its number."""
+Held = Answers | KeepWithdrawn
+"""Answers of a group or leaf, or the withdrawal of some."""
 
 
 @dataclass(slots=True)
@@ -68,7 +72,7 @@ class _Case:
     """Replicas that were asked last and have not said that they do not know it either."""
     asked: bool = False
     """Whether it was unknown for long enough when they were."""
-    answers: list[Answers] = field(default_factory=list)
+    answers: list[Held] = field(default_factory=list)
     holders: dict[tuple[Contact, int], None] = field(default_factory=dict)
     """Who is to be told if it is gone, and by which name: a group's leaves have names of their own."""
     requests: list[Message] = field(default_factory=list)
@@ -81,12 +85,13 @@ class _Case:
 class Unknown:
     """Names that are not known here, and what waits for them.
 
-    ``again`` takes a message as if it had just come; ``record`` takes in answers of groups known meanwhile.
+    ``again`` takes a message as if it had just come; ``record`` takes in answers and withdrawals of groups that have
+    become known.
     """
 
     def __init__(
         self, exchange: Exchange, by_key: ByKey, home: Home, again: Callable[[Message], None],
-        record: Callable[[Answers], None],
+        record: Callable[[Held], None],
     ):  # fmt: skip
         self._exchange = exchange
         self._by_key = by_key
@@ -97,11 +102,11 @@ class Unknown:
         self._cases: dict[Name, _Case] = {}
         self._gone: dict[Name, bool] = {}
         """Names that all replicas have said that they do not know; whether this one was the primary, and acts on it."""
-        self._after: dict[int, tuple[float, list[Answers]]] = {}
+        self._after: dict[int, tuple[float, list[Held]]] = {}
         """By group that became known: until when its answers are held, and these."""
         self._early: list[Message] = []
         self.rows = 0
-        """Answers held."""
+        """Answers and withdrawals held."""
 
     def __len__(self) -> int:
         return len(self._cases)
@@ -118,17 +123,6 @@ class Unknown:
         ended = self._home.known(name, subscription=subscription) is Known.ENDED
         name = name if subscription else group_of(name)
         return ended or not self._exchange.replicated or self._gone.get((subscription, name), False)
-
-    def is_nowhere(self, group: int) -> bool:
-        """Return whether a group, or that of a leaf, is known to no replica; if that is not known yet, ask them.
-
-        Unlike what is gone that can be told by any replica, for what only it is asked to keep.
-        """
-        name = (False, group_of(group))
-        if self.is_gone(group, subscription=False) or name in self._gone:
-            return True
-        self._case(name, self._exchange.now + ASK_SECONDS)
-        return False
 
     def when_nowhere(self, group: int, nowhere: Callable[[], None]) -> None:
         """Ask the other replicas about a group that was known here, and call ``nowhere`` when none of them knows it.
@@ -177,6 +171,22 @@ class Unknown:
             case.holders[holder, group] = None
         return True
 
+    def is_nowhere(self, group: int) -> bool:
+        """Return whether it is known here that no replica knows a group, or that of a leaf.
+
+        Every replica may act on that for what it was itself asked to keep; it takes the primary to say so to others.
+        """
+        return self.is_gone(group, subscription=False) or (False, group_of(group)) in self._gone
+
+    def hold_withdrawn(self, message: KeepWithdrawn) -> bool:
+        """Keep a withdrawal until its group is known, or is known to no replica; False if there is no room."""
+        case = self._case((False, group_of(message.leaf)), self._exchange.now + ASK_SECONDS)
+        if case is None or self.rows + _rows_of(message) > ROWS_MAX:
+            return False
+        case.answers.append(message)
+        self.rows += _rows_of(message)
+        return True
+
     def _case(self, name: Name, ask_at: float) -> _Case | None:
         case = self._cases.get(name)
         if case is None and len(self._cases) < NAMES_MAX:
@@ -184,7 +194,7 @@ class Unknown:
         return case
 
     def messages(self) -> Iterator[Message]:
-        """Return the answers held, as they came."""
+        """Return the answers and withdrawals held, as they came."""
         for case in list(self._cases.values()):
             yield from list(case.answers)
         for _, answers in list(self._after.values()):
@@ -294,9 +304,13 @@ class Unknown:
         for message in case.requests:
             self._again(message)
 
-    def _drop(self, answers: list[Answers]) -> None:
-        self.rows -= sum(len(each.rows) for each in answers)
+    def _drop(self, answers: list[Held]) -> None:
+        self.rows -= sum(map(_rows_of, answers))
 
     def _tell_gone(self, case: _Case) -> None:
         for holder, group in case.holders:
             self._by_key.reply(holder, GroupsGone(self._columns.column([group])))
+
+
+def _rows_of(message: Held) -> int:
+    return len(message.identity if isinstance(message, KeepWithdrawn) else message.rows)

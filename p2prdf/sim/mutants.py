@@ -42,6 +42,7 @@ from p2prdf.peer.roles import Roles
 from p2prdf.peer.roll_forward import RollForward
 from p2prdf.peer.settled import RecentlySettled
 from p2prdf.peer.tokens import Tokens
+from p2prdf.peer.unknown import Unknown
 from p2prdf.peer.words import Words
 from p2prdf.sim.failures.days import run_day
 from p2prdf.sim.failures.scenario import Verdict
@@ -83,6 +84,7 @@ _ON: Final = {
     "first-at-once": "disks and snapshots, told of the living",
     "former-lives-forgotten": "disks and snapshots, told of the living",
     "staged-not-in-snapshots": "disks and snapshots",
+    "unknown-withdrawals-refused": "pinned", "over-not-in-snapshots": "pinned",
     "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
 }  # fmt: skip
 """Kinds of days (of :mod:`p2prdf.sim.failures.days`) on which rules matter that seldom do on those that are drawn."""
@@ -594,6 +596,14 @@ def _staged_not_in_snapshots() -> list[Change]:
     return [(Evaluations, "messages", lambda _: [])]
 
 
+def _unknown_withdrawals_refused() -> list[Change]:
+    return [(Unknown, "hold_withdrawn", lambda *_: False)]
+
+
+def _over_not_in_snapshots() -> list[Change]:
+    return [(ResultLog, "_close_over", lambda *_: [])]
+
+
 MUTANTS: Final[dict[str, Mutant]] = {
     mutant.name: mutant
     for mutant in (
@@ -657,6 +667,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("ends-untold", "who holds what another ends hears of it", _ends_untold),
         Mutant("ended-unheard", "a query ends when all who keep it know of nobody who waits", _ended_unheard),
         Mutant("strangers-unheard", "what a peer out of view sent is compared before a low mark", _strangers_unheard),
+        Mutant("unknown-withdrawals-refused", "what a replica cannot place yet it keeps", _unknown_withdrawals_refused),
+        Mutant("over-not-in-snapshots", "what was taken back stays known", _over_not_in_snapshots),
         Mutant("staged-not-in-snapshots", "a snapshot holds what others are being told", _staged_not_in_snapshots),
     )
 }

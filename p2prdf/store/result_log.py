@@ -24,7 +24,9 @@ removal (and ``GONE``) as its time, and an identity that follows from that of th
 and the later state counts: with its withdrawal an answer that waits is not handed out any more, nor is one that
 comes later.  Whether a subscriber has an answer is not known for certain here, for another replica may have told it.
 So withdrawals are always told, and say whether the answer is known to be acknowledged (``SURE``); if it is not, the
-subscriber knows it or has never had it.
+subscriber knows it or has never had it.  An answer that waits no more (``OVER``) is exported with the contents of its
+withdrawal.  A withdrawal that is acknowledged or dropped has none: then the answer counts as acknowledged too.  Else a
+snapshot would forget it, and a late copy from another replica would be handed out after its withdrawal.
 
 What is dropped
 ---------------
@@ -56,6 +58,8 @@ __all__ = ["EARLY_MAX", "Chunk", "ResultLog", "withdrawals"]
 EARLY_MAX: Final = 65_536
 """Acknowledgements of a subscriber that a log takes before their answers."""
 _WAITING: Final = (Mark.PENDING, Mark.SENT)
+_CLOSED: Final = (Mark.DONE, Mark.LOST, Mark.TOLD, Mark.DROPPED)
+"""Marks of what is not exported with its contents."""
 _SLACK_ROWS: Final = 4096
 """Rows that need not be held any more and are not worth copying the others."""
 
@@ -188,6 +192,7 @@ class ResultLog:
             marks.insert(answers, Mark.OVER)
             self._held -= len(marks.move(marks.find(answers), (Mark.PENDING,), Mark.OVER))
             marks.move(marks.find(answers), (Mark.LOST,), Mark.OVER)
+            self._close_over(marks.find(identity))
             self._tidy()
         return fresh
 
@@ -236,9 +241,19 @@ class ResultLog:
         if self._gaps:
             for each in sent + dropped:
                 done += marks.move(self._gaps.pop(each, []), (Mark.LOST, Mark.TOLD), Mark.DONE)
+        done += self._close_over(done)
         self._tidy()
         self.version += bool(done)
         return marks.identities(done)
+
+    def _close_over(self, ordinals: list[int]) -> list[int]:
+        """Count answers as acknowledged whose withdrawals, among these, wait no more; return the answers' ordinals."""
+        marks = self._marks
+        closed = [ordinals[place] for place in marks.places(ordinals, _CLOSED)]
+        if not closed:
+            return []
+        answers = marks.find(withdrawals(self._columns, marks.identities(closed)))
+        return marks.move(answers, (Mark.OVER,), Mark.DONE)
 
     def lose(self, identity: Column) -> None:
         """Note that some were dropped elsewhere: if they are not known here either, the subscriber is to be told."""
@@ -276,6 +291,7 @@ class ResultLog:
         self.dropped_total += len(ordinals)
         self._to_tell += self._marks.move(ordinals, (Mark.PENDING,), Mark.LOST)
         self._marks.move(ordinals, (Mark.SENT,), Mark.DROPPED)
+        self.version += bool(self._close_over(ordinals))
 
     def _shift(self) -> None:
         stretch = self._stretches.popleft()

@@ -1,14 +1,21 @@
-"""Days that were bad once (:mod:`p2prdf.sim.failures.kept`) are good, and stay so."""
+"""Days that were bad once (:mod:`p2prdf.sim.failures.kept` and ``pinned``) are good, and stay so."""
 
 from __future__ import annotations
 
 import pytest
 
 from p2prdf.sim.failures.kept import KEPT
-from p2prdf.sim.failures.scenario import run_seed
+from p2prdf.sim.failures.pinned import PINNED
+from p2prdf.sim.failures.scenario import run_bad_day, run_seed
 
 
 @pytest.mark.parametrize("seed", [pytest.param(seed, id=rule.replace(" ", "-")) for seed, rule in KEPT.items()])
 def test_what_is_acknowledged_is_answered_once_and_nothing_else(seed: int) -> None:
     verdict = run_seed(seed)
+    assert verdict.good, verdict.report()
+
+
+@pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.replace(" ", "-")) for rule in PINNED])
+def test_a_schedule_that_failed_once_keeps_every_promise(rule: str) -> None:
+    verdict = run_bad_day(PINNED[rule])
     assert verdict.good, verdict.report()

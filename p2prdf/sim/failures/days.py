@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from p2prdf.sim.failures.kept import KEPT
+from p2prdf.sim.failures.pinned import PINNED
 from p2prdf.sim.failures.scenario import (
     BadDay,
     Verdict,
@@ -25,6 +26,7 @@ from p2prdf.sim.faults import CALM, Faults
 __all__ = ["DAYS", "run_day"]
 
 _KEPT: Final = list(KEPT)
+_PINNED: Final = list(PINNED.values())
 _COPIES: Final = 3, 2
 _HAPPENINGS: Final = 6, 14
 
@@ -73,6 +75,11 @@ def _clocks(day: BadDay) -> BadDay:
 def _kept(day: BadDay) -> BadDay:
     """Let the first days be those that were bad once, as they were."""
     return draw_bad_day(_KEPT[day.seed]) if day.seed < len(_KEPT) else day
+
+
+def _pinned(day: BadDay) -> BadDay:
+    """Let the first days be those that failed once, with the options that they had then."""
+    return _PINNED[day.seed] if day.seed < len(_PINNED) else day
 
 
 def _shared(day: BadDay, *, peers: int, weights: dict[str, float], **changed: Any) -> BadDay:
@@ -300,6 +307,7 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "clocks": _clocks,
     "removals and disks": _removals_and_disks,
     "kept": _kept,
+    "pinned": _pinned,
     "shared, lopsided": _shared_lopsided,
     "shared by three": _shared_by_three,
     "parted": _parted_and_crashes,

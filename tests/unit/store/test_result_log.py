@@ -401,6 +401,40 @@ def test_another_epoch_does_not_hand_out_what_was_taken_back_meanwhile(columns):
 
 
 @BOTH
+@pytest.mark.parametrize("acknowledged", [True, False], ids=["acknowledged", "dropped"])
+def test_an_answer_is_exported_when_its_withdrawal_is_acknowledged_or_dropped(columns, acknowledged):
+    """Nothing else tells of it then: a log restored from a snapshot handed the answer out when it came again."""
+    log = Log(columns)
+    log.add(1)
+    log.over(1)
+    version = log.version
+    if acknowledged:
+        log.told()
+        assert log.done(1 ^ WITHDRAWN) == [1 ^ WITHDRAWN, 1]
+    else:
+        assert log.expire(8)
+    assert log.version > version, "replicas compare it"
+    done, lost, chunks = log.export([0, 1])
+    assert as_list(done) == ([1, 1 ^ WITHDRAWN] if acknowledged else [1])
+    assert as_list(lost) == ([] if acknowledged else [1 ^ WITHDRAWN])
+    assert chunks == []
+    restored = Log(columns)
+    restored.acknowledge(done, surely=True)
+    assert restored.add(1) == 0
+    assert restored.told() == []
+
+
+@BOTH
+def test_an_answer_whose_withdrawal_waits_is_exported_with_it(columns):
+    log = Log(columns)
+    log.add(1)
+    log.over(1)
+    log.told()
+    done, lost, (chunk,) = log.export([0, 1])
+    assert (as_list(done), as_list(lost), as_list(chunk.identity)) == ([], [], [1 ^ WITHDRAWN])
+
+
+@BOTH
 def test_withdrawals_are_dropped_like_answers_when_they_are_too_old(columns):
     log = Log(columns)
     log.add(1)
