@@ -63,7 +63,7 @@ from p2prdf_node.journal import Journal
 from p2prdf_node.logs import configure_logs, log_span
 from p2prdf_node.members import Members
 from p2prdf_node.membership import Membership
-from p2prdf_node.parsing import QueryParser
+from p2prdf_node.parsing import QueryParser, start_fork_server
 from p2prdf_node.records import Records
 from p2prdf_node.seal import Keyring
 from p2prdf_node.seal_keys import SealKeysFile
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from p2prdf.wire.contract import Span
+    from p2prdf_node.fork_server import ForkServer
     from p2prdf_node.otlp import SpanExport
     from p2prdf_node.rights_file import RightsFile
     from p2prdf_node.tls import NodeTls
@@ -86,8 +87,8 @@ __all__ = ["Daemon", "run", "tame_garbage_collector"]
 GC_THRESHOLDS: Final = (100_000, 50, 100)
 JOIN_SECONDS: Final = 2.0
 """How long the ready line waits for a bootstrap peer to answer."""
-GRAMMAR_SECONDS: Final = 5.0
-"""After it is ready a node has this much time for what is urgent, before it loads SPARQL's grammar for filters."""
+GRAMMAR_SECONDS: Final = 12.0
+"""A node loads SPARQL's grammar, which filters need, so long after it is ready: its start has more urgent work."""
 OTHERS_TOLD: Final = 8
 """Nodes that a client is told of."""
 SWEEP_SECONDS: Final = 0.5
@@ -118,12 +119,17 @@ def run(config: NodeConfig, *, on_ready: Callable[[str], None] | None = None) ->
     Raises LocalProtocolError if the node cannot start.
     """
     configure_logs(config.log_format, config.log_level)
+    fork_server = start_fork_server()
     try:
         from uvloop import new_event_loop
     except ImportError:  # not available on this platform
         new_event_loop = asyncio.new_event_loop  # type: ignore[assignment]
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(Daemon(config).run(on_ready or _print_ready))
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            return runner.run(Daemon(config, fork_server).run(on_ready or _print_ready))
+    finally:
+        if fork_server is not None:
+            fork_server.close()
 
 
 def _print_ready(line: str) -> None:
@@ -133,9 +139,10 @@ def _print_ready(line: str) -> None:
 class Daemon:
     """One node."""
 
-    def __init__(self, config: NodeConfig):
+    def __init__(self, config: NodeConfig, fork_server: ForkServer | None = None):
         config.validate()
         self.config = config
+        self._fork_server = fork_server
         self._stop = asyncio.Event()
         self._failed = False
         self._hurry = False
@@ -263,8 +270,9 @@ class Daemon:
             idle_seconds=config.idle_seconds, spawn=self.spawn, broken=self.membership.suspect, tls=self.tls,
         )  # fmt: skip
         self.parser = QueryParser(
-            parse_seconds=config.parse_seconds, queries_pending_max=config.queries_pending_max
-        )
+            parse_seconds=config.parse_seconds, queries_pending_max=config.queries_pending_max,
+            fork_server=self._fork_server,
+        )  # fmt: skip
         self.clients = Clients(
             config, self.contact, self.parser, dictionary, submit=self.driver.submit,
             schedule=self.driver.schedule, busy=self._busy,

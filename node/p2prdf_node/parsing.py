@@ -1,20 +1,24 @@
 """Parsing of queries in a child process, which can be killed.
 
-A SPARQL parser takes milliseconds for an honest query and whatever it likes for a hostile one, and
-Python cannot stop a thread.  So each node keeps one child that does nothing but parse, started with the
-node (:meth:`QueryParser.keep`), so that the first query need not wait for it: it holds no secret and no socket, its
-memory is limited, and if a query takes longer than its deadline the child is killed and the query refused.  The texts
-go in as length-prefixed UTF-8; what comes back is a frame of :mod:`p2prdf.wire.codec` with the parsed query, or the
-error.
+A SPARQL parser takes milliseconds for an honest query and an unbounded time for a hostile one, and Python cannot
+stop a thread.  Each node therefore keeps one child that only parses.  The child holds no secret and no socket of the
+node, its memory is limited, and a query that exceeds its deadline is refused and its child killed.  Texts go in as
+length-prefixed UTF-8; the response is a frame of :mod:`p2prdf.wire.codec` with the parsed query or the error.
 
-Queries are parsed one after the other, in the order they came; the number waiting is bounded.
+On Linux a fork server (:mod:`p2prdf_node.fork_server`) forks the child, which shares the node's modules; elsewhere,
+and if the fork server has ended, the child is a new interpreter.  The SPARQL grammar is loaded at the first query, at
+the latest ``WARM_UP_SECONDS`` after the node is ready (:meth:`QueryParser.keep`).
+
+Queries are parsed one after the other, in order of arrival; the number of waiting queries is bounded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import resource
+import socket
 import struct
 import sys
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -26,11 +30,12 @@ from p2prdf.errors import Busy, P2PRDFError, QueryRefused, Unavailable
 from p2prdf.rdf.dictionary import TermNames
 from p2prdf.wire.codec import FrameCodec
 from p2prdf.wire.messages import ClientError, Contact, OpenSubscription, client_error, error_of
+from p2prdf_node.fork_server import ForkedChild, ForkServer
 
 if TYPE_CHECKING:
     from p2prdf.wire.messages import Query
 
-__all__ = ["QUERY_BYTES_MAX", "QueryParser"]
+__all__ = ["QUERY_BYTES_MAX", "QueryParser", "start_fork_server"]
 
 QUERY_BYTES_MAX: Final = 256 << 10
 """With the rules that a query brings along; without rules 16 KiB are taken."""
@@ -41,6 +46,8 @@ RESTART_SECONDS: Final = 1.0
 """A child that does not start is tried again after so long, which doubles..."""
 RESTART_SECONDS_MAX: Final = 60.0
 """...up to this."""
+WARM_UP_SECONDS: Final = 10.0
+"""A child is started so long after the node is ready, if no query has come until then."""
 START_SECONDS: Final = 30.0
 """The child may take so long to come up (it imports a SPARQL parser) on a loaded machine."""
 
@@ -52,16 +59,31 @@ _READY: Final = b"ready"
 log = structlog.get_logger("parsing")
 
 
+def start_fork_server() -> ForkServer | None:
+    """Fork the server of the parser's children: before the process has an event loop, threads, sockets or locks."""
+    return ForkServer.start(_load_grammar, _serve_socket)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Child:
+    """A process that parses, and the two streams to it."""
+
+    process: asyncio.subprocess.Process | ForkedChild
+    requests: asyncio.StreamWriter
+    responses: asyncio.StreamReader
+
+
 class QueryParser:
     """Parses queries in a child process."""
 
-    def __init__(self, *, parse_seconds: float, queries_pending_max: int):
+    def __init__(self, *, parse_seconds: float, queries_pending_max: int, fork_server: ForkServer | None = None):
         self.parse_seconds = parse_seconds
         self.queries_pending_max = queries_pending_max
         self.pending = 0
         self.killed = 0
         self._turn = asyncio.Lock()
-        self._child: asyncio.subprocess.Process | None = None
+        self._child: _Child | None = None
+        self._fork_server = fork_server
         self._stopped = False
 
     async def parse(self, text: str, *, ordered: bool = False) -> Query:
@@ -81,8 +103,12 @@ class QueryParser:
         finally:
             self.pending -= 1
 
-    async def keep(self) -> None:
-        """Start the child, and start another one whenever it has ended, until the parser is stopped."""
+    async def keep(self, warm_up_seconds: float = WARM_UP_SECONDS) -> None:
+        """Start the child, and start another one whenever it has ended, until the parser is stopped.
+
+        The first start waits ``warm_up_seconds``: a node that has just come up has more urgent work.
+        """
+        await asyncio.sleep(warm_up_seconds)
         pause = RESTART_SECONDS
         while not self._stopped:
             try:
@@ -96,25 +122,25 @@ class QueryParser:
                 pause = min(2 * pause, RESTART_SECONDS_MAX)
                 continue
             pause = RESTART_SECONDS
-            await child.wait()
+            await child.process.wait()
             if self._child is child:  # it died by itself; a query under way finds that out, too
                 self._child = None
             await asyncio.sleep(RESTART_SECONDS)  # a query that comes meanwhile starts one itself
 
     async def stop(self) -> None:
-        """End the child."""
+        """End the child and the fork server."""
         self._stopped = True
         await self._kill()
+        if self._fork_server is not None:
+            self._fork_server.close()
 
     async def _exchange(self, request: bytes) -> bytes:
         child = await self._started()
-        assert child.stdin is not None
-        assert child.stdout is not None
         try:
             async with asyncio.timeout(self.parse_seconds):
-                child.stdin.write(request)
-                (length,) = _LENGTH.unpack(await child.stdout.readexactly(_LENGTH.size))
-                return await child.stdout.readexactly(length)
+                child.requests.write(request)
+                (length,) = _LENGTH.unpack(await child.responses.readexactly(_LENGTH.size))
+                return await child.responses.readexactly(length)
         except TimeoutError:
             self.killed += 1
             await self._kill()
@@ -127,35 +153,53 @@ class QueryParser:
             await self._kill()  # its answer would be taken for that to the next query
             raise
 
-    async def _started(self) -> asyncio.subprocess.Process:
+    async def _started(self) -> _Child:
         if self._stopped:
             raise Unavailable("the node is stopping")
         if self._child is not None:
             return self._child
-        child = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "p2prdf_node.parsing", start_new_session=True,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-        self._child = child
-        if self._stopped:  # meanwhile
-            await self._kill()
-            raise Unavailable("the node is stopping")
-        assert child.stdout is not None
         try:
             async with asyncio.timeout(START_SECONDS):
-                await child.stdout.readexactly(len(_READY))
+                self._child = child = await self._new_child()
+                if self._stopped:  # meanwhile
+                    await self._kill()
+                    raise Unavailable("the node is stopping")
+                await child.responses.readexactly(len(_READY))
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             await self._kill()
             raise Unavailable("the query parser does not start") from error
-        log.debug("parser_started", pid=child.pid)
+        except asyncio.CancelledError:
+            await self._kill()  # it may not be ready, and the next query would take "ready" for its answer
+            raise
+        log.debug("parser_started", pid=child.process.pid)
         return child
+
+    async def _new_child(self) -> _Child:
+        server = self._fork_server
+        if server is not None and not server.gone:
+            own, other = socket.socketpair()
+            try:
+                process = await server.fork(other)
+                responses, requests = await asyncio.open_unix_connection(sock=own)
+            except BaseException:
+                own.close()  # a child that was forked reads the end of its stream, and exits
+                raise
+            return _Child(process, requests, responses)
+        spawned = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "p2prdf_node.parsing", start_new_session=True,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        assert spawned.stdin is not None
+        assert spawned.stdout is not None
+        return _Child(spawned, spawned.stdin, spawned.stdout)
 
     async def _kill(self) -> None:
         child, self._child = self._child, None
         if child is not None:
             with contextlib.suppress(ProcessLookupError):
-                child.kill()
-            await child.wait()
+                child.process.kill()
+            await child.process.wait()
+            child.requests.close()
 
 
 def _unpack(body: bytes) -> Query:
@@ -188,9 +232,14 @@ def _answer(text: str, *, ordered: bool = False) -> bytes:
     return FrameCodec(TermNames(), LISTS).encode([answer])
 
 
+def _load_grammar() -> None:
+    _answer("SELECT * WHERE { ?s ?p ?o }")  # the first parse builds the grammar
+
+
 def serve(inbound: BinaryIO, outbound: BinaryIO) -> None:
-    """Parse what comes in until the other side closes."""
-    _answer("SELECT * WHERE { ?s ?p ?o }")  # the first parse builds the grammar; do it before saying ready
+    """Parse the texts that come in until the other side closes."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+    _load_grammar()
     outbound.write(_READY)
     outbound.flush()
     while len(header := inbound.read(_HEADER.size)) == _HEADER.size:
@@ -199,6 +248,10 @@ def serve(inbound: BinaryIO, outbound: BinaryIO) -> None:
         outbound.flush()
 
 
+def _serve_socket(served: socket.socket) -> None:
+    served.setblocking(True)
+    serve(served.makefile("rb"), served.makefile("wb"))
+
+
 if __name__ == "__main__":
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     serve(sys.stdin.buffer, sys.stdout.buffer)
