@@ -15,6 +15,7 @@
     │   └── TokenRefused          a resume token that is damaged or forged
     │       └── TokenMismatch     a resume token of another query than the one asked for
     ├── RemoteProtocolError       a peer or client sent what the protocol forbids
+    │   └── FalseDigest           a peer sent a term with the digest of another term
     ├── Busy                      a bound is reached; try again after ``retry_after`` seconds
     └── Unavailable               a node cannot be reached or left the conversation
         ├── NodeLeaving           a node is about to stop: go on at another one
@@ -31,6 +32,7 @@ import re
 __all__ = [
     "Busy",
     "DataRefused",
+    "FalseDigest",
     "InterestOverflow",
     "LateElement",
     "LocalProtocolError",
@@ -168,6 +170,20 @@ class RemoteProtocolError(P2PRDFError):
     code = "remote-protocol"
 
 
+class FalseDigest(RemoteProtocolError):
+    """A frame or record names a term with the digest of another term; the connection is closed.
+
+    ``texts``: the terms whose digests are false.  A correct node never sends one: find out which node sent it, and
+    see "A bad member" in docs/explanation/security.md.
+    """
+
+    code = "false-digest"
+
+    def __init__(self, text: str, texts: tuple[str, ...] = ()):
+        self.texts = texts
+        super().__init__(text)
+
+
 class Busy(P2PRDFError):
     """A stated bound is reached; the same call may succeed after ``retry_after`` seconds."""
 
@@ -211,7 +227,7 @@ _BY_CODE: dict[str, type[P2PRDFError]] = {
     kind.code: kind
     for kind in (
         P2PRDFError, LocalProtocolError, InterestOverflow, NotAllowed, SubscriptionGone, TargetMoved, TargetRefused,
-        TlsRefused, TokenMismatch, TokenRefused, RemoteProtocolError, Unavailable, NodeLeaving,
+        TlsRefused, TokenMismatch, TokenRefused, RemoteProtocolError, FalseDigest, Unavailable, NodeLeaving,
     )
 }  # fmt: skip
 

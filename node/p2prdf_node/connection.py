@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import structlog
 
-from p2prdf.errors import Busy, P2PRDFError, RemoteProtocolError, TlsRefused
+from p2prdf.errors import Busy, FalseDigest, P2PRDFError, RemoteProtocolError, TlsRefused
 from p2prdf.wire.codec import FrameCodec, FrameReader
 from p2prdf_node.config import format_address
 from p2prdf_node.logs import LineLimit
@@ -41,6 +41,8 @@ __all__ = ["Connection", "Connections", "Handler"]
 WRITE_BYTES_HIGH: Final = 2 << 20
 LINGER_SECONDS: Final = 2.0
 LOG_LINES_PER_SECOND: Final = 5
+FALSE_PEERS_MAX: Final = 1024
+"""Peers whose false digests are counted; those of further peers are logged and refused."""
 KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 """A client may be silent for hours; a machine that vanished is noticed after a minute."""
 
@@ -97,6 +99,8 @@ class Connections:
         self.refused: Counter[str] = Counter()
         self.tls_refused: Counter[str] = Counter()
         """By reason, what is counted above as refused for want of a certificate that is accepted, or of TLS."""
+        self.false_digests: Counter[str] = Counter()
+        """Frames with a term under the digest of another term, by the key of the peer that sent them."""
         self._lines = LineLimit(LOG_LINES_PER_SECOND)
 
     def sweep(self, now: float) -> None:
@@ -109,9 +113,17 @@ class Connections:
         self.refused[error.code] += 1
         if isinstance(error, TlsRefused):
             self.tls_refused[error.reason] += 1
+        if isinstance(error, FalseDigest) and (connection.peer in self.false_digests or self._has_place()):
+            self.false_digests[connection.peer] += 1
         if self._lines.allow(time.monotonic()):
             who = {} if connection.identity is None else {"certificate": str(connection.identity)}
-            log.warning("connection_refused", address=connection.address, code=error.code, reason=str(error), **who)
+            if connection.peer:
+                who["peer"] = connection.peer
+            tell = log.error if isinstance(error, FalseDigest) else log.warning
+            tell("connection_refused", address=connection.address, code=error.code, reason=str(error), **who)
+
+    def _has_place(self) -> bool:
+        return len(self.false_digests) < FALSE_PEERS_MAX
 
 
 class Connection(asyncio.Protocol):
@@ -127,8 +139,10 @@ class Connection(asyncio.Protocol):
         """Whose certificate the other side has; None without TLS, and until its handshake is done."""
         self._shaking = secure
         self.identified = False
+        self.peer = ""
+        """The key of the peer that speaks, once it is confirmed; empty for clients."""
         self.trusted = False
-        """Whether a confirmed peer speaks: then its digests of terms are taken at their word."""
+        """Whether a confirmed peer speaks: then frames come with digests of terms, by which known terms are found."""
         self.named = False
         """Whether it is known who speaks: before that frames name no terms, which a node keeps for good."""
         self.moved_at = 0.0

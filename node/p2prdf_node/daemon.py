@@ -253,7 +253,7 @@ class Daemon:
         )
         peer = Peer(self.contact, settings, dictionary, columns=ARRAYS, entropy=entropy)
         clock = Clock()
-        self.driver = Driver(peer, clock, self.spawn, _journal(config, identifier, self._codec))
+        self.driver = Driver(peer, clock, self.spawn, _journal(config, identifier, self._codec, dictionary))
         if config.otlp_endpoint:
             from p2prdf_node.otlp import SpanExport  # an extra: nobody else needs it
 
@@ -530,6 +530,7 @@ class Daemon:
                 "open": len(self.connections.open),
                 "refused": dict(self.connections.refused),
                 "tls_refused": dict(self.connections.tls_refused),
+                "false_digests": dict(self.connections.false_digests),
             },
             "tls": None if self.tls is None else self.tls.status(),
             "otlp": None if self._spans is None else self._spans.status(),
@@ -652,7 +653,7 @@ async def _say_alive(lock: DirectoryLock) -> None:
             await asyncio.to_thread(lock.touch)
 
 
-def _journal(config: NodeConfig, identifier: bytes, codec: FrameCodec) -> Journal:
+def _journal(config: NodeConfig, identifier: bytes, codec: FrameCodec, dictionary: TermDictionary) -> Journal:
     """Open the node's state, if it keeps any."""
     storage = None
     durability = config.durability_in_force
@@ -663,6 +664,6 @@ def _journal(config: NodeConfig, identifier: bytes, codec: FrameCodec) -> Journa
         except OSError as error:
             raise LocalProtocolError(f"setting data: {config.data}: {error.strerror}") from error
     return Journal(
-        storage, Records(codec), durability=durability, queued_bytes_max=config.queued_bytes_max,
+        storage, Records(codec, dictionary), durability=durability, queued_bytes_max=config.queued_bytes_max,
         compact_bytes_min=config.compact_bytes_min,
     )  # fmt: skip

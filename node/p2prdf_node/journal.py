@@ -75,6 +75,9 @@ PAUSE_SECONDS: Final = 0.02
 COMPACT_AGAIN_SECONDS: Final = 60.0
 """After a compaction that failed."""
 PROGRESS_SECONDS: Final = 5.0
+FALSE_TERMS_SHOWN: Final = 5
+"""Terms with false digests that are logged, each cut to FALSE_TERM_CHARACTERS."""
+FALSE_TERM_CHARACTERS: Final = 200
 
 T = TypeVar("T")
 
@@ -129,6 +132,8 @@ class Journal:
             0,
         )  # fmt: skip
         self._restored: dict[str, float] = {}
+        self._unclean = False
+        """Whether the state holds terms with false digests, which were left out when it was read."""
 
     def connect(
         self,
@@ -150,12 +155,27 @@ class Journal:
             return
         began = time.monotonic()
         self._restored = {"messages": 0, "bytes": 0, "seconds": 0.0}
+        self._records.verified = self._storage.verified
         messages = joined(self._stored(self._storage, began))
         first = next(messages, None)
         if first is not None:
             take_in(_chained(first, messages))
         self._restored["seconds"] = round(time.monotonic() - began, 3)
         log.info("state_restored", **self._restored, damaged=self._storage.damage_count)
+        self._note_digests(self._storage)
+
+    def _note_digests(self, storage: Storage) -> None:
+        """Report terms that were kept with false digests; a snapshot without them is to replace the state."""
+        records = self._records
+        if records.false_terms:
+            self._unclean = True
+            log.error(
+                "false_digests_found", terms=len(records.false_terms), rows=records.rows_left_out,
+                first=[term[:FALSE_TERM_CHARACTERS] for term in sorted(records.false_terms)[:FALSE_TERMS_SHOWN]],
+            )  # fmt: skip
+        elif not records.verified:
+            storage.mark_verified()
+        records.verified = True
 
     def _stored(self, storage: Storage, began: float) -> Iterator[Message]:
         restored, size = self._restored, storage.size
@@ -328,7 +348,7 @@ class Journal:
         assert storage is not None
         large = storage.size > max(self._compact_bytes_min, 2 * storage.snapshot_bytes)
         many = storage.log_records > max(LOG_RECORDS, RECORDS_FACTOR * storage.snapshot_records)
-        due = large or many or storage.segments > SEGMENTS_MAX
+        due = large or many or storage.segments > SEGMENTS_MAX or self._unclean
         if due and self._compaction is None and not self._ended and time.monotonic() >= self._compact_after:
             self._compaction = asyncio.get_running_loop().create_task(self._compact(storage), name="compaction")
             self._compaction.add_done_callback(self._compacted)
@@ -345,6 +365,9 @@ class Journal:
                 await asyncio.sleep(PAUSE_SECONDS)
             await self._blocking(replacement.finish)
             complete = True
+            if self._unclean:
+                self._unclean = False
+                await self._blocking(storage.mark_verified)
         finally:
             if not complete:
                 self._thread.submit(replacement.abandon)
@@ -415,6 +438,8 @@ class Journal:
                 "segments": self._storage.segments,
                 "log_records": self._storage.log_records,
                 "damaged": self._storage.damage_count,
+                "false_digests": len(self._records.false_terms),
+                "rows_left_out": self._records.rows_left_out,
                 "queued_bytes": self._queued_bytes,
                 "waiting": len(self._waiting),
                 "refusal": self.refusal,

@@ -5,6 +5,7 @@
     DATA/lock                       held by the one process that uses the directory; its time is when that lived
     DATA/node-id                    who the node is
     DATA/state/owner                format, node and cluster
+    DATA/state/digests-verified     the digests of all terms in the state were compared with the terms
     DATA/state/00000007.snapshot    stands for everything up to log 7
     DATA/state/00000008.log         what came after it, in segments (:mod:`p2prdf_node.segment`)
     DATA/state/00000009.log
@@ -62,6 +63,7 @@ CLOCK_SECONDS: Final = 1.0
 """By how much a file's time may be ahead of the clock though nothing is wrong: what keeps either is not so exact."""
 DAMAGES_MAX: Final = 1000
 """Damages that are listed, logged and copied; further ones are counted."""
+VERIFIED: Final = "digests-verified"
 _NO_ROOM: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _NAME: Final = re.compile(r"(\d{8,})\.(log|snapshot)")
 _SUFFIXES: Final = {LOG: "log", SNAPSHOT: "snapshot"}
@@ -235,6 +237,16 @@ class Storage:
             yield SegmentReader(self._files, path, self._identity, SNAPSHOT, self._snapshot)
         for number in self._logs:
             yield SegmentReader(self._files, self._path(LOG, number), self._identity, LOG, number)
+
+    @property
+    def verified(self) -> bool:
+        """Whether the digests of all terms in the state were verified (:mod:`p2prdf_node.records`)."""
+        return (self._directory / VERIFIED).exists()
+
+    def mark_verified(self) -> None:
+        """Note that they were.  If the disk refuses, the next start verifies them again."""
+        with contextlib.suppress(OSError):
+            write_durably(self._files, self._directory / VERIFIED, "")
 
     # --- reading ---------------------------------------------------------------------------------
 

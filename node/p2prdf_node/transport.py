@@ -392,6 +392,7 @@ class PeerInlet:
 
     async def _admit(self, connection: Connection) -> None:
         if await self._confirm(self.sender):
+            connection.peer = f"{self.sender.key:016x}"
             connection.trusted = connection.named = True
             connection.release("confirm")
         else:

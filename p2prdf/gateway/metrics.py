@@ -22,6 +22,10 @@ METRICS: Final = (
     counter("failures", "failures", "Defects: effects, tasks and callbacks with an unexpected exception.", "what"),
     gauge("connections_open", "connections.open", "TCP connections to the node."),
     counter("connections_refused", "connections.refused", "TCP connections refused, by reason.", "reason"),
+    counter(
+        "false_digests", "connections.false_digests",
+        "Frames refused because a term had the digest of another term, by the peer that sent them.", "peer",
+    ),
     gauge("peers", "discovery.peers", "Other nodes in the view."),
     gauge("member", "discovery.member", "1 if the node is a member of its cluster."),
     gauge("clock_suspect", "discovery.clock_suspect", "1 if the node's clock may be wrong."),
@@ -68,6 +72,10 @@ METRICS: Final = (
     gauge("storage_queued_bytes", "storage.queued_bytes", "Bytes that wait for the disk.", of="a disk"),
     gauge("storage_waiting", "storage.waiting", "Effects that wait for the disk.", of="a disk"),
     gauge("storage_damaged", "storage.damaged", "Damaged places found in the state.", of="a disk"),
+    gauge(
+        "storage_false_digests", "storage.false_digests",
+        "Terms found with the digests of other terms when the state was read.", of="a disk",
+    ),
     gauge("storage_refusing", "storage.refusal", "1 while the disk refuses writes.", of="a disk"),
     gauge("tls_expires_seconds", "tls.expires_seconds", "Time until the certificate expires.", of="certificates"),
     gauge("traces_followed", "peer.traces_followed", "Traced publications in progress."),

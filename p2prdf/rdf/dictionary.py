@@ -6,7 +6,8 @@ frame that comes in names a few thousand.  A ``dict`` of strings is looked up on
 in the processor's caches.  So terms are recognised by their *digest*, 128 bits of BLAKE2b, by the
 frame: the upper half finds the identifier in a vectorised index (and is the term's hash for
 routing, see :mod:`p2prdf.keys`), the lower half is compared.  Peers send the digests along with the
-strings, so only the node where a term enters the overlay computes it.
+strings, so a term that a node knows costs it no digest.  A node computes the digest of each term that is new to
+it and compares: a peer cannot make a node take one term for another.
 
 Two terms with equal upper and different lower halves would be a collision of 64 bits: found with
 certainty, and the newer one is refused by name.  Two terms with equal digests are taken for equal;
@@ -25,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from p2prdf.errors import Busy, DataRefused
+from p2prdf.errors import Busy, DataRefused, FalseDigest
 from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
 
@@ -100,23 +101,29 @@ class TermDictionary:
         return found if found >= 0 and self._texts[found] == text else None
 
     def take(
-        self, texts: Sequence[str], digests: bytes = b"", check: Callable[[Iterable[str]], None] | None = None
-    ) -> I64:
+        self, texts: Sequence[str], digests: bytes = b"", check: Callable[[Iterable[str]], None] | None = None,
+        *, verified: bool = False,
+    ) -> I64:  # fmt: skip
         """Return the identifiers of canonical terms, taking in the new ones.
 
-        ``digests``: theirs, from somebody trusted; computed if not given.  ``check`` is called with
+        ``digests``: those that came with the terms; computed if not given.  Of terms that are new they are
+        computed and compared, unless this node has ``verified`` them before.  ``check`` is called with
         the new terms before anything is taken in, and may raise.  Raises TypeError if something is
-        no string, Busy, and DataRefused for a collision.
+        no string, Busy, FalseDigest, and DataRefused for a collision.
         """
         if len(texts) <= _AT_ONCE:
-            return self._take(texts, digests, check)
+            return self._take(texts, digests, check, verified=verified)
         parts = []
         for start in range(0, len(texts), _AT_ONCE):
             end = start + _AT_ONCE
-            parts.append(self._take(texts[start:end], digests[start * DIGEST_BYTES : end * DIGEST_BYTES], check))
+            part = digests[start * DIGEST_BYTES : end * DIGEST_BYTES]
+            parts.append(self._take(texts[start:end], part, check, verified=verified))
         return np.concatenate(parts)
 
-    def _take(self, texts: Sequence[str], digests: bytes, check: Callable[[Iterable[str]], None] | None) -> I64:
+    def _take(
+        self, texts: Sequence[str], digests: bytes, check: Callable[[Iterable[str]], None] | None, *, verified: bool
+    ) -> I64:
+        verified = verified or not digests
         digests = digests or _encoded(texts)
         upper, lower = _halves(digests)
         found = self._index.find(upper)
@@ -125,6 +132,8 @@ class TermDictionary:
             new = [texts[place] for place in missing.tolist()]
             if check is not None:
                 check(new)
+            if not verified:
+                _verify(new, np.frombuffer(digests, _DIGEST)[missing].tobytes())
             found[missing] = self._add(new, upper[missing], lower[missing], np.frombuffer(digests, _DIGEST)[missing])
         same = self._check.values[found] == lower
         if not same.all():
@@ -196,6 +205,17 @@ def _encoded(texts: Sequence[Any]) -> bytes:
         raise DataRefused("a term with a lone surrogate has no canonical form") from None
 
 
+def _verify(texts: Sequence[str], digests: bytes) -> None:
+    """Raise FalseDigest unless these are the digests of the terms."""
+    computed = _encoded(texts)
+    if computed == digests:
+        return
+    ours, theirs = np.frombuffer(computed, _DIGEST), np.frombuffer(digests, _DIGEST)
+    false = tuple(text for text, one, other in zip(texts, ours, theirs, strict=True) if bytes(one) != bytes(other))
+    shown = false[0] if len(false[0]) <= 100 else false[0][:100] + "..."
+    raise FalseDigest(f"the term {shown!r} has the digest of another term ({len(false)} such terms)", false)
+
+
 class TermNames:
     """Numbers for the terms of a frame or a client, in order of first occurrence.
 
@@ -218,10 +238,11 @@ class TermNames:
         return [give(text, len(ids)) for text in texts]
 
     def take(
-        self, texts: Sequence[str], digests: bytes = b"", check: Callable[[Iterable[str]], None] | None = None
-    ) -> I64:
+        self, texts: Sequence[str], digests: bytes = b"", check: Callable[[Iterable[str]], None] | None = None,
+        *, verified: bool = False,
+    ) -> I64:  # fmt: skip
         """Do as :meth:`TermDictionary.take`, whatever the digests."""
-        del digests
+        del digests, verified
         if check is not None:
             check(texts)
         return np.array(self.intern_all(texts), np.int64)

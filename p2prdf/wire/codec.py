@@ -85,17 +85,21 @@ class FrameCodec:
         return _LENGTH.pack(len(body)) + body
 
     def decode(
-        self, body: bytes | memoryview, *, trusted: bool = False, named: bool = True, unchecked: bool = False
-    ) -> list[Any]:
+        self, body: bytes | memoryview, *, trusted: bool = False, named: bool = True, unchecked: bool = False,
+        verified: bool = False,
+    ) -> list[Any]:  # fmt: skip
         """Return the messages of a frame's body (without the length prefix).
 
-        New terms are taken into the dictionary; from somebody ``trusted``, a peer of the overlay, by
-        the digests that the frame gives for them, else by computing these.  Who is not ``named`` yet has no
+        New terms are taken into the dictionary.  Frames of a ``trusted`` peer of the overlay give the digests of
+        their terms; the dictionary recognises known terms by them and verifies those of new terms, unless this
+        node has ``verified`` them before.  A connection that is not ``named`` yet has no
         business with terms, which stay for good.  ``unchecked``: the receiver of the messages checks the terms, so that
         a bad one costs a publication and not the connection.  Raises RemoteProtocolError for whatever the protocol
-        forbids, and Busy when the dictionary is full.
+        forbids (FalseDigest for a term with the digest of another one), and Busy when the dictionary is full.
         """
-        return self._decoder.messages(body, trusted=trusted, named=named, unchecked=unchecked)
+        return self._decoder.messages(
+            body, trusted=trusted, named=named, unchecked=unchecked, verified=verified
+        )
 
 
 class FrameReader:

@@ -49,11 +49,12 @@ class Decoder:
         self._cells = 0
 
     def messages(
-        self, body: bytes | memoryview, *, trusted: bool, named: bool = True, unchecked: bool = False
-    ) -> list[Any]:
-        """Return the messages of a frame's body; only a peer's digests are taken at their word, strangers name none.
+        self, body: bytes | memoryview, *, trusted: bool, named: bool = True, unchecked: bool = False,
+        verified: bool = False,
+    ) -> list[Any]:  # fmt: skip
+        """Return the messages of a frame's body; digests count only in frames of peers, and are verified.
 
-        ``unchecked``: any text may stand among the terms.
+        ``unchecked``: any text may stand among the terms.  ``verified``: this node verified the digests before.
         """
         if len(body) > shapes.FRAME_BYTES_MAX:
             raise RemoteProtocolError(f"a frame of {len(body)} bytes; {shapes.FRAME_BYTES_MAX} are allowed")
@@ -73,7 +74,7 @@ class Decoder:
         if terms and not named:
             raise RemoteProtocolError("terms, of somebody who has not said who it is")
         self._check = check.check_texts if unchecked else check.check_terms
-        self._ids = self._intern(check.tuple_of(terms, "terms"), digests if trusted else b"")
+        self._ids = self._intern(check.tuple_of(terms, "terms"), digests if trusted else b"", verified=verified)
         return [self._message(message) for message in messages]
 
     def _count(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -83,13 +84,15 @@ class Decoder:
             raise RemoteProtocolError(f"a frame of more than {shapes.ELEMENTS_MAX} parts")
         return items
 
-    def _intern(self, terms: tuple[Any, ...], digests: Any) -> list[int] | npt.NDArray[np.uint32]:
+    def _intern(
+        self, terms: tuple[Any, ...], digests: Any, *, verified: bool
+    ) -> list[int] | npt.NDArray[np.uint32]:
         if digests and (type(digests) is not bytes or len(digests) != DIGEST_BYTES * len(terms)):
             raise RemoteProtocolError(f"not the digests of {len(terms)} terms")
         if not terms:
             return [] if self._lists else np.empty(0, np.uint32)
         try:
-            found = self._dictionary.take(terms, digests, self._check)
+            found = self._dictionary.take(terms, digests, self._check, verified=verified)
         except TypeError:
             raise RemoteProtocolError("a term is not a string") from None
         except DataRefused as error:

@@ -46,6 +46,7 @@ _REMEDIES: Final = {
     "target-refused": "Add the host to `--allow-host`, or correct its credentials.",
     "token-refused": "Subscribe again without the token.",
     "token-mismatch": "Send the token with the query that it was made for.",
+    "false-digest": "Find the sender in the node's log and expel it: docs/explanation/security.md, A bad member.",
     "remote-protocol": "Compare the versions of both sides; report it if they are equal.",
     "busy": "Call again after `retry_after` seconds.",
     "unavailable": "Start the node, correct its address, or name several nodes with `--peer`.",
