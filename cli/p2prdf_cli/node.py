@@ -29,6 +29,9 @@ def node(
         list[str] | None,
         typer.Option(metavar="HOST:PORT[,...]", help="Seed nodes; repeatable. Without: a new cluster."),
     ] = None,
+    first: Annotated[
+        bool, typer.Option("--first", help="Begin a cluster if no seed node answers and --data remembers no member.")
+    ] = False,
     data: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Directory for the identity and state of the node. (default: memory only)"),
@@ -103,9 +106,10 @@ def node(
 ) -> None:
     """Run one node of a cluster until SIGTERM or Ctrl-C.
 
-    A serving node writes one line to standard output: ready HOST:PORT KEY. Logs
-    go to standard error. Options override the environment (P2PRDF_LISTEN, ...),
-    which overrides the file. All settings: docs/reference/settings.md.
+    A serving node writes one line to standard output: ready HOST:PORT KEY. With
+    seed nodes it serves when it has reached one of them. Logs go to standard error.
+    Options override the environment (P2PRDF_LISTEN, ...), which overrides the file.
+    All settings: docs/reference/settings.md.
 
     \b
     Examples:
@@ -118,6 +122,7 @@ def node(
     options: dict[str, object] = {
         "listen": listen,
         "bootstrap": ",".join(bootstrap) if bootstrap else None,
+        "first": first or None,
         "data": data,
         "durability": durability,
         "replicas": replicas,

@@ -75,6 +75,9 @@ def status(
             help="Exit code 3 unless all of them are in sync and not fenced.",
         ),
     ] = False,
+    ready: Annotated[
+        bool, typer.Option("--ready", help="Exit code 3 unless all of them are members of a cluster.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show the state of nodes: peers, share of keys, table sizes, loads.
@@ -86,10 +89,10 @@ def status(
       p2prdf status --json | jq .peer.triples
       until p2prdf status --peer node2:7400 --in-step; do sleep 1; done
     """
-    run(_status(peer, everyone=everyone, in_step=in_step, as_json=as_json))
+    run(_status(peer, everyone=everyone, in_step=in_step, ready=ready, as_json=as_json))
 
 
-async def _status(peer: list[str], *, everyone: bool, in_step: bool, as_json: bool) -> ExitCode:
+async def _status(peer: list[str], *, everyone: bool, in_step: bool, ready: bool, as_json: bool) -> ExitCode:
     from p2prdf_cli.render import output, write_json
     from p2prdf_cli.reports import report_table, status_table
 
@@ -110,14 +113,22 @@ async def _status(peer: list[str], *, everyone: bool, in_step: bool, as_json: bo
             write_json(report, line=True)
     else:
         output().print(status_table(reports) if everyone else report_table(reports[0]))
-    if in_step:
-        for each in filter(_out_of_step, reports):
-            outcome = complain(Unavailable(f"node {each['key']} at {each['address']} {_out_of_step(each)}"))
+    problem = _out_of_step if in_step else _joining if ready else lambda _: ""
+    for each in filter(problem, reports):
+        outcome = complain(Unavailable(f"node {each['key']} at {each['address']} {problem(each)}"))
     return outcome
+
+
+def _joining(report: dict[str, Any]) -> str:
+    """Say why a node is not a member of a cluster yet; "" if it is."""
+    joining = report["discovery"].get("joining")
+    return f"is not ready: {joining}" if joining else ""
 
 
 def _out_of_step(report: dict[str, Any]) -> str:
     """Say why a node does not do all of its work yet; "" if it does."""
+    if joining := _joining(report):
+        return joining
     if report["discovery"].get("fenced"):
         return f"is fenced: {report['discovery']['fenced']}"
     if not report["peer"]["settled"]:

@@ -24,7 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("p2prdf_node", description="Run one p2prdf node.", allow_abbrev=False)
     parser.add_argument("--config", type=Path, help="TOML file with settings")
     for field in dataclasses.fields(NodeConfig):
-        if field.name != "secret":  # never where ps shows it
+        if str(field.type) == "bool":
+            parser.add_argument("--" + field.name.replace("_", "-"), default=None, action="store_true")
+        elif field.name != "secret":  # never where ps shows it
             parser.add_argument("--" + field.name.replace("_", "-"), default=None, metavar="VALUE")
     for name in RENAMED:  # refused with the new name
         parser.add_argument("--" + name.replace("_", "-"), default=None, help=argparse.SUPPRESS)

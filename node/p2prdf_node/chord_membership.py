@@ -3,12 +3,12 @@
 The machine decides everything about the ring.  What is left is its driver: one socket, one timer, and the way
 into the ring.
 
-The way in.  A node without bootstrap addresses makes a ring of its own.  One that has some pings them, and the
-machine joins by whoever answers.  If nobody answers as a member for ``CREATE_SECONDS``, it makes a ring of its own
-all the same, for somebody has to be the first when all nodes of a cluster start at once; but not all of them:
-each waits up to twice as long, at random.  Later the addresses are pinged from time to time, and peers that
-are not known by then are introduced to the machine, which finds out whether they are of another ring and joins
-the two.  If the bootstrap names resolve to nobody but this node itself, it is the first.
+The way in.  A node without bootstrap addresses makes a ring of its own.  A node with bootstrap addresses pings them,
+and the machine joins by a node that answers.  If all nodes start at once, no node answers as a member: a node that has
+met others for ``CREATE_SECONDS`` (up to twice as long, at random) makes a ring.  A node that has met no other
+node makes none, however long it is alone, except with the setting ``first`` or with bootstrap addresses that are
+literally its own.  Later the addresses are pinged from time to time, and peers that are not known by then are
+introduced to the machine, which finds out whether they are of another ring and joins the two.
 
 Numbers of the node's own pings, to addresses at which it does not know who is there, have the highest bit set;
 the machine's never have.
@@ -94,6 +94,7 @@ class ChordMembership:
         self.claim = claim
         self.contact = Contact(keys.node_key(claim[0]), claim[1], claim[2])
         self.joined = asyncio.Event()
+        self.entered = asyncio.Event()
         self.fenced: str | None = None
         self._seen, self._lost, self._linked, self._spawn = seen, lost, linked, spawn
         self._barred, self._barred_count = barred, 0
@@ -113,6 +114,7 @@ class ChordMembership:
             patience=self._patience,
         )
         self._hails: dict[int, asyncio.Future[tuple[Contact, bool]]] = {}
+        self._callers: set[int] = set()
         self._finding: dict[int, list[asyncio.Future[OwnersFound]]] = {}
         self._transport: asyncio.DatagramTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -132,12 +134,14 @@ class ChordMembership:
             self._submit(Create())
         pause = RETRY_SECONDS_MIN
         patience = CREATE_SECONDS * random.uniform(1, 2)  # noqa: S311 - guards nothing
-        create_at = time.monotonic() + patience
+        before, since = "", time.monotonic()
         while True:
             met = await self._knock()
-            if met == "a member":
-                create_at = time.monotonic() + patience
-            elif not self._chord.member and (met == "only itself" or time.monotonic() > create_at):
+            if met != before:
+                before, since = met, time.monotonic()
+            may_found = met == "no member" or (met == "nobody" and self.config.first)
+            is_first = met == "only itself" or (may_found and time.monotonic() > since + patience)
+            if not self._chord.member and is_first:
                 log.info("ring_created", met=met)
                 self._submit(Create())
             # As long as it is alone, others may be just starting.
@@ -148,6 +152,7 @@ class ChordMembership:
         """Tell everyone known that this peer leaves, and close."""
         self._submit(Leave())
         self._stopped = True
+        self.entered.set()
         if self._timer is not None:
             self._timer.cancel()
         for hail in self._hails.values():
@@ -158,6 +163,11 @@ class ChordMembership:
         if self._transport is not None:
             self._transport.close()
 
+    @property
+    def joining(self) -> str | None:
+        """Why this node is not a member yet, with the remedy, or None once it is."""
+        return None if self.entered.is_set() else self._doors.problem()
+
     def contacts(self) -> list[Contact]:
         """Return the live peers that are watched over."""
         return self._chord.contacts()
@@ -167,6 +177,7 @@ class ChordMembership:
         return {
             "overlay": "chord",
             "peers": len(self._chord.contacts()),
+            "joining": self.joining,
             "datagrams_refused": {
                 **self._envelopes.refused,
                 "malformed": self._malformed,
@@ -177,6 +188,7 @@ class ChordMembership:
 
     async def find_owners(self, key: int) -> OwnersFound:
         """Look up the first live peers at or after a key; lookups beyond a bound fail at once."""
+        await self.entered.wait()
         if self._stopped:
             return OwnersFound(key, (), complete=False)
         future: asyncio.Future[OwnersFound] = asyncio.get_running_loop().create_future()
@@ -205,10 +217,11 @@ class ChordMembership:
     async def _knock(self) -> str:
         """Ping all doors that nobody known is behind; tell what was met there at best."""
         addresses = await self._doors.addresses()
+        self._callers.clear()
         known = {(contact.host, contact.port) for contact in self._chord.contacts()}
         own = self.claim[1], self.claim[2]
         strangers = [address for address in addresses if address not in known and address != own]
-        met = "nobody" if self._doors.unresolved or any(address != own for address in addresses) else "only itself"
+        met = "only itself" if self._doors.only(own) and all(address == own for address in addresses) else "nobody"
         for answer in await asyncio.gather(*map(self._hail, strangers)):
             if answer is not None and answer[0] != self.contact:
                 met = "a member" if answer[1] or met == "a member" else "no member"
@@ -257,6 +270,9 @@ class ChordMembership:
             if future is not None and not future.done():
                 future.set_result((sender, message.member))
             return
+        if isinstance(message, Ping) and not self.entered.is_set() and sender.key not in self._callers:
+            self._callers.add(sender.key)  # it has this node's address, and this node may have none of its own
+            self._submit(Introduce(sender))
         self._carry_out(self._chord.receive(message, sender=sender, now=time.monotonic()))
 
     def _wake(self) -> None:
@@ -264,6 +280,8 @@ class ChordMembership:
         self._carry_out(self._chord.wake(now=time.monotonic()))
 
     def _carry_out(self, effects: list[RingEffect]) -> None:
+        if self._chord.member:
+            self.entered.set()
         self._arm()
         for effect in effects:
             match effect:

@@ -51,7 +51,9 @@ class NodeConfig:
     advertise: str = ""
     """Host or host:port for other nodes; the listening address if empty."""
     bootstrap: tuple[str, ...] = ()
-    """host:port of seed nodes; names are resolved at every attempt."""
+    """host:port of seed nodes; names are resolved at every attempt.  Without: the node begins a cluster."""
+    first: bool = False
+    """Begin a cluster if no bootstrap address answers within two seconds and ``data`` remembers no other member."""
     data: Path | None = None
     """Directory for the identifier and the state of the node; without one nothing survives a restart."""
     durability: str = "auto"
@@ -60,7 +62,7 @@ class NodeConfig:
     replicas: int = 3
     """Copies of the data of each key; 1: no replication."""
     copies_min: int = 2
-    """Copies that an acknowledgement waits for; all present nodes, if they are fewer."""
+    """Copies that an acknowledgement waits for; all nodes of a cluster that never had so many."""
     ordinal: int | None = None
     """Place among evenly placed nodes, unique in the cluster (the index of a StatefulSet's pod)."""
     secret_file: Path | None = None
@@ -251,6 +253,8 @@ class NodeConfig:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             unlimited = value == math.inf and field.name.endswith("_per_second")
+            if isinstance(value, bool):
+                continue
             unlimited |= value == 0 and field.name in ("stream_retention_seconds", "trace_every")
             if field.name != "ordinal" and isinstance(value, int | float) and not (0 < value < 1e12 or unlimited):
                 raise LocalProtocolError(f"setting {field.name}: {value!r} is not a positive number in range")
@@ -393,6 +397,14 @@ def _path(value: Any) -> Path:
     return Path(value)
 
 
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() not in ("true", "false", "1", "0"):
+        raise TypeError("is neither true nor false")
+    return str(value).lower() in ("true", "1")
+
+
 def _integer(value: Any) -> int:
     if isinstance(value, bool | float):
         raise TypeError("is not a whole number")
@@ -409,6 +421,7 @@ _BY_TYPE: Final[dict[str, Callable[[Any], Any]]] = {
     "str": _text,
     "tuple[str, ...]": _texts,
     "Path | None": _path,
+    "bool": _flag,
     "int": _integer,
     "int | None": _integer,
     "float": _number,

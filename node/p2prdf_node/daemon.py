@@ -86,7 +86,9 @@ __all__ = ["Daemon", "run", "tame_garbage_collector"]
 
 GC_THRESHOLDS: Final = (100_000, 50, 100)
 JOIN_SECONDS: Final = 2.0
-"""How long the ready line waits for a bootstrap peer to answer."""
+"""A node that begins a cluster waits for so long for other nodes before its ready line.
+
+After that time without a cluster it refuses new work, with the reason."""
 GRAMMAR_SECONDS: Final = 12.0
 """A node loads SPARQL's grammar, which filters need, so long after it is ready: its start has more urgent work."""
 OTHERS_TOLD: Final = 8
@@ -184,6 +186,10 @@ class Daemon:
             if self.tls is not None or self._seal_keys is not None:
                 self._serve(self._watch_files(), "files")
             await self._wait_joined()
+            if self._stop.is_set():
+                await self._shut_down()
+                self._unlock()
+                return 1 if self._failed else 0
             self._frozen = tame_garbage_collector()
             own = self.contact
             log.info(
@@ -276,7 +282,7 @@ class Daemon:
         self.clients = Clients(
             config, self.contact, self.parser, dictionary, submit=self.driver.submit,
             schedule=self.driver.schedule, busy=self._busy,
-            refusal=lambda: self.driver.journal.refusal or self.membership.fenced,
+            refusal=lambda: self.driver.journal.refusal or self.membership.fenced or self._joining(),
             status=self._status_text, spawn=self.spawn, others=self._others, listed=self.driver.listed,
             short=lambda: peer.short_of_peers,
             rights=lambda: None if self.rights is None else self.rights.table,
@@ -309,6 +315,7 @@ class Daemon:
             return SwimMembership(
                 self.config, claim, clock=clock, seen=self._seen, lost=self._lost, known=self.driver.submit,
                 linked=self._linked, spawn=self.spawn, barred=self._barred, keyring=self._keyring,
+                remembered=lambda: self.driver.peer.members_max,
             )  # fmt: skip
         kind = ChordMembership if self.config.overlay == "chord" else Membership
         return kind(
@@ -317,12 +324,22 @@ class Daemon:
         )  # fmt: skip
 
     async def _wait_joined(self) -> None:
-        """Wait until a bootstrap peer has answered, but not for long: the first node has none."""
+        """Wait until this node is a member of a cluster; then, but not for long, until it knows another member."""
         deadline = time.monotonic() + JOIN_SECONDS
-        while self.config.bootstrap and not self.membership.joined.is_set() and not self._stop.is_set():
-            if time.monotonic() > deadline:
+        told = False
+        while self.config.bootstrap and not self._stop.is_set():
+            late = time.monotonic() > deadline
+            if self.membership.joined.is_set() or (late and self.membership.entered.is_set()):
                 return
+            if late and not told:
+                told = True
+                log.warning("node_waits", reason=self.membership.joining)
             await asyncio.sleep(POLL_SECONDS)
+
+    def _joining(self) -> str | None:
+        """Tell why this node takes no work because it is of no cluster yet; while it starts, work waits."""
+        is_new = time.monotonic() < self._started_at + JOIN_SECONDS
+        return None if is_new else self.membership.joining
 
     async def _shut_down(self) -> None:
         log.info("node_stopping")

@@ -1,8 +1,13 @@
-"""What the daemon asks of an overlay, and what all overlays need to find others: addresses to join by."""
+"""What the daemon asks of an overlay, and what all overlays need to find others: addresses to join by.
+
+A node with bootstrap addresses founds no cluster because it is alone: names may resolve late.  It keeps trying until it
+has reached another node, unless the setting ``first`` says otherwise (docs/explanation/design/membership.md).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import socket
 import time
 from collections.abc import Callable, Coroutine
@@ -16,7 +21,7 @@ if TYPE_CHECKING:
     from p2prdf.wire.contract import OwnersFound
     from p2prdf.wire.messages import Contact
 
-__all__ = ["CONFIRM_PINGS", "RESOLVE_SECONDS", "Address", "Doors", "Members", "Spawn"]
+__all__ = ["CONFIRM_PINGS", "RESOLVE_SECONDS", "Address", "Doors", "Members", "Spawn", "look_up"]
 
 CONFIRM_PINGS: Final = 8
 """A peer that connects is pinged so often before it is turned away; it may be busy sending."""
@@ -24,6 +29,11 @@ LOST_MAX: Final = 64
 """Lost peers remembered, to be tried again for ``LOST_SECONDS``."""
 LOST_SECONDS: Final = 600.0
 RESOLVE_SECONDS: Final = 5.0
+"""Longest wait of one attempt for the lookup of a name; the lookup goes on for the attempts after it."""
+LOOKUPS_MAX: Final = 3
+"""Unanswered lookups of one name: a resolver that is down must not take all threads."""
+UNRESOLVED_LOG_SECONDS: Final = 10.0
+"""Least time between two log lines about one name that does not resolve."""
 
 Address = tuple[str, int]
 Spawn = Callable[[Coroutine[Any, Any, None], str], object]
@@ -43,10 +53,17 @@ class Members(Protocol):
     contact: Contact
     joined: asyncio.Event
     """Set once somebody else is known."""
+    entered: asyncio.Event
+    """Set once this node is a member: it has reached another node, or begins a cluster."""
 
     @property
     def fenced(self) -> str | None:
         """Why this node must take no new work, or None."""
+        ...
+
+    @property
+    def joining(self) -> str | None:
+        """Why this node is not a member yet, with the remedy, or None once it is."""
         ...
 
     async def start(self, bound: socket.socket) -> None:
@@ -82,6 +99,13 @@ class Members(Protocol):
         ...
 
 
+async def look_up(host: str, port: int, family: int) -> list[Address]:
+    """Resolve a name by the system's resolver.  Raises OSError, UnicodeError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, family=family, type=socket.SOCK_DGRAM)
+    return [(str(entry[4][0]), int(entry[4][1])) for entry in found]
+
+
 class Doors:
     """Addresses to join by: those of the settings, and of peers that were lost not long ago.
 
@@ -92,6 +116,10 @@ class Doors:
         self._bootstrap = bootstrap
         self._family = socket.AF_UNSPEC
         self._lost_at: dict[Address, float] = {}
+        self._lookups: dict[str, set[asyncio.Task[list[Address]]]] = {}
+        self._logged_at: dict[str, float] = {}
+        self.reasons: dict[str, str] = {}
+        """By bootstrap address that did not resolve at the last attempt: the reason."""
         self.unresolved = 0
         """Names that did not resolve at the last attempt."""
         self.named: list[Address] = []
@@ -113,20 +141,62 @@ class Doors:
 
     async def addresses(self) -> list[Address]:
         """Resolve the names and return all addresses, each once."""
-        found = [await self._resolve(text) for text in self._bootstrap]
+        found = await asyncio.gather(*map(self._resolve, self._bootstrap))
         self.unresolved = found.count(None)
         self.named = [address for each in found for address in each or ()]
         forget = time.monotonic() - LOST_SECONDS
         self._lost_at = {address: at for address, at in self._lost_at.items() if at > forget}
         return list(dict.fromkeys([*self.named, *self._lost_at]))
 
+    def only(self, own: Address) -> bool:
+        """Return whether all bootstrap addresses are literal ones of this node: it was told of no other node.
+
+        A name that resolves to this node alone proves nothing: it may resolve to further nodes later.
+        """
+        literal = all(_is_literal(split_address(text)[0]) for text in self._bootstrap)
+        return literal and not self.unresolved and all(address == own for address in self.named)
+
+    def majority(self, reached: int, own: Address) -> bool:
+        """Return whether this node and the ``reached`` bootstrap addresses are more than half of all of them."""
+        known = len({*self.named, own}) + self.unresolved
+        return 2 * (reached + 1) > known
+
+    def problem(self) -> str:
+        """Return which bootstrap addresses have not been reached, and what to do about it."""
+        each = [f"{text} ({self.reasons.get(text, 'no answer')})" for text in self._bootstrap]
+        return (
+            f"this node has joined no cluster: none of its bootstrap addresses has been reached: {', '.join(each)};"
+            " correct the names, the network or the cluster secret, or begin a cluster at one node (setting first)"
+        )
+
     async def _resolve(self, text: str) -> list[Address] | None:
+        """Return the addresses of a name, None if there are none in time; a slow lookup goes on."""
         host, port = split_address(text)
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(RESOLVE_SECONDS):
-                found = await loop.getaddrinfo(host, port, family=self._family, type=socket.SOCK_DGRAM)
-        except (OSError, TimeoutError, UnicodeError) as error:
-            log.warning("bootstrap_unresolved", address=text, reason=str(error) or "no answer in time")
-            return None
-        return [(str(entry[4][0]), int(entry[4][1])) for entry in found]
+        lookups = self._lookups.setdefault(text, set())
+        if len(lookups) < LOOKUPS_MAX:
+            lookups.add(asyncio.ensure_future(look_up(host, port, self._family)))
+        done, _ = await asyncio.wait(lookups, timeout=RESOLVE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        lookups -= done
+        reason = "no answer in time"
+        for lookup in done:
+            error = lookup.exception()
+            if error is None:
+                self.reasons.pop(text, None)
+                return lookup.result()
+            if not isinstance(error, OSError | UnicodeError):
+                raise error
+            reason = str(error) or type(error).__name__
+        self.reasons[text] = f"the name does not resolve: {reason}"
+        now = time.monotonic()
+        if now >= self._logged_at.get(text, -UNRESOLVED_LOG_SECONDS) + UNRESOLVED_LOG_SECONDS:
+            self._logged_at[text] = now
+            log.warning("bootstrap_unresolved", address=text, reason=reason)
+        return None
+
+
+def _is_literal(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

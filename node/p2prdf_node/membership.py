@@ -52,6 +52,8 @@ QUICK_ROUNDS: Final = 10
 QUICK_SECONDS: Final = 0.1
 RETRY_SECONDS_MIN: Final = 0.1
 RETRY_SECONDS_MAX: Final = 5.0
+FIRST_SECONDS: Final = 1.0
+"""A node with the setting ``first`` waits for so long for an answer before it begins an overlay."""
 
 log = structlog.get_logger("membership")
 
@@ -92,6 +94,7 @@ class Membership:
         self.claim = claim
         self.contact = Contact(keys.node_key(claim[0]), claim[1], claim[2])
         self.joined = asyncio.Event()
+        self.entered = asyncio.Event()
         self.fenced: str | None = None
         self._seen, self._lost, self._linked, self._spawn = seen, lost, linked, spawn
         self._barred, self._barred_count = barred, 0
@@ -115,16 +118,24 @@ class Membership:
 
     async def run(self) -> None:
         """Join and watch over the overlay until cancelled."""
-        if self.config.bootstrap:
+        if not self.config.bootstrap:
+            self.entered.set()
+        else:
             self._spawn(self._rejoin_for_ever(), "rejoin")
         await self._monitor()
 
     def stop(self, *, in_order: bool = True) -> None:  # noqa: ARG002 - nobody keeps copies here
         """Tell the neighbours that this peer leaves, and close."""
         self._stopped = True
+        self.entered.set()
         for member in self._members.values():
             self._datagrams.leave(member.address)
         self._datagrams.close()
+
+    @property
+    def joining(self) -> str | None:
+        """Why this node is not a member yet, with the remedy, or None once it is."""
+        return None if self.entered.is_set() else self._doors.problem()
 
     def contacts(self) -> list[Contact]:
         """Return the live peers of the table."""
@@ -133,10 +144,15 @@ class Membership:
     def status(self) -> dict[str, Any]:
         """Return counts for people and monitoring."""
         refused = {**self._datagrams.refused, "revoked": self._barred_count}
-        return {"overlay": "kademlia", "peers": len(self._members), "datagrams_refused": refused}
+        peers = len(self._members)
+        return {"overlay": "kademlia", "peers": peers, "joining": self.joining, "datagrams_refused": refused}
 
     async def find_owners(self, key: int) -> OwnersFound:
-        """Look up the live peers closest to a key; at most ``LOOKUPS_MAX`` at a time, others wait."""
+        """Look up the live peers closest to a key; at most ``LOOKUPS_MAX`` at a time, others wait.
+
+        A node that has reached none of its bootstrap addresses waits: it does not own all keys.
+        """
+        await self.entered.wait()
         async with self._lookups:
             lookup = await self._lookup(key.to_bytes(8, "big") + bytes(ID_BYTES - 8))
         return OwnersFound(key, lookup.result, lookup.complete)
@@ -238,6 +254,7 @@ class Membership:
                 self._members[key] = member
                 self._keys_by_address[member.address] = key
                 self._doors.found(member.address)
+                self.entered.set()
                 log.info("peer_seen", peer=str(member.contact))
                 self._seen(member.contact)
 
@@ -245,12 +262,23 @@ class Membership:
 
     async def _rejoin_for_ever(self) -> None:
         pause = RETRY_SECONDS_MIN
+        first_at = time.monotonic() + FIRST_SECONDS
         while True:
             if await self._join():
                 self.joined.set()
                 pause = RETRY_SECONDS_MAX
+            elif self.config.first and time.monotonic() >= first_at:
+                self._enter("nobody")
+            elif self._doors.only(self.claim[1:]):
+                self._enter("only itself")
             await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311 - spreads load, guards nothing
             pause = min(pause * 2, RETRY_SECONDS_MAX if self._members else 1.0)
+
+    def _enter(self, met: str) -> None:
+        """Begin an overlay of this node alone."""
+        if not self.entered.is_set():
+            log.info("overlay_begun", met=met)
+            self.entered.set()
 
     async def _join(self) -> bool:
         """Call the bootstrap and lost peers that are not in the table; tell whether anyone is known."""

@@ -3,14 +3,18 @@
 The machine decides everything about the view.  What is left is its driver: one socket, one timer, knocks, and the way
 in.
 
-The way in.  A node without bootstrap addresses begins a view of its own.  One that has some greets them with probes,
-and the machine joins by whoever answers as a member.  Somebody has to be the first when all nodes of a cluster start at
-once: if all addresses answer, and none as a member, the one with the lowest key begins a view of its own.  It asks
-again for two timeouts of a probe, for others may know a member whom it does not, and be one itself by then.  If
-somebody does not answer, or begins nothing, whoever meets no member for ``CREATE_SECONDS`` begins one all the same; but
-not all of them: each waits up to twice as long, at random.  Later the addresses are greeted from time to time, and
-members that are not known by then are introduced to the machine, which makes one of the two views.  If the bootstrap
-names resolve to nobody but this node itself, it is the first.
+The way in.  A node without bootstrap addresses begins a view of its own.  A node with bootstrap addresses greets them
+with probes, and the machine joins by a node that answers as a member.  If all nodes of a cluster start at once, no node
+answers as a member.  Then one of them begins a view: if all addresses answer, the node with the lowest key; if some are
+silent, any node that has met another node for ``CREATE_SECONDS`` (up to twice as long, at random), or for
+``MINORITY_SECONDS`` if more than half of the addresses are silent.  The nodes that it has met join by it.
+
+*No islands.*  A node that has met no other node begins no view: its names may resolve late.  It tries again, every two
+seconds or so, and :attr:`SwimMembership.joining` says why it is not ready.  There are two exceptions: the setting
+``first``, unless the node remembers other members, and bootstrap addresses that are literally its own.
+
+Later the addresses are greeted from time to time, and members that are not known by then are introduced to the machine,
+which makes one of the two views.
 
 Numbers of the node's own probes, to addresses at which it does not know who is there, have the highest bit set;
 the machine's never have.
@@ -73,6 +77,12 @@ RETRY_SECONDS_STARTING: Final = 0.2
 """As long as no member was met, and none is to be the first for want of one."""
 RETRY_SECONDS_ALONE: Final = 1.0
 """Others may be just starting."""
+RETRY_SECONDS_UNREACHED: Final = 2.0
+"""After some seconds in which no bootstrap address was reached."""
+STARTING_SECONDS: Final = 5.0
+"""For so long nodes that are started together may be slower than this one."""
+MINORITY_SECONDS: Final = 20.0
+"""Wait of nodes that have met no more than half of their bootstrap addresses; up to twice as long, at random."""
 RETRY_SECONDS_MAX: Final = 5.0
 HAILS_MAX: Final = 256
 """Own probes under way; one more counts as unanswered."""
@@ -117,6 +127,7 @@ class SwimMembership:
     did is not missing, so nobody waits for it.  ``known`` is called once, with all there is, when the
     view has become complete, and when all are in it, and answer, who are behind the bootstrap addresses, again if a
     member was lost.  ``barred`` tells which members are out, by their keys: what they say is not heard.
+    ``remembered`` returns the most members that this node has known in any life, itself included.
     """
 
     def __init__(
@@ -132,6 +143,7 @@ class SwimMembership:
         spawn: Spawn,
         barred: Callable[[int], bool] = lambda _key: False,
         keyring: Keyring | None = None,
+        remembered: Callable[[], int] = lambda: 1,
     ):
         self.config = config
         self.claim = claim
@@ -149,7 +161,10 @@ class SwimMembership:
             self.contact, settings_of(config), now=clock(), zone=config.zone, linked=linked,
             entropy=random.Random(secrets.randbits(128)),  # noqa: S311 - who is asked when guards nothing
         )  # fmt: skip
-        self._complete = asyncio.Event()
+        self.entered = self._complete = asyncio.Event()
+        self._remembered = remembered
+        self._began = time.monotonic()
+        self._introduced: set[int] = set()
         self._doors_met = False
         self._hails: dict[int, asyncio.Future[Record]] = {}
         self._knocks: dict[Contact, None] = {}
@@ -170,30 +185,47 @@ class SwimMembership:
         if not self.config.bootstrap:
             self._submit(Create())
         pause = RETRY_SECONDS_MIN
-        patience = CREATE_SECONDS * random.uniform(1, 2)  # noqa: S311 - guards nothing
-        create_at = time.monotonic() + patience
-        first_at = float("inf")
+        share = random.uniform(1, 2)  # noqa: S311 - guards nothing
+        met, since = "", time.monotonic()
         while True:
-            met = await self._greet()
-            now = time.monotonic()
-            if met == "a member":
-                create_at = now + patience
-            if met == "only who come after it":
-                first_at = min(first_at, now + 2 * self.config.ping_timeout_seconds)
-            else:
-                first_at = float("inf")
-            is_first = met == "only itself" or now >= first_at
-            if not self._complete.is_set() and met != "a member" and (is_first or now > create_at):
-                log.info("view_begun", met=met)
-                self._submit(Create())
+            before, met = met, await self._greet()
+            if met != before:
+                since = time.monotonic()
+            if not self._complete.is_set() and time.monotonic() >= since + self._patience(met) * share:
+                self._found(met)
             pause = min(2 * pause, self._pause_max(met))
             await asyncio.sleep(pause * random.uniform(0.75, 1.25))  # noqa: S311 - spreads load, guards nothing
+
+    def _patience(self, met: str) -> float:
+        """Return how long this node must have met the same before it begins a view; infinite: it must not."""
+        match met:
+            case "only itself":
+                return 0.0
+            case "only who come after it":
+                return 2 * self.config.ping_timeout_seconds
+            case "a majority":
+                return CREATE_SECONDS
+            case "a minority":
+                return MINORITY_SECONDS
+            case "nobody" if self.config.first and self._remembered() <= 1:
+                return CREATE_SECONDS
+            case _:
+                return float("inf")
+
+    def _found(self, met: str) -> None:
+        """Begin a view of this node alone."""
+        log.info("view_begun", met=met)
+        self._submit(Create())
+        if met == "nobody":  # the operator has said that there is no other node to wait for
+            self._known(DoorsMet())
 
     def _pause_max(self, met: str) -> float:
         if self._swim.living:
             return RETRY_SECONDS_MAX
-        is_on_its_way = self._complete.is_set() or met == "a member"
-        return RETRY_SECONDS_ALONE if is_on_its_way else RETRY_SECONDS_STARTING
+        if self._complete.is_set() or met == "a member":
+            return RETRY_SECONDS_ALONE
+        is_late = met == "nobody" and time.monotonic() >= self._began + STARTING_SECONDS
+        return RETRY_SECONDS_UNREACHED if is_late else RETRY_SECONDS_STARTING
 
     def stop(self, *, in_order: bool = True) -> None:
         """Tell everyone known that this peer leaves, or that it is gone, and close."""
@@ -210,6 +242,11 @@ class SwimMembership:
     def contacts(self) -> list[Contact]:
         """Return the live peers of the view."""
         return self._swim.contacts()
+
+    @property
+    def joining(self) -> str | None:
+        """Why this node is not a member yet, with the remedy, or None once it is."""
+        return None if self._complete.is_set() else self._doors.problem()
 
     @property
     def fenced(self) -> str | None:
@@ -234,6 +271,7 @@ class SwimMembership:
             "membership": "view",
             "peers": len(self._swim.living),
             "fenced": self.fenced,
+            "joining": self.joining,
             "datagrams_refused": {
                 **self._envelopes.refused,
                 "malformed": self._malformed,
@@ -282,7 +320,7 @@ class SwimMembership:
         own = self.claim[1], self.claim[2]
         # While joining also those heard of already: it takes a member to join by.
         strangers = [each for each in addresses if each != own and (each not in known or not self._complete.is_set())]
-        if not self._doors.unresolved and all(address == own for address in addresses):
+        if self._doors.only(own) and all(address == own for address in addresses):
             self._see_doors({})
             return "only itself"
         doors = [] if self._doors_met else [each for each in self._doors.named if each not in (own, *strangers)]
@@ -299,7 +337,9 @@ class SwimMembership:
         is_all = not self._doors.unresolved and None not in answers.values()
         if is_all and others and all(self.contact.key < each.contact.key for each in others):
             return "only who come after it"
-        return "no member" if others else "nobody"
+        if not others:
+            return "nobody"
+        return "a majority" if self._doors.majority(len({each.contact for each in others}), own) else "a minority"
 
     def _see_doors(self, answers: dict[Address, Record | None]) -> None:
         """Tell that all are in the view, and have just answered, who are behind the bootstrap addresses."""
@@ -371,6 +411,10 @@ class SwimMembership:
         if future is not None and not future.done():
             future.set_result(packet.sender)
         self._carry_out(self._swim.receive(packet, now=self._clock()))
+        sender = packet.sender
+        if not self._swim.member and sender.incarnation and sender.contact.key not in self._introduced:
+            self._introduced.add(sender.contact.key)  # it has this node's address, which may have none of its own
+            self._submit(Introduce(sender.contact))
 
     def _note_strange_clock(self) -> None:
         """Remember when a member's datagram was last refused for its time."""

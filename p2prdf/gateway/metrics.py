@@ -34,6 +34,7 @@ METRICS: Final = (
         "fenced", "discovery.fenced", "1 while the clock or the place of the node forbids new work.",
         of="a view",
     ),
+    gauge("joining", "discovery.joining", "1 while the node is of no cluster: it has reached no bootstrap address."),
     gauge("in_step", "peer.in_step", "1 if the node is in sync and may act for the subscriptions that it coordinates."),
     gauge("busy", "peer.busy", "1 if the node has no capacity for publications."),
     gauge("replicas", "peer.replicas", "Configured number of copies."),

@@ -186,6 +186,7 @@ class Peer:
                 self._contact_lost(request.contact, left=request.left)
             case contract.DoorsMet():
                 self._exchange.members.doors_met = True
+                self._exchange.peers_came()
             case _:
                 self._requests[type(request)](request)
         return self._end()
@@ -299,6 +300,11 @@ class Peer:
     def waits_for_doors(self) -> bool:
         """Whether it matters that all are there whom this peer was told of to join by (``DoorsMet``)."""
         return self._exchange.members.first_at is not None
+
+    @property
+    def members_max(self) -> int:
+        """The most members that this peer has known at once, in this life and the restored ones, itself included."""
+        return self._exchange.members.most
 
     @property
     def roles(self) -> int:

@@ -181,6 +181,14 @@ class Members:
         elif complete and 0 < expected < self.expected:
             self._gone = self.most - expected
 
+    @property
+    def alone(self) -> bool:
+        """Whether this peer has seeds and has met no other member in any life: it is no cluster by itself.
+
+        :class:`p2prdf.wire.contract.DoorsMet` ends that: the overlay has begun a cluster with this peer.
+        """
+        return self._config.joins and self._replicated and self.most == 1 and not self.doors_met
+
     # --- copies ----------------------------------------------------------------------------------
 
     @property
@@ -192,10 +200,11 @@ class Members:
     def copies_needed(self) -> int:
         """How many copies must be safe before anything counts as done: as configured.
 
-        Only where there have never been so many peers, all that there have been: who began with nothing, and knows that
-        there are others, does not know that until it has been told.
+        A cluster that has never had so many members needs all of them.  An empty peer with seeds does not know how many
+        members the cluster has had.  It needs ``copies_min`` until another member reports that number, however long it
+        is alone.
         """
-        if self._config.joins and self.lacks >= Lacks.HOMES:
+        if self.alone or (self._config.joins and self.lacks >= Lacks.HOMES):
             return self._config.copies_min
         return min(self._config.copies_min, self.most)
 
@@ -238,7 +247,7 @@ class Members:
         """
         if self.lacks < Lacks.OTHERS or self.doors_met:
             return None
-        if self._began is None:
+        if self._began is None or self.alone:
             return self._now() + MISSING_SECONDS
         at = min(self._fewer_since, self._began + _UNSTEADY_SECONDS) + MISSING_SECONDS
         return at if self._now() < at else None

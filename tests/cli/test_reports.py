@@ -42,5 +42,8 @@ def test_why_a_node_does_not_do_all_of_its_work_is_told(
 ) -> None:
     report = {"discovery": {"fenced": fenced}, "peer": {"settled": settled, "in_step": in_step}}
     told = subscriptions._out_of_step(report)
+    assert subscriptions._joining(report) == ""
+    alone = {**report, "discovery": {"fenced": None, "joining": "nobody answers"}}
+    assert subscriptions._out_of_step(alone) == subscriptions._joining(alone) == "is not ready: nobody answers"
     assert told.startswith(said)
     assert bool(told) == bool(said)

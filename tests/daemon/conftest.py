@@ -33,7 +33,7 @@ class NodeProcess:
         self.log = directory / f"{name}.log"
         command = [sys.executable, "-m", module]
         for option, value in {"listen": "127.0.0.1:0", "log_format": "json", **options}.items():
-            command += [f"--{option.replace('_', '-')}", str(value)]
+            command += [f"--{option.replace('_', '-')}", *([] if value is True else [str(value)])]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("P2PRDF_")}
         environment["PYTHONPATH"] = os.pathsep.join(sys.path)
         with self.log.open("ab") as log:

@@ -19,8 +19,9 @@ def test_five_processes_find_each_other(kind, overlays):
 async def test_a_node_may_be_started_before_the_one_it_joins_by(
     launcher, until, all_know_each_other, free_port, kind, options_of
 ):
-    early = launcher.start(bootstrap=f"127.0.0.1:{free_port}", **options_of(kind))
+    early = launcher.launch(bootstrap=f"127.0.0.1:{free_port}", **options_of(kind))
     late = launcher.start(listen=f"127.0.0.1:{free_port}", **options_of(kind))
+    early.wait_ready()
     await until(lambda: all_know_each_other([early, late]))
 
 
@@ -57,7 +58,7 @@ async def test_two_clusters_with_different_secrets_do_not_mix(launcher, status, 
     for name in ("a", "b"):
         (tmp_path / name).write_text(f"the secret of cluster {name}")
     inside = launcher.start(secret_file=tmp_path / "a")
-    stranger = launcher.start(secret_file=tmp_path / "b", bootstrap=inside.address)  # waits its two seconds
+    stranger = launcher.start(secret_file=tmp_path / "b", bootstrap=inside.address, first=True)
     for node in (inside, stranger):
         assert (await status(node))["peers"] == []
     assert (await status(inside))["discovery"]["datagrams_refused"]["key"] > 0
@@ -66,7 +67,7 @@ async def test_two_clusters_with_different_secrets_do_not_mix(launcher, status, 
 @pytest.mark.parametrize("membership", ["", " overlay"])
 async def test_nodes_of_different_overlays_do_not_mix_and_both_say_why(launcher, status, options_of, membership):
     first = launcher.start(**options_of("kademlia" + membership))
-    stranger = launcher.start(**options_of("chord" + membership), bootstrap=first.address)
+    stranger = launcher.start(**options_of("chord" + membership), bootstrap=first.address, first=True)
     for node, own, theirs in ((first, "kademlia", "chord"), (stranger, "chord", "kademlia")):
         state = await status(node)
         assert state["peers"] == []
@@ -77,7 +78,7 @@ async def test_nodes_of_different_overlays_do_not_mix_and_both_say_why(launcher,
 
 async def test_nodes_with_and_without_a_view_do_not_mix_and_both_say_why(launcher, status):
     first = launcher.start()
-    stranger = launcher.start(membership="overlay", replicas=1, copies_min=1, bootstrap=first.address)
+    stranger = launcher.start(membership="overlay", replicas=1, copies_min=1, bootstrap=first.address, first=True)
     for node, own, theirs in ((first, "view", "overlay"), (stranger, "overlay", "view")):
         state = await status(node)
         assert state["peers"] == []

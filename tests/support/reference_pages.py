@@ -115,7 +115,7 @@ def _values(name: str, kind: str, option: Any) -> str:
         choices = re.search(r" is none of (.+)", _refusal(name, "no such value") or "")
         return "" if choices is None else ", ".join(f"`{each}`" for each in choices[1].split(", "))
     if not kind.startswith(("int", "float")):
-        return {"Path": "path", "tuple": "list"}[kind.split("[")[0].split(" ")[0]]
+        return {"Path": "path", "tuple": "list", "bool": "`true`, `false`"}[kind.split("[")[0].split(" ")[0]]
     text = "integer" if kind.startswith("int") else "number"
     least, most = getattr(option, "min", None), getattr(option, "max", None)
     if most is not None and _refusal(name, most + 1) is not None:

@@ -11,6 +11,7 @@ import umsgpack
 from overlay_nodes import QUICK, VIEW, Node, all_know_all, one_ring, overlay, until
 
 from p2prdf_node import chord_membership, membership, swim_membership
+from p2prdf_node.members import Doors
 
 CHORD = dataclasses.replace(QUICK, overlay="chord")
 CHORD_VIEW = dataclasses.replace(VIEW, overlay="chord")
@@ -42,6 +43,57 @@ async def test_all_members_of_a_small_overlay_know_each_other_and_report_each_on
         await until(lambda: all_know_all(nodes))
         for node in nodes:
             assert sorted(contact.key for _, contact in node.log) == sorted(node.known)
+
+
+@ALL
+async def test_a_node_that_reaches_no_bootstrap_address_owns_no_key_and_says_why(config, monkeypatch):
+    monkeypatch.setattr(chord_membership, "CREATE_SECONDS", 0.05)
+    monkeypatch.setattr(swim_membership, "CREATE_SECONDS", 0.05)
+    monkeypatch.setattr(membership, "FIRST_SECONDS", 0.05)
+    node, first = Node(config, bootstrap=[]), None
+    node.member.config = dataclasses.replace(node.member.config, bootstrap=("127.0.0.1:9",))
+    node.member._doors = Doors(("127.0.0.1:9",))
+    tried, addresses = [], node.member._doors.addresses
+
+    async def counted():
+        tried.append(await addresses())
+        return tried[-1]
+
+    node.member._doors.addresses = counted
+    await node.start()
+    owner = asyncio.create_task(node.member.find_owners(7))
+    try:
+        await until(lambda: len(tried) >= 4)
+        assert not node.member.entered.is_set()
+        assert not owner.done()
+        assert "127.0.0.1:9 (no answer)" in node.member.status()["joining"]
+        first = Node(config, bootstrap=[node])
+        first.member.config = dataclasses.replace(first.member.config, first=True)
+        await first.start()
+        await until(lambda: all_know_all([node, first]))
+        assert {contact.key for contact in (await owner).contacts} <= {node.key, first.key}
+        assert node.member.joining is None
+    finally:
+        await node.crash()
+        if first is not None:
+            await first.crash()
+
+
+@ALL
+async def test_the_setting_first_begins_an_overlay_without_an_answer(config, monkeypatch):
+    monkeypatch.setattr(chord_membership, "CREATE_SECONDS", 0.05)
+    monkeypatch.setattr(swim_membership, "CREATE_SECONDS", 0.05)
+    monkeypatch.setattr(membership, "FIRST_SECONDS", 0.05)
+    node = Node(dataclasses.replace(config, first=True))
+    node.member.config = dataclasses.replace(node.member.config, bootstrap=("127.0.0.1:9",))
+    node.member._doors = Doors(("127.0.0.1:9",))
+    await node.start()
+    try:
+        found = await node.member.find_owners(7)
+        assert found.contacts == (node.member.contact,)
+        assert node.member.joining is None
+    finally:
+        await node.crash()
 
 
 @ALL

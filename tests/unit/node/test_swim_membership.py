@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import socket
 import time
 
 import pytest
@@ -29,7 +30,7 @@ from p2prdf.overlay.swim_messages import (
 from p2prdf.overlay.swim_table import pages
 from p2prdf.wire.contract import OwnersFound
 from p2prdf.wire.messages import Contact
-from p2prdf_node import envelopes, swim_membership
+from p2prdf_node import envelopes, members, swim_membership
 from p2prdf_node.seal import Keyring
 from p2prdf_node.swim_codec import DATAGRAM_BYTES_MAX, decode, encode
 
@@ -139,6 +140,120 @@ async def test_nodes_that_bootstrap_by_each_other_do_not_wait_for_ever(monkeypat
 
 
 @pytest.fixture
+def names(monkeypatch):
+    """Addresses by host name, as a resolver knows them now; other names do not resolve."""
+    known = {}
+
+    async def look_up(host, port, family):
+        if host not in known:
+            raise socket.gaierror(f"{host}: Name or service not known")
+        return [("127.0.0.1", known[host])]
+
+    monkeypatch.setattr(members, "look_up", look_up)
+    monkeypatch.setattr(swim_membership, "CREATE_SECONDS", 0.1)
+    monkeypatch.setattr(swim_membership, "RETRY_SECONDS_UNREACHED", 0.1)
+    return known
+
+
+def named(config, *hosts):
+    node = Node(config)
+    addresses = tuple(f"{host}:7400" for host in hosts)
+    node.member.config = dataclasses.replace(node.member.config, bootstrap=addresses)
+    node.member._doors = members.Doors(addresses)
+    return node
+
+
+async def greeted(node, times):
+    """Wait until a node has tried its bootstrap addresses so many times more."""
+    greet, tried = node.member._greet, []
+
+    async def watched():
+        tried.append(await greet())
+        return tried[-1]
+
+    node.member._greet = watched
+    await until(lambda: len(tried) >= times)
+
+
+async def test_nodes_whose_names_do_not_resolve_begin_no_view_and_form_one_when_they_do(names):
+    hosts = ["n0.peers", "n1.peers", "n2.peers"]
+    nodes = [named(VIEW, *hosts) for _ in hosts]
+    try:
+        for node in nodes:
+            await node.start()
+        await asyncio.gather(*(greeted(node, 10) for node in nodes))
+        for node in nodes:
+            assert not node.found
+            assert not node.member.entered.is_set()
+            assert "n1.peers:7400 (the name does not resolve: " in node.member.joining
+            assert node.member.status()["joining"] == node.member.joining
+        names.update(zip(hosts, (node.port for node in nodes), strict=True))
+        await until(lambda: all_know_all(nodes))
+        assert [node.member.joining for node in nodes] == [None] * 3
+    finally:
+        for node in nodes:
+            await node.crash()
+
+
+async def test_a_name_that_resolves_to_the_node_alone_does_not_make_it_the_first(names):
+    node = named(VIEW, "peers")
+    names["peers"] = node.port
+    await node.start()
+    try:
+        await greeted(node, 10)
+        assert not node.found
+    finally:
+        await node.crash()
+
+
+@pytest.mark.parametrize("remembered", [1, 3])
+async def test_first_begins_a_view_alone_unless_the_node_remembers_other_members(names, remembered):
+    node = named(dataclasses.replace(VIEW, first=True), "n1.peers")
+    node.member._remembered = lambda: remembered
+    await node.start()
+    try:
+        if remembered == 1:
+            await until(lambda: node.found)
+            assert node.doors_met, "the peer may take itself for the first of a cluster"
+        else:
+            await greeted(node, 10)
+            assert not node.found
+    finally:
+        await node.crash()
+
+
+async def test_a_node_that_reaches_nobody_joins_by_a_node_that_reaches_it(names):
+    """The first bootstrap address is away for good, and the second one is of this very node."""
+    first, second = named(VIEW, "n0.peers", "n1.peers"), named(VIEW, "n1.peers")
+    names["n1.peers"] = first.port
+    for node in (first, second):
+        await node.start()
+    try:
+        await until(lambda: all_know_all([first, second]))
+    finally:
+        for node in (first, second):
+            await node.crash()
+
+
+async def test_lookups_that_get_no_answer_are_bounded(monkeypatch):
+    asked = []
+
+    async def look_up(host, port, family):
+        asked.append(host)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(members, "look_up", look_up)
+    monkeypatch.setattr(members, "RESOLVE_SECONDS", 0.01)
+    doors = members.Doors(("n0.peers:7400", "n1.peers:7400"))
+    for _ in range(10):
+        assert await doors.addresses() == []
+    assert len(asked) == 2 * members.LOOKUPS_MAX
+    assert doors.reasons["n1.peers:7400"].endswith("no answer in time")
+    for lookup in [each for lookups in doors._lookups.values() for each in lookups]:
+        lookup.cancel()
+
+
+@pytest.fixture
 async def starting(monkeypatch):
     """Three nodes that have each other as doors, and would wait for long before they begin a view without them."""
     monkeypatch.setattr(swim_membership, "CREATE_SECONDS", 60.0)
@@ -174,7 +289,7 @@ async def test_nobody_begins_a_view_early_while_somebody_is_silent(starting):
     lowest.member._greet = watched
     await lowest.start()
     await middle.start()
-    await until(lambda: met.count("no member") >= 4)
+    await until(lambda: met.count("a majority") >= 4)
     assert not lowest.found
     assert not middle.found
     await highest.start()

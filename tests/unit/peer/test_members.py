@@ -91,23 +91,44 @@ def test_who_begins_with_nothing_and_sees_nobody_waits_for_those_it_was_told_of(
     assert exchange.members.waits_for_peers_until is None, "nobody else is away"
 
 
-def test_who_has_waited_for_long_is_the_first_of_a_network() -> None:
+def test_an_empty_peer_that_has_met_others_takes_itself_for_new_after_a_bounded_wait() -> None:
     exchange = _alone(joins=True)
     exchange.observe(1015.0)
     exchange.seen(ONE)
+    exchange.peers_came()
     exchange.give_up(ONE)
     exchange.observe(1020.0)
     assert exchange.members.first_at == 1035.0, "it has lost another meanwhile"
     exchange.observe(1035.0)
     assert exchange.members.waits_for_peers_until is None
+    for lacks in (Lacks.HOMES, Lacks.COPIES, Lacks.NOTHING):
+        exchange.members.lacks_less(lacks)
+        assert exchange.members.copies_needed == 2, "the cluster has had two members"
+
+
+def test_time_alone_does_not_make_a_peer_with_seeds_a_cluster() -> None:
+    exchange = _alone(joins=True)
     tried: list[bool] = []
     exchange.wait_for_peers(lambda: tried.append(True))
-    assert exchange.members.copies_needed == 2
-    exchange.members.most = 1
-    exchange.members.lacks_less(Lacks.HOMES)
-    assert (exchange.members.copies_needed, tried) == (2, []), "others may come yet that are slower"
-    exchange.members.lacks_less(Lacks.COPIES)
-    assert (exchange.members.copies_needed, tried) == (1, [True])
+    for now in (1020.0, 1100.0, 90_000.0):
+        exchange.observe(now)
+        members = exchange.members
+        assert (members.copies_needed, members.short_of_peers, members.first_at) == (2, True, now + 20)
+    assert not tried
+    members.doors_met = True  # the operator has said that there is nobody else
+    exchange.peers_came()
+    members.lacks_less(Lacks.COPIES)
+    assert (members.copies_needed, members.first_at, tried) == (1, None, [True])
+
+
+def test_a_restored_peer_of_three_does_not_acknowledge_alone() -> None:
+    for joins in (True, False):
+        exchange = _alone(joins=joins)
+        exchange.members.begin_restored()
+        exchange.members.restore(MembersKnown(3, 0, False))
+        exchange.members.doors_met = True
+        exchange.observe(2000.0)
+        assert exchange.members.short_of_peers
 
 
 def test_who_waits_for_others_while_they_come_and_go_does_not_for_ever() -> None:
