@@ -47,6 +47,7 @@ from p2prdf.peer.roll_forward import RollForward
 from p2prdf.peer.tracing import ANSWER, INDEX, JOIN, Work, roles_told
 from p2prdf.peer.words import Words
 from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.rdf.query import Plan
 from p2prdf.store.backlog import Backlog, part_of
 from p2prdf.store.tables import NEVER, Chosen, Derived, Tables, identity_of_group
 from p2prdf.wire.messages import Answers, Contact, Forward, GroupsGone, IndexQuery, IndexTriples, Message, Rows
@@ -96,6 +97,8 @@ class Engine:
         self._on_answers = on_answers
         self._triples_in: list[tuple[Contact, IndexTriples, Arrival | None]] = []
         self._rows_in: list[tuple[Contact, Forward, Arrival | None]] = []
+        self._not_heard: dict[Contact, dict[int, None]] = {}
+        """Peers that sent something of groups that have ended here, and these groups."""
         self._queries_in: list[tuple[Contact, IndexQuery, Arrival | None]] = []
         self._mine: list[TripleBatch] = []
         self._restored: list[TripleBatch] = []
@@ -172,6 +175,7 @@ class Engine:
         self._accept_triples(triples)
         for sender, forward, arrival in forwards:
             self._guarded(self._accept_rows, sender, forward, arrival)
+        self._tell_ended()
         while self._mine or self._todo or self._copied or self._kept:
             if self._mine:
                 self._store_mine()
@@ -492,6 +496,7 @@ class Engine:
     def _accept_queries(self, sender: Contact, message: IndexQuery, arrival: Arrival | None) -> None:
         plan, step = message.plan, message.step
         group = self._tables.add_groups(plan, message.groups)
+        self._note_ended(sender, plan, group)
         self._widened(message.refresh)
         if self._exchange.replicated:
             self._accept_copies(sender, message, group, arrival)
@@ -574,6 +579,23 @@ class Engine:
         if self.gates is not None:
             self.gates.end_groups(ids)
 
+    def _note_ended(self, sender: Contact, plan: Plan, group: Column) -> None:
+        """Note which of the groups that another peer sent something of have ended here, to tell it.
+
+        Replicas compare rows of living groups only.  A peer that never heard of the end offers its rows in every
+        comparison, and the others ask for them and drop them, until its lease of the group runs out.
+        """
+        if self._exchange.replicated and sender.key != self._exchange.own.key:
+            ended = self._tables.ended_among(plan, group)
+            if ended:
+                self._not_heard.setdefault(sender, {}).update(dict.fromkeys(ended))
+
+    def _tell_ended(self) -> None:
+        """Tell peers of the end of groups that they sent something of."""
+        not_heard, self._not_heard = self._not_heard, {}
+        for sender, ended in not_heard.items():
+            self._exchange.send(sender, GroupsGone(self._columns.column(list(ended))))
+
     # --- rows ------------------------------------------------------------------------------------
 
     def _rows_of(self, message: Forward) -> Derived:
@@ -590,6 +612,7 @@ class Engine:
     def _accept_rows(self, sender: Contact, message: Forward, arrival: Arrival | None) -> None:
         """Keep the rows whose key this peer owns; pass on the rest."""
         derived = self._rows_of(message)
+        self._note_ended(sender, message.plan, derived.group)
         self.has_queries = True
         if message.copied:
             self._copied.add(derived)

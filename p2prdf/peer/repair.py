@@ -687,7 +687,7 @@ class Repair:
             return
         exchange = self._exchange
         held = self._holdings(message.kind, exchange.replica_map)
-        if self._offer_again_at is not None:
+        if self._offer_again_at is not None and not message.asked:
             self._heard_of_offers()
 
         def done() -> None:

@@ -55,7 +55,7 @@ from p2prdf.store.result_log import ResultLog, withdrawals
 from p2prdf.store.stays import Stays
 from p2prdf.store.tables import Derived, Tables
 from p2prdf.wire.contract import Bookmark
-from p2prdf.wire.messages import SURE, Contact, IndexTriples, MembersKnown
+from p2prdf.wire.messages import SURE, Contact, IndexTriples, MembersKnown, Want
 
 __all__ = ["MUTANTS", "SEEDS_MAX", "Caught", "Mutant", "catch", "run_mutants"]
 
@@ -85,6 +85,7 @@ _ON: Final = {
     "former-lives-forgotten": "disks and snapshots, told of the living",
     "staged-not-in-snapshots": "disks and snapshots",
     "unknown-withdrawals-refused": "pinned", "over-not-in-snapshots": "pinned",
+    "ended-rows-unanswered": "pinned",
     "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
 }  # fmt: skip
 """Kinds of days (of :mod:`p2prdf.sim.failures.days`) on which rules matter that seldom do on those that are drawn."""
@@ -604,6 +605,18 @@ def _over_not_in_snapshots() -> list[Change]:
     return [(ResultLog, "_close_over", lambda *_: [])]
 
 
+def _ended_rows_unanswered() -> list[Change]:
+    """And any question counts as a word on what a leaving peer offered: either rule alone ends the circle."""
+    original = Repair.want
+
+    def want(self: Repair, sender: Contact, message: Want) -> None:
+        if self._offer_again_at is not None:
+            self._heard_of_offers()
+        original(self, sender, message)
+
+    return [(Engine, "_note_ended", lambda *_: None), (Repair, "want", want)]
+
+
 MUTANTS: Final[dict[str, Mutant]] = {
     mutant.name: mutant
     for mutant in (
@@ -668,6 +681,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("ended-unheard", "a query ends when all who keep it know of nobody who waits", _ended_unheard),
         Mutant("strangers-unheard", "what a peer out of view sent is compared before a low mark", _strangers_unheard),
         Mutant("unknown-withdrawals-refused", "what a replica cannot place yet it keeps", _unknown_withdrawals_refused),
+        Mutant("ended-rows-unanswered", "who sends what is over hears of it", _ended_rows_unanswered),
         Mutant("over-not-in-snapshots", "what was taken back stays known", _over_not_in_snapshots),
         Mutant("staged-not-in-snapshots", "a snapshot holds what others are being told", _staged_not_in_snapshots),
     )

@@ -138,6 +138,13 @@ class ColumnarItems(ColumnarState):
             found += table.groups.index.keys[np.flatnonzero(ended)].tolist()
         return found + list(self._ended)
 
+    def ended_among(self, plan: Plan, group: Column) -> list[int]:
+        """Return the identities of those of some groups of a plan that have ended."""
+        groups, numbers = self._plan_table(plan).groups, as_array(group, np.int64)
+        ended = np.unique(numbers[groups.since_min.values[numbers] == _NEVER])
+        found: list[int] = groups.index.keys[ended].tolist()
+        return found
+
 
 def _sinces(table: PlanTable, group: npt.NDArray[Any]) -> list[U64]:
     return [table.groups.since_min.values[group], table.groups.since_max.values[group]]

@@ -125,3 +125,9 @@ class LightItems(LightState):
         """Return the identities of groups known to have ended."""
         groups = (group for table in self._plans.values() for group in table.groups)
         return [group.identity for group in groups if group.since_min == NEVER] + list(self._ended)
+
+    def ended_among(self, plan: Plan, group: Column) -> list[int]:
+        """Return the identities of those of some groups of a plan that have ended."""
+        groups = self._plan_table(plan).groups
+        found = (groups[number] for number in dict.fromkeys(as_list(group)))
+        return [each.identity for each in found if each.since_min == NEVER]

@@ -344,6 +344,10 @@ class Tables(Protocol):
         """Return the identities of groups known to have ended; whatever arrives for them does not bring them back."""
         ...
 
+    def ended_among(self, plan: Plan, group: Column) -> list[int]:
+        """Return the identities of those of some groups of a plan, by number, that have ended; each once."""
+        ...
+
     def triple_version(self, per_event: bool) -> int:
         """Return a number that grows whenever a triple (or an event) is an item it was not; cheap to ask."""
         ...

@@ -104,7 +104,7 @@ def test_every_rule_is_put_to_the_test_on_days_that_there_are() -> None:
     ("former-lives-forgotten", 1132, "twice"), ("strangers-unheard", 1, "bookmark"), ("late-look", 24, "bookmark"),
     ("staged-not-in-snapshots", 1, "snapshot"), ("without-origin", 2, "part"),
     ("fellows-know", 4, "twice"), ("unknown-withdrawals-refused", 1, "restless"),
-    ("over-not-in-snapshots", 2, "snapshot"),
+    ("over-not-in-snapshots", 2, "snapshot"), ("ended-rows-unanswered", 3, "restless"),
 ])  # fmt: skip
 def test_a_rule_that_is_not_kept_is_found_on_its_days(name: str, seed: int, kind: str) -> None:
     verdict = MUTANTS[name].run(seed)

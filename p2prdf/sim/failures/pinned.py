@@ -78,6 +78,13 @@ def _withdrawals_for_an_empty_disk() -> BadDay:
     return BadDay(31500009, "calm", options, failures, "csbv", per_event=False)
 
 
+def _rows_of_an_ended_group() -> BadDay:
+    config = _config(indexes="csbv", replicas=5, copies_min=3)
+    options = _options(31000296, 7, "kademlia", "arrays", config, _LOSSY, through_codec=True)
+    failures = Failures(span_seconds=15.0, happenings_max=12)
+    return BadDay(31000296, "lossy", options, failures, "csbv", per_event=True)
+
+
 PINNED: Final[dict[str, BadDay]] = {
     # Its group had no subscription left at the other replicas, and a cut kept one from having compared since it began.
     # That replica refused withdrawals until all knew that the group was over, and all waited for it to have compared.
@@ -86,5 +93,8 @@ PINNED: Final[dict[str, BadDay]] = {
     "a withdrawal that comes to an empty disk is kept and acknowledged": _withdrawals_for_an_empty_disk(),
     # The subscriber had acknowledged the withdrawal, and the message that it had the answer too was on its way.
     "a snapshot holds an answer whose withdrawal is acknowledged": _snapshot_after_a_withdrawal(),
+    # A query had ended, and one peer that held rows of it had not heard.  All others asked it for these rows in each
+    # comparison and dropped them.  The peer was leaving, and took each question for a word on what it offered.
+    "a peer that sends rows of an ended query is told of the end": _rows_of_an_ended_group(),
 }
 """By what has to hold."""

@@ -1,0 +1,58 @@
+"""A peer that has not heard of the end of a query hears of it from those to whom it sends rows or query steps."""
+
+from __future__ import annotations
+
+import pytest
+from peer_pair import HIGH, LOW, Pair
+
+from p2prdf.columns import ARRAYS, LISTS, as_list
+from p2prdf.peer.repair import OFFER_SECONDS
+from p2prdf.rdf.query import ConjunctiveQuery
+from p2prdf.wire.messages import Forward, GroupsGone, IndexQuery, Parcel, Want
+
+MATERIALS = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
+CHAIN = ConjunctiveQuery(((0, ~0, 1), (1, ~1, 2)), ("<p>", "<q>"), (0, 2), ("s", "o"))
+
+
+def receive(pair, at, message):
+    """Let one of the peers take in a message of the other once more."""
+    peer, sender = pair.peers[at.key], LOW if at is HIGH else HIGH
+    pair._carry_out(peer, peer.receive(Parcel(0, 0, message), sender=sender, now=pair.now))
+    pair.pass_time(0.0)
+
+
+@MATERIALS
+@pytest.mark.parametrize("kind", [IndexQuery, Forward])
+def test_a_peer_that_sends_something_of_an_ended_query_is_told_of_the_end(columns, kind):
+    pair = Pair(columns, replicas=2, copies_min=1)
+    pair.compare()
+    heard = {contact: pair.listen(contact) for contact in (LOW, HIGH)}
+    pair.subscribe(HIGH, CHAIN)
+    pair.publish(HIGH, ("<a>", "<p>", "<b>"))
+    pair.pass_time(5.0)
+    at, message = next((at, each) for at, some in heard.items() for each in some if isinstance(each, kind))
+    sender, group = LOW if at is HIGH else HIGH, as_list(message.groups.ids)
+    heard[sender].clear()
+    receive(pair, at, message)
+    assert not any(isinstance(each, GroupsGone) for each in heard[sender]), "it lives"
+    receive(pair, at, GroupsGone(columns.column(group)))
+    heard[sender].clear()
+    receive(pair, at, message)
+    assert [as_list(each.groups) for each in heard[sender] if isinstance(each, GroupsGone)] == [group]
+    assert set(group) <= set(pair.peers[sender.key].ended_groups)
+
+
+def test_a_question_of_a_comparison_is_no_answer_to_what_a_leaving_peer_offers():
+    """Others compared with it in vain all the time, so it never offered again what was lost on the way."""
+    pair = Pair(ARRAYS, replicas=2, copies_min=1)
+    pair.compare()
+    repair = pair.peers[LOW.key]._repair
+    repair.leave(lambda _: None)
+    repair._offer_again_at = due = pair.now + OFFER_SECONDS
+    pair.now += 1.0
+    kind = repair._order[0]
+    pair.peers[LOW.key]._exchange.observe(pair.now)
+    repair.want(HIGH, Want(1, kind, True, ARRAYS.column([])))
+    assert repair._offer_again_at == due
+    repair.want(HIGH, Want(1, kind, False, ARRAYS.column([])))
+    assert repair._offer_again_at == pair.now + OFFER_SECONDS
