@@ -65,6 +65,10 @@ simulate: $(STAMP) ## seeded faulty overlays against the oracle; SEEDS=2000, or 
 faults: $(STAMP) ## seeded crashes, lost disks and partitions against the oracle; SEEDS=500, or SEED=7 for exactly one
 	@$(BIN)/python -m p2prdf.sim --faults $(if $(SEED),--start $(SEED) --seeds 1,--seeds $(SEEDS)) $(ARGS)
 
+.PHONY: late-bootstrap
+late-bootstrap: $(STAMP) ## seeded schedules in which the names of nodes resolve 60 s late; SEEDS=500
+	@$(BIN)/python -m p2prdf.sim --faults --days 'late bootstrap' --seeds $(SEEDS) $(ARGS)
+
 .PHONY: mutants
 mutants: $(STAMP) ## tests without the rules that they are about, which must fail; NAME for one of them
 	@PYTHONPATH=tests/support $(BIN)/python -m mutants $(NAME)

@@ -83,7 +83,7 @@ _ON: Final = {
     "fellows-know": "unseen absences", "without-origin": "gone halfway",
     "first-at-once": "disks and snapshots, told of the living",
     "former-lives-forgotten": "disks and snapshots, told of the living",
-    "staged-not-in-snapshots": "disks and snapshots",
+    "staged-not-in-snapshots": "disks and snapshots", "islands": "late bootstrap",
     "unknown-withdrawals-refused": "pinned", "over-not-in-snapshots": "pinned",
     "ended-rows-unanswered": "pinned",
     "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
@@ -143,6 +143,10 @@ class Caught:
 
 def _acknowledge_before_sync() -> list[Change]:
     return [(FailingWorld, "_waits", lambda *_: False)]
+
+
+def _islands() -> list[Change]:
+    return [(Members, "alone", property(lambda _: False))]
 
 
 def _one_copy() -> list[Change]:
@@ -683,6 +687,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("unknown-withdrawals-refused", "what a replica cannot place yet it keeps", _unknown_withdrawals_refused),
         Mutant("ended-rows-unanswered", "who sends what is over hears of it", _ended_rows_unanswered),
         Mutant("over-not-in-snapshots", "what was taken back stays known", _over_not_in_snapshots),
+        Mutant("islands", "a peer with seeds that has met no member is no cluster, however long it waits", _islands),
         Mutant("staged-not-in-snapshots", "a snapshot holds what others are being told", _staged_not_in_snapshots),
     )
 }

@@ -45,7 +45,7 @@ FEATURES: Final[dict[str, Feature]] = {
     "ASK": Feature(("ASK",), "make faults"),
     "CONSTRUCT": Feature(("CONSTRUCT",), "make faults"),
     "clock steps of hours": Feature(("clock-step-hours",), "no command yet"),
-    "late bootstrap": Feature(("late-bootstrap",), "no command yet"),
+    "late bootstrap": Feature(("late-bootstrap",), "make late-bootstrap"),
     "slow processors": Feature(("slow-processor",), "no command yet"),
 }
 """By name.  A new feature is one line here; its failure counts itself in ``happened`` under a name of ``shown_by``."""

@@ -289,6 +289,17 @@ def _standing_and_growing(day: BadDay) -> BadDay:
     return replace(day, options=replace(day.options, peers=peers))
 
 
+def _late_bootstrap(day: BadDay) -> BadDay:
+    """Let the names of peers resolve 60 s late, and let processes and disks fail while islands could form."""
+    weights = {"crash": 6.0, "disk-loss": 4.0, "failpoint": 3.0, "subscriber-crash": 2.0, "compaction": 1.0}
+    times: dict[str, Any] = {
+        "span_seconds": 75.0, "down_max_seconds": 3.0, "detect_max_seconds": 1.0, "late_bootstrap_seconds": 60.0,
+    }  # fmt: skip
+    day = _many(day, weights, **times)
+    config = replace(day.options.config, replicas=2 + day.seed % 2, copies_min=2)
+    return replace(day, options=replace(day.options, peers=3 + day.seed % 3, config=config))
+
+
 DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "drawn": lambda day: day,
     "removals": with_removals,
@@ -330,6 +341,7 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "stragglers": _stragglers,
     "stragglers, busy": _stragglers_busy,
     "strangers": _strangers,
+    "late bootstrap": _late_bootstrap,
 }
 """By name: what becomes of a drawn day."""
 

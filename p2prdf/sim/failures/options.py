@@ -58,6 +58,7 @@ class Failures:
     published, again and again.  ``late``: nobody has left any query in the first quarter of the day.
     ``living_only``: who starts is told of the peers that are there alone.  ``times_as_much`` is published, in the same
     time.  ``hurried``: who wants bookmarks wants them soon.
+    ``late_bootstrap_seconds``: the names of peers resolve so long after the start; until then each sees itself alone.
     ``zones``: peers stand in so many failure zones, by turns; with 0 each stands by itself.
     """
 
@@ -108,6 +109,7 @@ class Failures:
     times_as_much: int = 1
     hurried: bool = False
     zones: int = 0
+    late_bootstrap_seconds: float = 0.0
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

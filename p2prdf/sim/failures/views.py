@@ -35,6 +35,8 @@ class Views:
         self._failures = failures
         self._random = random
         self._views: dict[int, dict[int, Contact]] = {}
+        self._resolve_at: float | None = None
+        """When the names of peers resolve; until then no peer sees another."""
         self.false_alarms = 0
         """How often a living peer was taken for dead."""
 
@@ -45,6 +47,11 @@ class Views:
     def start(self, node: Node) -> None:
         """Tell a peer that starts who is there, and have it and the others look at each other."""
         world = self._world
+        if self._resolve_at is None:
+            self._resolve_at = world.now + self._failures.late_bootstrap_seconds
+        if world.now < self._resolve_at:
+            self._start_alone(node, self._resolve_at - world.now)
+            return
         self._views[node.index] = view = {node.contact.key: node.contact}
         if zone := world.zone(node):
             world.tell(node, ContactSeen(node.contact, zone))
@@ -57,6 +64,23 @@ class Views:
         for other in world.members():
             if other is not node:
                 self._later(node, other, self._failures.detect_min_seconds, self._failures.detect_max_seconds)
+
+    def _start_alone(self, node: Node, seconds: float) -> None:
+        """Tell a peer that starts of itself alone, and have it and the others look at each other when names resolve.
+
+        Daemons tell their peers nothing until then.  Here a peer owns all keys meanwhile: it must keep the promises.
+        """
+        world = self._world
+        self._views[node.index] = {node.contact.key: node.contact}
+        world.happened["late-bootstrap"] += 1
+        if zone := world.zone(node):
+            world.tell(node, ContactSeen(node.contact, zone))
+        world.tell(node, self.owners(node, node.contact.key))
+        low, high = self._delays(gone=False)
+        for other in world.members():
+            if other is not node:
+                self._later(node, other, seconds + low, seconds + high)
+                self._later(other, node, seconds + low, seconds + high)
 
     def changed(self, node: Node, *, gone: bool) -> None:
         """Have all others look at a peer that went (or came), each when it notices."""
@@ -111,6 +135,8 @@ class Views:
                 world.submit(node, DoorsMet())
 
     def _visible(self, observer: Node, other: Node) -> bool:
+        if self._resolve_at is not None and self._world.now < self._resolve_at:
+            return False
         return self._world.alive(other) and self._world.links.visible(observer.index, other.index)
 
     def _lose(self, observer: Node, other: Node) -> None:
