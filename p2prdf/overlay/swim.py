@@ -385,7 +385,8 @@ class Swim:
 
     @property
     def _patience(self) -> float:
-        return self.config.suspicion_seconds * max(1.0, log10(len(self.living) + 1))
+        """How long a suspected member may refute.  A member that distrusts itself waits longer (Lifeguard)."""
+        return self.config.suspicion_seconds * max(1.0, log10(len(self.living) + 1)) * (1 + self._prober.score)
 
     def _objected(self, key: int, suspicion: _Suspicion) -> None:
         """Declare a suspected member dead that has not objected, unless it may just be busy."""

@@ -295,6 +295,20 @@ def test_silence_becomes_death_after_a_time_to_object_which_is_longer_for_who_is
     assert swim.now == pytest.approx(NOW + lost_after)
 
 
+def test_a_member_whose_own_loop_is_late_gives_suspects_longer_to_refute():
+    swim = member()
+    swim.receive(said(record(2), Gossip()), now=NOW)
+    swim.wake(now=swim.deadline + 1)
+    assert swim.status()["health"] == 1
+    began = swim.now
+    swim.receive(said(record(3), Gossip(), record(2, state=State.SUSPECT)), now=began)
+    effects = []
+    while ContactLost(contact(2)) not in effects:
+        effects += swim.wake(now=swim.deadline)
+        swim.receive(said(record(3), Gossip()), now=swim.now)
+    assert swim.now >= began + 2 * swim.config.suspicion_seconds
+
+
 def test_who_wakes_late_itself_judges_nobody_until_it_has_read_what_others_said():
     swim = member()
     swim.receive(said(record(2), Gossip()), now=NOW)
