@@ -44,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--pauses", type=float, default=0.0, metavar="SHARE", help="share of faults that stop a process for a while")
     add("--network", action="store_true", help="a bad network too: slow, lossy, cut, one-way, broken connections")
     add("--silent", type=float, default=0.0, metavar="SHARE", help="share of kills that no connection tells of")
+    add("--hogs", type=int, default=0, metavar="N", help="run N processes beside that use a whole processor each")
     add("--subscriber-kills", type=int, metavar="N", help="kill subscribers that write files N times, instead of nodes")
     add("--nodes-too", action="store_true", help="with --subscriber-kills: kill nodes as well")
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of every node")
@@ -61,6 +62,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         publications_per_second=arguments.rate,
         proxy=arguments.network or arguments.silent > 0,
         faults=_fault_options(arguments),
+        hogs=arguments.hogs,
         settings=_settings(arguments),
         folder=arguments.keep,
     )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+import subprocess
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -50,6 +53,8 @@ class Options:
     reconnect_seconds: float = 0.0
     """How long the publishers' library looks for another node by itself; what it does not hide then is a problem."""
     proxy: bool = False
+    hogs: int = 0
+    """Processes of normal priority beside, each of which uses a whole processor, until the verdict."""
     faults: FaultOptions = field(default_factory=FaultOptions)
     settings: Mapping[str, object] = field(default_factory=dict)
     """Settings of every node."""
@@ -76,7 +81,21 @@ async def play(options: Options) -> Report:
     cluster = Cluster(
         options.nodes, options.settings, behind_proxy=options.proxy, folder=options.folder, seed=options.seed
     )
-    return await play_on(cluster, options, Faults(cluster, options.faults, options.seed))
+    with _hogs(options.hogs):
+        return await play_on(cluster, options, Faults(cluster, options.faults, options.seed))
+
+
+@contextlib.contextmanager
+def _hogs(count: int) -> Iterator[None]:
+    """Keep processors busy; the processes end with this one, however it ends."""
+    code = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(100_000))"
+    hogs = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
 
 
 async def play_on(
