@@ -104,7 +104,9 @@ class NodeConfig:
     lease_seconds_max: float = 86_400.0
     """Longest lease of a subscription."""
     connections_max: int = 1024
-    """Open TCP connections; further ones are closed at once."""
+    """Open TCP connections; a further one replaces the oldest without any request, or is refused as busy."""
+    connections_per_address_max: int = 768
+    """Open TCP connections from one IP address, nodes excepted; further ones are refused as busy."""
     publications_max: int = 64
     """Unacknowledged publications of one client; the node stops reading from the client beyond."""
     subscriptions_max: int = 16_384

@@ -10,7 +10,9 @@ A connection belongs to a :class:`Handler`, which is given decoded messages in o
   as many reasons as it likes; nothing more is decoded, and nothing more is read from the socket;
 * what has been written and not been taken: the handler is told when the socket is full, and again
   when there is room.  It is the handler who must then stop;
-* the number of connections, and for how long one whose other end vanished is taken for standing.
+* the number of connections, of all addresses and of each; and for how long one whose other end vanished is taken for
+  standing.  When all places are taken, a newcomer takes the place of the oldest connection that has never made a
+  request (:attr:`Connection.in_use`): one without a valid hello first, then one whose client has only said hello.
 
 A malformed frame ends the connection: the reason is logged, counted and, if it is a client's, told.
 """
@@ -91,8 +93,12 @@ _NOBODY: Final = _Nobody()
 class Connections:
     """All connections of a node: their number, their deadlines and why they ended."""
 
-    def __init__(self, *, connections_max: int, hello_seconds: float, frame_seconds: float):
+    def __init__(
+        self, *, connections_max: int, hello_seconds: float, frame_seconds: float,
+        connections_per_address_max: int | None = None,
+    ):  # fmt: skip
         self.connections_max = connections_max
+        self.connections_per_address_max = connections_per_address_max or connections_max
         self.hello_seconds = hello_seconds
         self.frame_seconds = frame_seconds
         self.open: set[Connection] = set()
@@ -101,7 +107,46 @@ class Connections:
         """By reason, what is counted above as refused for want of a certificate that is accepted, or of TLS."""
         self.false_digests: Counter[str] = Counter()
         """Frames with a term under the digest of another term, by the key of the peer that sent them."""
+        self.evicted: Counter[str] = Counter()
+        """Connections that made room for others: ``silent`` had sent no hello, ``idle`` nothing but a hello."""
+        self._by_host: Counter[str] = Counter()
         self._lines = LineLimit(LOG_LINES_PER_SECOND)
+
+    def place(self, connection: Connection) -> Busy | None:
+        """Give a new connection a place, if need be that of an unused one; else return the reason to refuse it."""
+        host = connection.host
+        if self._by_host[host] >= self.connections_per_address_max:
+            held = [each for each in self.open if each.host == host and not each.trusted]
+            if len(held) >= self.connections_per_address_max and not self._evict(held):
+                return Busy(
+                    f"this node has {len(held)} connections from {host} (setting connections_per_address_max):"
+                    " close some, or connect to other nodes"
+                )
+        elif len(self.open) >= self.connections_max and not self._evict(self.open):
+            return Busy(f"this node has {len(self.open)} connections (setting connections_max)")
+        self.open.add(connection)
+        self._by_host[host] += 1
+        return None
+
+    def vacate(self, connection: Connection) -> bool:
+        """Free the place of a connection that is gone; tell whether it had one."""
+        if connection not in self.open:
+            return False
+        self.open.discard(connection)
+        self._by_host[connection.host] -= 1
+        if not self._by_host[connection.host]:
+            del self._by_host[connection.host]
+        return True
+
+    def _evict(self, among: Iterable[Connection]) -> bool:
+        """Close the oldest connection that has made no request, those without a hello first."""
+        unused = [each for each in among if not each.in_use and each.live]
+        if not unused:
+            return False
+        oldest = min(unused, key=lambda each: (each.identified, each.opened_at))
+        self.evicted["idle" if oldest.identified else "silent"] += 1
+        oldest.evict(len(self.open))
+        return True
 
     def sweep(self, now: float) -> None:
         """Close what is overdue at monotonic time ``now``; called once a second or so."""
@@ -134,7 +179,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, connections: Connections, codec: FrameCodec, handler: Handler, *, secure: bool = False):
         self.handler = handler
-        self.address = ""
+        self.address = self.host = ""
         self.identity: Identity | None = None
         """Whose certificate the other side has; None without TLS, and until its handshake is done."""
         self._shaking = secure
@@ -143,6 +188,8 @@ class Connection(asyncio.Protocol):
         """The key of the peer that speaks, once it is confirmed; empty for clients."""
         self.trusted = False
         """Whether a confirmed peer speaks: then frames come with digests of terms, by which known terms are found."""
+        self.in_use = False
+        """Whether it keeps its place: a request was made, a confirmed peer speaks, or this node opened it."""
         self.named = False
         """Whether it is known who speaks: before that frames name no terms, which a node keeps for good."""
         self.moved_at = 0.0
@@ -156,7 +203,7 @@ class Connection(asyncio.Protocol):
         self._bodies: deque[bytes | memoryview] = deque()
         self._holds: set[str] = set()
         self._transport: asyncio.Transport | None = None
-        self._opened_at = self._frame_began_at = self._closing_at = 0.0
+        self.opened_at = self._frame_began_at = self._closing_at = 0.0
         self._draining = False
 
     # --- the handler's side ----------------------------------------------------------------------
@@ -217,6 +264,18 @@ class Connection(asyncio.Protocol):
             self.handler.refused(self, error)
             self.close()
 
+    def evict(self, connections: int) -> None:
+        """Close, in favour of a newcomer, a connection without any request."""
+        if self._shaking:
+            self.abort()
+            return
+        self.refuse(
+            Busy(
+                f"this node has {connections} connections (setting connections_max), and this one has made no request:"
+                " connect again when there is one"
+            )
+        )
+
     def leave(self) -> None:
         """Tell the handler nothing any more."""
         self.handler = _NOBODY
@@ -228,7 +287,7 @@ class Connection(asyncio.Protocol):
             if now > self._closing_at + LINGER_SECONDS:
                 self.abort()
         elif not self.identified:
-            if now > self._opened_at + limits.hello_seconds:
+            if now > self.opened_at + limits.hello_seconds:
                 self.refuse(self._silent())
         elif self._frame_began_at and not self._holds and now > self._frame_began_at + limits.frame_seconds:
             self.refuse(RemoteProtocolError(f"a frame was not complete after {limits.frame_seconds:g} s"))
@@ -257,13 +316,12 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         address = transport.get_extra_info("peername") or ("?", 0)
         self.address = format_address(str(address[0]), int(address[1]))
-        self._opened_at = self.moved_at = time.monotonic()
+        self.host = str(address[0])
+        self.opened_at = self.moved_at = time.monotonic()
         self._transport.set_write_buffer_limits(high=WRITE_BYTES_HIGH)
         _keep_alive(transport.get_extra_info("socket"))
-        if len(self._connections.open) >= self._connections.connections_max:
-            self.refuse(Busy(f"this node has {len(self._connections.open)} connections (setting connections_max)"))
-            return
-        self._connections.open.add(self)
+        if (refusal := self._connections.place(self)) is not None:
+            self.refuse(refusal)
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes."""
@@ -297,8 +355,7 @@ class Connection(asyncio.Protocol):
         # The handler knows its connection.  Were that mutual, both would stay until a full garbage collection, which a
         # node does after some hundred million objects (tame_garbage_collector).
         handler, self.handler = self.handler, _NOBODY
-        if self in self._connections.open:
-            self._connections.open.discard(self)
+        if self._connections.vacate(self):
             handler.closed(str(exc) if exc else "closed")
 
     def _drain(self) -> None:

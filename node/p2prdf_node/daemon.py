@@ -267,6 +267,7 @@ class Daemon:
             self.driver.on_span = self._span
         self.connections = Connections(
             connections_max=config.connections_max,
+            connections_per_address_max=config.connections_per_address_max,
             hello_seconds=config.hello_seconds,
             frame_seconds=config.frame_seconds,
         )
@@ -546,6 +547,7 @@ class Daemon:
             "connections": {
                 "open": len(self.connections.open),
                 "refused": dict(self.connections.refused),
+                "evicted": dict(self.connections.evicted),
                 "tls_refused": dict(self.connections.tls_refused),
                 "false_digests": dict(self.connections.false_digests),
             },

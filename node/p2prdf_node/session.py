@@ -112,6 +112,7 @@ class ClientSession:
         verbs, action = ACTIONS[type(message)]
         try:
             self.account.rights.check(verbs)
+            self.connection.in_use = True
             action(self, message)
         except RemoteProtocolError:
             raise

@@ -251,7 +251,7 @@ class _Link:
         links = self._links
         loop = asyncio.get_running_loop()
         connection = Connection(links.connections, links.codec, self, secure=links.tls is not None)
-        connection.identified = True  # it is we who introduce ourselves
+        connection.identified = connection.in_use = True  # it is we who introduce ourselves
         where = self.contact.host, self.contact.port
         try:
             # A peer says where it lives by its address.  Names are not looked up, whoever says that one is a peer's.
@@ -393,7 +393,7 @@ class PeerInlet:
     async def _admit(self, connection: Connection) -> None:
         if await self._confirm(self.sender):
             connection.peer = f"{self.sender.key:016x}"
-            connection.trusted = connection.named = True
+            connection.trusted = connection.named = connection.in_use = True
             connection.release("confirm")
         else:
             connection.refuse(RemoteProtocolError(f"no member of this cluster answers as {self.sender}"))

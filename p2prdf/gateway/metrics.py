@@ -26,6 +26,10 @@ METRICS: Final = (
         "false_digests", "connections.false_digests",
         "Frames refused because a term had the digest of another term, by the peer that sent them.", "peer",
     ),
+    counter(
+        "connections_evicted", "connections.evicted",
+        "Connections without any request closed for newcomers: silent (no hello) or idle.", "state",
+    ),
     gauge("peers", "discovery.peers", "Other nodes in the view."),
     gauge("member", "discovery.member", "1 if the node is a member of its cluster."),
     gauge("clock_suspect", "discovery.clock_suspect", "1 if the node's clock may be wrong."),

@@ -181,8 +181,8 @@ async def test_frames_that_never_end_and_connections_beyond_the_bound_are_closed
     strangers = [Stranger(node) for _ in range(5)]
     for stranger in strangers:
         await stranger.__aenter__()
-        stranger.writer.write(frame(ClientHello(CLIENT_VERSION, "")))
-        await stranger.reader.readexactly(4)
+        stranger.writer.write(frame(ClientHello(CLIENT_VERSION, ""), messages.ClientStatus(1)))
+        await stranger.reader.readuntil(b"uptime_seconds")
     async with Stranger(node) as one_too_many:
         (told,) = await one_too_many.last_words()
         assert (told.code, told.text) == ("busy", "this node has 5 connections (setting connections_max)")
