@@ -129,6 +129,8 @@ class NodeConfig:
     """Approximate bytes of the solutions kept for one subscription; beyond, the oldest are dropped, as a gap."""
     retention_seconds: float = 7 * 86_400.0
     """Longest time that unacknowledged solutions are kept; then they are dropped and reported as a gap."""
+    audit_seconds: float = 20.0
+    """Time after a publication at which replicas check samples of what its primary delivered; 0: no checks."""
     stream_idle_seconds: float = 10.0
     """Longest wait for a silent publisher of a stream; then windows close without its later elements."""
     stream_retention_seconds: float = 7 * 86_400.0

@@ -245,6 +245,7 @@ class Daemon:
             query_rows_max=config.query_rows_max,
             answers_pending_characters_max=config.retention_bytes,
             answers_age_seconds=config.retention_seconds,
+            audit_seconds=config.audit_seconds,
             stream_idle_seconds=config.stream_idle_seconds,
             stream_retention_seconds=config.stream_retention_seconds,
             rows_under_way_max=config.rows_under_way_max,

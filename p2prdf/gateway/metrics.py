@@ -57,6 +57,11 @@ METRICS: Final = (
     counter("answers", "peer.answers", "Solutions that reached their coordinator."),
     counter("answers_repeated", "peer.answers_repeated", "Duplicates among these."),
     counter("answers_dropped", "peer.answers_dropped", "Solutions dropped before their acknowledgement."),
+    counter(
+        "withheld", "peer.withheld",
+        "Partial results and solutions that a replica found missing here, by the primary that owed them.", "peer",
+    ),
+    counter("audited", "peer.audited", "Partial results and solutions derived to check the primaries of keys."),
     counter("published", "peer.published", "Triples published at this node."),
     gauge("publications_open", "peer.publications_open", "Publications that have not reached all owners."),
     counter("messages_sent", "peer.sent", "Messages sent to other nodes."),

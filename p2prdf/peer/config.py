@@ -88,6 +88,9 @@ class PeerConfig:
     repair_seconds: float = 5.0
     """How long after something has changed replicas compare what they hold; at once when peers come or go."""
 
+    audit_seconds: float = 0.0
+    """How long after a publication replicas check that the primary delivered what follows; 0: they do not."""
+
     rates_seconds: float = 0.5
     """How long a home waits for counted rates before it orders a query's patterns without."""
 

@@ -141,6 +141,7 @@ class Peer:
         self._takeover = Takeover(self._exchange, self._engine)
         self._engine.nothing_lacks = self._nothing_lacks
         self._engine.on_widened = self._takeover.again
+        self._engine.on_audited = lambda message: self._host.answers(self.contact, message)
         self._view = 0
         self._members: set[int] = set()
         self._unfinished = False
@@ -211,6 +212,7 @@ class Peer:
         self._roles.settle()
         self._engine.turn()
         self._engine.rejoin_some()
+        self._engine.audit.wake(steady=self._nothing_lacks() and not self._engine.rejoining)
         self._tables.forget_some()
         for contact in self._exchange.resend():
             self._contact_lost(contact)
@@ -256,7 +258,7 @@ class Peer:
             for at in (
                 exchange.deadline, self._host.deadline, self._entry.deadline, self._roles.deadline,
                 self._check_leases_at, self._repair.deadline, self._engine.roll_forward.deadline,
-                self._low_marks.deadline, self._explanations.deadline, self._gates.deadline,
+                self._low_marks.deadline, self._explanations.deadline, self._gates.deadline, engine.audit.deadline,
             )
             if at is not None
         ]  # fmt: skip
@@ -719,6 +721,8 @@ class Peer:
             "passed_on": exchange.passed_on,
             "passing_on": exchange.arrivals.waiting,
             "undertakings": exchange.undertakings,
+            "audited": self._engine.audit.audited,
+            "withheld": self._engine.audit.status(),
             "keys_split": len(self._engine.hot.splits),
             "depth_max": max(self._engine.hot.splits.values(), default=0),
             "keys_unsettled": self._engine.hot.unsettled,

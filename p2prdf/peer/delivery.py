@@ -91,7 +91,10 @@ class Delivery:
             self._engine.pass_on_answers(message, tokens)
             self._exchange.release(tokens)
             return
+        known = self._home.answers - self._home.repeated
         gone = self.record(message.groups, message.rows, sender)
+        if message.suspect:
+            self._engine.audit.found(message.suspect, self._home.answers - self._home.repeated - known, sender)
         if gone:
             self._by_key.reply(sender, GroupsGone(self._columns.column(gone)))
 

@@ -26,6 +26,7 @@ from p2prdf.errors import P2PRDFError
 from p2prdf.hlc import GONE
 from p2prdf.peer.accepted import Safekeeping
 from p2prdf.peer.arrivals import Arrival
+from p2prdf.peer.audit import Audit
 from p2prdf.peer.batches import (
     TripleBatch,
     joined_batches,
@@ -120,6 +121,9 @@ class Engine:
         self.words = Words(exchange, tables, dictionary, self.route_triples)
         self._out = Outgoing(exchange, tables, self.cutter, self.roll_forward.complete)
         self.forwards = self._out.forwards
+        self.audit = Audit(exchange, tables, self._send_audited)
+        self.on_audited: Callable[[Answers], None] = lambda _: None
+        """Is given solutions of this peer's own homes that another peer should have sent."""
         self.gates: Gates | None = None
         """What is told of derivations and facts that are stored; set by whoever makes both."""
         self.roles: PublishedRoles | None = None
@@ -238,6 +242,8 @@ class Engine:
                 self._note(each)
             self.words.stored(each)
         batch = joined_batches(self._columns, mine)
+        if replicated:
+            self.audit.sample_triples(batch)
         probed = probed_roles(batch.roles) if replicated else None
         batch.roles = unmarked(batch.roles)
         work = self._traces.work("index", INDEX, self._traces.of_batches(mine)) if self._traces.active else None
@@ -266,6 +272,7 @@ class Engine:
     def _store_rows(self) -> None:
         if self._kept:
             rows = self._kept.take()
+            self.audit.sample_rows(rows)
             work = self._traced_rows(rows) if self._traces.active else None
             self._keep_rows(rows)
             self._tables.add_rows(rows, self._columns.full(len(rows), 0, "bool"))
@@ -497,6 +504,7 @@ class Engine:
         plan, step = message.plan, message.step
         group = self._tables.add_groups(plan, message.groups)
         self._note_ended(sender, plan, group)
+        self.audit.groups_came(message.groups.ids)
         self._widened(message.refresh)
         if self._exchange.replicated:
             self._accept_copies(sender, message, group, arrival)
@@ -641,6 +649,10 @@ class Engine:
     ) -> None:
         """Keep the rows of this peer; pass on the rest to all who keep them."""
         exchange = self._exchange
+        if message.suspect:
+            if message.view == exchange.view:
+                self._take_audited(sender, rows, message.suspect, kept=message.kept)
+            return
         if message.view and message.view == exchange.view:
             (self._kept if message.kept else self._todo).add(rows)
             return
@@ -761,19 +773,46 @@ class Engine:
         elif number > 0:
             self._out.add_copies(number, rows)
 
+    # --- audits ----------------------------------------------------------------------------------
+
+    def _send_audited(self, rows: Derived, suspect: int) -> None:
+        """Send rows or solutions to where the primary ``suspect`` should have sent them."""
+        exchange, last = self._exchange, rows.step == len(rows.plan.steps)
+        if (last and rows.plan.concludes) or (not last and rows.plan.steps[rows.step].role == keys.ANY):
+            return
+        if last:
+            rows, ring = self._with_homes(rows)
+        else:
+            ring = self._tables.row_keys(rows)
+        for rank, owners in enumerate(exchange.replicas(ring) or ()):
+            for owner, index in self._columns.split(owners):
+                part = part_of(rows, index, self._columns)
+                if owner < 0:
+                    continue
+                if last:
+                    answers = Answers(*self._out.answer_columns([part]), 0, suspect)
+                    self.on_audited(answers) if owner == 0 else exchange.send(exchange.contact(owner), answers)
+                elif owner == 0:
+                    self._take_audited(exchange.own, part, suspect, kept=rank > 0)
+                else:
+                    for message in self._out.forwards(part, 0, exchange.view, kept=rank > 0):
+                        exchange.send(exchange.contact(owner), replace(message, suspect=suspect))
+
+    def _take_audited(self, sender: Contact, rows: Derived, suspect: int, *, kept: bool) -> None:
+        """Store rows that a primary did not send, and report how many of them were missing."""
+        before = self._tables.sizes().rows
+        probed = self._columns.full(len(rows), 0, "bool") if kept else None
+        self._keep_rows(rows)
+        for derived in self._tables.add_rows(rows, probed):
+            self.route(derived)
+        self._note_derivations(rows)
+        self.audit.found(suspect, self._tables.sizes().rows - before, sender)
+
     # --- answers ---------------------------------------------------------------------------------
 
     def _route_answers(self, rows: Derived) -> None:
         """Send answers to the homes of their groups."""
-        if rows.plan.distinct:
-            rows = self._still_true(rows)
-            rows = replace(rows, identity=self._distinct_identities(rows))
-        ids = self._tables.group_ids(rows.plan, rows.group)
-        if isinstance(ids, list):
-            homes: Column = [each >> GROUP_BITS << GROUP_BITS for each in ids]
-        else:
-            shift = np.uint64(GROUP_BITS)
-            homes = ids >> shift << shift
+        rows, homes = self._with_homes(rows)
         if self._exchange.replicated:
             ranks = self._exchange.replicas(homes)
             if ranks is None:
@@ -783,6 +822,19 @@ class Engine:
             ranks = [self._exchange.owners(homes)]
         for owners in ranks:
             self._split_answers(rows, homes, owners)
+
+    def _with_homes(self, rows: Derived) -> tuple[Derived, Column]:
+        """Return solutions under the identities by which homes know them, and their homes."""
+        if rows.plan.distinct:
+            rows = self._still_true(rows)
+            rows = replace(rows, identity=self._distinct_identities(rows))
+        ids = self._tables.group_ids(rows.plan, rows.group)
+        if isinstance(ids, list):
+            homes: Column = [each >> GROUP_BITS << GROUP_BITS for each in ids]
+        else:
+            shift = np.uint64(GROUP_BITS)
+            homes = ids >> shift << shift
+        return rows, homes
 
     def _split_answers(self, rows: Derived, homes: Column, owners: Column) -> None:
         for owner, index in self._columns.split(owners):

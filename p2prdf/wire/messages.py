@@ -235,6 +235,7 @@ class Forward:
     ``copied``: from the owner of a hot key to a holder of its sub-keys, who keeps the rows and copies
     them no further; a query that waits for its first pattern is copied as the row that it is (step 0).
     ``kept``: by the sender's view the receiver is not the primary of the rows' replica set; it stores them only.
+    ``suspect``: 0, or the key of the primary that should have sent the rows (:mod:`p2prdf.peer.audit`).
     """
 
     plan: Plan
@@ -246,15 +247,20 @@ class Forward:
     view: int = 0
     copied: bool = False
     kept: bool = False
+    suspect: int = _added(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Last link to the group's home: complete solutions, bindings in the order of the plan's answer."""
+    """Last link to the group's home: complete solutions, bindings in the order of the plan's answer.
+
+    ``suspect``: 0, or the key of the primary that should have sent them (:mod:`p2prdf.peer.audit`).
+    """
 
     groups: Column = _u64()
     rows: Rows = _kind("object")
     hops: int = 0
+    suspect: int = _added(0)
 
 
 @dataclass(frozen=True, slots=True)

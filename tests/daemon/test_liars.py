@@ -43,6 +43,41 @@ class Cluster:
         return p2prdf.connect(node.address, tls=tls_of(self.alice))
 
 
+WITHHELD = "SELECT ?s WHERE { ?s <urn:p> ?o . ?o <urn:q> ?z }"
+
+
+async def test_primary_that_acknowledges_and_delivers_nothing_is_reported(launcher, until, tmp_path):
+    """The other replicas hold the triples: they send what follows, and a receiver that lacked it names the primary."""
+    cluster = await asyncio.to_thread(
+        Cluster, launcher, tmp_path, "withhold", audit_seconds=2, replicas=3, copies_min=2
+    )
+    honest, liar = cluster.honest, cluster.liar
+    await until(cluster.whole, seconds=30)
+    count = 60
+    async with cluster.connect(honest[0]) as client, cluster.connect(honest[1]) as other:
+        answers = await client.subscribe(WITHHELD)
+
+        async def settled():
+            states = [await state(node, cluster.alice) for node in honest]
+            return all(each["peer"]["in_step"] and each["peer"]["groups"] for each in states)
+
+        await until(settled, seconds=30)
+        await other.publish(
+            [(f"<urn:s:{n}>", "<urn:p>", f"<urn:o:{n}>") for n in range(count)]
+            + [(f"<urn:o:{n}>", "<urn:q>", "<urn:z>") for n in range(count)]
+        )
+
+        async def reported():
+            states = [await state(node, cluster.alice) for node in honest]
+            assert not any(key != liar.key for each in states for key in each["peer"]["withheld"])
+            return any(liar.key in each["peer"]["withheld"] for each in states)
+
+        await until(reported, seconds=60)
+        await asyncio.to_thread(liar.kill)  # the next primary derives all that it kept back
+        assert await subjects(answers, count, seconds=90) == {f"<urn:s:{n}>" for n in range(count)}
+    assert any("solutions-withheld" in node.text() for node in honest)
+
+
 async def subjects(answers, count, seconds=60):
     """Return the subjects of solutions until there are ``count`` different ones."""
     found = set()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from p2prdf.peer.engine import Engine
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf_node.__main__ import main
 
@@ -25,7 +26,13 @@ def lie_about_terms():
     TermDictionary.texts = texts
 
 
-LIES = {"terms": lie_about_terms}
+def withhold_solutions():
+    """Acknowledge triples and partial results, and send nothing of what follows from them."""
+    Engine.route = lambda *_: None
+    Engine._route = lambda *_: None
+
+
+LIES = {"terms": lie_about_terms, "withhold": withhold_solutions}
 
 if __name__ == "__main__":
     LIES[sys.argv[sys.argv.index("--zone") + 1]]()
