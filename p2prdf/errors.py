@@ -41,6 +41,7 @@ __all__ = [
     "P2PRDFError",
     "QueryRefused",
     "RemoteProtocolError",
+    "StampRefused",
     "SubscriptionGone",
     "TargetMoved",
     "TargetRefused",
@@ -210,6 +211,15 @@ class NodeLeaving(Unavailable):
         super().__init__(reason)
 
 
+class StampRefused(P2PRDFError):
+    """A stamp lies further in the future than a node's clock allows: one of the two clocks is wrong.
+
+    Set the wrong clock right; a client that was told the stamp forgets it and publishes again.
+    """
+
+    code = "stamp-refused"
+
+
 class TlsRefused(Unavailable):
     """TLS failed: one side does not trust the other, or the certificate has another name.
 
@@ -226,8 +236,9 @@ class TlsRefused(Unavailable):
 _BY_CODE: dict[str, type[P2PRDFError]] = {
     kind.code: kind
     for kind in (
-        P2PRDFError, LocalProtocolError, InterestOverflow, NotAllowed, SubscriptionGone, TargetMoved, TargetRefused,
-        TlsRefused, TokenMismatch, TokenRefused, RemoteProtocolError, FalseDigest, Unavailable, NodeLeaving,
+        P2PRDFError, LocalProtocolError, InterestOverflow, NotAllowed, StampRefused, SubscriptionGone, TargetMoved,
+        TargetRefused, TlsRefused, TokenMismatch, TokenRefused, RemoteProtocolError, FalseDigest, Unavailable,
+        NodeLeaving,
     )
 }  # fmt: skip
 

@@ -11,11 +11,12 @@ the stream, by which what is under way for one stream is told from what is for o
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final, NewType
 
 __all__ = [
     "COUNTER_BITS", "ELEMENT", "ELEMENT_MS_MAX", "FIRST", "GONE", "Stamp", "element", "element_ms", "floor",
-    "from_seconds", "is_element", "merge", "plain", "seconds", "seconds_ms", "stream_mark", "tick",
+    "from_seconds", "is_element", "merge", "plain", "seconds", "seconds_ms", "shown", "stream_mark", "tick",
 ]  # fmt: skip
 
 Stamp = NewType("Stamp", int)
@@ -78,6 +79,14 @@ def seconds_ms(stamp: int) -> int:
 def floor(stamp: int) -> Stamp:
     """Return the first stamp of the same millisecond."""
     return Stamp(stamp >> COUNTER_BITS << COUNTER_BITS)
+
+
+def shown(stamp: int) -> str:
+    """Return the physical part of a stamp as a date and time in UTC, for people."""
+    try:
+        return datetime.fromtimestamp(seconds(stamp), UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError):
+        return f"{seconds(stamp):.0f} s after 1970"
 
 
 def tick(last: int, now: float) -> Stamp:

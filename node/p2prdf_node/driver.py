@@ -106,6 +106,8 @@ class Driver:
         self.journal.restore(
             lambda messages: self.peer.restore(messages, now=self._clock(), away_seconds=away_seconds)
         )
+        # The next start may find that time has passed a stamp of the future, and take it as it is stored.
+        self.journal.rewrite = self.peer.stamps_corrected > 0
 
     # --- into the peer ---------------------------------------------------------------------------
 

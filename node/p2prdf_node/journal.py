@@ -105,6 +105,8 @@ class Journal:
         self.durability = durability
         self.refusal: str | None = None
         """Why the disk takes nothing at the moment, for people; None if it does."""
+        self.rewrite = False
+        """Whether the state differs from what is stored in more than the log says: a snapshot is due."""
         self._storage = storage
         self._records = records
         self._queued_bytes_max = queued_bytes_max
@@ -348,7 +350,7 @@ class Journal:
         assert storage is not None
         large = storage.size > max(self._compact_bytes_min, 2 * storage.snapshot_bytes)
         many = storage.log_records > max(LOG_RECORDS, RECORDS_FACTOR * storage.snapshot_records)
-        due = large or many or storage.segments > SEGMENTS_MAX or self._unclean
+        due = large or many or storage.segments > SEGMENTS_MAX or self._unclean or self.rewrite
         if due and self._compaction is None and not self._ended and time.monotonic() >= self._compact_after:
             self._compaction = asyncio.get_running_loop().create_task(self._compact(storage), name="compaction")
             self._compaction.add_done_callback(self._compacted)
@@ -372,6 +374,7 @@ class Journal:
             if not complete:
                 self._thread.submit(replacement.abandon)
         took = time.monotonic() - began
+        self.rewrite = False
         self._figures["compactions"] += 1
         self._figures["compaction_seconds"] = round(took, 3)
         log.info("state_compacted", before_bytes=before, snapshot_bytes=storage.snapshot_bytes, seconds=round(took, 3))

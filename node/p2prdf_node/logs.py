@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["LineLimit", "configure_logs", "log_span", "trace_level"]
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_ERRORS: Final = ("stamps-corrected",)
 _VALUE_CHARACTERS_MAX: Final = 500
 """Longer values are cut: what a stranger sent must not fill the disk."""
 
@@ -54,6 +55,8 @@ def configure_logs(log_format: str, log_level: str, *, stream: TextIO | None = N
 def trace_level(event: str) -> str:
     """Return the level a Trace of the core is logged at."""
     bad = ("refused", "dropped", "protocol", "malformed", "failed", "lost", "expired", "broken", "withheld")
+    if event in _ERRORS:
+        return "error"
     return "warning" if any(word in event for word in bad) else "debug"
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from p2prdf.client.pieces import Piece, Quad, Source, pieces_of
 from p2prdf.client.session import Silent
 from p2prdf.client.sessions import Retry, Sessions
-from p2prdf.errors import Busy, DataRefused, Unavailable
+from p2prdf.errors import Busy, DataRefused, StampRefused, Unavailable
 from p2prdf.rdf import terms
 from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire.messages import INDEXED, ClientPublish
@@ -312,5 +312,8 @@ class Publisher:
         try:
             async with asyncio.timeout(seconds):
                 self._sessions.latest = max(self._sessions.latest, (await answer).time)
+        except StampRefused:
+            self._sessions.latest = 0  # it came from a node whose clock was ahead; what follows need not wait for it
+            raise
         except TimeoutError:
             raise Silent(f"no acknowledgement within {seconds:g} s") from None

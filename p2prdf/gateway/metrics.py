@@ -86,6 +86,8 @@ METRICS: Final = (
         "storage_false_digests", "storage.false_digests",
         "Terms found with the digests of other terms when the state was read.", of="a disk",
     ),
+    gauge("stamps_corrected", "peer.stamps_corrected", "Records that carried a stamp from the future at the start."),
+    counter("stamps_refused", "peer.stamps_refused", "Messages that were refused for a stamp from the future."),
     gauge("storage_refusing", "storage.refusal", "1 while the disk refuses writes.", of="a disk"),
     gauge("tls_expires_seconds", "tls.expires_seconds", "Time until the certificate expires.", of="certificates"),
     gauge("traces_followed", "peer.traces_followed", "Traced publications in progress."),

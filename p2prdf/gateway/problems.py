@@ -18,6 +18,7 @@ from p2prdf.errors import (
     NotAllowed,
     P2PRDFError,
     QueryRefused,
+    StampRefused,
     SubscriptionGone,
     TokenMismatch,
     Unavailable,
@@ -49,7 +50,7 @@ def described(error: P2PRDFError) -> tuple[HTTPStatus, dict[str, Any], dict[str,
         status = HTTPStatus.FORBIDDEN
     elif isinstance(error, SubscriptionGone):
         status = HTTPStatus.GONE
-    elif isinstance(error, TokenMismatch):
+    elif isinstance(error, StampRefused | TokenMismatch):
         status = HTTPStatus.CONFLICT
     elif isinstance(error, LocalProtocolError):
         status = HTTPStatus.BAD_REQUEST

@@ -28,7 +28,7 @@ from typing import Any, Protocol
 from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
 from p2prdf.continuous.home import subscription_home
-from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, RemoteProtocolError
+from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, RemoteProtocolError, StampRefused
 from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
@@ -53,6 +53,7 @@ from p2prdf.store.tables import FilterFunction, Tables
 from p2prdf.wire import contract, messages
 from p2prdf.wire.contract import Effect, Request
 from p2prdf.wire.messages import Contact, Message, Parcel
+from p2prdf.wire.stamps import Anchor, latest, restamped
 
 __all__ = ["Entropy", "Peer"]
 
@@ -151,6 +152,10 @@ class Peer:
         self._ring_changed = False
         """Whether something was heard of the ring since the last :meth:`wake`."""
         self.refused = 0
+        self.stamps_refused = 0
+        """Messages of others that were not taken in since they carried a stamp from the future."""
+        self.stamps_corrected = 0
+        """Records on the disk that carried a stamp from the future when this life began."""
         self._handlers = self._handler_table()
         self._requests: dict[type, Callable[[Any], None]] = {
             contract.Publish: self._entry.publish, contract.Heartbeat: self._entry.heartbeat,
@@ -199,6 +204,10 @@ class Peer:
         if self._repair.closing and not isinstance(parcel.message, _WHILE_CLOSING):
             return self._end()  # not acknowledged: it will go to others
         if self._exchange.arrivals.begin(sender, parcel.transfer):
+            if self._from_the_future(sender, parcel.message):
+                self._exchange.arrivals.refuse()  # not acknowledged: its sender sends it again, or its next life does
+                self._exchange.arrivals.end()
+                return self._end()
             if isinstance(parcel.message, _LEADS_TO_ANSWERS) and not self._exchange.is_known(sender):
                 self._repair.heard_stranger()
             self._handle(sender, parcel.message)
@@ -333,8 +342,16 @@ class Peer:
         """
         self._begin(now)
         self._exchange.restoring = True
-        for message in kept:
-            self._exchange.members.begin_restored()
+        members = self._exchange.members
+        newest = furthest = 0
+        for found in kept:
+            members.begin_restored()
+            message = found
+            if (stamp := latest(message)) > self._exchange.stamp_bound:
+                furthest = max(furthest, stamp)
+                message = self._corrected(message)
+                stamp = latest(message)
+            newest = max(newest, stamp)
             match message:
                 case messages.IndexTriples() | messages.Forward() | messages.IndexQuery():
                     self._engine.restore(message)
@@ -356,10 +373,35 @@ class Peer:
         self._engine.restored()
         self._host.records.restored()
         self._exchange.restoring = False
-        self._exchange.members.begin_anew()
+        members.begin_anew()
         self._exchange.effects.clear()
-        self._exchange.members.away(away_seconds)
+        self._note_clock(newest, furthest)
+        members.away(away_seconds)
         self._unfinished = True
+
+    def _corrected(self, message: Message) -> Message:
+        """Return a record with stamps from the future moved to the past (docs/explanation/design/clocks.md)."""
+        exchange = self._exchange
+        anchor = Anchor(exchange.stamp_bound, hlc.from_seconds(exchange.now), *exchange.members.jump)
+        self.stamps_corrected += 1
+        return restamped(message, anchor.of_any)
+
+    def _note_clock(self, newest: int, furthest: int) -> None:
+        """Keep what the next life needs to correct stamps of this one, and say what was corrected."""
+        exchange, now = self._exchange, hlc.from_seconds(self._exchange.now)
+        drift = hlc.from_seconds(self.config.drift_max_seconds)
+        if newest and now > newest + drift:
+            exchange.members.note_jump(now, newest)
+        elif not self.stamps_corrected:
+            return
+        exchange.persist(exchange.members.record())
+        if self.stamps_corrected:
+            exchange.trace(
+                "stamps-corrected", records=self.stamps_corrected, furthest=hlc.shown(furthest),
+                reason=f"the disk holds stamps up to {hlc.shown(furthest)}, and this node's clock shows"
+                f" {hlc.shown(now)}: one of the two was or is wrong; see P2prdfClockWasAhead in"
+                " docs/reference/operations.md",
+            )  # fmt: skip
 
     def snapshot(self) -> Iterator[Message]:
         """Return what, restored, gives the same state: what is kept may be replaced by it.
@@ -437,6 +479,18 @@ class Peer:
         effects = self._exchange.effects
         self._exchange.effects = []
         return effects
+
+    def _from_the_future(self, sender: Contact, message: Message) -> bool:
+        """Return whether another peer's message carries a stamp that is not taken in, and say so."""
+        stamp = latest(message)
+        if stamp <= self._exchange.stamp_bound:
+            return False
+        self.stamps_refused += 1
+        try:
+            self._exchange.check_stamp(stamp, f"a message {type(message).__name__} of {sender}")
+        except StampRefused as error:
+            self._exchange.trace("stamp-refused", code=error.code, reason=str(error), sender=str(sender))
+        return True
 
     def _handle(self, sender: Contact, message: Message) -> None:
         handler = self._handlers.get(type(message))
@@ -731,6 +785,8 @@ class Peer:
             "address_cache_hits": exchange.cache.hits,
             "address_cache_misses": exchange.cache.misses,
             "refused": self.refused,
+            "stamps_refused": self.stamps_refused,
+            "stamps_corrected": self.stamps_corrected,
             "replicas": self.config.replicas,
             "copies": exchange.members.copies,
             "copies_needed": exchange.members.copies_needed,

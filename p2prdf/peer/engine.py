@@ -320,7 +320,7 @@ class Engine:
                 if self.roles is not None and batch.published and indexed:
                     self.roles.remember(batch)
                 self.words.restored(batch)
-                self._exchange.clock = max(self._exchange.clock, youngest(batch))
+                self._exchange.advance(youngest(batch))
                 if indexed:
                     self._restored.append(batch)
                     self._restored_rows += len(batch)

@@ -25,7 +25,7 @@ import numpy as np
 from p2prdf import keys
 from p2prdf.columns import Column, as_array, as_list
 from p2prdf.continuous.home import home_key, subscription_home
-from p2prdf.errors import Busy, DataRefused, QueryRefused, SubscriptionGone, Unavailable
+from p2prdf.errors import Busy, DataRefused, QueryRefused, StampRefused, SubscriptionGone, Unavailable
 from p2prdf.hlc import GONE
 from p2prdf.peer.batches import TripleBatch
 from p2prdf.peer.engine import Engine
@@ -208,6 +208,11 @@ class Entry:
         if self._engine.cutter.too_large((s, p, o)):
             limit = self._exchange.config.message_bytes_max
             self._complete(message.request, Failed("data-refused", f"a triple of more than {limit} characters"))
+            return
+        try:
+            self._exchange.check_stamp(message.after, "the latest publication that the client has heard of")
+        except StampRefused as error:
+            self._complete(message.request, Failed(error.code, str(error)))
             return
         self._exchange.merge(message.after)
         traces = self._exchange.traces

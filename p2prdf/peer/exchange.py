@@ -18,6 +18,7 @@ import numpy as np
 
 from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_array, as_list
+from p2prdf.errors import StampRefused
 from p2prdf.overlay import multisend
 from p2prdf.overlay.address_cache import AddressCache
 from p2prdf.overlay.outbox import Outbox, Transfer
@@ -146,6 +147,25 @@ class Exchange:
         self.clock = hlc.merge(
             self.clock, remote, now=self.now, drift_max_seconds=self.config.drift_max_seconds
         )
+
+    @property
+    def stamp_bound(self) -> int:
+        """The latest stamp that this peer takes in: further ahead of physical time it is from the future."""
+        return hlc.from_seconds(self.now + self.config.drift_max_seconds)
+
+    def check_stamp(self, stamp: int, what: str) -> None:
+        """Raise StampRefused for a stamp from the future."""
+        if stamp > self.stamp_bound:
+            raise StampRefused(
+                f"{what} is stamped {hlc.shown(stamp)}, and this node takes stamps up to"
+                f" {hlc.shown(self.stamp_bound)}, {self.config.drift_max_seconds:g} s ahead of its clock: compare the"
+                " clocks of both sides, set the wrong one right and restart that process"
+            )
+
+    def advance(self, stamp: int) -> None:
+        """Go on after a stamp that a former life gave or heard of, unless it is from the future."""
+        if stamp <= self.stamp_bound:
+            self.clock = max(self.clock, stamp)
 
     def trace(self, event: str, **fields: object) -> None:
         """Tell the driver something worth a log line or a counter."""

@@ -147,11 +147,11 @@ class Host:
         if isinstance(message, Answers):
             self._delivery.take_held(message)
             stamps = (each for each in as_list(message.rows.born) if not hlc.is_element(each))
-            self._exchange.clock = max(self._exchange.clock, max(stamps, default=0))
+            self._exchange.advance(max(stamps, default=0))
             return True
         if isinstance(message, KeepWithdrawn):
             self._delivery.withdrawn(message)
-            self._exchange.clock = max(self._exchange.clock, message.youngest)
+            self._exchange.advance(message.youngest)
             return True
         return self.records.restore(message)
 

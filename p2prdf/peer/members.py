@@ -77,6 +77,8 @@ class Members:
         self.lacks = Lacks.OTHERS if config.joins and self._replicated else Lacks.HOMES
         self.returned = False
         """Whether others knew this peer before it began with nothing: who is new took nothing along when it began."""
+        self.jump = 0, 0
+        """The first stamp of the latest life that began long after all stamps known, and the latest of these."""
         self.doors_met = False
         """Whether all are here whom this peer was told of to join by."""
         self.lacking: dict[int, Lacks] = {}
@@ -115,11 +117,19 @@ class Members:
         """Take back what a former life knew; the last of it counts."""
         self.most = kept.count
         self.lacks, self.returned = Lacks(kept.lacks), kept.returned
+        self.jump = kept.jumped, kept.before
+
+    def note_jump(self, jumped: int, before: int) -> None:
+        """Note the first stamp of this life, which is long after all that were known, and the latest of these.
+
+        Either the clock has jumped ahead or the peer was away; the next life sees which.
+        """
+        self.jump = jumped, before
 
     def record(self) -> MembersKnown:
         """Return what the next life is to know."""
         lacks = self.lacks if self._replicated else Lacks.NOTHING
-        return MembersKnown(self.most, int(lacks), bool(lacks) and self.returned)
+        return MembersKnown(self.most, int(lacks), bool(lacks) and self.returned, *self.jump)
 
     # --- who is here -----------------------------------------------------------------------------
 

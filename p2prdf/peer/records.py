@@ -323,7 +323,7 @@ class Records:
 
     def _advance(self, stamp: int) -> None:
         """Go on after every stamp that was given."""
-        self._exchange.clock = max(self._exchange.clock, hlc.Stamp(stamp))
+        self._exchange.advance(stamp)
 
 
 def _keys_of(message: Message) -> list[int]:

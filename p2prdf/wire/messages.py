@@ -204,11 +204,15 @@ class MembersKnown:
     """Peer to its own next life: so many peers there have been at once, but for those that left in order since.
 
     ``lacks``: :class:`p2prdf.peer.exchange.Lacks`.  ``returned``: it had been there before it began with nothing.
+    ``jumped`` and ``before``: the stamp at which the latest life began whose clock was further ahead of all stamps that
+    were known than clocks may drift, and the latest of these stamps (0: no life was).
     """
 
     count: int
     lacks: int = _added(0)
     returned: bool = _added(False)
+    jumped: int = _added(0)
+    before: int = _added(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ FOLDER: Final = Path(__file__).parents[2] / "docs/reference"
 _NOTE: Final = "This page is made from the code by `make docs`.\n"
 
 _REMEDIES: Final = {
+    "stamp-refused": "Compare the clocks of client and nodes; set the wrong one and restart its process.",
     "error": "Read the message: it names the input and the reason.",
     "local-protocol": "Correct the call, the option or the setting that the message names.",
     "query-refused": "Correct the query at the line and column of the message.",

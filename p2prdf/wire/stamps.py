@@ -1,0 +1,169 @@
+"""Every stamp that a message carries: the one table by which stamps from the future are refused and corrected.
+
+A stamp that lies further ahead of a peer's physical time than ``drift_max_seconds`` is *from the future*.  No peer
+takes one in: neither from a client, nor from another peer, nor from its own disk.  One such stamp in the tables or in
+the clock silences subscriptions until physical time passes it.
+
+``STAMPED`` names for each message the fields that reach tables, records or the clock.  ``UNSTAMPED`` names every other
+message and gives the reason why its stamps, if it has any, need no check.  A test compares both with all messages.
+The rule for records on the disk is argued in docs/explanation/design/clocks.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from p2prdf import hlc
+from p2prdf.columns import Column
+from p2prdf.wire import messages as m
+from p2prdf.wire.messages import Message
+
+__all__ = ["STAMPED", "UNSTAMPED", "Anchor", "latest", "restamped"]
+
+STAMPED: Final[dict[type, tuple[str, ...]]] = {
+    m.IndexTriples: ("time", "began", "complete", "stamp"),
+    m.PublicationsComplete: ("began", "complete"),
+    m.IndexQuery: ("groups.since_min", "groups.since_max", "refresh"),
+    m.Forward: ("groups.since_min", "groups.since_max", "rows.oldest", "rows.born", "refresh"),
+    m.Answers: ("rows.oldest", "rows.born"),
+    m.Advertise: ("since",),
+    m.AdvertiseWords: ("since",),
+    m.KeepSubscription: ("since_min", "since_max", "youngest", "since", "changed"),
+    m.EndSubscription: ("times",),
+    m.KeepAnswers: ("born",),
+    m.KeepWithdrawn: ("youngest",),
+    m.Summary: ("began",),
+    m.Offer: ("began",),
+}
+"""By message the fields that hold stamps; ``groups.x`` and ``rows.x`` are columns of its groups and rows."""
+
+_NONE: Final = "it carries no stamp"
+_EVENT_TIMES: Final = "it carries event times in milliseconds, which publishers choose"
+_LEASE: Final = "a lease ends in the future by design; the home answers for groups whose lease has ended"
+_PASSING: Final = "its stamps concern one cut or request, reach no table and do not move the clock"
+_CLIPPED: Final = "a subscription begins now at the latest, whatever its request says"
+_OWN: Final = "a peer keeps it for its own next life, which compares it with its clock"
+
+UNSTAMPED: Final[dict[type, str]] = {
+    **dict.fromkeys((
+        m.GroupsGone, m.KeepGroups, m.GetRates, m.Rates, m.AskRoles, m.TellRoles, m.AskLoad, m.TellLoad, m.HoldSubKeys,
+        m.KeyDepth, m.SubscriptionRefused, m.AttachSubscription, m.CloseSubscription, m.SubscriptionClosed,
+        m.RenewSubscriptions, m.Delivered, m.SettledAnswers, m.KeepAcknowledged, m.AskKnown, m.TellKnown,
+        m.Acknowledge, m.NotOwner, m.FindNode, m.Nodes, m.Leaving, m.Totals, m.Differing, m.Want, m.Given,
+        m.WatchLowMarks, m.ExplainSubscription, m.Explanation, m.TellCounts,
+    ), _NONE),
+    **dict.fromkeys((m.KeepReported, m.KeepEnds, m.ElementsForgotten, m.KeptMark, m.SourceMark), _EVENT_TIMES),
+    m.ElementMark: _EVENT_TIMES,
+    m.GroupLeases: _LEASE,
+    m.OpenSubscription: _CLIPPED,
+    **dict.fromkeys((
+        m.AskCounts, m.Deliver, m.SubscriptionOpened, m.LowMark, m.AskBookmarks, m.TellBookmarks, m.Traced,
+    ), _PASSING),
+    m.MembersKnown: _OWN,
+}  # fmt: skip
+"""Messages whose stamps are not checked, with the reason."""
+
+_OLDEST: Final = "rows.oldest"
+"""Never after ``rows.born``, but 2^64 - 1 in a query that waits for its first pattern."""
+_NO_STAMP: Final = (1 << 64) - 1
+_PLAIN: Final = np.uint64(hlc.GONE - 1)
+_ELEMENT: Final = np.uint64(hlc.ELEMENT)
+_ELEMENTS_END: Final = np.uint64(hlc.ELEMENT << 1)
+_FALLBACK: Final = hlc.from_seconds(86_400.0)
+"""Stamps from the future are counted as of the last day, where the peer does not know when its clock jumped."""
+_STAMPS_END: Final = 1 << 63
+
+
+def latest(message: Message) -> int:
+    """Return the latest stamp that a message carries into durable state or into the clock; 0: none.
+
+    Event times of elements do not count; the stamp of a removal does.
+    """
+    fields = STAMPED.get(type(message))
+    if fields is None:
+        return 0
+    return max(_latest(_value(message, field)) for field in fields if field != _OLDEST)
+
+
+def _value(message: Any, field: str) -> Any:
+    for name in field.split("."):
+        message = getattr(message, name)
+    return message
+
+
+def _latest(value: int | Column) -> int:
+    if isinstance(value, int):
+        value = [value]
+    if isinstance(value, list):
+        return max((each for each in map(hlc.plain, value) if not hlc.is_element(each)), default=0)
+    if not len(value):
+        return 0
+    plain = np.asarray(value, np.uint64) & _PLAIN
+    top = int(plain.max())
+    if top < hlc.ELEMENT:
+        return top
+    return int(plain[(plain < _ELEMENT) | (plain >= _ELEMENTS_END)].max(initial=0))
+
+
+class Anchor:
+    """The order-preserving map from stamps of the future to the past.
+
+    ``bound``: the latest stamp that is not from the future.  ``now``: the stamp of physical time.  ``jumped``: the
+    first stamp of the life whose clock had jumped ahead.  ``before``: the latest stamp that was known when it began.
+
+    A stamp keeps its distance to ``jumped`` if the result lies in the first half of the time from ``before`` to
+    ``now``; later stamps come closer together in the second half.  So results keep the order of stamps.  They lie
+    after all stamps that preceded the jump, and before all that are given from now on.  Without a known jump the last
+    day takes the place of that time.
+    """
+
+    def __init__(self, bound: int, now: int, jumped: int = 0, before: int = 0):
+        self.bound = bound
+        if jumped > bound and 0 < before < now:
+            self._from, self._to = jumped, before + 1
+        else:
+            self._from, self._to = bound, max(1, now - _FALLBACK)
+        room = max(2, now - self._to)
+        self._half = room // 2
+        self._shift = max(0, (_STAMPS_END - 1).bit_length() - (room - self._half).bit_length() + 1)
+
+    def of(self, stamp: int) -> int:
+        """Return a stamp, a removal's or the time of an element as it is to count."""
+        plain = hlc.plain(stamp)
+        if plain <= self.bound or hlc.is_element(plain) or stamp == _NO_STAMP:
+            return stamp
+        return (stamp & hlc.GONE) | self._mapped(plain)
+
+    def _mapped(self, plain: int) -> int:
+        distance = max(0, plain - self._from)
+        if distance > self._half:
+            distance = self._half + ((distance - self._half) >> self._shift)
+        return self._to + distance
+
+    def of_any(self, stamps: int | Column) -> int | Column:
+        """Return a stamp, or a column of stamps, as they are to count."""
+        if isinstance(stamps, int):
+            return self.of(stamps)
+        if isinstance(stamps, list):
+            return [self.of(each) for each in stamps]
+        return np.array([self.of(each) for each in stamps.tolist()], stamps.dtype)
+
+
+def restamped(message: Message, of: Callable[[Any], Any]) -> Message:
+    """Return a message with ``of`` applied to each field of stamps (numbers and columns)."""
+    top: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
+    for field in STAMPED[type(message)]:
+        outer, _, inner = field.partition(".")
+        value = of(_value(message, field))
+        if inner:
+            nested.setdefault(outer, {})[inner] = value
+        else:
+            top[outer] = value
+    for outer, values in nested.items():
+        top[outer] = replace(getattr(message, outer), **values)
+    return replace(message, **top)
