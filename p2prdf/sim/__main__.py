@@ -28,6 +28,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--faults", action="store_true", help="crashes, lost disks, cut links: see docs/reliability.md")
     parser.add_argument("--days", choices=DAYS, default="drawn", help="with --faults: of what kind (default: drawn)")
     parser.add_argument(
+        "--configurations", choices=("daemon", "varied"), default="daemon",
+        help="of the peers: that of daemons (default), or varied as seeds before 2026-11-27 drew it",
+    )  # fmt: skip
+    parser.add_argument(
         "--mutants", nargs="*", metavar="NAME", help="remove a rule (default: each in turn) and see it caught"
     )
     parser.add_argument("--seeds", type=int, default=2000, help="how many seeds to run (default 2000)")
@@ -46,11 +50,15 @@ def main(arguments: list[str] | None = None) -> int:
         unknown = [name for name in options.mutants if name not in MUTANTS]
         if unknown:
             parser.error(f"there is no mutant {unknown[0]}; there are {', '.join(MUTANTS)}")
-        return run_mutants(options.mutants or list(MUTANTS), seeds_max=options.seeds, jobs=options.jobs)
+        return run_mutants(
+            options.mutants or list(MUTANTS), seeds_max=options.seeds, jobs=options.jobs,
+            configurations=options.configurations,
+        )  # fmt: skip
     if options.faults:
         return run_faults(
-            seeds, kind=options.days, jobs=options.jobs, failures_max=options.failures_max, trace=trace
-        )
+            seeds, kind=options.days, jobs=options.jobs, failures_max=options.failures_max, trace=trace,
+            configurations=options.configurations,
+        )  # fmt: skip
     outcomes: Iterator[Outcome]
     if trace or options.jobs == 1:
         outcomes = (run_seed(seed, trace=print if trace else None) for seed in seeds)

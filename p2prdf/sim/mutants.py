@@ -47,6 +47,7 @@ from p2prdf.peer.words import Words
 from p2prdf.sim.failures.days import run_day
 from p2prdf.sim.failures.scenario import Verdict
 from p2prdf.sim.failures.world import FailingWorld
+from p2prdf.sim.shares import Configurations
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.columnar_state import ColumnarState
 from p2prdf.store.light import LightTables
@@ -120,10 +121,10 @@ class Mutant:
         """On which kind of days the rule is put to the test."""
         return _ON.get(self.name, "drawn")
 
-    def run(self, seed: int) -> Verdict:
+    def run(self, seed: int, configurations: Configurations = "daemon") -> Verdict:
         """Run the story of a seed without the rule."""
         with _changed(self.changes()):
-            return run_day(self.days, seed)
+            return run_day(self.days, seed, configurations=configurations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -693,15 +694,18 @@ MUTANTS: Final[dict[str, Mutant]] = {
 }
 
 
-def _run(name: str, seed: int) -> Verdict:
+def _run(name: str, seed: int, configurations: Configurations = "daemon") -> Verdict:
     """Run a mutant on a day; one that is bad with the rule as well tells nothing of it, and counts as good."""
-    verdict = MUTANTS[name].run(seed)
-    if verdict.good or not run_day(MUTANTS[name].days, seed).good:
+    verdict = MUTANTS[name].run(seed, configurations)
+    if verdict.good or not run_day(MUTANTS[name].days, seed, configurations=configurations).good:
         verdict.problems.clear()
     return verdict
 
 
-def catch(name: str, *, seeds_max: int = SEEDS_MAX, share_seeds: int = 0, jobs: int = 1) -> Caught:
+def catch(
+    name: str, *, seeds_max: int = SEEDS_MAX, share_seeds: int = 0, jobs: int = 1,
+    configurations: Configurations = "daemon",
+) -> Caught:  # fmt: skip
     """Run a mutant until it is caught, and on at least ``share_seeds`` seeds to see how often it is.
 
     It is caught on a day that is bad without the rule, and good with it.
@@ -709,7 +713,7 @@ def catch(name: str, *, seeds_max: int = SEEDS_MAX, share_seeds: int = 0, jobs: 
     first: int | None = None
     kinds: tuple[str, ...] = ()
     bad = seeds = 0
-    for verdict in _verdicts(name, seeds_max, jobs):
+    for verdict in _verdicts(name, seeds_max, jobs, configurations):
         seeds += 1
         if not verdict.good:
             bad += 1
@@ -720,29 +724,33 @@ def catch(name: str, *, seeds_max: int = SEEDS_MAX, share_seeds: int = 0, jobs: 
     return Caught(name, first, kinds, bad, seeds)
 
 
-def _verdicts(name: str, seeds: int, jobs: int) -> Iterator[Verdict]:
+def _verdicts(name: str, seeds: int, jobs: int, configurations: Configurations) -> Iterator[Verdict]:
+    run = partial(_run, name, configurations=configurations)
     if jobs == 1:
-        yield from map(partial(_run, name), range(seeds))
+        yield from map(run, range(seeds))
         return
     with ProcessPoolExecutor(jobs) as pool:
         try:
-            yield from pool.map(partial(_run, name), range(seeds), chunksize=_CHUNK)
+            yield from pool.map(run, range(seeds), chunksize=_CHUNK)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def run_mutants(names: list[str], *, seeds_max: int, jobs: int) -> int:
+def run_mutants(
+    names: list[str], *, seeds_max: int, jobs: int, configurations: Configurations = "daemon"
+) -> int:
     """Run mutants and print how each was caught, as rows of a table; return 1 if one was not."""
     print("| Rule removed | Days | First bad seed | What it broke | Bad seeds |")
     print("|---|---|---|---|---|")
     alive = []
     for name in names:
-        caught = catch(name, seeds_max=seeds_max, share_seeds=min(_SHARE_SEEDS, seeds_max), jobs=jobs)
+        share = min(_SHARE_SEEDS, seeds_max)
+        caught = catch(name, seeds_max=seeds_max, share_seeds=share, jobs=jobs, configurations=configurations)
         if caught.first is None:
             alive.append(name)
-        share = f"{caught.bad} of {caught.seeds}"
+        found = f"{caught.bad} of {caught.seeds}"
         rule = f"{name}: {MUTANTS[name].rule} | {MUTANTS[name].days}"
         first = "none" if caught.first is None else caught.first
-        print(f"| {rule} | {first} | {', '.join(caught.kinds)} | {share} |", flush=True)
+        print(f"| {rule} | {first} | {', '.join(caught.kinds)} | {found} |", flush=True)
     print(f"{len(alive)} of {len(names)} mutants live" + (f": {', '.join(alive)}" if alive else ""))
     return 1 if alive else 0

@@ -9,20 +9,31 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import TYPE_CHECKING, Final, Literal
 
 from p2prdf.columns import ARRAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from p2prdf.sim.world import World
+    from p2prdf.sim.world import World, WorldOptions
 
-__all__ = ["DAEMON", "FEATURES", "Feature", "Shares", "configurations", "shown_by_queries"]
+__all__ = [
+    "DAEMON", "DAEMON_SHARE", "FEATURES", "Configurations", "Feature", "Shares", "as_daemons", "configurations",
+    "draws_daemons", "shown_by_queries",
+]  # fmt: skip
 
 DAEMON: Final = "the daemon's (indexes all, columnar tables, wire codec, 3 copies, durable)"
 """The label of peers that run the configuration of every daemon by default."""
+
+DAEMON_SHARE: Final = 0.95
+"""Of so many schedules all peers have that configuration."""
+
+Configurations = Literal["daemon", "varied"]
+"""``daemon``: as above, and a varied one for the rest.  ``varied``: the configuration differs from seed to seed among
+indexes, tables, codec and copies, as for all seeds before the daemon's was drawn; pinned seeds of that time need it."""
 
 _KEYWORDS: Final = re.compile(r"\b(GRAPH|WINDOW|ASK|CONSTRUCT|INSERT)\b")
 _DAEMON: Final = "all", True, True, 3, 2, True
@@ -49,6 +60,20 @@ FEATURES: Final[dict[str, Feature]] = {
     "slow processors": Feature(("slow-processor",), "no command yet"),
 }
 """By name.  A new feature is one line here; its failure counts itself in ``happened`` under a name of ``shown_by``."""
+
+
+def draws_daemons(kind: str, seed: int) -> bool:
+    """Return whether a seed of a kind of schedules has the configuration of daemons.
+
+    That has a random stream of its own: everything else of a seed stays as it is drawn.
+    """
+    return Random(f"p2prdf {kind} {seed} configuration").random() < DAEMON_SHARE
+
+
+def as_daemons(options: WorldOptions) -> WorldOptions:
+    """Return a world of the same peers with the configuration of daemons."""
+    config = replace(options.config, indexes="all", replicas=3, copies_min=2, durable=True, hot_keys=True)
+    return replace(options, tables="arrays", through_codec=True, config=config)
 
 
 def configurations(world: World) -> Counter[str]:

@@ -23,6 +23,7 @@ from p2prdf.sim.failures.scenario import COPIES, BadDay, draw_bad_day, run_bad_d
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.oracle import Publication
 from p2prdf.sim.workload import conjunctive_query
+from p2prdf.wire.contract import Bookmark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,7 @@ def _calm_day(seed: int) -> BadDay:
 
 
 def test_the_first_seeds_cover_all_numbers_of_copies_algorithms_networks_and_overlays():
-    drawn = [draw_bad_day(seed) for seed in range(80)]
+    drawn = [draw_bad_day(seed, "varied") for seed in range(80)]
     assert {(day.options.config.replicas, day.options.config.copies_min) for day in drawn} == set(COPIES)
     assert {day.algorithm for day in drawn} == {"csbv", "cqc", "mixed"}
     assert {day.per_event for day in drawn} == {False, True}
@@ -49,6 +50,20 @@ def test_the_first_seeds_cover_all_numbers_of_copies_algorithms_networks_and_ove
     assert {day.options.tables for day in drawn} == {"lists", "arrays", "mixed"}
     assert {day.options.through_codec for day in drawn} == {False, True}
     assert {day.options.faults.skew_seconds_max for day in drawn} == {0.0, 0.4}
+
+
+def test_nine_of_ten_schedules_have_the_configuration_of_daemons_and_are_else_as_they_were_drawn():
+    drawn = [draw_bad_day(seed) for seed in range(400)]
+    daemons = [day for day in drawn if day.daemons]
+    assert len(daemons) > 0.9 * len(drawn)
+    for day in daemons:
+        options, config = day.options, day.options.config
+        assert (config.indexes, config.replicas, config.copies_min, config.durable) == ("all", 3, 2, True)
+        assert (options.tables, options.through_codec) == ("arrays", True)
+        before = draw_bad_day(day.seed, "varied")
+        assert (day.network, day.algorithm, day.per_event) == (before.network, before.algorithm, before.per_event)
+        assert day.failures == before.failures
+        assert options.peers == before.options.peers
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -61,7 +76,7 @@ def test_a_day_on_which_nothing_fails_has_no_problems(seed: int):
 def _trace(seed: int, hash_seed: str) -> list[str]:
     command = [sys.executable, "-m", "p2prdf.sim", "--faults", "--start", str(seed), "--seeds", "1"]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode in (0, 1), done.stderr
     return [line for line in done.stdout.splitlines() if "seeds/s" not in line]
 
@@ -123,6 +138,24 @@ def test_an_answer_that_nobody_owes_is_found():
 
 def test_a_told_loss_is_a_problem_where_none_is_allowed():
     assert "told" in _kinds(_judged(lambda effect: [dataclasses.replace(effect, lost=2)]))
+
+
+def test_a_peer_that_never_sends_a_bookmark_fails_the_schedule():
+    """Also on a day on which nobody asked for bookmarks before all was healed."""
+
+    def prepare(world: FailingWorld) -> None:
+        original = world._carry_out
+
+        def carry_out(node, effects) -> None:
+            original(node, [effect for effect in effects if not isinstance(effect, Bookmark)])
+
+        world._carry_out = carry_out  # type: ignore[method-assign]
+
+    day = _calm_day(0)
+    assert not day.failures.bookmarks
+    verdict = run_bad_day(day, prepare=prepare)
+    assert [problem.kind for problem in verdict.problems] == ["restless"]
+    assert "has no bookmark since all is healed" in verdict.report()
 
 
 def _subscriber(**values) -> ResumingSubscriber:

@@ -84,7 +84,7 @@ def test_figure_4_of_the_paper_through_seven_peers() -> None:
 def test_reports_are_wrong_if_nobody_waits_for_publishers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The days are of use: they show what goes wrong where reports are made before their elements are there."""
     monkeypatch.setattr(Watermarks, "upto", lambda *_: 1_091_944_805_000)
-    assert run_seed(WRONG).problems
+    assert run_seed(WRONG, configurations="varied").problems
 
 
 FORGETFUL = 3
@@ -97,7 +97,7 @@ COLUMNAR = 335
 
 def test_reports_are_wrong_if_what_queries_need_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Retention, "_needed", lambda _: {})
-    assert any("missing" in each for each in run_seed(FORGETFUL).problems)
+    assert any("missing" in each for each in run_seed(FORGETFUL, configurations="varied").problems)
 
 
 @pytest.mark.parametrize(
@@ -107,14 +107,14 @@ def test_a_day_on_which_nothing_is_forgotten_is_told_from_one_on_which_it_is(
     monkeypatch: pytest.MonkeyPatch, owner: type, name: str, seed: int
 ) -> None:
     monkeypatch.setattr(owner, name, lambda *_: False)
-    assert any("at rest" in each for each in run_seed(seed).problems)
+    assert any("at rest" in each for each in run_seed(seed, configurations="varied").problems)
 
 
 def test_reports_are_wrong_if_who_takes_over_counts_from_the_first_element_it_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Subscription, "mark", property(lambda self: Mark(self.reported)))
-    assert run_seed(TAKEN_OVER).problems
+    assert run_seed(TAKEN_OVER, configurations="varied").problems
 
 
 def test_reports_are_wrong_if_elements_of_one_time_are_counted_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,4 +122,4 @@ def test_reports_are_wrong_if_elements_of_one_time_are_counted_as_they_come(monk
     monkeypatch.setattr(
         counts, "Place", lambda time, text, row: Place(time, (f"{next(numbers):012}", *text), row)
     )
-    assert run_seed(TIED).problems
+    assert run_seed(TIED, configurations="varied").problems

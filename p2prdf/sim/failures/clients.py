@@ -268,6 +268,11 @@ class SubscriberClient(_AtSomePeer):
                 record.failures.append(outcome)
                 self.cut_off(attachment)
 
+    def want_bookmarks(self) -> None:
+        """Ask for bookmarks at the peer of the present connection, if there is one and its subscription is open."""
+        if self.peer is not None and self.attached and not self._closing:
+            self._want_bookmarks(self._world.nodes[self.peer])
+
     def _want_bookmarks(self, node: Node) -> None:
         if self._world.failures.bookmarks and self.record.subscription is not None:
             urgent = self._random.random() < 0.3 or self._world.failures.hurried

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from p2prdf.sim.failures.scenario import Verdict
+    from p2prdf.sim.shares import Configurations
 
 __all__ = ["run_faults"]
 
@@ -22,13 +23,17 @@ _CHUNK = 10
 _EVERY_SECONDS = 5.0
 
 
-def run_faults(seeds: range, *, kind: str, jobs: int, failures_max: int, trace: bool) -> int:
+def run_faults(
+    seeds: range, *, kind: str, jobs: int, failures_max: int, trace: bool, configurations: Configurations = "daemon"
+) -> int:
     """Run days of a kind and print a summary; return 1 if any promise was broken."""
     verdicts: Iterator[Verdict]
     if trace or jobs == 1:
-        verdicts = (run_day(kind, seed, trace=print if trace else None) for seed in seeds)
+        verdicts = (
+            run_day(kind, seed, configurations=configurations, trace=print if trace else None) for seed in seeds
+        )
     else:
-        verdicts = _in_processes(seeds, kind, jobs)
+        verdicts = _in_processes(seeds, kind, jobs, configurations)
     totals: Counter[str] = Counter()
     happened: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
@@ -53,22 +58,27 @@ def run_faults(seeds: range, *, kind: str, jobs: int, failures_max: int, trace: 
     print("\n".join(shares.lines()))
     if bad:
         broken = ", ".join(f"{name} {count}" for name, count in sorted(kinds.items()))
-        print(f"FAILED: {len(bad)} of {done} seeds ({broken}); reproduce with: {_command(kind, bad[0])}")
+        again = _command(kind, bad[0], configurations)
+        print(f"FAILED: {len(bad)} of {done} seeds ({broken}); reproduce with: {again}")
         return 1
     print(f"ok: {done} seeds, everything acknowledged was delivered, once, and nothing else")
     return 0
 
 
-def _command(kind: str, seed: int) -> str:
-    if kind == "drawn":
+def _command(kind: str, seed: int, configurations: Configurations) -> str:
+    if kind == "drawn" and configurations == "daemon":
         return f"make faults SEED={seed}"
-    return f"python -m p2prdf.sim --faults --days '{kind}' --start {seed} --seeds 1"
+    varied = "" if configurations == "daemon" else f" --configurations {configurations}"
+    return f"python -m p2prdf.sim --faults --days '{kind}'{varied} --start {seed} --seeds 1"
 
 
-def _in_processes(seeds: range, kind: str, jobs: int) -> Iterator[Verdict]:
+def _in_processes(seeds: range, kind: str, jobs: int, configurations: Configurations) -> Iterator[Verdict]:
     with ProcessPoolExecutor(jobs) as pool:
         try:
-            yield from pool.map(partial(run_day, kind), seeds, chunksize=min(_CHUNK, -(-len(seeds) // jobs)))
+            yield from pool.map(
+                partial(run_day, kind, configurations=configurations), seeds,
+                chunksize=min(_CHUNK, -(-len(seeds) // jobs)),
+            )  # fmt: skip
         except GeneratorExit:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -22,6 +22,7 @@ from p2prdf.sim.failures.scenario import (
     with_standing,
 )
 from p2prdf.sim.faults import CALM, Faults
+from p2prdf.sim.shares import Configurations
 
 __all__ = ["DAYS", "run_day"]
 
@@ -60,10 +61,19 @@ def _removals_and_disks(day: BadDay) -> BadDay:
     return with_removals(_many(day, weights, publisher_crash_probability=0.4, kept_probability=0.2))
 
 
+def _of_copies(day: BadDay, replicas: int, copies_min: int) -> BadDay:
+    """Return a day with so many copies of everything, unless its peers have the configuration of daemons."""
+    if day.daemons:
+        return day
+    config = replace(day.options.config, replicas=replicas, copies_min=copies_min)
+    return replace(day, options=replace(day.options, config=config))
+
+
 def _clocks(day: BadDay) -> BadDay:
     """Let clocks differ as far as they may among many peers, so that not all hear of the furthest one by the way."""
     skew = 0.4
-    config = replace(day.options.config, replicas=2, copies_min=2, clock_skew_seconds=2 * skew)
+    day = _of_copies(day, 2, 2)
+    config = replace(day.options.config, clock_skew_seconds=2 * skew)
     options = replace(
         day.options, peers=9, config=config, faults=replace(day.options.faults, skew_seconds_max=skew)
     )
@@ -74,7 +84,7 @@ def _clocks(day: BadDay) -> BadDay:
 
 def _kept(day: BadDay) -> BadDay:
     """Let the first days be those that were bad once, as they were."""
-    return draw_bad_day(_KEPT[day.seed]) if day.seed < len(_KEPT) else day
+    return draw_bad_day(_KEPT[day.seed], "varied") if day.seed < len(_KEPT) else day
 
 
 def _pinned(day: BadDay) -> BadDay:
@@ -86,7 +96,8 @@ def _shared(day: BadDay, *, peers: int, weights: dict[str, float], **changed: An
     """Let the same query be left at several peers, some of which do not see each other for long or are away."""
     times = {"span_seconds": 20.0, "cut_min_seconds": 2.0, "cut_max_seconds": 12.0}
     day = _many(day, weights, shared=True, **times, **changed)
-    config = replace(day.options.config, indexes="on-demand", replicas=_COPIES[0], copies_min=_COPIES[1])
+    config = replace(day.options.config, replicas=_COPIES[0], copies_min=_COPIES[1])
+    config = config if day.daemons else replace(config, indexes="on-demand")
     return replace(day, options=replace(day.options, peers=peers, config=config))
 
 
@@ -108,7 +119,7 @@ def _parted(
     """Let each part of a network that is cut for long go on by itself: one copy is enough."""
     day = _many(day, weights, span_seconds=20.0, detect_max_seconds=detect_max_seconds, **changed)
     config = replace(day.options.config, replicas=2 + day.seed % 2, copies_min=1)
-    config = replace(config, indexes=indexes or config.indexes)
+    config = replace(config, indexes=config.indexes if day.daemons else indexes or config.indexes)
     return replace(day, options=replace(day.options, peers=2 + day.seed % 3, config=config))
 
 
@@ -151,7 +162,7 @@ def _disks_and_snapshots(day: BadDay) -> BadDay:
         "unnoticed_probability": 1.0,
     }  # fmt: skip
     day = with_standing(with_removals(_many(day, weights, span_seconds=20.0, **times)))
-    config = replace(day.options.config, replicas=2, copies_min=2)
+    config = _of_copies(day, 2, 2).options.config
     faults = replace(CALM, delay_min_seconds=0.001, delay_max_seconds=0.02)
     faults = replace(faults, skew_seconds_max=day.options.faults.skew_seconds_max)
     options = replace(day.options, peers=2 + day.seed % 2, config=config, faults=faults)
@@ -172,7 +183,7 @@ def _racks(day: BadDay) -> BadDay:
     weights = {"rack-cut": 6.0, "subscriber-crash": 2.0}
     times: dict[str, Any] = {"down_min_seconds": 2.0, "down_max_seconds": 8.0, "detect_max_seconds": 0.6}
     day = _many(day, weights, span_seconds=20.0, **times)
-    config = replace(day.options.config, replicas=2, copies_min=2)
+    config = _of_copies(day, 2, 2).options.config
     return _bookmarks(replace(day, options=replace(day.options, peers=6 + day.seed % 3, config=config)))
 
 
@@ -241,7 +252,7 @@ def _long_absences(day: BadDay) -> BadDay:
         "meet_max_seconds": 0.6,
     }  # fmt: skip
     day = _many(day, {"long-absence": 1.0}, **times, living_only=True, times_as_much=2)
-    config = replace(day.options.config, replicas=2, copies_min=2)
+    config = _of_copies(day, 2, 2).options.config
     faults = replace(CALM, delay_min_seconds=0.001, delay_max_seconds=0.05)
     failures = replace(day.failures, happenings_min=12, happenings_max=16, standing=False, texts=False, removals=False)
     options = replace(day.options, peers=3, config=config, faults=faults)
@@ -346,6 +357,8 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
 """By name: what becomes of a drawn day."""
 
 
-def run_day(kind: str, seed: int, *, trace: Callable[[str], None] | None = None) -> Verdict:
+def run_day(
+    kind: str, seed: int, *, configurations: Configurations = "daemon", trace: Callable[[str], None] | None = None
+) -> Verdict:
     """Draw the day of a seed, make it one of a kind (a key of :data:`DAYS`), run it and judge it."""
-    return run_bad_day(DAYS[kind](draw_bad_day(seed)), trace=trace)
+    return run_bad_day(DAYS[kind](draw_bad_day(seed, configurations)), trace=trace)

@@ -2,8 +2,10 @@
 
 A story begins with all peers up and in agreement.  Queries and publications come at random times while
 failures happen; some queries end again.  Then everything is healed, and within ``HEAL_SECONDS`` of
-virtual time all requests must be answered, all peers at rest and all replicas equal.  The checkers
-say whether every promise was kept.
+virtual time all requests must be answered, all peers at rest and all replicas equal, and every subscriber
+must have a bookmark that is younger than the healing; the bound grows, to ten times as much at most, only while
+answers still arrive.  What does not come by then never comes: the schedule fails (*restless*), as it does for a lost
+answer.  The checkers say whether every other promise was kept.
 
 With one replica per key nothing can make up for a peer's absence; such a story (*one copy*) comes to
 rest, crashes some peers there and starts them again from their disks, and goes on.
@@ -42,7 +44,7 @@ from p2prdf.sim.failures.snapshots import Snapshots
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.faults import CALM, Faults
-from p2prdf.sim.shares import configurations, shown_by_queries
+from p2prdf.sim.shares import Configurations, as_daemons, configurations, draws_daemons, shown_by_queries
 from p2prdf.sim.standing import draw_standing
 from p2prdf.sim.texts import draw_text_query, draw_texts
 from p2prdf.sim.workload import draw_query, draw_triples, draw_vocabulary
@@ -111,6 +113,8 @@ class BadDay:
     failures: Failures
     algorithm: str
     per_event: bool
+    daemons: bool = False
+    """Its peers have the configuration of daemons."""
 
     def __str__(self) -> str:
         options, config = self.options, self.options.config
@@ -156,7 +160,7 @@ class Verdict:
         return "\n".join([head, *(f"  {problem}" for problem in self.problems)])
 
 
-def draw_bad_day(seed: int) -> BadDay:
+def draw_bad_day(seed: int, configurations: Configurations = "daemon") -> BadDay:
     """Return the story of a seed."""
     rng = Random(f"p2prdf bad day {seed}")
     replicas, copies_min = rng.choice(COPIES)
@@ -181,7 +185,9 @@ def draw_bad_day(seed: int) -> BadDay:
         events_max=400_000,
     )
     failures = Failures(span_seconds=rng.choice((3.0, 8.0, 15.0)), happenings_max=rng.choice((2, 6, 12)))
-    day = BadDay(seed, network, options, failures, algorithm, per_event)
+    daemons = configurations == "daemon" and draws_daemons("bad day", seed)
+    options = as_daemons(options) if daemons else options
+    day = BadDay(seed, network, options, failures, algorithm, per_event, daemons)
     if Random(f"p2prdf bad day {seed} removals").random() < REMOVALS_SHARE:
         day = with_removals(day)
     if Random(f"p2prdf bad day {seed} standing").random() < STANDING_SHARE:
@@ -218,9 +224,11 @@ def with_bookmarks(day: BadDay, *, slow: bool) -> BadDay:
     return replace(day, options=options, failures=replace(failures, handle_seconds_max=_SLOW_SECONDS))
 
 
-def run_seed(seed: int, *, trace: Callable[[str], None] | None = None) -> Verdict:
+def run_seed(
+    seed: int, *, configurations: Configurations = "daemon", trace: Callable[[str], None] | None = None
+) -> Verdict:
     """Draw and run the story of a seed and judge it."""
-    return run_bad_day(draw_bad_day(seed), trace=trace)
+    return run_bad_day(draw_bad_day(seed, configurations), trace=trace)
 
 
 def run_bad_day(
@@ -328,7 +336,15 @@ class _Story:
         self._mischief.heal()
         self._healed_at = self.world.now
         self._end_losses()
+        self._want_bookmarks()
         self._settle()
+
+    def _want_bookmarks(self) -> None:
+        """Have every subscriber want bookmarks from now on: one that never comes is a failure of this schedule."""
+        if not self.world.failures.bookmarks:
+            self.world.failures = replace(self.world.failures, bookmarks=True)
+            for client in self._clients:
+                client.want_bookmarks()
 
     def _end_losses(self) -> None:
         """Let the network carry every message, once, and none of them late."""
@@ -452,7 +468,7 @@ class _Story:
                 return f"{client.record.name} is not attached"
             if client.record.closed_at is None and client.record.unsettled:
                 return f"{len(client.record.unsettled)} answers of {client.record.name} are not settled"
-            if self.day.failures.bookmarks and client.attached and client.record.closed_at is None:
+            if self.world.failures.bookmarks and client.attached and client.record.closed_at is None:
                 last = client.record.bookmarks[-1][0] if client.record.bookmarks else 0
                 if hlc.seconds(last) < self._healed_at:
                     return f"{client.record.name} has no bookmark since all is healed"

@@ -28,7 +28,7 @@ from p2prdf.sim.failures.replicas import difference
 from p2prdf.sim.failures.scenario import draw_bad_day
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
-from p2prdf.sim.shares import configurations, shown_by_queries
+from p2prdf.sim.shares import Configurations, configurations, shown_by_queries
 
 __all__ = ["GRAPH", "RULES", "run_seed"]
 
@@ -59,14 +59,17 @@ READINGS: Final = (
 
 
 class _Day:
-    def __init__(self, seed: int, trace: Callable[[str], None] | None, *, calm: bool):
+    def __init__(
+        self, seed: int, trace: Callable[[str], None] | None, *, calm: bool, configurations: Configurations = "daemon"
+    ):
         self._seed = seed
         self._calm = calm
         self._rng = self._random("all")
-        day = draw_bad_day(seed)
+        day = draw_bad_day(seed, configurations)
         config = replace(
-            day.options.config, replicas=3, copies_min=2, indexes="csbv", group_lease_seconds=LEASE_SECONDS
-        )
+            day.options.config, replicas=3, copies_min=2, indexes="all" if day.daemons else "csbv",
+            group_lease_seconds=LEASE_SECONDS,
+        )  # fmt: skip
         failures = replace(
             day.failures, span_seconds=SPAN_SECONDS, publisher_crash_probability=0.0, removals=False, standing=False,
             bookmarks=False,

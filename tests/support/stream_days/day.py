@@ -40,7 +40,7 @@ from p2prdf.sim.failures.replicas import difference
 from p2prdf.sim.failures.scenario import draw_bad_day
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
-from p2prdf.sim.shares import configurations, shown_by_queries
+from p2prdf.sim.shares import Configurations, configurations, shown_by_queries
 from stream_days.publisher import EPOCH_MS, NODES, STREAMS, StreamPublisher
 
 __all__ = ["run_seed"]
@@ -146,12 +146,12 @@ def _reading(
 
 
 class _Day:
-    def __init__(self, seed: int, trace: Callable[[str], None] | None):
+    def __init__(self, seed: int, trace: Callable[[str], None] | None, configurations: Configurations):
         self._rng = Random(f"p2prdf stream day {seed}")
-        day = draw_bad_day(seed)
+        day = draw_bad_day(seed, configurations)
         self.verdict = Verdict(seed, f"{day}")
         self._scale = self._random("scale").choice((1, 1, 60))
-        self._wildcards = self._random("wildcards").random() < 1 / 2
+        self._wildcards = day.daemons or self._random("wildcards").random() < 1 / 2
         config = replace(
             day.options.config, replicas=3, copies_min=2, stream_idle_seconds=IDLE_SECONDS,
             indexes="all" if self._wildcards else "csbv",
@@ -451,9 +451,11 @@ def _told(reported: str, held: Sequence[tuple[int, Rows]]) -> Rows:
     return told
 
 
-def run_seed(seed: int, *, trace: Callable[[str], None] | None = None) -> Verdict:
+def run_seed(
+    seed: int, *, configurations: Configurations = "daemon", trace: Callable[[str], None] | None = None
+) -> Verdict:
     """Play the day of a seed and judge it."""
-    day = _Day(seed, trace)
+    day = _Day(seed, trace, configurations)
     day.play()
     day.judge()
     return day.verdict
