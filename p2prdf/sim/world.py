@@ -140,6 +140,8 @@ class Node:
     codec: FrameCodec | None
     skew: float
     timer: Timer | None = None
+    turn_comes: bool = False
+    """The timer was set for work that is due already."""
     turns: int = 0
     turned_at: float = 0.0
     next_event: int = 0
@@ -367,15 +369,19 @@ class World(VirtualTime):
                 assert_never(effect)
 
     def _arm(self, node: Node) -> None:
+        if node.timer is not None and node.turn_comes:
+            return  # work that is due stays due until the turn
         deadline = node.peer.deadline
         if deadline is None:
             return
         when = deadline - node.skew
-        if when <= self.now:
+        turn_comes = when <= self.now
+        if turn_comes:
             when = self.now
             turn_max = self.options.faults.turn_seconds_max
             if node.timer is not None and node.timer.when <= self.now + turn_max:
-                return  # its turn comes already
+                node.turn_comes = True
+                return
             if turn_max:
                 when += self._random.uniform(0.0, turn_max)
         if node.timer is not None:
@@ -386,7 +392,7 @@ class World(VirtualTime):
         node.turned_at = self.now
         if node.turns > _TURNS_MAX:
             raise Restless(f"peer {node.index} spins without progress: {self.state()}")
-        node.timer = self.set_timer(when, self._wake, node)
+        node.timer, node.turn_comes = self.set_timer(when, self._wake, node), turn_comes
 
     # --- network ---------------------------------------------------------------------------------
 

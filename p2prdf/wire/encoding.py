@@ -134,6 +134,9 @@ class Encoder:
             raise LocalProtocolError(f"{count} rows for one message; {shapes.ROWS_MAX} fit")
         if count == 0:
             return b"\x01"
+        if not isinstance(column, list) and count <= shapes.FEW:  # a loop is faster than calls of numpy
+            column = column.tolist()
+            assert min(column) >= 0, "columns hold no negative numbers"
         if isinstance(column, list):
             first, top = column[0], max(column)
             equal = count == 1 or column.count(first) == count

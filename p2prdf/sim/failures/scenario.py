@@ -274,6 +274,8 @@ class _Story:
         self._snapshots = Snapshots(self.world)
         self.world.on_compacted = self._snapshots.compacted
         self._healed_at = 0.0
+        self._never: list[Problem] = []
+        """What does not come at rest; it is told after the promises that were broken before."""
         self._held_back: list[Callable[[float], object]] = []
         """What is published when a query is live; called with how much later."""
 
@@ -336,15 +338,17 @@ class _Story:
         self._mischief.heal()
         self._healed_at = self.world.now
         self._end_losses()
-        self._want_bookmarks()
         self._settle()
+        if not self.world.failures.bookmarks:
+            self._want_bookmarks()
 
     def _want_bookmarks(self) -> None:
-        """Have every subscriber want bookmarks from now on: one that never comes is a failure of this schedule."""
-        if not self.world.failures.bookmarks:
-            self.world.failures = replace(self.world.failures, bookmarks=True)
-            for client in self._clients:
-                client.want_bookmarks()
+        """Have every subscriber want bookmarks at rest: one that never comes is a failure of this schedule."""
+        self.world.failures = replace(self.world.failures, bookmarks=True)
+        for client in self._clients:
+            client.want_bookmarks()
+        if why := self._comes_to_rest(HEAL_SECONDS):
+            self._never.append(Problem("restless", "world", f"after {HEAL_SECONDS:g} s at rest: {why}"))
 
     def _end_losses(self) -> None:
         """Let the network carry every message, once, and none of them late."""
@@ -506,7 +510,7 @@ class _Story:
                 continue
             verdict.problems += check_answers(world, record, publishings)
             verdict.problems += check_bookmarks(world, record, publishings)
-        verdict.problems += self._snapshots.problems
+        verdict.problems += [*self._snapshots.problems, *self._never]
         verdict.publications = sum(len(publishing.triples) for publishing in publishings)
         verdict.acknowledged = sum(len(publishing.log()) for publishing in publishings)
         verdict.answers = sum(len(record.rows) for record in records)
