@@ -136,6 +136,7 @@ def test_who_waits_for_others_while_they_come_and_go_does_not_for_ever() -> None
     for second in range(1010, 1060, 10):
         exchange.observe(float(second))
         exchange.seen(ONE)
+        exchange.peers_came()
         exchange.give_up(ONE)
     assert exchange.members.first_at == 1060.0
     exchange.observe(1060.0)
