@@ -1,11 +1,12 @@
-"""Build the image of a node with docker, podman or buildah, and check it with three containers and a client.
+"""Build the images with docker, podman or buildah, and check a node's image with three containers and a client.
 
-Usage: ``python deploy/image.py build`` (``make image``) and ``python deploy/image.py check`` (``make image-check``).
+Usage: ``python deploy/image.py build`` (``make image``), ``python deploy/image.py fleet`` (``make fleet-image``: the
+drivers and executors of Spark) and ``python deploy/image.py check`` (``make image-check``).
 The script needs nothing but Python and an engine that works.  Environment variables:
 
 ``ENGINE``  docker, podman or buildah; by default the first of these whose engine answers (not its client alone)
 ``BASE``    base image with Python 3.11 or newer and pip, also a local one; by default that of deploy/Dockerfile
-``TAG``     name of the image, by default ``p2prdf:latest``
+``TAG``     name of the image, by default ``p2prdf:latest``, of the fleet ``p2prdf-fleet:latest``
 
 pip's settings (index, trusted hosts, proxy, certificate authorities) reach the build as secrets: neither the image
 nor its history holds them.  docs/how-to/build-an-image.md says how a base is made without a registry.
@@ -44,14 +45,16 @@ class Failed(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    """Run ``build`` or ``check``; return the exit code."""
-    if arguments not in (["build"], ["check"]):
-        print("usage: python deploy/image.py build|check", file=sys.stderr)
+    """Run ``build``, ``fleet`` or ``check``; return the exit code."""
+    if arguments not in (["build"], ["fleet"], ["check"]):
+        print("usage: python deploy/image.py build|fleet|check", file=sys.stderr)
         return 2
-    tag = os.environ.get("TAG") or "p2prdf:latest"
+    tag = os.environ.get("TAG") or ("p2prdf-fleet:latest" if arguments == ["fleet"] else "p2prdf:latest")
     try:
         if arguments == ["build"]:
             build(tag)
+        elif arguments == ["fleet"]:
+            build(tag, "deploy/fleet.Dockerfile")
         else:
             check(tag)
     except Failed as error:
@@ -113,8 +116,8 @@ def _first_that_works(commands: list[list[str]], *, purpose: str) -> int:
 # --- build ---------------------------------------------------------------------------------------
 
 
-def build(tag: str) -> None:
-    """Build the image and print engine, seconds and size."""
+def build(tag: str, dockerfile: str = "deploy/Dockerfile") -> None:
+    """Build an image and print engine, seconds and size."""
     engine = working_engine()
     began = time.monotonic()
     base = os.environ.get("BASE")
@@ -123,7 +126,7 @@ def build(tag: str) -> None:
         for name in PROXIES:
             command += ["--build-arg", name] if name in os.environ else []
         command += ["--build-arg", f"PYTHON_IMAGE={base}"] if base else []
-        command += ["--file", str(ROOT / "deploy/Dockerfile"), "--tag", tag, str(ROOT)]
+        command += ["--file", str(ROOT / dockerfile), "--tag", tag, str(ROOT)]
         done = subprocess.run(command, check=False, env=os.environ | {"DOCKER_BUILDKIT": "1"})
     if done.returncode != 0:
         raise Failed(f"{engine} could not build {tag}; its message is above")

@@ -108,3 +108,18 @@ def test_a_build_falls_back_to_a_chroot_where_no_container_starts(
     _engine(engines, "podman", 'case "$1" in build) echo "no cgroups" >&2; exit 1;; esac')
     assert image.main(["build"]) == 1
     assert "no cgroups" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "file"), [("build", "Dockerfile"), ("fleet", "fleet.Dockerfile")])
+def test_each_image_is_built_from_its_dockerfile_with_the_settings_of_pip(
+    image: ModuleType, engines: Path, capfd: pytest.CaptureFixture[str], command: str, file: str
+) -> None:
+    _engine(engines, "docker", 'case "$1" in build) echo "$@";; image) echo 1;; esac')
+    assert image.main([command]) == 0
+    built = capfd.readouterr().out
+    assert f"--file {ROOT / 'deploy' / file} " in built
+    assert f"--tag {'p2prdf' if command == 'build' else 'p2prdf-fleet'}:latest" in built
+    text = (ROOT / "deploy" / file).read_text()
+    for secret in ("id=pip-settings,target=/etc/pip.conf", "id=pip-authorities,target=/run/secrets/pip-authorities"):
+        assert f"--mount=type=secret,{secret}" in text
+    assert "PIP_BREAK_SYSTEM_PACKAGES=1 pip install" in text, "pip of Debian installs into the system only with this"
