@@ -132,6 +132,10 @@ chaos: $(STAMP) ## real nodes killed while clients publish and subscribe; MINUTE
 netns: $(STAMP) ## real nodes on hosts of their own (network namespaces): restarts, scaling, partitions, moves; ten minutes
 	@PYTHONPATH=tests/support $(BIN)/python -m netns $(ARGS)
 
+.PHONY: cluster-check
+cluster-check: $(STAMP) ## the manifests of k8s/ in a real cluster; KUBECONFIG=file, ARGS='--load COMMAND --image REFERENCE step'
+	@PYTHONPATH=tests/support $(BIN)/python -m cluster_check --kubeconfig '$(KUBECONFIG)' $(ARGS)
+
 N ?= 1000000
 .PHONY: spark-check
 spark-check: $(STAMP) ## N triples from a Spark cluster into five nodes; executor, driver and node killed; rates; N=20000
@@ -176,9 +180,12 @@ install-check: wheel ## install the wheel alone: seconds, megabytes, and a subsc
 BASE ?=
 ENGINE ?=
 TAG ?= p2prdf:latest
-.PHONY: image image-check
+.PHONY: image image-check fleet-image
 image: ## build the container image with docker, podman or buildah; BASE=local-image ENGINE=podman TAG=name
 	@BASE='$(BASE)' ENGINE='$(ENGINE)' TAG='$(TAG)' $(PYTHON) deploy/image.py build
+
+fleet-image: ## build the image of Spark drivers and executors; BASE, ENGINE, TAG=name as for image
+	@BASE='$(BASE)' ENGINE='$(ENGINE)' TAG='$(if $(filter p2prdf:latest,$(TAG)),,$(TAG))' $(PYTHON) deploy/image.py fleet
 
 image-check: ## three containers of the image and a client on a network of their own, one killed
 	@ENGINE='$(ENGINE)' TAG='$(TAG)' $(PYTHON) deploy/image.py check

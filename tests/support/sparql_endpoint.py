@@ -1,6 +1,7 @@
 """A SPARQL endpoint as a process of its own: HTTP in front of a store of pyoxigraph in a folder.
 
-``python -m sparql_endpoint FOLDER [--port N] [--auth HEADER] [--die-at N --when before|after] [--stutter N]``
+``python -m sparql_endpoint FOLDER [--host ADDRESS] [--port N] [--auth HEADER] [--die-at N --when before|after]
+[--stutter N]``
 
 Prints its port.  ``--die-at``: it dies at the N-th update, before the store has it or after, and without an answer.
 ``--stutter``: each update but every N-th is refused with 503, half of them after it took effect.
@@ -82,7 +83,7 @@ class _Server(ThreadingHTTPServer):
         self.options = options
         self.store = ox.Store(str(options.folder))
         self.updates = 0
-        super().__init__(("127.0.0.1", options.port), _Handler)
+        super().__init__((options.host, options.port), _Handler)
 
 
 class EndpointProcess:
@@ -127,6 +128,7 @@ def main() -> None:
     """Serve until killed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--auth", default="")
     parser.add_argument("--die-at", type=int, default=0)
