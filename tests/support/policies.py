@@ -213,7 +213,10 @@ def references(documents: Documents) -> Iterator[str]:
 
 
 def scaling(documents: Documents) -> Iterator[str]:
-    """Who is scaled by load has no number of its own; nodes go one at a time, each with time to hand over."""
+    """All nodes start together; an autoscaled workload has no number of its own, and its nodes leave one at a time."""
+    for each in _of_kind(documents, "StatefulSet"):
+        if each["spec"].get("podManagementPolicy", "OrderedReady") != "Parallel":
+            yield f"StatefulSet {each['metadata']['name']}: its first pod waits for the second one, which never starts"
     workloads = {(each["kind"], each["metadata"]["name"]): each for each in documents}
     for scaler in _of_kind(documents, "HorizontalPodAutoscaler"):
         spec = scaler["spec"]
@@ -225,8 +228,6 @@ def scaling(documents: Documents) -> Iterator[str]:
             yield f"{name}: every apply would undo what its autoscaler did"
         if target["kind"] != "StatefulSet":
             continue
-        if target["spec"].get("podManagementPolicy", "OrderedReady") != "OrderedReady":
-            yield f"{name}: several would leave at once"
         down = spec.get("behavior", {}).get("scaleDown", {})
         patience = target["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
         policies = down.get("policies", [{"type": "Percent", "value": 100, "periodSeconds": 15}])

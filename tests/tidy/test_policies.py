@@ -162,7 +162,7 @@ SPOILS: list[tuple[str, str, Callable[[list[Manifest]], object]]] = [
     ("references", "scales nothing",
      lambda d: one(d, "HorizontalPodAutoscaler")["spec"]["scaleTargetRef"].update(name="nodes")),
     ("scaling", "every apply", lambda d: one(d, "StatefulSet")["spec"].update(replicas=9)),
-    ("scaling", "at once", lambda d: one(d, "StatefulSet")["spec"].update(podManagementPolicy="Parallel")),
+    ("scaling", "waits for the second", lambda d: one(d, "StatefulSet")["spec"].pop("podManagementPolicy")),
     ("scaling", "faster than", lambda d: _behavior(d)["policies"][0].update(value=2)),
     ("scaling", "faster than", lambda d: _behavior(d)["policies"][0].update(periodSeconds=300)),
     ("scaling", "faster than", lambda d: one(d, "HorizontalPodAutoscaler")["spec"].pop("behavior")),
@@ -192,10 +192,10 @@ def test_no_policy_goes_without_a_manifest_that_it_notices() -> None:
     assert {policy for policy, _, _ in SPOILS} == POLICIES.keys()
 
 
-def test_production_is_nine_nodes_in_three_zones_one_after_the_other() -> None:
+def test_production_is_nine_nodes_in_three_zones_that_start_together() -> None:
     rendering = documents("overlays/prod")
     stateful, scaler = one(rendering, "StatefulSet")["spec"], one(rendering, "HorizontalPodAutoscaler")["spec"]
-    assert (scaler["minReplicas"], stateful["podManagementPolicy"]) == (9, "OrderedReady")
+    assert (scaler["minReplicas"], stateful["podManagementPolicy"]) == (9, "Parallel")
     (zones,) = stateful["template"]["spec"]["topologySpreadConstraints"]
     assert (zones["minDomains"], zones["maxSkew"], zones["whenUnsatisfiable"]) == (3, 1, "DoNotSchedule")
     assert zones["topologyKey"] == "topology.kubernetes.io/zone"
