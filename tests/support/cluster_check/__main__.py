@@ -97,7 +97,7 @@ def _run(arguments: argparse.Namespace, names: list[str], folder: Path) -> Repor
 def _versions(cluster: Cluster) -> dict[str, str]:
     server = json.loads(cluster.run("version", "-o", "json"))["serverVersion"]["gitVersion"]
     runtimes = {each["status"]["nodeInfo"]["containerRuntimeVersion"] for each in cluster.get("nodes")["items"]}
-    return {"Kubernetes": server, "runtime": " and ".join(sorted(runtimes))}
+    return {"Kubernetes": server} | ({"runtime": " and ".join(sorted(runtimes))} if runtimes else {})
 
 
 def _machines(cluster: Cluster) -> list[str]:

@@ -57,9 +57,11 @@ class Report:
     def markdown(self) -> str:
         """Return date, versions, one item per step, and the sums; lines are at most 100 characters long."""
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
-        head = f"{self.date.isoformat()}: {versions}; {len(self.machines)} machines ({', '.join(self.machines)})."
+        machines = f"{len(self.machines)} machines ({', '.join(self.machines)})" if self.machines else "no machine"
+        head = f"{self.date.isoformat()}: {versions}; {machines}."
         items = [_wrapped(result.line(), "- ", "  ") for result in self.results]
-        return "\n".join([_wrapped(head, "", ""), "", *items, "", _wrapped(f"All loads: {self.totals}.", "", ""), ""])
+        totals = ["", _wrapped(f"All loads: {self.totals}.", "", "")] if self.totals.sent else []
+        return "\n".join([_wrapped(head, "", ""), "", *items, *totals, ""])
 
     def as_json(self) -> dict[str, Any]:
         """Return everything."""

@@ -27,6 +27,13 @@ def test_markdown_names_date_versions_steps_and_counts_in_lines_of_100_character
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_an_api_server_without_machines_and_steps_without_load_are_named_as_such() -> None:
+    made = Report({"Kubernetes": "v1.37.2"}, [], "p2prdf:0.2.0", [Result("validate")], datetime.date(2026, 11, 27))
+    text = made.markdown()
+    assert text.startswith("2026-11-27: Kubernetes v1.37.2; no machine.")
+    assert "All loads" not in text
+
+
 def test_a_report_is_good_if_a_step_ran_and_none_failed() -> None:
     assert report(Result("start"), Result("fleet", "skipped")).good
     assert not report(Result("fleet", "skipped")).good
