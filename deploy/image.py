@@ -137,12 +137,13 @@ def build(tag: str, dockerfile: str = "deploy/Dockerfile") -> None:
 def _build_options(engine: str, base: str | None, folder: Path) -> list[str]:
     """Return the options that this engine needs.
 
-    podman and buildah write images in a format without HEALTHCHECK by default.  Where their container runtime does
-    not work (nested containers, hybrid cgroups), they build in a plain chroot.
+    podman and buildah write images in a format without HEALTHCHECK by default, and their cache ignores that the files
+    of a mounted stage changed: a second build would install the wheels of the first one.  Where their container runtime
+    does not work (nested containers, hybrid cgroups), they build in a plain chroot.
     """
     if engine == "docker":
         return []
-    options = ["--format=docker"]
+    options = ["--format=docker", "--no-cache"]
     if base is None:
         return options
     probe = folder / "probe"

@@ -81,6 +81,7 @@ def test_settings_of_pip_are_handed_to_the_build_as_secrets(
     out = capfd.readouterr().out
     command, *settings = [line for line in out.splitlines() if line and not line.startswith("build --quiet")]
     assert "--format=docker" in command
+    assert "--no-cache" in command, "the cache does not see changed wheels of a mounted stage"
     assert "--build-arg PYTHON_IMAGE=local-base" in command
     assert "word@index" not in command
     assert settings[0] == "[global]"
