@@ -42,6 +42,8 @@ BUCKET_PEERS: Final = 20
 """Kademlia's k: peers per bucket and per reply.  A reply stays near 1 kB, one datagram."""
 CALLS_MAX: Final = 512
 """Calls under way; one more counts as unanswered."""
+HELD_UP_SHARE: Final = 0.5
+"""A timeout found later than this share of itself shows that this process was held up."""
 
 _CALLS: Final = frozenset({"ping", "find_node", "leave"})
 
@@ -227,6 +229,20 @@ class _Protocol(KademliaProtocol):  # type: ignore[misc]  # the package has no t
     def rpc_leave(self, sender: Any, nodeid: Any, host: Any = "", port: Any = 0) -> Any:
         """Take note that the caller stops."""
         self._datagrams.listener.left(read_claim(sender, nodeid, host, port))
+
+    def _timeout(self, msg_id: bytes, again: bool = False) -> None:
+        """Count a call as unanswered; wait once more if this process was held up.
+
+        The answer may lie unread in the socket then, and a lookup must not leave out the live owner of a key.
+        """
+        loop = asyncio.get_running_loop()
+        future, timer = self._outstanding[msg_id]
+        if not again and loop.time() - timer.when() > HELD_UP_SHARE * self._wait_timeout:
+            later = loop.call_later(self._wait_timeout, self._timeout, msg_id, True)
+            self._outstanding[msg_id] = future, later
+            return
+        del self._outstanding[msg_id]
+        future.set_result((False, None))
 
     async def call_ping(self, node_to_ask: Any) -> Any:
         """Do nothing: the table asks to test its oldest peer, and the monitor tests all of them."""

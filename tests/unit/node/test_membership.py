@@ -167,6 +167,23 @@ async def test_a_silent_member_with_a_standing_connection_gets_more_patience(con
         await until(lambda: nodes[2].key not in nodes[0].known)
 
 
+@pytest.mark.parametrize("is_silent", [False, True], ids=["answers", "is silent"])
+async def test_a_timeout_found_late_waits_once_more_for_the_answer(is_silent):
+    """A lookup of a process that was held up would otherwise leave out the live owner of a key."""
+    async with overlay(2, dataclasses.replace(QUICK, ping_seconds=30, ping_timeout_seconds=0.2)) as (first, second):
+        if is_silent:
+            second.deaf_to({first.port})
+        protocol, loop = first.member._datagrams._protocol, asyncio.get_running_loop()
+        answer = protocol.ping(("127.0.0.1", second.port), *first.member.claim)
+        number, (_, timer) = next(reversed(protocol._outstanding.items()))
+        timer.cancel()
+        overdue = loop.call_at(loop.time() - 60, protocol._timeout, number)
+        protocol._outstanding[number] = answer, overdue
+        answered, claim = await answer
+        assert answered is not is_silent
+        assert claim == (None if is_silent else [*second.member.claim])
+
+
 @ALL
 async def test_a_member_that_moved_is_known_by_its_new_address(config):
     async with overlay(3, config) as nodes:
