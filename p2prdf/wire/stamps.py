@@ -67,8 +67,12 @@ UNSTAMPED: Final[dict[type, str]] = {
 }  # fmt: skip
 """Messages whose stamps are not checked, with the reason."""
 
-_OLDEST: Final = "rows.oldest"
-"""Never after ``rows.born``, but 2^64 - 1 in a query that waits for its first pattern."""
+_BOUNDED: Final = {"rows.oldest": "rows.born", "groups.since_min": "groups.since_max"}
+"""Fields that never lie after another field, by which they are checked.
+
+Both may be 2^64 - 1, which is after all stamps: in a query that waits for its first pattern, and in a group that has
+ended.
+"""
 _NO_STAMP: Final = (1 << 64) - 1
 _PLAIN: Final = np.uint64(hlc.GONE - 1)
 _ELEMENT: Final = np.uint64(hlc.ELEMENT)
@@ -86,7 +90,7 @@ def latest(message: Message) -> int:
     fields = STAMPED.get(type(message))
     if fields is None:
         return 0
-    return max(_latest(_value(message, field)) for field in fields if field != _OLDEST)
+    return max(_latest(_value(message, field)) for field in fields if field not in _BOUNDED)
 
 
 def _value(message: Any, field: str) -> Any:

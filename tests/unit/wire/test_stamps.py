@@ -54,6 +54,16 @@ def test_a_query_without_a_triple_yet_has_no_oldest_stamp():
     assert restamped(m.Answers([1], rows), Anchor(BOUND, NOW).of_any).rows == rows
 
 
+@pytest.mark.parametrize("array", [False, True])
+def test_an_ended_group_counts_from_a_stamp_after_all_others_and_is_not_from_the_future(array):
+    column = (lambda each: np.array(each, np.uint64)) if array else list
+    groups = m.Groups([1], column([(1 << 64) - 1]), column([NOW]), column([NOW]), ())
+    message = m.IndexQuery(None, 0, groups)
+    assert latest(message) == NOW
+    corrected = restamped(message, Anchor(BOUND, NOW).of_any).groups
+    assert as_list(corrected.since_min) == [(1 << 64) - 1]
+
+
 def test_after_a_known_jump_stamps_keep_their_distances_and_lie_between_the_jump_and_now():
     before, jumped = NOW - HOUR, NOW + DAY
     anchor = Anchor(BOUND, NOW, jumped, before)
