@@ -260,6 +260,7 @@ class Peer:
             self._to_handle or self._ring_changed or not engine.idle or engine.rejoining
             or exchange.owes_acknowledgements or self._tables.forgetting
             or not self._retention.streams <= self._low_marks.streams or self._host.evaluations.restless
+            or (not self._low_marks.wanted and self._entry.wants_bookmarks)
         ):  # fmt: skip
             return exchange.now
         due = [
