@@ -376,7 +376,7 @@ class Peer:
         self._exchange.restoring = False
         members.begin_anew()
         self._exchange.effects.clear()
-        self._note_clock(newest, furthest)
+        self._note_clock(newest, furthest, away_seconds)
         members.away(away_seconds)
         self._unfinished = True
 
@@ -387,12 +387,14 @@ class Peer:
         self.stamps_corrected += 1
         return restamped(message, anchor.of_any)
 
-    def _note_clock(self, newest: int, furthest: int) -> None:
+    def _note_clock(self, newest: int, furthest: int, away_seconds: float) -> None:
         """Keep what the next life needs to correct stamps of this one, and say what was corrected."""
         exchange, now = self._exchange, hlc.from_seconds(self._exchange.now)
         drift = hlc.from_seconds(self.config.drift_max_seconds)
         if newest and now > newest + drift:
-            exchange.members.note_jump(now, newest)
+            # A peer may have been idle for long before it ended: what precedes the jump is all of its former life.
+            ended = hlc.from_seconds(exchange.now - away_seconds) - 1 if away_seconds > 0 else 0
+            exchange.members.note_jump(now, max(newest, ended))
         elif not self.stamps_corrected:
             return
         exchange.persist(exchange.members.record())

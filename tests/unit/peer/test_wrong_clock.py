@@ -177,6 +177,17 @@ def test_a_long_absence_is_remembered_as_a_jump_that_corrects_nothing_at_the_nex
     assert alone.peer.status()["stamps_corrected"] == 0
 
 
+def test_what_precedes_a_jump_is_the_former_life_as_a_whole_and_not_its_latest_stamp_alone():
+    alone = Alone()
+    alone.publish(A)
+    peer = Peer(LOW, PeerConfig(durable=True), alone.dictionary, entropy=Random(2))
+    peer.restore(list(alone.kept), now=NOW + 2 * HOUR, away_seconds=HOUR)  # idle for an hour, then ahead by another
+    effects = peer.wake(now=NOW + 2 * HOUR)
+    kept = [each.message for each in effects if isinstance(each, Persist)]
+    (known,) = [message for message in kept if isinstance(message, MembersKnown)]
+    assert known.before == hlc.from_seconds(NOW + HOUR) - 1
+
+
 def test_a_publication_after_a_stamp_from_the_future_is_refused_with_stamp_bound_and_remedy():
     alone = Alone()
     refused = alone.publish(A, after=hlc.from_seconds(NOW + HOUR))
