@@ -85,6 +85,7 @@ _ON: Final = {
     "first-at-once": "disks and snapshots, told of the living",
     "former-lives-forgotten": "disks and snapshots, told of the living",
     "staged-not-in-snapshots": "disks and snapshots", "islands": "late bootstrap",
+    "stamps-uncorrected": "clock steps",
     "unknown-withdrawals-refused": "pinned", "over-not-in-snapshots": "pinned",
     "ended-rows-unanswered": "pinned",
     "no-roll-forward-after-restart": "gone for good", "one-round-of-leaving": "leaving", "gone-alone": "leaving alone",
@@ -148,6 +149,10 @@ def _acknowledge_before_sync() -> list[Change]:
 
 def _islands() -> list[Change]:
     return [(Members, "alone", property(lambda _: False))]
+
+
+def _stamps_uncorrected() -> list[Change]:
+    return [(Peer, "_corrected", lambda _, message: message)]
 
 
 def _one_copy() -> list[Change]:
@@ -689,6 +694,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("ended-rows-unanswered", "who sends what is over hears of it", _ended_rows_unanswered),
         Mutant("over-not-in-snapshots", "what was taken back stays known", _over_not_in_snapshots),
         Mutant("islands", "a peer with seeds that has met no member is no cluster, however long it waits", _islands),
+        Mutant("stamps-uncorrected", "stamps of the future on the disk move to the past", _stamps_uncorrected),
         Mutant("staged-not-in-snapshots", "a snapshot holds what others are being told", _staged_not_in_snapshots),
     )
 }

@@ -55,7 +55,7 @@ FEATURES: Final[dict[str, Feature]] = {
     "full text": Feature(("texts",), "make faults"),
     "ASK": Feature(("ASK",), "make faults"),
     "CONSTRUCT": Feature(("CONSTRUCT",), "make faults"),
-    "clock steps of hours": Feature(("clock-step-hours",), "no command yet"),
+    "clock steps of hours": Feature(("clock-step-hours",), "make clock-steps"),
     "late bootstrap": Feature(("late-bootstrap",), "make late-bootstrap"),
     "slow processors": Feature(("slow-processor",), "no command yet"),
 }

@@ -66,9 +66,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Node", "World", "WorldOptions"]
 
-_START_SECONDS = 1_000_000.0
-"""Virtual time starts late enough that a clock that is behind still counts from zero."""
-
 _LENGTH_BYTES = 4
 """A frame starts with its length; a simulated parcel has an end of its own."""
 
@@ -99,6 +96,7 @@ class WorldOptions:
     ``routing_contacts``: introduce each peer's routing table to it at the start, beside its
     neighbourhood.  ``quiet_horizon_seconds``: a world in which nothing is under way and every
     timer lies further ahead than this is at rest; longer than any retry, shorter than leases.
+    ``start_seconds``: virtual time starts there, late enough that a clock that is behind still counts from zero.
     ``events_max``: a world that needs more events than this is taken to be going round in circles.
     """
 
@@ -114,6 +112,7 @@ class WorldOptions:
     routing_contacts: bool = True
     quiet_horizon_seconds: float = 60.0
     events_max: int = 100_000_000
+    start_seconds: float = 1_000_000.0
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a world that cannot be."""
@@ -166,7 +165,7 @@ class World(VirtualTime):
     def __init__(self, options: WorldOptions, *, trace: Callable[[str], None] | None = None):
         options.validate()
         super().__init__(
-            _START_SECONDS, horizon_seconds=options.quiet_horizon_seconds, events_max=options.events_max
+            options.start_seconds, horizon_seconds=options.quiet_horizon_seconds, events_max=options.events_max
         )
         self.options = options
         self.trace = trace
@@ -314,7 +313,7 @@ class World(VirtualTime):
         waking = ", ".join(f"peer {index} in {when - self.now:.3f} s" for when, index in timers)
         unanswered = sum(len(node.requests) for node in self.nodes)
         return (
-            f"at {self.now - _START_SECONDS:.3f} s {self.under_way} transfers, lookups or scripts "
+            f"at {self.now - self.options.start_seconds:.3f} s {self.under_way} transfers, lookups or scripts "
             f"are under way, {unanswered} requests unanswered; next to wake: {waking or 'nobody'}; "
             f"messages {dict(self.counts.messages.most_common(5))}"
         )
@@ -486,4 +485,4 @@ class World(VirtualTime):
 
     def _say(self, node: Node, text: str) -> None:
         assert self.trace is not None
-        self.trace(f"{self.now - _START_SECONDS:12.6f} {node.contact.host:>12} {text}")
+        self.trace(f"{self.now - self.options.start_seconds:12.6f} {node.contact.host:>12} {text}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from p2prdf import hlc, keys
 from p2prdf.columns import as_list
@@ -35,6 +35,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+_ORDERED_SECONDS: Final = 3.0
+"""While clocks are wrong, and corrected by each peer for itself, what is closer together may count in any order."""
+
+
 def _removed(world: FailingWorld, publishings: Iterable[RepeatedPublishing], *, surely: bool) -> dict[Triple, int]:
     """Return the latest stamp that each triple was removed with: ``surely``, or perhaps."""
     removed: dict[Triple, int] = {}
@@ -53,6 +57,8 @@ def owed(
 
     It is stamped so that it counts if it came after the query was live.
     """
+    if world.failures.clock_steps_max:
+        return _owed_by_time(subscriber, list(publishings))
     log = []
     removed = {} if subscriber.per_event else _removed(world, publishings, surely=False)
     for publishing in publishings:
@@ -65,6 +71,47 @@ def owed(
                 stamp = max(stamp, subscriber.since)
             log.append(Publication(stamp, publication.event, publication.triple))
     return log
+
+
+def _owed_by_time(subscriber: ResumingSubscriber, publishings: Sequence[RepeatedPublishing]) -> list[Publication]:
+    """Return what is owed although clocks were wrong: stamps say nothing then, and only time that has passed counts."""
+    assert subscriber.since is not None
+    log = []
+    for publishing in publishings:
+        if publishing.removed or subscriber.opened_at is None:
+            continue
+        if publishing.first_at <= subscriber.opened_at + _ORDERED_SECONDS:
+            continue
+        for publication in publishing.log():
+            removed = not subscriber.per_event and any(
+                other.removed and publication.triple in other.triples and not _long_before(other, publishing)
+                for other in publishings
+            )
+            if not removed:
+                log.append(Publication(max(publication.stamp, subscriber.since), publication.event, publication.triple))
+    return log
+
+
+def _long_before(one: RepeatedPublishing, other: RepeatedPublishing) -> bool:
+    """Return whether one was acknowledged long before the other was begun."""
+    return one.completed_at is not None and one.completed_at + _ORDERED_SECONDS < other.first_at
+
+
+def _possible_by_time(
+    subscriber: ResumingSubscriber, publishings: Sequence[RepeatedPublishing], *, ever: bool
+) -> list[Publication]:
+    """Return what may count although clocks were wrong; without what was surely removed later, unless ``ever``."""
+    assert subscriber.since is not None
+    return [
+        Publication(subscriber.since, event, triple)
+        for publishing in publishings
+        if not publishing.removed
+        for event, triple in zip(publishing.events, publishing.triples, strict=True)
+        if ever or not any(
+            other.removed and other.stamps and triple in other.triples and _long_before(publishing, other)
+            for other in publishings
+        )
+    ]
 
 
 def _came_after(publishing: RepeatedPublishing, subscriber: ResumingSubscriber) -> bool:
@@ -114,15 +161,19 @@ def check_answers(
     assert isinstance(subscriber.query, ConjunctiveQuery)
     stays = subscriber.per_event or subscriber.query.distinct
     removed = {} if stays else _removed(world, publishings, surely=True)
-    may = _answers(subscriber, attempted(world, publishings, removed))
-    ever = _answers(subscriber, attempted(world, publishings, {})) if removed else may
+    if world.failures.clock_steps_max:
+        may = _answers(subscriber, _possible_by_time(subscriber, publishings, ever=stays))
+        ever = may if stays else _answers(subscriber, _possible_by_time(subscriber, publishings, ever=True))
+    else:
+        may = _answers(subscriber, attempted(world, publishings, removed))
+        ever = _answers(subscriber, attempted(world, publishings, {})) if removed else may
     # Who left may have left between an answer of the next stay and the withdrawal of the one before.
     held = got - may if subscriber.closing_at is None else Counter()
     told = Counter(dict.fromkeys(subscriber.rows, 1)) if removed else Counter(subscriber.rows)
     if extra := held or told - ever:
         problems.append(Problem("extra", where, describe_bag(extra)))
     stale = sum(born < subscriber.since for born in subscriber.born)
-    if stale:
+    if stale and not world.failures.clock_steps_max:
         problems.append(Problem("stale", where, f"{stale} answers were born before the subscription"))
     return problems
 
@@ -135,8 +186,8 @@ def check_bookmarks(
     What a peer acknowledged before its clock showed a bookmark's stamp is stamped before it: all answers that follow
     from these publications alone must have been stored before the bookmark.
     """
-    if subscriber.since is None:
-        return []
+    if subscriber.since is None or world.failures.clock_steps_max:
+        return []  # stamps of clocks that were wrong say nothing about time
     for stamp, stored in subscriber.bookmarks:
         log = owed(world, subscriber, publishings, stamp)
         must = _answers(subscriber, log)
@@ -164,7 +215,8 @@ def check_standing(world: FailingWorld, subscriber: ResumingSubscriber, *, at_re
     if subscriber.since is None:
         last = subscriber.failures[-1] if subscriber.failures else "no answer"
         return [*problems, Problem("unanswered", where, f"never went live: {last}")]
-    if at_rest and subscriber.closing_at is None:
+    counts = subscriber.history or not world.failures.clock_steps_max  # else its first stamp may have been corrected
+    if counts and at_rest and subscriber.closing_at is None:
         must, got = standing_answers(subscriber.query, stored(world, subscriber.since)), subscriber.bag
         if missing := must - got:
             problems.append(Problem("missing", where, f"{missing.total()} of {must.total()}, {describe_bag(missing)}"))

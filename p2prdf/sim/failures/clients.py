@@ -46,7 +46,7 @@ class _AtSomePeer:
         self.peer: int | None = None
 
     def _elsewhere(self) -> Node | None:
-        living = self._world.living()
+        living = self._world.serving()
         others = [node for node in living if node.index != self.peer] or living
         if not others:
             return None

@@ -137,8 +137,19 @@ class Copies:
         for item in self._due:
             self._check(item, when)
 
+    def _due_now(self, item: Item) -> int:
+        """Return the stamp that an acknowledged item is to be held with: peers may have corrected the first one."""
+        return self._corrected(item, self._due[item])
+
+    def _corrected(self, item: Item, stamp: int) -> int:
+        thing = item[0]
+        if isinstance(thing, int):
+            return stamp
+        s, p, o = thing[:3]
+        return min(stamp, self._world.earliest.get((s, p, o), stamp))
+
     def _check(self, item: Item, when: str) -> None:
-        found = self.count(item, self._due[item])
+        found = self.count(item, self._due_now(item))
         lacking = self._lacking.get(item, 0)
         if found >= self._enough:
             # What was lost may have been a later publication of the triple, of which nobody has heard yet.
@@ -166,9 +177,9 @@ class Copies:
             all(held.stamp(item) < 0 for held in lost)
             or (
                 self._lacking.get(item, 0) < self._copies_min - 1
-                and any(held.stamp(item) >= _least(item, stamp) for held in kept)
+                and any(held.stamp(item) >= _least(item, self._due_now(item)) for held in kept)
             )
-            for item, stamp in self._due.items()
+            for item in self._due
         )
 
     def losing(self, node: Node) -> None:
@@ -194,7 +205,7 @@ class Copies:
                     left = any(each.is_left(item, stamp) for item in items for each in held.values())
                     if left or stamp in publishing.stamps:
                         for item in items:
-                            self._check_kept(triple, item, stamp, held)
+                            self._check_kept(triple, item, self._corrected(item, stamp), held)
 
     def _check_kept(self, triple: Triple, item: Item, stamp: int, held: dict[int, _Holdings]) -> None:
         role = item[1] % keys.EVENT_SHIFT

@@ -30,6 +30,7 @@ _KEPT: Final = list(KEPT)
 _PINNED: Final = list(PINNED.values())
 _COPIES: Final = 3, 2
 _HAPPENINGS: Final = 6, 14
+_YEARS_SECONDS: Final = 1.7e9
 
 
 def _many(day: BadDay, weights: dict[str, float], **changed: Any) -> BadDay:
@@ -311,6 +312,19 @@ def _late_bootstrap(day: BadDay) -> BadDay:
     return replace(day, options=replace(day.options, peers=3 + day.seed % 3, config=config))
 
 
+def _clock_steps(day: BadDay) -> BadDay:
+    """Let clocks be wrong by minutes to years, from one restart to another, while peers and subscribers crash."""
+    weights = {"crash": 3.0, "failpoint": 1.0, "compaction": 2.0, "subscriber-crash": 2.0}
+    times: dict[str, Any] = {
+        "span_seconds": 24.0, "down_max_seconds": 2.0, "detect_max_seconds": 1.0, "living_only": True,
+        "bookmarks": False, "clock_steps_max": 2,
+    }  # fmt: skip
+    day = _many(day, weights, **times)
+    failures = replace(day.failures, happenings_min=0, happenings_max=4)
+    options = replace(day.options, start_seconds=_YEARS_SECONDS)  # so late that clocks can go back by years
+    return replace(day, options=options, failures=failures)
+
+
 DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "drawn": lambda day: day,
     "removals": with_removals,
@@ -353,6 +367,7 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "stragglers, busy": _stragglers_busy,
     "strangers": _strangers,
     "late bootstrap": _late_bootstrap,
+    "clock steps": _clock_steps,
 }
 """By name: what becomes of a drawn day."""
 

@@ -28,8 +28,12 @@ if TYPE_CHECKING:
     from p2prdf.sim.world import Node
     from p2prdf.wire.contract import Outcome
 
-__all__ = ["Mischief"]
+__all__ = ["CLOCK_STEPS_SECONDS", "Mischief"]
 
+CLOCK_STEPS_SECONDS: Final = (120.0, 3600.0, 86_400.0, 30 * 86_400.0, 365 * 86_400.0)
+"""A clock is wrong by one to two times one of these."""
+_BEHIND: Final = 0.4
+"""Of so many steps clocks go back."""
 _FAILPOINT_TIMES_MAX: Final = {"written": 12, "synced": 8, "send": 60, "effect": 80, "view": 3}
 _PEERS_MAX: Final = 9
 _LONG_SECONDS: Final = MISSING_SECONDS + 5.0
@@ -71,6 +75,8 @@ class Mischief:
         self._bringing = True
         self._unseen_until = 0.0
         """Until when one is away that was taken for dead before."""
+        self._set_wrong: dict[int, float] = {}
+        """Peers whose clock is wrong by minutes or more, with what their skew was before."""
         self._to_be_gone: dict[int, None] = {}
         """Peers that do not come back from their next crash, if the others can make up for it."""
         self._kinds: dict[str, Callable[[], object]] = {
@@ -104,6 +110,8 @@ class Mischief:
             machine.failpoint = None
             machine.slow_until = 0.0
         for node in list(self._world.members()):
+            if node.index in self._set_wrong:
+                self._set_clock(node, self._set_wrong.pop(node.index))
             self._world.restart(node)
 
     def _happen(self, kind: str) -> None:
@@ -353,6 +361,40 @@ class Mischief:
             skew_max = self._world.options.faults.skew_seconds_max
             target = node.skew + self._random.uniform(-most, most)
             self._world.step_clock(node, min(max(target, -skew_max), skew_max) - node.skew)
+
+    def plan_clock_steps(self, random: Random) -> None:
+        """Draw how often clocks are set wrong and right again, of which peers, and how far."""
+        count = random.randint(1, self._failures.clock_steps_max)
+        length = self._failures.span_seconds / count
+        for number in range(count):
+            members = list(self._world.members())
+            peers = random.sample(members, min(random.choice((1, 2, len(members))), len(members)))
+            step = random.choice(CLOCK_STEPS_SECONDS) * random.uniform(1.0, 2.0)
+            if random.random() < _BEHIND:
+                step = -step
+            for node in peers:
+                wrong = (number + random.uniform(0.1, 0.3)) * length
+                right = (number + random.uniform(0.6, 0.8)) * length
+                self._world.schedule(wrong, self._clock_wrong, node, step, random.uniform(0.05, 1.0))
+                self._world.schedule(right, self._clock_right, node, random.uniform(0.05, 1.0))
+
+    def _clock_wrong(self, node: Node, step: float, down: float) -> None:
+        """Set a peer's clock wrong while its process is down."""
+        if not self._over and node.index not in self._set_wrong:
+            self._set_wrong[node.index] = node.skew
+            self._set_clock(node, node.skew + step)
+            self._world.schedule(down, self._return, node, False)
+
+    def _clock_right(self, node: Node, down: float) -> None:
+        if not self._over and node.index in self._set_wrong:
+            self._set_clock(node, self._set_wrong.pop(node.index))
+            self._world.schedule(down, self._return, node, False)
+
+    def _set_clock(self, node: Node, skew: float) -> None:
+        self._bringing = False
+        self._world.crash(node)
+        self._bringing = True
+        self._world.set_clock(node, skew)
 
     # --- links and views -------------------------------------------------------------------------
 

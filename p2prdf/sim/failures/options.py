@@ -60,6 +60,8 @@ class Failures:
     time.  ``hurried``: who wants bookmarks wants them soon.
     ``late_bootstrap_seconds``: the names of peers resolve so long after the start; until then each sees itself alone.
     ``zones``: peers stand in so many failure zones, by turns; with 0 each stands by itself.
+    ``clock_steps_max``: up to so many times the clocks of one peer, of two or of all are wrong by minutes to years for
+    some seconds, from one restart to another.
     """
 
     span_seconds: float = 12.0
@@ -110,6 +112,7 @@ class Failures:
     hurried: bool = False
     zones: int = 0
     late_bootstrap_seconds: float = 0.0
+    clock_steps_max: int = 0
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

@@ -83,6 +83,8 @@ _NETWORKS: Final[dict[str, Faults]] = {
 }  # fmt: skip
 
 _STEP_SECONDS = 1.0
+_AHEAD_SECONDS: Final = 60.0
+"""A bookmark that is further ahead is one of a clock that was wrong."""
 _SLOWLY_MAX: Final = 10
 _SLOW_SECONDS: Final = 0.25
 REMOVALS_SHARE: Final = 0.4
@@ -316,6 +318,8 @@ class _Story:
         else:
             self._publish(data, span)
             self._mischief.plan()
+        if self.day.failures.clock_steps_max:
+            self._mischief.plan_clock_steps(self._generator("clock steps"))
         for client in self._clients:
             client.on_live = partial(self._publish_held_back, _EAGER_BATCHES)
         self.world.run_for(span)
@@ -474,7 +478,7 @@ class _Story:
                 return f"{len(client.record.unsettled)} answers of {client.record.name} are not settled"
             if self.world.failures.bookmarks and client.attached and client.record.closed_at is None:
                 last = client.record.bookmarks[-1][0] if client.record.bookmarks else 0
-                if hlc.seconds(last) < self._healed_at:
+                if not self._healed_at <= hlc.seconds(last) <= self.world.now + _AHEAD_SECONDS:
                     return f"{client.record.name} has no bookmark since all is healed"
             for node in self.world.living() if client.record.closed_at is not None else ():
                 if client.record.subscription in self.world.machines[node.index].held:

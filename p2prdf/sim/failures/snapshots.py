@@ -58,7 +58,10 @@ class Snapshots:
         entropy = Random(f"p2prdf snapshot {node.index}")
         peer = Peer(node.contact, node.peer.config, node.dictionary, columns=node.columns, entropy=entropy)
         messages = [message for record in records for message in self._world.read(node, record)]
-        peer.restore(messages, now=self._world.now + node.skew)
+        now = self._world.now + node.skew
+        if node.peer.stamps_corrected:  # to what depends on when the process started
+            now = self._world.machines[node.index].started_at
+        peer.restore(messages, now=now)
         return {
             (kind.number, key, identity): None
             for kind in peer.kinds

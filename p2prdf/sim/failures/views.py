@@ -13,7 +13,7 @@ among them, and finds out; or it is told of the living alone (``living_only``), 
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from p2prdf.sim.ring import Ring
 from p2prdf.wire.contract import ContactLost, ContactSeen, DoorsMet, OwnersFound
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact
 
 __all__ = ["Views"]
+
+_READABLE_SECONDS: Final = 10.0
+"""Peers whose clocks differ by more cannot read each other's datagrams."""
 
 
 class Views:
@@ -137,6 +140,8 @@ class Views:
     def _visible(self, observer: Node, other: Node) -> bool:
         if self._resolve_at is not None and self._world.now < self._resolve_at:
             return False
+        if abs(observer.skew - other.skew) > _READABLE_SECONDS:
+            return False
         return self._world.alive(other) and self._world.links.visible(observer.index, other.index)
 
     def _lose(self, observer: Node, other: Node) -> None:
@@ -149,6 +154,14 @@ class Views:
         ring = Ring(self.of(node).values(), self._world.options.overlay)
         before = ring.before(key) if self._world.options.overlay == "chord" else None
         return OwnersFound(key, ring.closest(key, len(ring)), complete=True, before=before)
+
+    def fenced(self, node: Node) -> bool:
+        """Return whether a peer takes no new work, as the clocks of all others are too far from its own.
+
+        Peers whose clocks are wrong in the same way see each other and serve, like one part of a cut network.
+        """
+        others = [other for other in self._world.members() if other is not node]
+        return bool(others) and all(abs(other.skew - node.skew) > _READABLE_SECONDS for other in others)
 
     def true(self) -> bool:
         """Return whether every living peer takes exactly the living peers for alive."""

@@ -51,11 +51,13 @@ from p2prdf.wire.contract import (
     Subscribed,
 )
 from p2prdf.wire.messages import Contact, IndexTriples, Message, Parcel
+from p2prdf.wire.stamps import latest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from p2prdf.sim.failures.clients import RepeatedPublishing
+    from p2prdf.sim.oracle import Triple
 
 __all__ = ["FAILPOINTS", "Client", "FailingWorld", "Listener", "Machine"]
 
@@ -117,7 +119,9 @@ class Machine:
     published_to: int = 0
     """The key of the peer that was last sent something published here."""
     ended_at: float = 0.0
-    """When the former process did."""
+    """When the former process did, by its own clock."""
+    started_at: float = 0.0
+    """When this process was given what the disk held, by its own clock."""
     moves: int = 0
     queue: deque[tuple[int, Effect]] = field(default_factory=deque)
     syncing: bool = False
@@ -148,6 +152,8 @@ class FailingWorld(World):
         self.views: Views
         self.stamps: dict[int, dict[int, int]] = {}
         """Of each publication event, the stamps that it was ever seen with, and the roles it was published under."""
+        self.earliest: dict[Triple, int] = {}
+        """Of each triple whose stamp a peer has corrected the earliest stamp that one had then."""
         self.on_acknowledged: Callable[[RepeatedPublishing, int], None] | None = None
         """Called with each publication, and its stamp, as its publisher hears that it is done."""
         self.on_compacted: Callable[[Node, Sequence[Record], Sequence[Record]], None] | None = None
@@ -178,6 +184,10 @@ class FailingWorld(World):
     def living(self) -> list[Node]:
         """Return the peers whose process runs."""
         return [node for node in self.nodes if self.machines[node.index].alive]
+
+    def serving(self) -> list[Node]:
+        """Return the peers whose process runs and takes new work."""
+        return [node for node in self.living() if not self.views.fenced(node)]
 
     def zone(self, node: Node) -> str:
         """Return the failure zone that a peer stands in, "" if each stands by itself."""
@@ -224,7 +234,7 @@ class FailingWorld(World):
     def _end_process(self, node: Node) -> None:
         machine = self.machines[node.index]
         machine.alive, machine.syncing, machine.failpoint = False, False, None
-        machine.ended_at = self.now
+        machine.ended_at = self.now + node.skew
         machine.life += 1
         machine.queue.clear()
         if node.timer is not None:
@@ -266,8 +276,31 @@ class FailingWorld(World):
         node.peer = Peer(node.contact, node.peer.config, node.dictionary, columns=node.columns, entropy=entropy)
         node.turns = 0
         records = [message for record in machine.disk.durable for message in self.read(node, record)]
-        node.peer.restore(records, now=self.now + node.skew, away_seconds=self.now - machine.ended_at)
+        machine.started_at = now = self.now + node.skew
+        node.peer.restore(records, now=now, away_seconds=max(0.0, now - machine.ended_at))
+        if node.peer.stamps_corrected:
+            bound = hlc.from_seconds(now + node.peer.config.drift_max_seconds)
+            self._corrected(node, [message for message in records if latest(message) > bound])
         self._arm(node)
+
+    def _corrected(self, node: Node, found: Sequence[Message]) -> None:
+        """Note the stamps that a peer has moved to the past as it started, and write a snapshot, as its driver does."""
+        self.happened["stamps-corrected"] += 1
+        self.say(node, f"stamps of {node.peer.stamps_corrected} records corrected")
+        corrected = {triple for message in found for triple, _ in self._stamped(node, message)}
+        for message in node.peer.snapshot():
+            for triple, stamp in self._stamped(node, message):
+                if triple in corrected:
+                    self.earliest[triple] = min(stamp, self.earliest.get(triple, stamp))
+        self.schedule(0.0, self.compact, node)
+
+    def _stamped(self, node: Node, message: Message) -> list[tuple[Triple, int]]:
+        """Return the triples of a record with their stamps."""
+        if not isinstance(message, IndexTriples):
+            return []
+        texts = [node.dictionary.texts(as_list(column)) for column in (message.s, message.p, message.o)]
+        stamps = map(hlc.plain, as_list(message.time))
+        return list(zip(zip(*texts, strict=True), stamps, strict=True))
 
     def join(self, key: int) -> Node:
         """Let a new peer take part."""
@@ -319,6 +352,15 @@ class FailingWorld(World):
         self.say(node, f"clock jumps by {seconds:+.3f} s to {node.skew + seconds:+.3f} s")
         node.skew += seconds
         self._arm(node)
+
+    def set_clock(self, node: Node, seconds: float) -> None:
+        """Set the clock of a peer whose process does not run."""
+        assert not self.alive(node), "a process reads its clock when it starts"
+        self.say(node, f"clock set to {seconds:+.3f} s")
+        if abs(seconds - node.skew) >= 3600.0:
+            self.happened["clock-step-hours"] += 1
+        self.happened["clock-set"] += 1
+        node.skew = seconds
 
     # --- links -----------------------------------------------------------------------------------
 
