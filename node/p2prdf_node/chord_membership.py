@@ -215,10 +215,13 @@ class ChordMembership:
     # --- the way in ------------------------------------------------------------------------------
 
     async def _knock(self) -> str:
-        """Ping all doors that nobody known is behind; tell what was met there at best."""
+        """Ping all doors that nobody known is behind; tell what was met there at best.
+
+        A node that is no member yet also pings known nodes: two that know each other may both be waiting for a ring.
+        """
         addresses = await self._doors.addresses()
         self._callers.clear()
-        known = {(contact.host, contact.port) for contact in self._chord.contacts()}
+        known = {(contact.host, contact.port) for contact in self._chord.contacts()} if self._chord.member else set()
         own = self.claim[1], self.claim[2]
         strangers = [address for address in addresses if address not in known and address != own]
         met = "only itself" if self._doors.only(own) and all(address == own for address in addresses) else "nobody"
