@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from p2prdf.sim.failures.world import FailingWorld
 
 __all__ = [
-    "attempted", "check_answers", "check_bookmarks", "check_kept", "check_standing", "check_unanswered", "lost_where",
-    "name_of", "owed", "stored",
+    "attempted", "check_answers", "check_bookmarks", "check_kept", "check_stamps", "check_standing", "check_unanswered",
+    "lost_where", "name_of", "owed", "stored",
 ]  # fmt: skip
 
 
@@ -176,6 +176,21 @@ def check_answers(
     if stale and not world.failures.clock_steps_max:
         problems.append(Problem("stale", where, f"{stale} answers were born before the subscription"))
     return problems
+
+
+def check_stamps(world: FailingWorld) -> list[Problem]:
+    """Return the peers that took a stamp for one of the future although all clocks were right.
+
+    A message that is refused so is repeated for ever, and nothing comes to rest behind it.
+    """
+    if world.failures.clock_steps_max:
+        return []
+    refused = ((node.index, node.peer.stamps_refused) for node in world.living())
+    return [
+        Problem("future", f"peer {index}", f"refused {count} messages as stamped in the future")
+        for index, count in refused
+        if count
+    ]
 
 
 def check_bookmarks(

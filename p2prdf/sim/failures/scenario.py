@@ -32,6 +32,7 @@ from p2prdf.sim.failures.checkers import (
     check_answers,
     check_bookmarks,
     check_kept,
+    check_stamps,
     check_standing,
     check_unanswered,
 )
@@ -514,7 +515,7 @@ class _Story:
                 continue
             verdict.problems += check_answers(world, record, publishings)
             verdict.problems += check_bookmarks(world, record, publishings)
-        verdict.problems += [*self._snapshots.problems, *self._never]
+        verdict.problems += [*self._snapshots.problems, *self._never, *check_stamps(world)]
         verdict.publications = sum(len(publishing.triples) for publishing in publishings)
         verdict.acknowledged = sum(len(publishing.log()) for publishing in publishings)
         verdict.answers = sum(len(record.rows) for record in records)
