@@ -4,7 +4,7 @@ A node forks the server at its very start (:meth:`ForkServer.start`): before the
 lock on the data directory exist.  The server therefore shares the node's imported modules (copy on write), and holds
 none of its resources: it closes all inherited descriptors and gets a session of its own, so signals to the node's
 process group do not reach it.  On request it forks a child, which serves one stream socket.  The server reports the
-end of each child.  When the node ends, by whatever signal, the server reads the end of its control socket, kills its
+end of each child.  When the node ends, by any signal, the server reads the end of its control socket, kills its
 children and exits.
 
 The control socket keeps message boundaries.  Requests: ``F`` with one descriptor (fork a child that serves it), ``K``
@@ -84,7 +84,8 @@ class ForkServer:
     def start(cls, prepare: Callable[[], None], serve: Callable[[socket.socket], None]) -> ForkServer | None:
         """Fork the server, or return None where a fork is unsafe (another platform, a process with threads).
 
-        ``prepare`` runs in the server before its first fork and loads what children share, ``serve`` in each child.
+        ``prepare`` runs in the server before its first fork and loads the modules that children share; ``serve`` runs
+        in each child.
         """
         if sys.platform != "linux" or threading.active_count() > 1:
             return None

@@ -1,12 +1,12 @@
-"""Audit: replicas check by samples that the primaries of their keys deliver what follows from publications.
+"""Audit: replicas check by samples that the primaries of their keys deliver the results of publications.
 
 The problem.  Of the replicas of a key only the primary joins.  One that acknowledges triples and derives nothing keeps
 solutions from everybody, though the other replicas hold all that they follow from, and nothing fails.
 
 The idea.  Each replica remembers some ring keys under which triples or partial results came that another peer joins:
-a few per second.  ``audit_seconds`` later it joins what lies under these keys itself, as if it took over
+a few per second.  ``audit_seconds`` later it joins the content of these keys itself, as if it took over
 (:mod:`p2prdf.store.rejoin`), and sends what follows from triples of that time to where the primary should have sent it,
-with the primary's key (``suspect``).  Results have the same identity whoever derives them: a receiver that has them
+with the primary's key (``suspect``).  Results have the same identity at every replica: a receiver that has them
 drops them.  A receiver that lacks some takes them in, so subscribers get them, and reports the primary: to the log
 (``solutions-withheld``), the status and the metrics.
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Audit"]
 
 SAMPLES_PER_SECOND: Final = 32
-"""Triples, and partial results, whose keys are remembered."""
+"""Triples, and partial results, that an audit may sample."""
 WINDOW_SECONDS: Final = 5.0
 """Keys of so many seconds are audited together."""
 WINDOWS_MAX: Final = 16
@@ -49,18 +49,18 @@ WINDOWS_MAX: Final = 16
 PAIRS_MAX: Final = 5_000
 """Pairs of a row and a triple per turn."""
 PIECES_MAX: Final = 2_000
-"""Pieces of one audit; then it ends, and what is left is not looked at."""
+"""Pieces of one audit; then it ends without the rest."""
 FRESH_MAX: Final = 16_384
 """Groups that came lately; with more nothing is audited."""
 SUSPECTS_MAX: Final = 1_024
-"""Peers whose missing solutions are counted."""
+"""Peers with a count of missing solutions."""
 
 Sampled = dict[int, set[int]]
 """Ring keys by role."""
 
 
 class Audit:
-    """What one peer remembers and checks, and what it found of whom."""
+    """The samples of one peer, their check, and the rows found missing by primary."""
 
     def __init__(self, exchange: Exchange, tables: Tables, send: Callable[[Derived, int], None]):
         """``send`` takes rows or solutions, and the key of the peer that should have sent them."""
@@ -133,7 +133,7 @@ class Audit:
         self._open.setdefault(role, set()).update(ring.tolist())
 
     def groups_came(self, groups: Column) -> None:
-        """Note groups that came now: what they lack of the past may be under way."""
+        """Note groups that came now: results of the past may still be under way to them."""
         if self.active:
             self._fresh.update(dict.fromkeys(as_list(groups)[:FRESH_MAX], self._exchange.now))
 
@@ -150,7 +150,7 @@ class Audit:
         return min(due, default=None)
 
     def wake(self, *, steady: bool) -> None:
-        """Do the next piece of what is due.  ``steady``: this peer lacks nothing."""
+        """Do the next piece of work.  ``steady``: this peer lacks nothing."""
         exchange, now = self._exchange, self._exchange.now
         if exchange.view != self._view:
             self._view, self._same_view_since = exchange.view, now

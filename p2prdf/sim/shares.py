@@ -1,8 +1,8 @@
-"""Configurations of the peers of a run, and the features that its schedules exercise: what every run prints.
+"""Configurations of the peers of a run, and the features that its schedules exercise; every run prints both.
 
-A result of fault schedules belongs to the configurations and the features that were drawn.  A feature is counted from
-what a schedule *shows*: the failures that happened, by the names of the world's ``happened``; the keywords of its
-queries; and what its drawing switches on, such as texts.
+A result of fault schedules belongs to the configurations and the features that were drawn.  A schedule *shows* a
+feature by the failures that happened (the names of the world's ``happened``), by the keywords of its queries, or by an
+option that its drawing switches on, such as texts.
 """
 
 from __future__ import annotations
@@ -100,14 +100,14 @@ def shown_by_queries(texts: Iterable[str]) -> set[str]:
 
 @dataclass(slots=True)
 class Shares:
-    """What a run adds up over its schedules, and prints at its end."""
+    """Sums over the schedules of a run, printed at its end."""
 
     schedules: int = 0
     peers: Counter[str] = field(default_factory=Counter)
     features: Counter[str] = field(default_factory=Counter)
 
     def add(self, peers: Counter[str], shown: Iterable[str]) -> None:
-        """Count one schedule: its peers by configuration, and the names of what it showed."""
+        """Count one schedule: its peers by configuration, and the features that it showed."""
         self.schedules += 1
         self.peers += peers
         names = set(shown)

@@ -65,7 +65,7 @@ UNSTAMPED: Final[dict[type, str]] = {
     ), _PASSING),
     m.MembersKnown: _OWN,
 }  # fmt: skip
-"""Messages whose stamps are not checked, with the reason."""
+"""Messages with unchecked stamps, with the reason."""
 
 _BOUNDED: Final = {"rows.oldest": "rows.born", "groups.since_min": "groups.since_max"}
 """Fields that never lie after another field, by which they are checked.
@@ -117,7 +117,7 @@ class Anchor:
     """The order-preserving map from stamps of the future to the past.
 
     ``bound``: the latest stamp that is not from the future.  ``now``: the stamp of physical time.  ``jumped``: the
-    first stamp of the life whose clock had jumped ahead.  ``before``: the latest stamp that was known when it began.
+    first stamp of the life in which the clock was ahead.  ``before``: the latest stamp that was known when it began.
 
     A stamp keeps its distance to ``jumped`` if the result lies in the first half of the time from ``before`` to
     ``now``; later stamps come closer together in the second half.  So results keep the order of stamps.  They lie

@@ -1,4 +1,4 @@
-"""Nodes whose bootstrap names resolve late form one cluster, and none of them is a cluster before."""
+"""Nodes with bootstrap names that resolve late form one cluster, and none of them is a cluster before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def free_ports(count):
 
 @pytest.fixture
 def late(launcher, tmp_path, monkeypatch):
-    """Three nodes whose names do not resolve yet, and the file that makes them resolve."""
+    """Three nodes with names that do not resolve yet, and the file that makes the names resolve."""
     file = tmp_path / "names"
     monkeypatch.setenv("LATE_NAMES_FILE", str(file))
     ports = free_ports(3)

@@ -1,4 +1,4 @@
-"""One bad member, with a genuine certificate: its powers, and what is left of them after its expulsion."""
+"""One bad member, with a genuine certificate: its powers, and the damage that outlives its expulsion."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ WITHHELD = "SELECT ?s WHERE { ?s <urn:p> ?o . ?o <urn:q> ?z }"
 
 
 async def test_primary_that_acknowledges_and_delivers_nothing_is_reported(launcher, until, tmp_path):
-    """The other replicas hold the triples: they send what follows, and a receiver that lacked it names the primary."""
+    """The other replicas hold the triples: they send the results, and a receiver that lacked it names the primary."""
     cluster = await asyncio.to_thread(
         Cluster, launcher, tmp_path, "withhold", audit_seconds=2, replicas=3, copies_min=2
     )

@@ -1,4 +1,4 @@
-"""Real nodes whose clock was an hour ahead, and was set right: they serve at once."""
+"""Real nodes serve at once after their clock was an hour ahead and was set right."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""``python -m late_names_node ...``: a node whose bootstrap names resolve once a file exists, to loopback.
+"""``python -m late_names_node ...``: a node with bootstrap names that resolve to loopback once a file exists.
 
 The file's path stands in the environment variable ``LATE_NAMES_FILE``.  The node does all else as nodes do.
 """

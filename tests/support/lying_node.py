@@ -27,7 +27,7 @@ def lie_about_terms():
 
 
 def withhold_solutions():
-    """Acknowledge triples and partial results, and send nothing of what follows from them."""
+    """Acknowledge triples and partial results, and send none of their results."""
     Engine.route = lambda *_: None
     Engine._route = lambda *_: None
 

@@ -1,4 +1,4 @@
-"""A node whose wall clock is wrong: the environment variable CLOCK_AHEAD_SECONDS says by how much."""
+"""A node with a wrong wall clock: the environment variable CLOCK_AHEAD_SECONDS is the difference in seconds."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
 """Fault schedules that failed once, each with all its options written out: they stay as they are when drawing changes.
 
-The seed still draws what happens when, and what is published and asked.  The seeds in
+The seed still draws the failures and their times, the publications and the queries.  The seeds in
 :mod:`p2prdf.sim.failures.kept` are drawn as a whole, and test other things whenever the drawing changes.
 """
 
@@ -94,7 +94,7 @@ PINNED: Final[dict[str, BadDay]] = {
     # The subscriber had acknowledged the withdrawal, and the message that it had the answer too was on its way.
     "a snapshot holds an answer whose withdrawal is acknowledged": _snapshot_after_a_withdrawal(),
     # A query had ended, and one peer that held rows of it had not heard.  All others asked it for these rows in each
-    # comparison and dropped them.  The peer was leaving, and took each question for a word on what it offered.
+    # comparison and dropped them.  The peer was leaving, and took each question for an answer to its offers.
     "a peer that sends rows of an ended query is told of the end": _rows_of_an_ended_group(),
 }
-"""By what has to hold."""
+"""By the rule that has to hold."""

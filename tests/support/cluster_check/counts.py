@@ -1,4 +1,4 @@
-"""What a load's ledger says: publications lost, doubled, phantom or retracted."""
+"""The counts of a load's ledger: publications lost, doubled, phantom or retracted."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Counts:
 
     @classmethod
     def of_ledger(cls, ledger: Mapping[str, Any]) -> Self:
-        """Judge what the load reported: ``sent`` and ``acknowledged`` as numbers, ``solutions`` in order."""
+        """Judge the report of the load: ``sent`` and ``acknowledged`` as numbers, ``solutions`` in order."""
         counted = count(ledger["sent"], ledger["acknowledged"], ledger["solutions"])
         known = {field.name for field in fields(cls)}
         rest = {name: value for name, value in ledger.items() if name in known - set(counted)}

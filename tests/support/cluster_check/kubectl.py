@@ -38,7 +38,7 @@ class Cluster:
     def try_(
         self, *words: str, given: str | None = None, seconds: float = COMMAND_SECONDS
     ) -> subprocess.CompletedProcess[str]:
-        """Run kubectl; return what became of it.  A deadline that passes is exit code 124."""
+        """Run kubectl; return its result.  A deadline that passes is exit code 124."""
         command = ["kubectl", *words]
         try:
             return subprocess.run(

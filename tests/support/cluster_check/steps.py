@@ -40,7 +40,10 @@ BEFORE_SECONDS: Final = 5.0
 
 @dataclass(slots=True)
 class Check:
-    """What the steps share.  ``page``: the documentation whose commands are run.  ``cli``: p2prdf outside the pods."""
+    """The state that the steps share.
+
+    ``page``: the documentation with the commands to run.  ``cli``: p2prdf outside the pods.
+    """
 
     cluster: Cluster
     page: str
@@ -141,7 +144,7 @@ def validate(check: Check, result: Result) -> None:
 
 
 def docs(check: Check, result: Result) -> None:
-    """Run the section Three nodes: its subscriber must print what its publisher publishes."""
+    """Run the section Three nodes: its subscriber must print the triples of its publisher."""
     commands = documented_commands(check.page, "Three nodes")
     kubectl = [each for each in commands if each.startswith(("kubectl", "echo"))]
     subscribe = [each for each in kubectl if "p2prdf subscribe" in each]

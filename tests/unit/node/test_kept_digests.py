@@ -23,7 +23,7 @@ U64, U32 = np.uint64, np.uint32
 
 @pytest.fixture(autouse=True)
 def logged():
-    """What is logged, kept from the screen."""
+    """The log lines, kept from the screen."""
     with structlog.testing.capture_logs() as lines:
         yield lines
 
@@ -54,7 +54,7 @@ def groups(terms):
 
 
 def read_back(record):
-    """Return the messages that a node reads from a record, its terms, and what it counted."""
+    """Return the messages that a node reads from a record, its terms, and its counts."""
     terms = TermDictionary()
     records = Records(FrameCodec(terms, ARRAYS), terms)
     return list(records.decode(record)), terms, records
@@ -109,7 +109,7 @@ def test_term_that_is_known_before_is_read_as_it_was_published():
 
 
 def restored(tmp_path):
-    """Return what a journal gives its peer at start, as texts of subjects, and its status."""
+    """Return the state that a journal gives its peer at start, as texts of subjects, and its status."""
     terms = TermDictionary()
     storage = Storage(tmp_path / "state", bytes(20), b"cluster")
     journal = Journal(

@@ -1,4 +1,4 @@
-"""Replicas check what the primary of a key delivers: a silent one is reported, an honest one is not."""
+"""Replicas check the deliveries of the primary of a key: a silent one is reported, an honest one is not."""
 
 from __future__ import annotations
 

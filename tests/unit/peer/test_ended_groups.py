@@ -1,4 +1,4 @@
-"""A peer that has not heard of the end of a query hears of it from those to whom it sends rows or query steps."""
+"""A peer that has not heard of the end of a query hears of it from the receivers of its rows or query steps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_peer_that_sends_something_of_an_ended_query_is_told_of_the_end(column
 
 
 def test_a_question_of_a_comparison_is_no_answer_to_what_a_leaving_peer_offers():
-    """Others compared with it in vain all the time, so it never offered again what was lost on the way."""
+    """Others compared with it in vain all the time, so it never repeated an offer that was lost on the way."""
     pair = Pair(ARRAYS, replicas=2, copies_min=1)
     pair.compare()
     repair = pair.peers[LOW.key]._repair

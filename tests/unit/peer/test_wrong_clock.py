@@ -37,7 +37,7 @@ A, B = ("<a>", "<p>", "<b>"), ("<b>", "<q>", "<c>")
 
 
 class Alone:
-    """One peer with a disk, whose clock is set by hand at each start."""
+    """One peer with a disk; a test sets its clock at each start."""
 
     def __init__(self, now=NOW):
         self.dictionary = TermDictionary()
@@ -46,7 +46,7 @@ class Alone:
         self.begin(now)
 
     def begin(self, now):
-        """Start it with what it has kept."""
+        """Start it with its records."""
         self.now, self.effects = now, []
         self.lives += 1
         config = PeerConfig(durable=True, replicas=3, copies_min=1)
@@ -90,7 +90,7 @@ class Alone:
         return outcome
 
     def answers(self):
-        """Return how many solutions were handed on; a retraction may precede what it retracts."""
+        """Return how many solutions were handed on; a retraction may precede its solution."""
         notified = [each for each in self.effects if isinstance(each, Notify)]
         return sum(time < hlc.GONE for each in notified for time in as_list(each.born))
 
