@@ -169,9 +169,10 @@ def _publishing(number: int, at: float, *stamps: int) -> RepeatedPublishing:
 
 
 class _Seen:
-    """What checkers ask of a world: the stamps that were ever seen."""
+    """The part of a world that checkers read: its options of failures, and the stamps that were ever seen."""
 
     def __init__(self, *publishings: RepeatedPublishing):
+        self.failures = Failures()
         self.stamps = {each.events[0]: dict.fromkeys(each.stamps, 0) for each in publishings}
 
 
