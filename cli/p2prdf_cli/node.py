@@ -25,6 +25,10 @@ def node(
         str | None,
         typer.Option(metavar="HOST:PORT", help="TCP and UDP address; port 0: a free one. (default: 127.0.0.1:7400)"),
     ] = None,
+    health: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Health checks over HTTP, without access control. (default: none)"),
+    ] = None,
     bootstrap: Annotated[
         list[str] | None,
         typer.Option(metavar="HOST:PORT[,...]", help="Seed nodes; repeatable. Without: a new cluster."),
@@ -121,6 +125,7 @@ def node(
     files = tls_files()
     options: dict[str, object] = {
         "listen": listen,
+        "health": health,
         "bootstrap": ",".join(bootstrap) if bootstrap else None,
         "first": first or None,
         "data": data,

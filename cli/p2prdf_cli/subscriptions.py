@@ -113,29 +113,25 @@ async def _status(peer: list[str], *, everyone: bool, in_step: bool, ready: bool
             write_json(report, line=True)
     else:
         output().print(status_table(reports) if everyone else report_table(reports[0]))
-    problem = _out_of_step if in_step else _joining if ready else lambda _: ""
+    problem = _out_of_sync if in_step else _unready if ready else lambda _: None
     for each in filter(problem, reports):
         outcome = complain(Unavailable(f"node {each['key']} at {each['address']} {problem(each)}"))
     return outcome
 
 
-def _joining(report: dict[str, Any]) -> str:
-    """Say why a node is not a member of a cluster yet; "" if it is."""
-    joining = report["discovery"].get("joining")
-    return f"is not ready: {joining}" if joining else ""
+def _unready(report: dict[str, Any]) -> str | None:
+    """Return why a node is not a member of a cluster yet, or None."""
+    from p2prdf_node.health import unready
+
+    return unready(report["discovery"].get("joining"))
 
 
-def _out_of_step(report: dict[str, Any]) -> str:
-    """Say why a node does not do all of its work yet; "" if it does."""
-    if joining := _joining(report):
-        return joining
-    if report["discovery"].get("fenced"):
-        return f"is fenced: {report['discovery']['fenced']}"
-    if not report["peer"]["settled"]:
-        return "does not know its overlay yet"
-    if not report["peer"]["in_step"]:
-        return "compares what it holds with other nodes before it speaks for subscriptions"
-    return ""
+def _out_of_sync(report: dict[str, Any]) -> str | None:
+    """Return why a node does not do all of its work yet, or None."""
+    from p2prdf_node.health import out_of_sync
+
+    found, peer = report["discovery"], report["peer"]
+    return out_of_sync(found.get("joining"), found.get("fenced"), settled=peer["settled"], in_sync=peer["in_step"])
 
 
 async def fetch(address: str) -> dict[str, Any]:

@@ -48,6 +48,9 @@ class NodeConfig:
 
     listen: str = "127.0.0.1:7400"
     """Address for TCP (nodes and clients) and UDP (discovery).  Port 0 takes a free port."""
+    health: str = ""
+    """host:port for health checks over HTTP without access control (``/startupz``, ``/readyz``, ``/healthz``); none if
+    empty."""
     advertise: str = ""
     """Host or host:port for other nodes; the listening address if empty."""
     bootstrap: tuple[str, ...] = ()
@@ -223,11 +226,7 @@ class NodeConfig:
 
     def validate(self) -> None:
         """Raise LocalProtocolError naming the setting, its value and what is wrong with it."""
-        host, _ = self._address("listen", self.listen, port_min=0)
-        if self.advertise:
-            self._address("advertise", self.advertise, default_port=1)
-        for address in self.bootstrap:
-            self._address("bootstrap", address)
+        host, _ = self._check_addresses()
         self._choice("overlay", tuple(OVERLAYS))
         self._choice("membership", ("view", "overlay"))
         if self.membership == "overlay" and self.replicas > 1:
@@ -271,6 +270,16 @@ class NodeConfig:
                 f"setting listen: {self.listen!r} is not a loopback address, so a cluster secret is needed"
                 " (setting secret_file or P2PRDF_SECRET): without one anyone could join"
             )
+
+    def _check_addresses(self) -> tuple[str, int]:
+        """Check all addresses; return the one to listen on."""
+        if self.advertise:
+            self._address("advertise", self.advertise, default_port=1)
+        if self.health:
+            self._address("health", self.health, port_min=0)
+        for address in self.bootstrap:
+            self._address("bootstrap", address)
+        return self._address("listen", self.listen, port_min=0)
 
     def _check_tls(self) -> None:
         files = {name: getattr(self, name) for name in ("tls_cert", "tls_key", "tls_ca")}

@@ -59,6 +59,7 @@ from p2prdf_node.config import NodeConfig, format_address, split_address
 from p2prdf_node.connection import Connection, Connections
 from p2prdf_node.discovery import ID_BYTES
 from p2prdf_node.driver import Clock, Driver
+from p2prdf_node.health import health_served
 from p2prdf_node.journal import Journal
 from p2prdf_node.logs import configure_logs, log_span
 from p2prdf_node.members import Members
@@ -167,14 +168,16 @@ class Daemon:
     async def run(self, on_ready: Callable[[str], None]) -> int:
         """Run until stopped; return the exit code."""
         stream, datagram = bind_pair(*self.config.listen_address)
+        health = contextlib.AsyncExitStack()
         try:
             self._compose(stream.getsockname()[1])
+            await health.enter_async_context(health_served(self))
         except BaseException:
             stream.close()
             datagram.close()
             self._unlock()
             raise
-        async with self._group:
+        async with health, self._group:
             self._catch_signals()
             asyncio.get_running_loop().set_exception_handler(self._unhandled)
             await self.membership.start(datagram)
@@ -209,6 +212,11 @@ class Daemon:
         """Ask the node to leave; a second call makes it stop without finishing or handing over anything."""
         self._hurry = self._stop.is_set()
         self._stop.set()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the node leaves, or has left."""
+        return self._stop.is_set()
 
     def _compose(self, port: int) -> None:
         config = self.config

@@ -1,4 +1,4 @@
-"""A port for whoever watches over a process: ``/metrics``, ``/healthz`` and ``/readyz``, and nothing else.
+"""HTTP ports for the supervision of a process: health checks, and metrics.
 
 Nothing can be changed there, so nobody is asked who he is; what is told are names and counts.  Metrics are worked out
 at most once a second, by one request at a time, however many ask.
@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Final
 
@@ -19,8 +19,9 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from p2prdf.monitoring.exposition import CONTENT_TYPE
 
-__all__ = ["SERVER_LOGGER", "watched_at"]
+__all__ = ["SERVER_LOGGER", "checked_at", "watched_at"]
 
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _LOGGER: Final = logging.getLogger(__name__)
 SERVER_LOGGER: Final = logging.getLogger(f"{__name__}.http")
 """What HTTP servers log by: nothing of what strangers send."""
@@ -48,9 +49,8 @@ SERVER_LOGGER.addFilter(_without_content)
 class _Watched:
     """What is told, and when it was worked out."""
 
-    def __init__(self, tell: Callable[[], Awaitable[str]], lacks: Callable[[], str | None]):
+    def __init__(self, tell: Callable[[], Awaitable[str]]):
         self._tell = tell
-        self._lacks = lacks
         self._text = ""
         self._at = -float("inf")
         self._lock = asyncio.Lock()
@@ -66,14 +66,17 @@ class _Watched:
                 self._at = time.monotonic()
         return web.Response(text=self._text, headers={"Content-Type": CONTENT_TYPE})
 
-    async def health(self, _request: web.Request) -> web.StreamResponse:
-        return web.Response(text="ok\n")
 
-    async def readiness(self, _request: web.Request) -> web.StreamResponse:
-        lacking = self._lacks()
-        if lacking is not None:
-            return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text=f"{lacking}\n")
-        return web.Response(text="ready\n")
+@contextlib.asynccontextmanager
+async def checked_at(address: tuple[str, int], checks: Mapping[str, Callable[[], str | None]]) -> AsyncIterator[str]:
+    """Serve health checks over HTTP, without access control; yield the address as a URL.
+
+    ``checks``: by path a function that returns why the check fails (answered with 503), or None if it passes (200).
+
+    Raises OSError if the address cannot be had.
+    """
+    async with _served(address, {path: _answering(check) for path, check in checks.items()}) as url:
+        yield url
 
 
 @contextlib.asynccontextmanager
@@ -86,11 +89,29 @@ async def watched_at(
 
     Raises OSError if the address cannot be had.
     """
-    watched = _Watched(tell, lacks)
+    handlers = {
+        "/metrics": _Watched(tell).metrics, "/healthz": _answering(lambda: None), "/readyz": _answering(lacks, "ready"),
+    }  # fmt: skip
+    async with _served(address, handlers) as url:
+        yield url
+
+
+def _answering(check: Callable[[], str | None], passed: str = "ok") -> _Handler:
+    """Return a handler of a check: 200, or 503 with the reason."""
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        reason = check()
+        if reason is not None:
+            return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text=f"{reason}\n")
+        return web.Response(text=f"{passed}\n")
+
+    return answer
+
+
+@contextlib.asynccontextmanager
+async def _served(address: tuple[str, int], handlers: Mapping[str, _Handler]) -> AsyncIterator[str]:
     app = web.Application(client_max_size=1)
-    for path, handler in (
-        ("/metrics", watched.metrics), ("/healthz", watched.health), ("/readyz", watched.readiness),
-    ):  # fmt: skip
+    for path, handler in handlers.items():
         app.router.add_get(path, handler)
     runner = web.AppRunner(
         app, handle_signals=False, access_log=None, auto_decompress=False, shutdown_timeout=_GOODBYE_SECONDS,

@@ -309,6 +309,16 @@ class Peer:
         return self._exchange.members.short_of_peers
 
     @property
+    def settled(self) -> bool:
+        """Whether this peer knows the members that it indexes with, and their indexes."""
+        return self._roles.settled
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether this peer has compared its data with the other replicas, so that it may coordinate subscriptions."""
+        return self._repair.in_step
+
+    @property
     def waits_for_doors(self) -> bool:
         """Whether it matters that all are there whom this peer was told of to join by (``DoorsMet``)."""
         return self._exchange.members.first_at is not None

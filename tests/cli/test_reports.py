@@ -33,7 +33,7 @@ def test_shares_are_those_of_the_owners_of_many_keys(overlay, peers):
     [
         ("the clock is off", True, True, "is fenced: the clock is off"),
         (None, False, True, "does not know its overlay"),
-        (None, True, False, "compares what it holds"),
+        (None, True, False, "compares its data"),
         (None, True, True, ""),
     ],
 )
@@ -41,9 +41,9 @@ def test_why_a_node_does_not_do_all_of_its_work_is_told(
     fenced: str | None, settled: bool, in_step: bool, said: str
 ) -> None:
     report = {"discovery": {"fenced": fenced}, "peer": {"settled": settled, "in_step": in_step}}
-    told = subscriptions._out_of_step(report)
-    assert subscriptions._joining(report) == ""
+    told = subscriptions._out_of_sync(report) or ""
+    assert subscriptions._unready(report) is None
     alone = {**report, "discovery": {"fenced": None, "joining": "nobody answers"}}
-    assert subscriptions._out_of_step(alone) == subscriptions._joining(alone) == "is not ready: nobody answers"
+    assert subscriptions._out_of_sync(alone) == subscriptions._unready(alone) == "is not ready: nobody answers"
     assert told.startswith(said)
     assert bool(told) == bool(said)
