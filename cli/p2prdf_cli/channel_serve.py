@@ -9,7 +9,7 @@ import typer
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import ExitCode, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
-from p2prdf_cli.registered import Alive, Metrics, event_teller, turning, watched
+from p2prdf_cli.registered import Alive, Metrics, Wait, event_teller, turning, watched
 
 __all__ = ["channels"]
 
@@ -24,6 +24,7 @@ def channels(
     ] = 0.5,
     alive: Alive = None,
     metrics: Metrics = None,
+    wait: Wait = False,
     as_json: Json = False,
 ) -> None:
     """Evaluate registered channels until stopped.
@@ -51,7 +52,7 @@ def channels(
             tell=tell,
         )
         async with turning(alive), watched(metrics, host, lambda: exposition(host), tell):
-            await host.run()
+            await host.run(wait=wait)
         return ExitCode.OK
 
     run(action())

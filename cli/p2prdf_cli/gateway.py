@@ -12,6 +12,7 @@ import typer
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import run
 from p2prdf_cli.options import PEER_DEFAULT, Peer
+from p2prdf_cli.registered import Wait
 
 if TYPE_CHECKING:
     from p2prdf.client import Client
@@ -57,6 +58,7 @@ def gateway(
     announce: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Time between SIGTERM (not ready any more) and the end.")
     ] = 0.0,
+    wait: Wait = False,
 ) -> None:
     """Serve SPARQL, publications and subscriptions over HTTP until stopped.
 
@@ -99,7 +101,7 @@ def gateway(
             hosting = _hosting(peer, webhooks, allow_host or (), private=allow_private, plain=allow_http)
         elif allow_host or allow_private or allow_http:
             raise LocalProtocolError("--allow-host, --allow-private and --allow-http are for webhooks: --webhooks FILE")
-        app = application(connected, access, config, reach=reached, webhooks=hosting)
+        app = application(connected, access, config, reach=reached, webhooks=hosting, wait=wait)
         await serve(
             app, host, port, ready=lambda url: print(f"ready {url} console {url}/console", flush=True),
             announce_seconds=announce,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Tell = Callable[[str, Mapping[str, object]], None]
 
-__all__ = ["Alive", "Metrics", "event_teller", "tell_result", "turning", "watched", "with_client"]
+__all__ = ["Alive", "Metrics", "event_teller", "tell_result", "Wait", "turning", "watched", "with_client"]
 
 
 def with_client(peer: list[str], action: Callable[[Client], Awaitable[ExitCode | None]]) -> None:
@@ -88,6 +88,10 @@ async def turning(file: Path | None) -> AsyncIterator[None]:
     finally:
         task.cancel()
 
+
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Wait for a node at the start instead of ending with exit code 3.")
+]
 
 Metrics = Annotated[
     str | None,

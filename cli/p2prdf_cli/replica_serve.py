@@ -13,7 +13,7 @@ import typer
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import ExitCode, run
 from p2prdf_cli.options import PEER_DEFAULT, Json, Peer
-from p2prdf_cli.registered import Alive, Metrics, event_teller, turning, watched
+from p2prdf_cli.registered import Alive, Metrics, Wait, event_teller, turning, watched
 from p2prdf_cli.replica_target import HOSTS_VARIABLE
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def interests(
     ] = None,
     alive: Alive = None,
     metrics: Metrics = None,
+    wait: Wait = False,
     as_json: Json = False,
 ) -> None:
     """Keep the targets of registered interests up to date, until stopped.
@@ -100,7 +101,7 @@ def interests(
             tell=tell,
         )
         async with turning(alive), watched(metrics, keeper, lambda: exposition(keeper), tell):
-            await keeper.run()
+            await keeper.run(wait=wait)
         return ExitCode.OK
 
     run(action())

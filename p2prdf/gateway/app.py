@@ -99,12 +99,15 @@ async def _counted(request: web.Request, handler: Handler) -> web.StreamResponse
 
 def application(
     connect: Callable[[str], Awaitable[Client]], access: Access, config: GatewayConfig | None = None,
-    *, reach: Callable[[str], Awaitable[Client]] | None = None, webhooks: WebhookHost | None = None,
+    *, reach: Callable[[str], Awaitable[Client]] | None = None, webhooks: WebhookHost | None = None, wait: bool = False,
 ) -> web.Application:  # fmt: skip
     """Return the gateway to the overlay that ``connect`` leads to; it is given the name of the client to speak for.
 
     ``reach`` connects to the node at an address and to no other; without it ``/ring`` and ``/subscriptions`` tell what
     the node that is used knows by itself.  ``webhooks``: what delivers them, without it there are none here.
+
+    ``wait``: start also if no node answers, and connect with the first request that a node can answer; without it the
+    start of the application raises Unavailable.
 
     Raises LocalProtocolError for a bound that is none.
     """
@@ -135,7 +138,8 @@ def application(
     ):  # fmt: skip
         app.router.add_route("OPTIONS", path, _options(f"{methods}, OPTIONS"))
     app.on_response_prepare.append(access.add_headers)
-    app.on_startup.append(_open)
+    if not wait:
+        app.on_startup.append(_open)
     app.on_cleanup.append(_close)
     app.cleanup_ctx.append(_delivering)
     return app

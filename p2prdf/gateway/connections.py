@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from p2prdf.client import Client
-from p2prdf.errors import Busy
+from p2prdf.errors import Busy, Unavailable
 
 __all__ = ["Connections", "Line"]
 
@@ -56,8 +56,9 @@ class Connections:
 
     @property
     def used(self) -> Client:
-        """The one that speaks for the gateway itself."""
-        assert "" in self._clients, "open comes first"
+        """The one that speaks for the gateway itself.  Raises Unavailable if no node has answered yet."""
+        if "" not in self._clients:
+            raise Unavailable("no node has answered this gateway yet")
         return self._clients[""]
 
     async def open(self) -> None:

@@ -120,21 +120,27 @@ class Member(abc.ABC):
 
     # --- the life of a member ----------------------------------------------------------------------------------
 
-    async def run(self) -> None:
+    async def run(self, *, wait: bool = False) -> None:
         """Do what is this member's own.  Begins anew when the overlay cannot be reached for long.
 
-        Raises Unavailable if it cannot be reached at first, QueryRefused if its nodes keep no history.
+        ``wait``: try again, too, if no node answers at first; each new reason is the event ``waiting``.
+
+        Raises Unavailable if the overlay cannot be reached at first, QueryRefused if its nodes keep no history.
         """
-        first = True
+        first, waits_for = True, ""
         while True:
             try:
                 async with self._connect(reconnect_seconds=20.0) as overlay:
                     await self._serve(overlay)
             except (Unavailable, Busy, SubscriptionGone) as error:
-                if first and not self.name:
+                if first and not self.name and not wait:
                     raise
-                self.disconnections += 1
-                self._tell("disconnected", {"error": str(error)})
+                if self.name:
+                    self.disconnections += 1
+                    self._tell("disconnected", {"error": str(error)})
+                elif waits_for != str(error):
+                    waits_for = str(error)
+                    self._tell("waiting", {"error": waits_for})
             first = False
             await asyncio.sleep(_PAUSE_SECONDS)
 

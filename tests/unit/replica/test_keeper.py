@@ -61,6 +61,7 @@ class Overlay:
 
     def __init__(self) -> None:
         self.reachable = True
+        self.refused = 0
         self.leases: dict[int, bool] = {}
         self.queries: list[tuple[str, Left]] = []
         self.published: list[Triple] = []
@@ -70,6 +71,7 @@ class Overlay:
     async def connect(self, *, reconnect_seconds: float) -> AsyncIterator[Overlay]:
         del reconnect_seconds
         if not self.reachable:
+            self.refused += 1
             raise Unavailable("no node answers")
         yield self
 
@@ -124,8 +126,8 @@ class Run:
                 await asyncio.sleep(0.001)
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self.keeper.run())
+    async def running(self, *, wait: bool = False) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.keeper.run(wait=wait))
         try:
             yield
         finally:
@@ -205,6 +207,20 @@ async def test_what_cannot_be_reached_at_first_is_told_at_once(monkeypatch: pyte
     run.overlay.reachable = False
     with pytest.raises(Unavailable, match="no node answers"):
         await run.keeper.run()
+    assert run.told == []
     for seconds in (0.0, float("inf")):
         with pytest.raises(LocalProtocolError, match="positive numbers"):
             KeeperConfig((), lease_seconds=seconds).validate()
+
+
+async def test_a_keeper_that_waits_reports_each_reason_once_and_no_disconnection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Run(monkeypatch)
+    run.overlay.reachable = False
+    async with run.running(wait=True):
+        await run.until(lambda: run.overlay.refused >= 3)
+        assert run.told == ["waiting"]
+        run.overlay.reachable = True
+        await run.until(lambda: "one" in run.keeper.kept)
+        assert (run.told.count("waiting"), run.keeper.disconnections) == (1, 0)
