@@ -78,8 +78,6 @@ def _dockerfile_list(instruction: str) -> list[str]:
     "arguments",
     [
         pytest.param(lambda: _container()["args"], id="statefulset"),
-        pytest.param(lambda: _container()["startupProbe"]["exec"]["command"][1:], id="startup probe"),
-        pytest.param(lambda: _container()["readinessProbe"]["exec"]["command"][1:], id="readiness probe"),
         pytest.param(lambda: _dockerfile_list("CMD"), id="healthcheck"),
         pytest.param(lambda: ["node", "--listen", "0.0.0.0:7400"], id="image command"),
     ],
@@ -123,7 +121,12 @@ def test_the_cluster_settings_are_accepted_by_the_node() -> None:
 
 
 def test_ports_agree_between_pod_services_policy_and_probes() -> None:
-    ports = {(port["name"], port["protocol"]): port["containerPort"] for port in _container()["ports"]}
+    container = _container()
+    ports = {(port["name"], port["protocol"]): port["containerPort"] for port in container["ports"]}
+    health = ports.pop(("health", "TCP"))
+    assert f"--health=0.0.0.0:{health}" in container["args"]
+    for probe, path in {"startupProbe": "/startupz", "readinessProbe": "/readyz"}.items():
+        assert container[probe]["httpGet"] == {"path": path, "port": "health"}
     assert ports == {("peer", "TCP"): PORT, ("discovery", "UDP"): PORT}
     for service in ("p2prdf", "p2prdf-peers"):
         for port in _one("Service", service)["spec"]["ports"]:
@@ -132,7 +135,7 @@ def test_ports_agree_between_pod_services_policy_and_probes() -> None:
     policy = _one("NetworkPolicy")["spec"]
     named = [p for rule in policy["ingress"] + policy["egress"] for p in rule["ports"] if p["port"] != 53]
     assert {(p["port"], p["protocol"]) for p in named} == set(ports)
-    assert _container()["livenessProbe"]["tcpSocket"]["port"] == "peer"
+    assert container["livenessProbe"]["tcpSocket"]["port"] == "peer"
 
 
 def test_selectors_match_the_pods() -> None:
@@ -274,7 +277,7 @@ def test_gateways_are_called_with_what_they_know_and_are_looked_at_where_they_an
     (container,) = pod["spec"]["containers"]
     command, rest = container["args"][:2], container["args"][2:]
     assert command == ["serve", "gateway"]
-    options = dict(part.removeprefix("--").split("=", 1) for part in rest)
+    options = dict(part.removeprefix("--").partition("=")[::2] for part in rest)
     assert {f"--{name}" for name in options} <= _options(*command)
     assert options["peer"] == f"{_one('Service', 'p2prdf')['metadata']['name']}:{PORT}"
     (port,) = container["ports"]
