@@ -37,8 +37,10 @@ log = structlog.get_logger("membership")
 class Envelopes:
     """Seals what goes out and opens what comes in, for one node of one kind: an overlay, or its name and "view"."""
 
-    def __init__(self, keyring: Keyring, own_key: int, kind: str):
+    def __init__(self, keyring: Keyring, own_key: int, kind: str, clock: Callable[[], float] | None = None):
+        """``clock``: the node's, if others compare it; without it the wall clock counts."""
         self.kind = kind
+        self._clock = clock or (lambda: time.time())
         self._mark = _MARKS[kind]
         self._sealer = Sealer(keyring, own_key)
         self._said_at: dict[str, float] = {}
@@ -58,7 +60,7 @@ class Envelopes:
 
         To one of another kind ``reply`` is given a datagram for its sender at ``address``.
         """
-        body = self._sealer.open(datagram, now=time.time())
+        body = self._sealer.open(datagram, now=self._clock())
         if not body:
             return None
         if body[:1] == self._mark:
@@ -71,8 +73,13 @@ class Envelopes:
             reply(self._seal(_NOTICE + self._mark, 0))
         return None
 
+    def open_untimely(self, datagram: bytes) -> bytes | None:
+        """Return the payload of a genuine datagram of this kind that was refused for its time alone, else None."""
+        body = self._sealer.open_untimely(datagram, now=self._clock())
+        return body[1:] if body and body[:1] == self._mark else None
+
     def _seal(self, body: bytes, receiver: int) -> bytes:
-        return self._sealer.seal(body, receiver=receiver, nonce=secrets.token_bytes(8), now=time.time())
+        return self._sealer.seal(body, receiver=receiver, nonce=secrets.token_bytes(8), now=self._clock())
 
     def _say(self, theirs: str, address: tuple[str, int]) -> None:
         """Log once in a while for each address."""

@@ -100,6 +100,13 @@ class Sealer:
             return None
         return datagram[_HEADER.size : -_TAG_BYTES]
 
+    def open_untimely(self, datagram: bytes, *, now: float) -> bytes | None:
+        """Return the payload of a genuine datagram that is refused for its time alone, else None; counts nothing.
+
+        It may be a copy of an old one: only a number in it that this peer has just sent shows that it is not.
+        """
+        return datagram[_HEADER.size : -_TAG_BYTES] if self._judge(datagram, now) == "time" else None
+
     def _judge(self, datagram: bytes, now: float) -> str:
         """Return why a datagram is refused, or nothing."""
         if len(datagram) < OVERHEAD:

@@ -23,6 +23,7 @@ from p2prdf.overlay.swim_messages import (
     AskProbe,
     Compare,
     Gossip,
+    OtherTime,
     Packet,
     Probe,
     Record,
@@ -51,6 +52,7 @@ _KINDS: Final[dict[int, tuple[type[SwimMessage], tuple[str, ...]]]] = {
     5: (Compare, ("digests", "flag")),
     6: (Gossip, ()),
     7: (Share, ()),
+    8: (OtherTime, ("number", "number")),
 }
 _KIND_OF: Final = {kind: number for number, (kind, _) in _KINDS.items()}
 

@@ -22,6 +22,11 @@ the machine's never have.
 *Knocks.*  The machine asks to have a connection tried when a peer is silent.  All that is told is a refusal: no
 process listens there.  Whatever else comes of it, it is closed without a word.
 
+*Other times.*  A datagram whose time differs by more than ten seconds is not heard: it may be a copy.  Its sender is
+asked for its time by a probe.  A probe is answered whatever its time is, by :class:`OtherTime`, which counts whatever
+its own time is: the number that it repeats was sent just now.  So both sides measure each other, and the smaller view
+is fenced (:mod:`p2prdf.overlay.swim_clock`).  A copy of an old datagram leads to one probe, and to nothing else.
+
 *Fencing.*  A node that cannot be relied on for new work says why (:attr:`SwimMembership.fenced`), and takes none.
 """
 
@@ -47,11 +52,13 @@ from p2prdf.overlay.swim_messages import (
     Introduce,
     Knock,
     Leave,
+    OtherTime,
     Packet,
     Post,
     Probe,
     Record,
     Refused,
+    Stranger,
     SwimEffect,
     SwimRequest,
 )
@@ -89,8 +96,10 @@ HAILS_MAX: Final = 256
 KNOCKS_MAX: Final = 64
 """Connections being tried; further ones are not."""
 KNOCK_SECONDS: Final = 1.0
-STRANGE_SECONDS: Final = 60.0
-"""So long does a lone node take no work after it has refused a member's datagram for its time."""
+ASK_TIME_SECONDS: Final = 5.0
+"""So often a member with a clock too different to be heard is asked for its time, at most."""
+ASK_TIME_MAX: Final = 16
+"""Such members that are asked within that time."""
 LOG_LINES_PER_SECOND: Final = 20
 
 _HAIL: Final = 1 << 63
@@ -151,12 +160,13 @@ class SwimMembership:
         self.joined = asyncio.Event()
         self._clock, self._seen, self._lost, self._known, self._spawn = clock, seen, lost, known, spawn
         self._barred, self._barred_count = barred, 0
-        self._envelopes = Envelopes(keyring or Keyring([config.seal_key]), self.contact.key, f"{config.overlay} view")
+        self._envelopes = Envelopes(
+            keyring or Keyring([config.seal_key]), self.contact.key, f"{config.overlay} view", lambda: self._clock()
+        )
         self._doors = Doors(config.bootstrap)
         self._lines = LineLimit(LOG_LINES_PER_SECOND)
         self._malformed = 0
-        self._strange = 0
-        self._strange_at = float("-inf")
+        self._asked_time: dict[int, float] = {}
         self._swim = Swim(
             self.contact, settings_of(config), now=clock(), zone=config.zone, linked=linked,
             entropy=random.Random(secrets.randbits(128)),  # noqa: S311 - who is asked when guards nothing
@@ -166,7 +176,8 @@ class SwimMembership:
         self._began = time.monotonic()
         self._introduced: set[int] = set()
         self._doors_met = False
-        self._hails: dict[int, asyncio.Future[Record]] = {}
+        self._hails: dict[int, asyncio.Future[Record | None]] = {}
+        self._hailed_at: dict[int, float] = {}
         self._knocks: dict[Contact, None] = {}
         self._transport: asyncio.DatagramTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -246,22 +257,17 @@ class SwimMembership:
     @property
     def joining(self) -> str | None:
         """Why this node is not a member yet, with the remedy, or None once it is."""
-        return None if self._complete.is_set() else self._doors.problem()
+        return None if self._complete.is_set() else self._swim.clocks.reason or self._doors.problem()
 
     @property
     def fenced(self) -> str | None:
         """Why this node must take no new work, or None."""
-        if self._swim.clocks.suspect:
-            return (
-                "this node's clock differs from those of most others by more than"
-                f" {self._swim.config.clock_differs_seconds:g} s: set it and start the node again"
-            )
+        if (reason := self._swim.clocks.reason) is not None:
+            return reason
         if self._swim.out:
             return "another live node has this node's place on the ring"
         if not self._swim.complete and self._complete.is_set():
             return f"there are more nodes than a view can hold ({self._swim.config.view_max}): setting membership"
-        if not self._swim.living and time.monotonic() - self._strange_at < STRANGE_SECONDS:
-            return "what nodes of this cluster say is refused, as their clocks differ too much: set this node's"
         return None
 
     def status(self) -> dict[str, Any]:
@@ -352,12 +358,12 @@ class SwimMembership:
             self._known(DoorsMet())
 
     async def _hail(self, address: Address) -> Record | None:
-        """Return what whoever answers at an address says of itself; None if nobody does in time."""
+        """Return what the member at an address says of itself; None: no answer in time, or by another time."""
         if len(self._hails) >= HAILS_MAX or self._stopped:
             return None
         number = _HAIL | secrets.randbits(63)
-        future: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
-        self._hails[number] = future
+        future: asyncio.Future[Record | None] = asyncio.get_running_loop().create_future()
+        self._hails[number], self._hailed_at[number] = future, self._clock()
         self._send(Packet(self._swim.greeting, int(self._clock() * 1e6), Probe(number), ()), address, 0)
         try:
             async with asyncio.timeout(self.config.ping_timeout_seconds):
@@ -365,7 +371,7 @@ class SwimMembership:
         except TimeoutError:
             return None
         finally:
-            del self._hails[number]
+            del self._hails[number], self._hailed_at[number]
 
     async def _knock(self, contact: Contact) -> None:
         """Try to connect to a peer."""
@@ -390,18 +396,16 @@ class SwimMembership:
     def received(self, datagram: bytes, address: Address) -> None:
         """Take in a datagram."""
         payload = self._envelopes.open(datagram, address, lambda notice: self._send_sealed(notice, address))
-        if payload is None or self._stopped:
-            self._note_strange_clock()
+        if self._stopped:
             return
-        try:
-            packet = decode(payload)
-        except RemoteProtocolError as error:
-            self._malformed += 1
-            if self._lines.allow(time.monotonic()):
-                log.warning("datagram_malformed", sender=str(address), reason=str(error))
+        untimely = payload is None
+        if untimely:
+            payload = self._envelopes.open_untimely(datagram)
+        packet = None if payload is None else self._decoded(payload, address, counted=not untimely)
+        if packet is None:
             return
-        if self._barred(packet.sender.contact.key):
-            self._barred_count += 1
+        if untimely or isinstance(packet.message, OtherTime):
+            self._hear_stranger(packet)
             return
         living = [each for each in packet.news if each.state.living and self._barred(each.contact.key)]
         if living:  # others may not know yet that they are out
@@ -416,11 +420,48 @@ class SwimMembership:
             self._introduced.add(sender.contact.key)  # it has this node's address, which may have none of its own
             self._submit(Introduce(sender.contact))
 
-    def _note_strange_clock(self) -> None:
-        """Remember when a member's datagram was last refused for its time."""
-        refused = self._envelopes.refused["time"]
-        if refused > self._strange:
-            self._strange, self._strange_at = refused, time.monotonic()
+    def _decoded(self, payload: bytes, address: Address, *, counted: bool) -> Packet | None:
+        """Return the packet of a genuine datagram, or None: it is malformed, or its sender is expelled."""
+        try:
+            packet = decode(payload)
+        except RemoteProtocolError as error:
+            self._malformed += counted  # else it counts as refused for its time
+            if counted and self._lines.allow(time.monotonic()):
+                log.warning("datagram_malformed", sender=str(address), reason=str(error))
+            return None
+        if self._barred(packet.sender.contact.key):
+            self._barred_count += counted
+            return None
+        return packet
+
+    def _hear_stranger(self, packet: Packet) -> None:
+        """Take from the packet of a member of another time only the time, and tell this node's."""
+        contact, message = packet.sender.contact, packet.message
+        if contact.key == self.contact.key:
+            return
+        now = self._clock()
+        if isinstance(message, Probe):
+            told = OtherTime(message.request, len(self._swim.living) + 1 if self._swim.member else 0)
+            self._send(Packet(self._swim.greeting, int(now * 1e6), told, ()), (contact.host, contact.port), contact.key)
+        future = self._hails.get(message.request) if isinstance(message, OtherTime) else None
+        if future is None:
+            self._ask_time(contact)
+        elif not future.done():
+            assert isinstance(message, OtherTime)
+            asked_at = self._hailed_at[message.request]
+            self._submit(Stranger(contact, packet.clock / 1e6 - (asked_at + now) / 2, message.members))
+            future.set_result(None)
+
+    def _ask_time(self, contact: Contact) -> None:
+        """Probe a member whose datagrams are of another time, unless that was done just now."""
+        now = time.monotonic()
+        self._asked_time = {key: at for key, at in self._asked_time.items() if at > now - ASK_TIME_SECONDS}
+        if contact.key not in self._asked_time and len(self._asked_time) < ASK_TIME_MAX:
+            self._asked_time[contact.key] = now
+            self._spawn(self._ask((contact.host, contact.port)), "time of a stranger")
+
+    async def _ask(self, address: Address) -> None:
+        await self._hail(address)
 
     def _wake(self) -> None:
         self._timer = None

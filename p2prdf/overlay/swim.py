@@ -61,6 +61,7 @@ from p2prdf.overlay.swim_messages import (
     Introduce,
     Knock,
     Leave,
+    OtherTime,
     Packet,
     Post,
     Probe,
@@ -69,6 +70,7 @@ from p2prdf.overlay.swim_messages import (
     Report,
     Share,
     State,
+    Stranger,
     SwimEffect,
     SwimMessage,
     SwimRequest,
@@ -137,6 +139,7 @@ class Swim:
         self.living = self._table.living
         self._news = News(self.config)
         self.clocks = Clocks(self.config)
+        self._clock_reported = False
         self._prober = Prober(self, self._timers, self.config, entropy)
         self._suspicions: dict[int, _Suspicion] = {}
         self._exchange = Exchange(self, self._self, self._table, self._news, self._timers, self.config, entropy)
@@ -181,6 +184,8 @@ class Swim:
             case Refused(contact):
                 self._prober.refused(contact)
                 self._self.refused(contact)
+            case Stranger(contact, offset, members):
+                self.clocks.meet_stranger(contact, offset, members, self.now)
             case Leave(in_order):
                 self._leave(State.LEFT if in_order else State.DEAD)
             case _:
@@ -232,6 +237,7 @@ class Swim:
             "news": len(self._news),
             "health": self._prober.score,
             "clock_suspect": self.clocks.suspect,
+            "strangers": [each.described() for each in self.clocks.strangers.values()],
             "members": [self._described(record) for record in (*self.living.values(), *self._table.gone)],
             **self.counts,
         }
@@ -254,6 +260,8 @@ class Swim:
         self.now = max(self.now, now)
 
     def _end(self) -> list[SwimEffect]:
+        if self.clocks.strangers:
+            self._judge_clock()
         effects, self._effects = self._effects, []
         return effects
 
@@ -307,7 +315,7 @@ class Swim:
             case Compare():
                 self._exchange.compared(sender, message)
                 return
-            case Gossip() | Share():
+            case Gossip() | Share() | OtherTime():
                 pass
             case _:
                 assert_never(message)
@@ -321,8 +329,13 @@ class Swim:
         self._judge_clock()
 
     def _judge_clock(self) -> None:
-        if self.clocks.judge(self.now, len(self.living)):
-            self._trace("clock_suspect" if self.clocks.suspect else "clock_trusted")
+        self.clocks.judge(self.now, len(self.living))
+        if self.complete and self.clocks.suspect != self._clock_reported:  # before, it serves nobody anyway
+            self._clock_reported = self.clocks.suspect
+            if self.clocks.reason is None:
+                self._trace("clock_trusted")
+            else:
+                self._trace("clock_suspect", reason=self.clocks.reason)
 
     # --- beliefs ---------------------------------------------------------------------------------
 
@@ -358,6 +371,7 @@ class Swim:
             self._report_lost(before, "restarted" if before.contact == record.contact else "moved")
             before = None
         if before is None:
+            self.clocks.meet(key)
             self._effects.append(ContactSeen(record.contact, record.zone))
             self._trace("peer_seen", peer=str(record.contact))
         if record.state is State.SUSPECT:

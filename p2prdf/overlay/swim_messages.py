@@ -15,8 +15,8 @@ from p2prdf.wire.messages import Contact
 
 __all__ = [
     "BUCKETS", "LIFE_SHIFT", "NEWS_BYTES_MAX", "Answer", "AskProbe", "Broken", "Compare", "Create", "Gossip",
-    "Introduce", "Knock", "Leave", "Packet", "Post", "Probe", "Record", "Refused", "Report", "Share", "State",
-    "SwimEffect", "SwimMessage", "SwimRequest",
+    "Introduce", "Knock", "Leave", "OtherTime", "Packet", "Post", "Probe", "Record", "Refused", "Report", "Share",
+    "State", "Stranger", "SwimEffect", "SwimMessage", "SwimRequest",
 ]  # fmt: skip
 
 BUCKETS = 32
@@ -90,6 +90,17 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherTime:
+    """Answer to a Probe whose time is too far from the receiver's clock; nothing else in such a packet is heard.
+
+    ``members``: how many the sender sees, itself included; 0 while it is no member.
+    """
+
+    request: int
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
 class AskProbe:
     """To some members: probe another for me, for it does not answer me (SWIM, section 3.1).  Answered by Report."""
 
@@ -126,7 +137,7 @@ class Share:
     """To whom a comparison showed to differ: as news, all that is believed of a part of the ring, for however long."""
 
 
-SwimMessage = Probe | Answer | AskProbe | Report | Compare | Gossip | Share
+SwimMessage = Probe | Answer | OtherTime | AskProbe | Report | Compare | Gossip | Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +184,18 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Stranger:
+    """A member of this cluster has answered a probe by :class:`OtherTime`: neither hears the other.
+
+    ``offset``: by how many seconds its clock is ahead.  ``members``: as it said.
+    """
+
+    contact: Contact
+    offset: float
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
 class Leave:
     """Tell everyone known that this peer goes, and answer nothing more.
 
@@ -183,7 +206,7 @@ class Leave:
     in_order: bool = True
 
 
-SwimRequest = Create | Introduce | Broken | Refused | Leave
+SwimRequest = Create | Introduce | Broken | Refused | Stranger | Leave
 
 
 # --- out of the machine --------------------------------------------------------------------------

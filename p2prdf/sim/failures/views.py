@@ -28,6 +28,8 @@ __all__ = ["Views"]
 
 _READABLE_SECONDS: Final = 10.0
 """Peers whose clocks differ by more cannot read each other's datagrams."""
+_TOLD_SECONDS: Final = 60.0
+"""How long the number of members counts that a peer of another time has told."""
 
 
 class Views:
@@ -38,6 +40,8 @@ class Views:
         self._failures = failures
         self._random = random
         self._views: dict[int, dict[int, Contact]] = {}
+        self._told: dict[int, dict[int, tuple[int, float]]] = {}
+        """By peer: the number of members that each peer of another time has told it, and when."""
         self._resolve_at: float | None = None
         """When the names of peers resolve; until then no peer sees another."""
         self.false_alarms = 0
@@ -50,6 +54,7 @@ class Views:
     def start(self, node: Node) -> None:
         """Tell a peer that starts who is there, and have it and the others look at each other."""
         world = self._world
+        self._told.pop(node.index, None)
         if self._resolve_at is None:
             self._resolve_at = world.now + self._failures.late_bootstrap_seconds
         if world.now < self._resolve_at:
@@ -142,6 +147,9 @@ class Views:
             return False
         if abs(observer.skew - other.skew) > _READABLE_SECONDS:
             return False
+        return self._reached(observer, other)
+
+    def _reached(self, observer: Node, other: Node) -> bool:
         return self._world.alive(other) and self._world.links.visible(observer.index, other.index)
 
     def _lose(self, observer: Node, other: Node) -> None:
@@ -156,12 +164,19 @@ class Views:
         return OwnersFound(key, ring.closest(key, len(ring)), complete=True, before=before)
 
     def fenced(self, node: Node) -> bool:
-        """Return whether a peer takes no new work, as the clocks of all others are too far from its own.
+        """Return whether a peer takes no new work, since a peer of another time sees at least as many members.
 
-        Peers whose clocks are wrong in the same way see each other and serve, like one part of a cut network.
+        What such a peer has told counts for some time (:mod:`p2prdf.overlay.swim_clock`).
         """
-        others = [other for other in self._world.members() if other is not node]
-        return bool(others) and all(abs(other.skew - node.skew) > _READABLE_SECONDS for other in others)
+        told = self._told.setdefault(node.index, {})
+        for other in self._world.members():
+            if abs(other.skew - node.skew) <= _READABLE_SECONDS:
+                told.pop(other.index, None)
+            elif other is not node and self._reached(node, other):
+                told[other.index] = len(self.of(other)), self._world.now
+        since = self._world.now - _TOLD_SECONDS
+        own = len(self.of(node))
+        return any(members >= own and at >= since for members, at in told.values())
 
     def true(self) -> bool:
         """Return whether every living peer takes exactly the living peers for alive."""

@@ -20,6 +20,7 @@ from p2prdf.overlay.swim_messages import (
     AskProbe,
     Compare,
     Gossip,
+    OtherTime,
     Packet,
     Probe,
     Record,
@@ -45,7 +46,7 @@ numbers = st.integers(0, U64)
 messages = st.one_of(
     st.builds(Probe, numbers), st.builds(Answer, numbers), st.builds(AskProbe, numbers, contacts),
     st.builds(Report, numbers, st.booleans()), st.just(Gossip()), st.just(Share()),
-    st.builds(Compare, st.tuples(*[numbers] * BUCKETS), st.booleans()),
+    st.builds(OtherTime, numbers, numbers), st.builds(Compare, st.tuples(*[numbers] * BUCKETS), st.booleans()),
 )  # fmt: skip
 packets = st.builds(Packet, records, numbers, messages, st.lists(records, max_size=6).map(tuple))
 
@@ -399,19 +400,88 @@ async def test_a_node_with_a_wrong_clock_fences_itself_and_the_others_do_not():
             await node.crash()
 
 
-async def test_a_lone_node_whose_clock_is_so_wrong_that_nobody_can_read_it_takes_no_work(monkeypatch):
+def with_clocks(*aheads):
+    """Make nodes with clocks that are ahead by some seconds, which join by the first two."""
+    nodes = [Node(VIEW) for _ in aheads]
+    for node, ahead in zip(nodes, aheads, strict=True):
+        right = node.member._clock
+        node.member._clock = lambda right=right, ahead=ahead: right() + ahead
+        node.join_by(nodes[:2])
+    nodes[0].join_by([])
+    return nodes
+
+
+@pytest.mark.parametrize("hour", [3600.0, -3600.0])
+async def test_the_smaller_of_two_views_of_different_times_is_fenced_and_the_larger_one_is_not(hour):
+    nodes = with_clocks(0.0, hour, 0.0, 0.0, hour)
+    right, wrong = [nodes[0], *nodes[2:4]], [nodes[1], nodes[4]]
+    nodes[1].join_by([])  # it begins a view of its own, as a former life that knew the others may have
+    try:
+        for node in nodes:
+            await node.start()
+        await until(lambda: all_know_all(right) and all_know_all(wrong))
+        await until(lambda: all(node.member.fenced for node in wrong))
+        assert "3600 s" in wrong[0].member.fenced
+        assert "3 nodes of its time, this node 2" in wrong[0].member.fenced
+        assert [node.member.fenced for node in right] == [None] * 3
+        strangers = wrong[0].member.status()["strangers"]
+        assert [each["offset_seconds"] for each in strangers] == pytest.approx([-hour] * len(strangers), abs=0.5)
+        assert wrong[0].member.status()["clock_suspect"]
+        for node in wrong:
+            node.member._clock = right[0].member._clock
+        await wrong[1].crash()
+        again = Node(VIEW, bootstrap=[right[0]])
+        nodes.append(again)
+        await again.start()
+        await until(lambda: all_know_all([*right, again]))
+        assert again.member.fenced is None, "it starts with a right clock, and serves at once"
+    finally:
+        for node in nodes:
+            await node.crash()
+
+
+async def test_of_two_views_of_one_size_both_are_fenced_and_of_two_lone_nodes_too():
+    nodes = with_clocks(0.0, 3600.0)
+    nodes[1].join_by([nodes[0], nodes[1]])
+    nodes[1].member.config = dataclasses.replace(nodes[1].member.config, first=True)
+    try:
+        for node in nodes:
+            await node.start()
+        await until(lambda: all(node.member.fenced for node in nodes))
+        assert "ahead of this node's" in nodes[0].member.fenced
+        assert "behind this node's" in nodes[1].member.fenced
+    finally:
+        for node in nodes:
+            await node.crash()
+
+
+async def test_a_newcomer_with_a_wrong_clock_joins_nobody_says_so_and_fences_nobody():
+    nodes = with_clocks(0.0, 3600.0)
+    nodes[1].join_by([nodes[0]])
+    try:
+        for node in nodes:
+            await node.start()
+        await until(lambda: nodes[1].member.joining and "behind this node's" in nodes[1].member.joining)
+        assert nodes[0].member.fenced is None
+        assert not nodes[1].found
+    finally:
+        for node in nodes:
+            await node.crash()
+
+
+async def test_copies_of_old_datagrams_fence_nobody():
     async with overlay(1, VIEW) as (node,):
         await until(lambda: node.found)
+        old = envelopes.Envelopes(Keyring([VIEW.seal_key]), 5, "kademlia view", lambda: time.time() - 60)
+        for message in (Probe(7), Answer(7), OtherTime(7, 9), Gossip()):
+            packet = Packet(SELF, int((time.time() - 60) * 1e6), message, ())
+            node.member.received(old.seal(encode(packet), 0), ("127.0.0.1", 9))
+            node.member.received(old.seal(b"\xc1" + encode(packet), 0), ("127.0.0.1", 9))
+        assert node.member.status()["datagrams_refused"]["time"] == 8
+        assert node.member.status()["datagrams_refused"]["malformed"] == 0
+        await until(lambda: not node.member._hails)
         assert node.member.fenced is None
-        other = envelopes.Envelopes(Keyring([VIEW.seal_key]), 5, "kademlia view")
-        wall = time.time
-        monkeypatch.setattr(time, "time", lambda: wall() - 60)
-        old = other.seal(b"x", 0)
-        monkeypatch.setattr(time, "time", wall)
-        node.member.received(old, ("127.0.0.1", 9))
-        assert "their clocks differ too much" in node.member.fenced
-        monkeypatch.setattr(swim_membership, "STRANGE_SECONDS", 0.0)
-        assert node.member.fenced is None
+        assert node.member.status()["strangers"] == []
 
 
 # --- strangers -----------------------------------------------------------------------------------

@@ -220,6 +220,37 @@ def test_a_slow_answer_measures_nothing_for_certain_and_old_measurements_do_not_
     assert not clocks.suspect
 
 
+def test_a_clock_is_suspect_while_a_stranger_sees_as_many_members():
+    clocks = Clocks(SwimConfig())
+    stranger = Contact(9, "192.0.2.9", 7400)
+    clocks.meet_stranger(stranger, 3600.0, 2, NOW)
+    assert not clocks.judge(NOW + 1, 2)
+    assert clocks.judge(NOW + 1, 1), "a tie: nobody can tell which of two is wrong"
+    assert "3600 s ahead of this node's, and it sees 2 nodes of its time, this node 2" in clocks.reason
+    clocks.meet_stranger(Contact(8, "192.0.2.8", 7400), -60.0, 1, NOW + 2)
+    assert not clocks.judge(NOW + 3, 1)
+    clocks.meet_stranger(stranger, 3600.0, 1, NOW + 4)
+    assert clocks.judge(NOW + 5, 1), "it has lost the other"
+    assert not clocks.suspect
+    clocks.meet_stranger(stranger, 3600.0, 5, NOW + 6)
+    assert clocks.judge(NOW + 7, 1)
+    assert not clocks.judge(NOW + 66, 1), "it counts for a minute"
+    assert clocks.judge(NOW + 67, 1)
+    assert clocks.strangers == {}
+
+
+def test_a_stranger_that_has_become_a_member_is_no_stranger_and_of_many_the_latest_count():
+    clocks = Clocks(SwimConfig())
+    for key in range(40):
+        clocks.meet_stranger(Contact(key, "192.0.2.9", 7400), 3600.0, key, NOW)
+    assert list(clocks.strangers) == list(range(24, 40))
+    assert clocks.judge(NOW, 30)
+    for key in range(30, 40):
+        clocks.meet(key)
+    assert clocks.judge(NOW, 30)
+    assert not clocks.suspect
+
+
 # --- one member ----------------------------------------------------------------------------------
 
 
