@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 from typing import Final, NewType
 
 __all__ = [
-    "COUNTER_BITS", "ELEMENT", "ELEMENT_MS_MAX", "FIRST", "GONE", "Stamp", "element", "element_ms", "floor",
-    "from_seconds", "is_element", "merge", "plain", "seconds", "seconds_ms", "shown", "stream_mark", "tick",
+    "COUNTER_BITS", "DRIFT_MAX_SECONDS", "ELEMENT", "ELEMENT_MS_MAX", "FIRST", "GONE", "Stamp", "element", "element_ms",
+    "floor", "from_seconds", "is_ahead", "is_element", "merge", "plain", "seconds", "seconds_ms", "shown",
+    "stream_mark", "tick",
 ]  # fmt: skip
 
 Stamp = NewType("Stamp", int)
@@ -31,6 +32,9 @@ GONE: Final = 1 << 63
 
 ELEMENT: Final = 1 << 61
 """Part of the event time of an element of a stream.  Stamps of clocks are below it until the year 3084."""
+
+DRIFT_MAX_SECONDS: Final = 60.0
+"""A time that is further ahead of a clock than this is from the future."""
 
 ELEMENT_MS_MAX: Final = (ELEMENT >> COUNTER_BITS) - 1
 """The last event time, in milliseconds since 1970."""
@@ -92,6 +96,11 @@ def shown(stamp: int) -> str:
 def tick(last: int, now: float) -> Stamp:
     """Return the stamp of a local event: after ``last``, and not before ``now``."""
     return Stamp(max(last + 1, from_seconds(now)))
+
+
+def is_ahead(at: float, now: float) -> bool:
+    """Tell whether a time, in seconds, is from a clock that was ahead of one that shows ``now``: clocks may differ."""
+    return at > now + DRIFT_MAX_SECONDS
 
 
 def merge(last: int, remote: int, *, now: float, drift_max_seconds: float) -> Stamp:

@@ -17,6 +17,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from p2prdf import hlc
 from p2prdf.client.session import Silent
 from p2prdf.client.sessions import Retry, Sessions
 from p2prdf.errors import Busy, P2PRDFError, SubscriptionGone, Unavailable, error_from_code
@@ -164,7 +165,7 @@ class Attachments:
         while session.lost is None and self._held.get(subscription.id) is subscription:
             try:
                 async with self._slots:
-                    await _take_up(ask, subscription.id, subscription.ledger.dealt_with)
+                    answer = await _take_up(ask, subscription.id, subscription.ledger.dealt_with)
             except (Busy, Unavailable) as error:
                 try:
                     await retry.after(session, error)
@@ -174,6 +175,7 @@ class Attachments:
                 self._end(subscription, error)
             else:
                 self._retries.pop(subscription.id, None)
+                subscription.attached_again(hlc.seconds(answer.opened))
                 self._want_bookmarks(session, subscription)
                 self.acknowledge(subscription, subscription.ledger.dealt_with)
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
@@ -192,15 +193,21 @@ class Subscription:
     def take_bookmark(self, stamp: int) -> None:
         """Take in a bookmark; of several with nothing between them the last is enough.
 
-        Another node may begin with one that is earlier than what was given out: that says nothing new.
+        Another node may begin with one that is earlier than what was given out: that says nothing new.  It counts if
+        the last one is from the future: nodes whose clocks were ahead have told that, and go on with right ones.
         """
-        if self.bookmark is not None and hlc.seconds(stamp) <= self.bookmark:
+        last = self.bookmark
+        if last is not None and hlc.seconds(stamp) <= last and not hlc.is_ahead(last, time.time()):
             return
         if self._batches and not len(self._batches[-1]) and not self._batches[-1].lost:
             self._batches.pop()
         nothing: tuple[list[str], ...] = tuple([] for _ in self.names)
         self._batches.append(Batch(self.names, self.ledger.taken + 1, 0, [], [], nothing, hlc.seconds(stamp)))
         self._changed.set()
+
+    def attached_again(self, opened: float) -> None:
+        """Note since when the subscription is live; earlier than it was told if the clock of its home was ahead."""
+        self.opened = min(self.opened, opened)
 
     def start_over(self) -> None:
         """Forget what was not given out yet: a home begins to tell it anew."""

@@ -74,7 +74,7 @@ class BasePass:
 
     def _start(self) -> None:
         self.engine = None
-        self._opened = 0.0
+        self._left: Left | None = None
         self._log = Log()
         self._told = Told(self.base)
         self._rules = CurrentTriples((RULE,))
@@ -163,7 +163,7 @@ class BasePass:
             union_text(branches), since="beginning", bookmarks=True, hurry=True, auto_acknowledge=True,
             lease_seconds=_LEASE_SECONDS,
         )
-        self._opened = left.opened
+        self._left = left
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read(left))
@@ -275,7 +275,7 @@ class BasePass:
     async def _at(self, bookmark: float) -> None:
         milliseconds = round(bookmark * 1000)
         if self.engine is None:
-            if bookmark > self._opened:
+            if self._left is not None and bookmark > self._left.opened:
                 self._log.settle(milliseconds)
                 await self._begin(again=False)
                 self.error, self.as_of = None, bookmark

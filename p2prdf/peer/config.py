@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from p2prdf import keys
+from p2prdf import hlc, keys
 from p2prdf.errors import LocalProtocolError
 from p2prdf.overlay.address_cache import OVERLAYS
 
@@ -156,7 +156,7 @@ class PeerConfig:
     hot_sample: int = 256
     """One in so many arrivals is looked at."""
 
-    drift_max_seconds: float = 60.0
+    drift_max_seconds: float = hlc.DRIFT_MAX_SECONDS
     """A clock further ahead than this is not followed."""
 
     def __post_init__(self) -> None:

@@ -53,7 +53,7 @@ from p2prdf.store.tables import FilterFunction, Tables
 from p2prdf.wire import contract, messages
 from p2prdf.wire.contract import Effect, Request
 from p2prdf.wire.messages import Contact, Message, Parcel
-from p2prdf.wire.stamps import Anchor, latest, restamped
+from p2prdf.wire.stamps import Anchor, latest, restamped, with_leases_until
 
 __all__ = ["Entropy", "Peer"]
 
@@ -210,7 +210,7 @@ class Peer:
                 return self._end()
             if isinstance(parcel.message, _LEADS_TO_ANSWERS) and not self._exchange.is_known(sender):
                 self._repair.heard_stranger()
-            self._handle(sender, parcel.message)
+            self._handle(sender, with_leases_until(parcel.message, self._leases_end))
             self._exchange.arrivals.end()
         return self._end()
 
@@ -357,7 +357,7 @@ class Peer:
         newest = furthest = 0
         for found in kept:
             members.begin_restored()
-            message = found
+            message = with_leases_until(found, self._leases_end)
             if (stamp := latest(message)) > self._exchange.stamp_bound:
                 furthest = max(furthest, stamp)
                 message = self._corrected(message)
@@ -492,6 +492,12 @@ class Peer:
         effects = self._exchange.effects
         self._exchange.effects = []
         return effects
+
+    @property
+    def _leases_end(self) -> int:
+        """The latest stamp at which a lease of a group ends that is made now, by whatever clock is not too wrong."""
+        config = self.config
+        return hlc.from_seconds(self._exchange.now + config.group_lease_seconds + config.drift_max_seconds)
 
     def _from_the_future(self, sender: Contact, message: Message) -> bool:
         """Return whether another peer's message carries a stamp that is not taken in, and say so."""

@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from p2prdf import hlc
 from p2prdf.errors import Busy, InterestOverflow, P2PRDFError, QueryRefused, SubscriptionGone, Unavailable
 from p2prdf.interest import Change, Changeset, Interest, Interests, Pattern, Triple, parse_interest
 from p2prdf.interest.registration import Registration
@@ -285,7 +286,7 @@ class DatasetPass:
             return
         for triple, count in step.change.items():
             reading.state[triple] += count
-        if _milliseconds(step.as_of) < self.as_of:
+        if _milliseconds(step.as_of) < self.as_of and not hlc.is_ahead(self.as_of / 1000, time.time()):
             return
         former, self._current, self._next = self._current, reading, None
         if former is not None:
@@ -388,7 +389,8 @@ class DatasetPass:
         """Tell targets what changes, all at one moment."""
         self.steps += 1
         self.error = None
-        self.as_of = max(self.as_of, _milliseconds(as_of))
+        former = 0 if hlc.is_ahead(self.as_of / 1000, time.time()) else self.as_of  # nodes whose clocks were ahead
+        self.as_of = max(former, _milliseconds(as_of))
         self.position = self._latest()
         self._note_given_up()
         for name, change in changes.items():

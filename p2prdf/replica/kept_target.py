@@ -26,9 +26,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Final, NamedTuple
 
+from p2prdf import hlc
 from p2prdf.errors import DataRefused, P2PRDFError, TargetRefused, Unavailable
 from p2prdf.interest import Triple
 from p2prdf.replica.replica import Comparison
@@ -244,7 +246,7 @@ class KeptTarget:
         said = Cursor(0, 0, str(Digest())) if cursor is None else Cursor.parse(cursor)
         if said is None:
             raise DataRefused(f"the target has the cursor {cursor!r}, which is of another kind of replica: repair it")
-        if said.as_of > self.as_of:
+        if said.as_of > self.as_of and not hlc.is_ahead(said.as_of / 1000, time.time()):
             raise Ahead(f"the target is at {said.as_of / 1000:.3f}, and the dataset is known up to {self.as_of / 1000}")
         if cursor is None and await _first(self._target.triples()) is not None:
             raise TargetRefused("the target holds triples and no cursor: empty it, or repair it, which deletes them")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from p2prdf.columns import Column
 from p2prdf.wire import messages as m
 from p2prdf.wire.messages import Message
 
-__all__ = ["STAMPED", "UNSTAMPED", "Anchor", "latest", "restamped"]
+__all__ = ["LEASES", "STAMPED", "UNSTAMPED", "Anchor", "latest", "restamped", "with_leases_until"]
 
 STAMPED: Final[dict[type, tuple[str, ...]]] = {
     m.IndexTriples: ("time", "began", "complete", "stamp"),
@@ -43,7 +43,7 @@ STAMPED: Final[dict[type, tuple[str, ...]]] = {
 
 _NONE: Final = "it carries no stamp"
 _EVENT_TIMES: Final = "it carries event times in milliseconds, which publishers choose"
-_LEASE: Final = "a lease ends in the future by design; the home answers for groups whose lease has ended"
+_LEASE: Final = "a lease ends in the future by design; one that is too long is shortened (LEASES)"
 _PASSING: Final = "its stamps concern one cut or request, reach no table and do not move the clock"
 _CLIPPED: Final = "a subscription begins now at the latest, whatever its request says"
 _OWN: Final = "a peer keeps it for its own next life, which compares it with its clock"
@@ -66,6 +66,11 @@ UNSTAMPED: Final[dict[type, str]] = {
     m.MembersKnown: _OWN,
 }  # fmt: skip
 """Messages with unchecked stamps, with the reason."""
+
+LEASES: Final[dict[type, str]] = {
+    m.IndexQuery: "groups.lease", m.Forward: "groups.lease", m.GroupLeases: "lease",
+}  # fmt: skip
+"""By message the field with the ends of groups' leases."""
 
 _BOUNDED: Final = {"rows.oldest": "rows.born", "groups.since_min": "groups.since_max"}
 """Fields that never lie after another field, by which they are checked.
@@ -111,6 +116,21 @@ def _latest(value: int | Column) -> int:
     if top < hlc.ELEMENT:
         return top
     return int(plain[(plain < _ELEMENT) | (plain >= _ELEMENTS_END)].max(initial=0))
+
+
+def with_leases_until(message: Message, end: int) -> Message:
+    """Return a message whose leases end at a stamp at the latest.
+
+    A clock that was ahead has made longer ones.  A group whose end is missed would be kept until then.
+    """
+    field = LEASES.get(type(message))
+    if field is None:
+        return message
+    leases = _value(message, field)
+    if not len(leases) or int(max(leases) if isinstance(leases, list) else leases.max()) <= end:
+        return message
+    shorter = [min(each, end) for each in leases] if isinstance(leases, list) else np.minimum(leases, np.uint64(end))
+    return _with_field(message, field, shorter)
 
 
 class Anchor:
@@ -159,15 +179,14 @@ class Anchor:
 
 def restamped(message: Message, of: Callable[[Any], Any]) -> Message:
     """Return a message with ``of`` applied to each field of stamps (numbers and columns)."""
-    top: dict[str, Any] = {}
-    nested: dict[str, dict[str, Any]] = {}
     for field in STAMPED[type(message)]:
-        outer, _, inner = field.partition(".")
-        value = of(_value(message, field))
-        if inner:
-            nested.setdefault(outer, {})[inner] = value
-        else:
-            top[outer] = value
-    for outer, values in nested.items():
-        top[outer] = replace(getattr(message, outer), **values)
-    return replace(message, **top)
+        message = _with_field(message, field, of(_value(message, field)))
+    return message
+
+
+def _with_field(message: Message, field: str, value: Any) -> Message:
+    """Return a message with another value of a field, which may be a column of its groups or rows."""
+    outer, _, inner = field.partition(".")
+    changed = replace(getattr(message, outer), **{inner: value}) if inner else value
+    restamped: Any = replace(message, **{outer: changed})
+    return cast("Message", restamped)

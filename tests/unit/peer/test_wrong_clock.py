@@ -26,7 +26,7 @@ from p2prdf.wire.contract import (
     Trace,
     WantBookmarks,
 )
-from p2prdf.wire.messages import IndexTriples, MembersKnown, Parcel
+from p2prdf.wire.messages import Forward, GroupLeases, IndexQuery, IndexTriples, MembersKnown, Parcel
 from p2prdf.wire.stamps import latest
 
 NOW = 1_800_000_000.0
@@ -216,3 +216,25 @@ def test_a_message_with_a_stamp_from_the_future_is_neither_taken_in_nor_acknowle
         assert 77 not in [number for numbers in acknowledged for number in numbers]
     assert high.status()["stamps_refused"] == 2
     assert high.clock < clock + hlc.from_seconds(60.0)
+
+
+def leases(peer):
+    """Return when the leases of groups end that a peer holds, in seconds."""
+    held = [each for each in peer.snapshot() if isinstance(each, IndexQuery | Forward)]
+    return [hlc.seconds(lease) for each in held for lease in as_list(each.groups.lease)]
+
+
+def test_leases_of_groups_from_the_future_end_like_those_that_are_made_now():
+    alone = Alone(NOW + HOUR)
+    alone.subscribe(JOIN)
+    alone.publish(A)
+    assert min(leases(alone.peer)) > NOW + HOUR
+    alone.begin(NOW)
+    assert leases(alone.peer)
+    assert max(leases(alone.peer)) <= NOW + 300.0 + 60.0
+    held = [each for each in alone.peer.snapshot() if isinstance(each, IndexQuery | Forward)]
+    group = as_list(held[0].groups.ids)[0]
+    make = alone.peer._exchange.columns.column
+    told = GroupLeases(make([group]), make([hlc.from_seconds(NOW + 365 * 24 * HOUR)]))
+    alone.peer.receive(Parcel(1, alone.peer.clock, told), sender=HIGH, now=alone.now)
+    assert max(leases(alone.peer)) <= alone.now + 300.0 + 60.0

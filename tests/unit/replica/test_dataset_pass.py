@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -317,6 +318,22 @@ async def test_a_bound_that_is_not_reached_costs_nothing(monkeypatch: pytest.Mon
             await kept.exact(position)
         assert (kept.run.given_up, kept.run.whole_as_of, kept.run.readings) == (0, None, 1)
         assert {each.given_up for each in (await kept.run.sizes(["one", "two"])).values()} == {0}
+
+
+async def test_an_interest_is_added_although_a_bookmark_came_from_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(Kept(monkeypatch)) as kept:
+        versions = list(history(Random(3), 4))
+        kept.want(one=INTEREST)
+        kept.overlay.now = time.time() + 3600.0
+        position, _, held = versions[0]
+        kept.overlay.publish(held, position)
+        await kept.exact(position)
+        kept.overlay.now = time.time()  # the nodes start again, with right clocks
+        kept.want(one=INTEREST, two=OTHER)
+        for position, _, held in versions[1:]:
+            kept.overlay.publish(held, position)
+            await kept.exact(position)
+        assert kept.run.as_of / 1000 == pytest.approx(time.time(), abs=60.0)
 
 
 async def test_an_interest_that_is_added_when_triples_were_given_up_begins_whole(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from random import Random
 
@@ -180,6 +181,18 @@ async def test_a_keeper_that_lags_behind_sets_nothing_back() -> None:
     behind.change([], [triple(1), triple(2)])
     await behind.rest()
     assert target.held == {triple(1), triple(2)}
+
+
+async def test_a_target_that_was_brought_to_a_time_in_the_future_is_followed_on() -> None:
+    target = Memory()
+    now = int(time.time() * 1000)
+    early = Goal(target, [triple(1)], as_of=now + 3_600_000)
+    await early.rest()
+    await early.kept.close()
+    late = Goal(target, [triple(1), triple(2)], as_of=now)  # the nodes have right clocks now
+    await late.rest()
+    assert target.held == {triple(1), triple(2)}
+    assert late.kept.error is None
 
 
 async def test_a_paused_target_stays_as_it_is_and_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:

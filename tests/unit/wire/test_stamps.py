@@ -8,7 +8,7 @@ import pytest
 from p2prdf import hlc
 from p2prdf.columns import as_list
 from p2prdf.wire import messages as m
-from p2prdf.wire.stamps import STAMPED, UNSTAMPED, Anchor, latest, restamped
+from p2prdf.wire.stamps import LEASES, STAMPED, UNSTAMPED, Anchor, latest, restamped, with_leases_until
 
 NOW = hlc.from_seconds(1_800_000_000.0)
 BOUND = hlc.from_seconds(1_800_000_060.0)
@@ -109,3 +109,31 @@ def test_a_removal_stays_one_and_stays_after_the_publication_before_it(array):
     assert removed == hlc.GONE | published + 1
     assert found.began == published
     assert found.complete == 3
+
+
+def test_the_table_of_leases_has_all_columns_of_leases():
+    for kind in typing.get_args(m.Message):
+        inner = {"groups": m.Groups, "rows": m.Rows}
+        names = {name for name in kind.__dataclass_fields__ if name == "lease"}
+        names |= {
+            f"{outer}.lease"
+            for outer, columns in inner.items()
+            if outer in kind.__dataclass_fields__ and "lease" in columns.__dataclass_fields__
+        }
+        assert names - {LEASES.get(kind)} == set(), kind
+
+
+@pytest.mark.parametrize("array", [False, True])
+def test_leases_that_a_clock_from_the_future_has_made_are_shortened_and_others_stay(array):
+    column = (lambda each: np.array(each, np.uint64)) if array else list
+    told = m.GroupLeases(column([1, 2]), column([NOW, NOW + HOUR]))
+    assert as_list(with_leases_until(told, BOUND).lease) == [NOW, BOUND]
+    assert with_leases_until(told, NOW + HOUR) is told
+    groups = m.Groups([1], column([5]), column([6]), column([NOW + HOUR]), ())
+    rows = m.Rows([0], [1], [5], [5], ())
+    forward = m.Forward(None, 1, groups, rows)
+    shorter = with_leases_until(forward, BOUND)
+    assert as_list(shorter.groups.lease) == [BOUND]
+    assert shorter.rows is rows
+    assert with_leases_until(m.GroupsGone([1]), 0) == m.GroupsGone([1])
+    assert as_list(with_leases_until(m.GroupLeases(column([]), column([])), 0).lease) == []
