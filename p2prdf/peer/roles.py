@@ -22,7 +22,8 @@ from collections.abc import Callable
 from typing import Final
 
 from p2prdf import keys
-from p2prdf.peer.batches import TripleBatch, youngest
+from p2prdf.columns import as_list
+from p2prdf.peer.batches import TripleBatch, part_of_batch, youngest
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.remembered import RememberedBatches
@@ -131,6 +132,16 @@ class Roles:
             self._route(batch, lacking)
 
     def _route(self, batch: TripleBatch, roles: int) -> None:
+        if roles & _OF_EVENTS and 0 in (events := as_list(batch.event)):
+            # A derived fact is no event.  Under roles of events replicas would take all facts for the same one.
+            kept = [place for place, event in enumerate(events) if event]
+            if roles & _PLAIN:
+                self._route(batch, roles & _PLAIN)
+            if kept:
+                columns = self._exchange.columns
+                index = columns.column(kept, "int64")
+                self._route(part_of_batch(columns, batch, index), roles & _OF_EVENTS)
+            return
         self._exchange.trace("roles-added-late", triples=len(batch), roles=keys.role_name(roles))
         missing = self._exchange.columns.full(len(batch), roles, "uint32")
         late = TripleBatch(batch.s, batch.p, batch.o, batch.time, batch.event, missing)

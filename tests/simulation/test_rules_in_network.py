@@ -7,6 +7,8 @@ from random import Random
 import pytest
 from rule_days.day import GRAPH, run_seed
 
+from p2prdf import keys
+from p2prdf.columns import as_list
 from p2prdf.peer import PeerConfig, gates
 from p2prdf.rdf import quads
 from p2prdf.rdf.query import Algorithm
@@ -17,6 +19,7 @@ from p2prdf.reasoning.insertions import insertions
 from p2prdf.sim.failures.checkers import stored
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.options import Failures
+from p2prdf.sim.failures.replicas import difference
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.world import WorldOptions
@@ -180,6 +183,23 @@ def test_when_a_rule_ends_what_it_concluded_goes(overlay):
     overlay.rules.append(overlay.leave(parse_insertion(insertions(parse_rules(TRANSITIVE), GRAPH)[0])))
     overlay.world.run_for(10.0)
     assert overlay.held == overlay.told == {(A, B), (B, C)}
+
+
+def test_derived_facts_are_no_events_though_a_query_waits_for_events(overlay):
+    """Facts have no event: under indexes of events replicas took all of them for the same one, and never were equal."""
+    query = parse_query(f"SELECT ?x ?y {{ ?x {IN} ?y }}").conjunctive
+    record = ResumingSubscriber("per event", query, Algorithm.CSBV, True, 86_400.0)
+    client = SubscriberClient(overlay.world, record, Random(5))
+    client.connect()
+    overlay.world.run_for(5.0)
+    overlay.publisher.publish(0.0, [(A, IN, B), (B, IN, C), (C, IN, D)])
+    overlay.world.run_for(15.0)
+    assert len(record.rows) == 3
+    assert difference(overlay.world) is None
+    for node in overlay.world.living():
+        columns = node.peer.triples()
+        events = zip(as_list(columns[4]), as_list(columns[5]), strict=True)
+        assert all(event for event, roles in events if roles >> keys.EVENT_SHIFT & (1 << keys.EVENT_SHIFT) - 1)
 
 
 def test_two_who_leave_the_same_rules_share_them(overlay):
