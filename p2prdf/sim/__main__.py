@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from p2prdf.sim.failures.command import run_faults
@@ -17,6 +18,8 @@ from p2prdf.sim.shares import Shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from p2prdf.sim.shares import Configurations
 
 _CHUNK = 10
 _EVERY_SECONDS = 5.0
@@ -61,22 +64,27 @@ def main(arguments: list[str] | None = None) -> int:
         )  # fmt: skip
     outcomes: Iterator[Outcome]
     if trace or options.jobs == 1:
-        outcomes = (run_seed(seed, trace=print if trace else None) for seed in seeds)
+        outcomes = (
+            run_seed(seed, configurations=options.configurations, trace=print if trace else None) for seed in seeds
+        )
     else:
-        outcomes = _in_processes(seeds, options.jobs)
-    return _collect(outcomes, options.seeds, options.failures_max)
+        outcomes = _in_processes(seeds, options.jobs, options.configurations)
+    return _collect(outcomes, options.seeds, options.failures_max, options.configurations)
 
 
-def _in_processes(seeds: range, jobs: int) -> Iterator[Outcome]:
+def _in_processes(seeds: range, jobs: int, configurations: Configurations) -> Iterator[Outcome]:
+    run = partial(run_seed, configurations=configurations)
     with ProcessPoolExecutor(jobs) as pool:
         try:
-            yield from pool.map(run_seed, seeds, chunksize=min(_CHUNK, -(-len(seeds) // jobs)))
+            yield from pool.map(run, seeds, chunksize=min(_CHUNK, -(-len(seeds) // jobs)))
         except GeneratorExit:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _collect(outcomes: Iterator[Outcome], seeds: int, failures_max: int) -> int:
+def _collect(
+    outcomes: Iterator[Outcome], seeds: int, failures_max: int, configurations: Configurations
+) -> int:
     counted: Counter[tuple[str, str, int]] = Counter()
     networks: Counter[str] = Counter()
     overlays: Counter[str] = Counter()
@@ -108,7 +116,8 @@ def _collect(outcomes: Iterator[Outcome], seeds: int, failures_max: int) -> int:
     _summary(counted, networks, overlays, totals, done, time.monotonic() - started)
     print("\n".join(shares.lines()))
     if bad:
-        print(f"FAILED: {len(bad)} of {done} seeds; reproduce with: make simulate SEED={bad[0]}")
+        varied = "" if configurations == "daemon" else f" ARGS='--configurations {configurations}'"
+        print(f"FAILED: {len(bad)} of {done} seeds; reproduce with: make simulate SEED={bad[0]}{varied}")
         return 1
     print(f"ok: {done} seeds, every answer of the oracle arrived, none twice, no other")
     return 0

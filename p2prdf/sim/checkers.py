@@ -139,7 +139,7 @@ def check_placement(world: World) -> list[Problem]:
         count += _count_owners(world, publication.triple, must, may, fixed >> keys.EVENT_SHIFT, depths)
     for triple in _with_words(world, {publication.triple for publication in log}):
         _count_owners(world, triple, must, may, 0, depths)
-    bucket_owners = {world.ring.owner(keys.bucket_key(bucket)).key for bucket in range(keys.BUCKETS)}
+    bucket_owners = {each.key for bucket in range(keys.BUCKETS) for each in world.owners(keys.bucket_key(bucket))}
     problems = _check_copies(world)
     total = 0
     for node in world.nodes:
@@ -198,18 +198,18 @@ def _count_owners(
 ) -> int:  # fmt: skip
     """Count a triple for the owner of each of its keys; for sure if the role is among ``fixed``.
 
-    Returns how many times it must be held somewhere.
+    Returns how many times it must be held somewhere.  Where there are copies no key is split, and all owners hold it.
     """
     hashes = [keys.term_hash(term) for term in triple]
     whole = keys.role_key(keys.SPO, *hashes)
     for role in (1, 2, 3, 4, 5, 6, 7):
         key = keys.role_key(role, *hashes)
         places = [keys.sub_key(key, whole & (1 << depth) - 1) for depth in range(depths.get((role, key), 0) + 1)]
-        owners = sorted({world.ring.owner(place).key for place in places})
+        owners = sorted({each.key for place in places for each in world.owners(place)})
         for owner in owners:
             may[owner] += 1
-            must[owner] += fixed >> role & 1 and len(owners) == 1
-    return (fixed & keys.CSBV_ROLES).bit_count()
+            must[owner] += fixed >> role & 1 and (len(owners) == 1 or len(places) == 1)
+    return (fixed & keys.CSBV_ROLES).bit_count() * min(world.options.config.replicas, len(world.nodes))
 
 
 def check_liveness(world: World, subscribers: Iterable[Subscriber]) -> list[Problem]:

@@ -28,7 +28,7 @@ from p2prdf.sim.checkers import (
 )
 from p2prdf.sim.faults import CALM, HARSH, Faults
 from p2prdf.sim.oracle import Oracle, Publication, Triple
-from p2prdf.sim.shares import configurations
+from p2prdf.sim.shares import Configurations, as_daemons, configurations, draws_daemons
 from p2prdf.sim.texts import draw_text_query, draw_texts
 from p2prdf.sim.workload import Vocabulary, draw_query, draw_triples, draw_vocabulary
 from p2prdf.sim.world import World, WorldOptions
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["NETWORKS", "Outcome", "Scenario", "draw_scenario", "run_scenario", "run_seed"]
 
 PEERS: Final = (1, 2, 3, 7, 64)
+_DAEMONS_MAX: Final = 16
 
 _REORDER: Final = Faults(delay_min_seconds=0.001, delay_max_seconds=0.3, turn_seconds_max=0.005)
 
@@ -122,8 +123,12 @@ class Outcome:
         return "\n".join([head, *(f"  {problem}" for problem in self.problems)])
 
 
-def draw_scenario(seed: int) -> Scenario:
-    """Return the story of a seed; the count of peers and the algorithm go round with it."""
+def draw_scenario(seed: int, configurations: Configurations = "daemon") -> Scenario:
+    """Return the story of a seed; the count of peers and the algorithm go round with it.
+
+    Peers with the configuration of daemons see each other from the start and split no key.  There are 16 of them in
+    place of 64, which a varied configuration has for the sake of lookups in partial views.
+    """
     rng = Random(f"p2prdf scenario {seed}")
     peers = PEERS[seed % len(PEERS)]
     algorithm = ("csbv", "cqc", "mixed")[rng.choices((0, 1, 2), (4, 4, 1))[0]]
@@ -151,12 +156,16 @@ def draw_scenario(seed: int) -> Scenario:
     warm = hot and rng.random() < 0.6
     texts = rng.random() < _TEXTS_SHARE
     options = replace(options, overlay=overlay, config=replace(config, hot_text=texts))
+    if configurations == "daemon" and draws_daemons("scenario", seed):
+        options, hot, warm = replace(as_daemons(options), peers=min(peers, _DAEMONS_MAX)), False, False
     return Scenario(seed, network, options, algorithm, per_event, phases, span, hot, warm, texts)
 
 
-def run_seed(seed: int, *, trace: Callable[[str], None] | None = None) -> Outcome:
+def run_seed(
+    seed: int, *, configurations: Configurations = "daemon", trace: Callable[[str], None] | None = None
+) -> Outcome:
     """Draw and run the story of a seed and compare it with the oracle."""
-    return run_scenario(draw_scenario(seed), trace=trace)
+    return run_scenario(draw_scenario(seed, configurations), trace=trace)
 
 
 def run_scenario(
@@ -204,7 +213,7 @@ class _Story:
             if self.scenario.texts:
                 data = self._with_texts(data, vocabulary)
             self._publish(data)
-            self.world.run_until_quiet()
+            self.world.run_until_rest()
             self._rested = self.world.log()
 
     def _warm_up(self, vocabulary: Vocabulary) -> None:

@@ -49,9 +49,9 @@ class Feature:
 
 FEATURES: Final[dict[str, Feature]] = {
     "removals": Feature(("removals", "withdrawn"), "make faults"),
-    "named graphs": Feature(("GRAPH",), "make rule-days"),
-    "windows": Feature(("WINDOW",), "make stream-days"),
-    "rules": Feature(("rules",), "make rule-days"),
+    "named graphs": Feature(("GRAPH",), "make faults"),
+    "windows": Feature(("WINDOW",), "make faults"),
+    "rules": Feature(("rules",), "make faults"),
     "full text": Feature(("texts",), "make faults"),
     "ASK": Feature(("ASK",), "make faults"),
     "CONSTRUCT": Feature(("CONSTRUCT",), "make faults"),
@@ -72,7 +72,10 @@ def draws_daemons(kind: str, seed: int) -> bool:
 
 def as_daemons(options: WorldOptions) -> WorldOptions:
     """Return a world of the same peers with the configuration of daemons."""
-    config = replace(options.config, indexes="all", replicas=3, copies_min=2, durable=True, hot_keys=True)
+    config = replace(
+        options.config, indexes="all", replicas=3, copies_min=2, durable=True, hot_keys=True, address_cache=True,
+        multisend="direct", audit_seconds=20.0,
+    )  # fmt: skip
     return replace(options, tables="arrays", through_codec=True, config=config)
 
 

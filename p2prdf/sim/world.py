@@ -73,6 +73,9 @@ _TURNS_MAX = 10_000
 """A peer that sets its timer this often in one instant makes no progress."""
 
 
+_CALM_SECONDS = 3
+
+
 @contextmanager
 def _collector_off() -> Iterator[None]:
     """Keep the garbage collector from walking thousands of new peers over and over (three times faster)."""
@@ -154,6 +157,12 @@ class Node:
         return keys.text_key(f"publisher at {self.contact}")
 
 
+def _busy(node: Node) -> bool:
+    """Return whether a peer with replicas has work, or a client of it waits."""
+    status = node.peer.status()
+    return bool(node.requests or not node.peer.quiet or status["rejoining"] or not status["in_step"])
+
+
 class World(VirtualTime):
     """Peers, their network and their clients; see the module's text.
 
@@ -225,13 +234,40 @@ class World(VirtualTime):
         return Node(index, contact, peer, dictionary, columns, codec, skew)
 
     def _introduce(self, node: Node) -> None:
-        """Tell a peer its neighbourhood and, if wanted, its routing table."""
+        """Tell a peer its neighbourhood and, if wanted, its routing table; with copies, all peers."""
+        if self.options.config.replicas > 1:
+            others = self.ring.closest(node.contact.key, len(self.ring))
+            before = self.ring.before(node.contact.key) if self.options.overlay == "chord" else None
+            self.submit(node, contract.OwnersFound(node.contact.key, others, complete=True, before=before))
+            return
         routing = self.lookups.routing
         near = routing.neighbourhood(node.contact)
         self.submit(node, near)
         if self.options.routing_contacts and not near.complete:
             for contact in routing.known_to(node.contact):
                 self.submit(node, contract.ContactSeen(contact))
+
+    def owners(self, key: int) -> tuple[Contact, ...]:
+        """Return the peers that keep a key: its owner, and the next ones where there are copies."""
+        return self.ring.closest(key, self.options.config.replicas)
+
+    def run_until_rest(self, limit_seconds: float = 900.0) -> None:
+        """Go on until nothing is under way; raises Restless if that takes longer than ``limit_seconds``.
+
+        Replicas compare what they hold, and coordinators renew subscriptions, for ever: where there are copies, a world
+        rests that has been calm for some seconds, once replicas have had the time to compare.
+        """
+        config = self.options.config
+        if config.replicas == 1:
+            self.run_until_quiet(limit_seconds)
+            return
+        end, calm = self.now + limit_seconds, 0
+        self.run_for(2 * config.repair_seconds)
+        while calm < _CALM_SECONDS:
+            if self.now > end:
+                raise Restless(f"the world did not come to rest in {limit_seconds:g} s: {self.state()}")
+            self.run_for(1.0)
+            calm = 0 if any(map(_busy, self.nodes)) else calm + 1
 
     # --- scripting -------------------------------------------------------------------------------
 

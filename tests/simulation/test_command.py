@@ -13,7 +13,7 @@ def test_good_seeds_end_in_a_summary_and_zero(capsys: pytest.CaptureFixture[str]
     assert command.main(["--seeds", "6", "--jobs", "2"]) == 0
     said = capsys.readouterr().out
     assert "ok: 6 seeds" in said
-    assert "N=64" in said
+    assert "N=16" in said
     assert "answers compared" in said
 
 

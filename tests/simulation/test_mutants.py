@@ -45,7 +45,7 @@ HOT_SEEDS_MAX = 300
 def _caught(prepare: Callable[[World], None] | None, kinds: set[str], *, hot: bool = False) -> Problem:
     """Run seeds until one shows a problem of these kinds; fail if none does.  ``hot``: those that split keys."""
     for seed in range(HOT_SEEDS_MAX if hot else SEEDS_MAX):
-        scenario = draw_scenario(seed)
+        scenario = draw_scenario(seed, "varied")
         if scenario.options.peers > 7 or (hot and not scenario.hot):
             continue
         for problem in run_scenario(scenario, prepare=prepare).problems:
@@ -95,7 +95,7 @@ def test_a_subscriber_that_never_hears_of_its_subscription_is_missed():
     """However often it asks; what is lost once is asked for again."""
     _caught(_swallow(SubscriptionOpened, every=True), {"unanswered", "refused"})
     for seed in range(10):
-        outcome = run_scenario(draw_scenario(seed), prepare=_swallow(SubscriptionOpened))
+        outcome = run_scenario(draw_scenario(seed, "varied"), prepare=_swallow(SubscriptionOpened))
         assert outcome.good, outcome.report()
 
 
@@ -222,7 +222,7 @@ def test_senders_that_take_every_key_for_split_do_no_harm(monkeypatch: pytest.Mo
     """Whoever was not asked to hold passes on: any depth will do, also a wrong one."""
     _guessing(monkeypatch)
     for seed in range(25):
-        outcome = run_scenario(draw_scenario(seed))
+        outcome = run_scenario(draw_scenario(seed, "varied"))
         assert outcome.good, outcome.report()
 
 

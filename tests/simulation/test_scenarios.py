@@ -22,12 +22,31 @@ ONCE_FAILED = {
 
 @pytest.mark.parametrize("seed", [*range(40), *ONCE_FAILED])
 def test_every_answer_arrives_once_and_no_other(seed: int):
+    outcome = run_seed(seed, configurations="varied")
+    assert outcome.good, outcome.report()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_answer_arrives_once_in_the_configuration_of_daemons(seed: int):
     outcome = run_seed(seed)
     assert outcome.good, outcome.report()
 
 
+def test_nine_of_ten_simulated_peers_have_the_configuration_of_daemons_and_are_else_as_they_were_drawn():
+    drawn = [(draw_scenario(seed), draw_scenario(seed, "varied")) for seed in range(200)]
+    daemons = [(scenario, before) for scenario, before in drawn if scenario.options.config.replicas == 3]
+    assert len(daemons) > 0.9 * len(drawn)
+    for scenario, before in daemons:
+        options, config = scenario.options, scenario.options.config
+        assert (config.indexes, config.copies_min, config.durable) == ("all", 2, True)
+        assert (options.tables, options.through_codec) == ("arrays", True)
+        assert (scenario.network, scenario.algorithm, scenario.phases) == (
+            before.network, before.algorithm, before.phases,
+        )  # fmt: skip
+
+
 def test_the_first_seeds_cover_all_peers_networks_algorithms_and_modes():
-    drawn = [draw_scenario(seed) for seed in range(40)]
+    drawn = [draw_scenario(seed, "varied") for seed in range(40)]
     assert {scenario.options.peers for scenario in drawn} == set(PEERS)
     assert {scenario.network for scenario in drawn} == set(NETWORKS)
     assert {scenario.algorithm for scenario in drawn} == {"cqc", "csbv", "mixed"}
@@ -45,8 +64,9 @@ def test_the_first_seeds_cover_all_peers_networks_algorithms_and_modes():
 
 def test_keys_are_split_in_most_of_the_seeds_that_are_to_split_them():
     """All but those of a single peer, who has nobody to share with."""
-    hot = [draw_scenario(seed) for seed in range(60) if draw_scenario(seed).hot]
-    split = {scenario.seed: run_seed(scenario.seed).splits for scenario in hot if scenario.options.peers > 1}
+    hot = [draw_scenario(seed, "varied") for seed in range(60) if draw_scenario(seed, "varied").hot]
+    several = [scenario.seed for scenario in hot if scenario.options.peers > 1]
+    split = {seed: run_seed(seed, configurations="varied").splits for seed in several}
     assert len(split) >= 7
     assert sum(map(bool, split.values())) >= len(split) - 1
     assert {scenario.warm for scenario in hot} == {False, True}

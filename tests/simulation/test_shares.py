@@ -26,7 +26,7 @@ def test_shares_name_every_feature_and_the_command_that_draws_an_absent_one() ->
     for name in FEATURES:
         assert name in text
     assert "full text 1, ASK 1" in text
-    assert "windows 0 (make stream-days)" in text
+    assert "windows 0 (make faults)" in text
 
 
 def test_a_run_without_the_daemons_configuration_says_so() -> None:
