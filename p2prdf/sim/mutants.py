@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Final
 
 from p2prdf import keys
@@ -48,6 +49,7 @@ from p2prdf.sim.failures.days import run_day
 from p2prdf.sim.failures.scenario import Verdict
 from p2prdf.sim.failures.world import FailingWorld
 from p2prdf.sim.shares import Configurations
+from p2prdf.store import columnar
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.columnar_state import ColumnarState
 from p2prdf.store.light import LightTables
@@ -65,6 +67,7 @@ SEEDS_MAX: Final = 2000
 
 _SHARE_SEEDS = 50
 _NEVER = (1 << 64) - 1
+_NO_INDEX = -1
 _ON: Final = {
     "late-words": "standing queries", "no-roll-forward": "crashes", "spare-the-returned": "returns",
     "begun-before-live": "members", "settled-forgotten": "cuts", "settled-early": "cuts",
@@ -120,12 +123,12 @@ class Mutant:
     @property
     def days(self) -> str:
         """On which kind of days the rule is put to the test."""
-        return _ON.get(self.name, "drawn")
+        return _ON.get(self.name, "plain")
 
-    def run(self, seed: int, configurations: Configurations = "daemon") -> Verdict:
-        """Run the story of a seed without the rule."""
+    def run(self, seed: int, configurations: Configurations = "daemon", days: str = "") -> Verdict:
+        """Run the schedule of a seed without the rule; ``days``: its kind, if not the one of this mutant."""
         with _changed(self.changes()):
-            return run_day(self.days, seed, configurations=configurations)
+            return run_day(days or self.days, seed, configurations=configurations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +220,8 @@ def _alone_everywhere() -> list[Change]:
     def met_from(self: LightTables, stamp: int, _: Any) -> int:
         return max(self.over_before, stamp) if self.settled else self.over_before
 
-    return [(LightTables, "_met_from", met_from)]
+    nowhere = SimpleNamespace(**vars(keys) | {"ANY": _NO_INDEX})
+    return [(LightTables, "_met_from", met_from), (columnar, "keys", nowhere)]
 
 
 def _no_roll_forward() -> list[Change]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from p2prdf.sim.failures.days import DAYS, run_day
+from p2prdf.sim.mutant_seeds import OF_DAEMONS, VARIED
 from p2prdf.sim.mutants import MUTANTS
 
 
@@ -93,19 +94,22 @@ def test_every_rule_is_put_to_the_test_on_days_that_there_are() -> None:
     assert {each.days for each in MUTANTS.values()} < set(DAYS)
 
 
-@pytest.mark.parametrize(("name", "seed", "kind"), [
-    ("begun-before-live", 0, "missing"), ("settled-forgotten", 81, "twice"),
-    ("settled-early", 3_000_015, "twice"), ("no-commit-wait", 51, "missing"),
-    ("late-removals", 18, "part"), ("gone-alone", 87, "copies"), ("known-late", 414, "missing"),
-    ("no-roll-forward-after-restart", 0, "part"), ("never-cut-off", 42, "missing"), ("lost-together", 87, "twice"),
-    ("told-elsewhere-ignored", 9, "extra"), ("bare-contents-not-repaired", 9, "extra"), ("begun-anew", 53, "twice"),
-    ("marks-without-outbox", 3, "bookmark"), ("late-roles", 36, "missing"), ("narrow-forever", 153, "missing"),
-    ("ended-unheard", 30, "told"), ("sure-at-once", 161, "taken back"), ("first-at-once", 1101, "twice"),
-    ("former-lives-forgotten", 1132, "twice"), ("strangers-unheard", 1, "bookmark"), ("late-look", 42, "bookmark"),
-    ("staged-not-in-snapshots", 1, "snapshot"), ("without-origin", 2, "part"),
-    ("fellows-know", 4, "twice"), ("unknown-withdrawals-refused", 1, "restless"),
-    ("over-not-in-snapshots", 2, "snapshot"), ("ended-rows-unanswered", 3, "restless"),
-])  # fmt: skip
-def test_a_rule_that_is_not_kept_is_found_on_its_days(name: str, seed: int, kind: str) -> None:
-    verdict = MUTANTS[name].run(seed, "varied")
-    assert kind in {problem.kind for problem in verdict.problems}
+@pytest.mark.parametrize("name", OF_DAEMONS)
+def test_a_rule_that_is_not_kept_is_found_in_the_configuration_of_daemons(name: str) -> None:
+    known = OF_DAEMONS[name]
+    verdict = MUTANTS[name].run(known.seed, days=known.days)
+    assert verdict.day.daemons
+    assert known.problem in {problem.kind for problem in verdict.problems}
+
+
+@pytest.mark.parametrize("name", VARIED)
+def test_a_rule_that_is_not_kept_is_found_in_a_varied_configuration(name: str) -> None:
+    known = VARIED[name]
+    verdict = MUTANTS[name].run(known.seed, "varied", known.days)
+    assert known.problem in {problem.kind for problem in verdict.problems}
+
+
+def test_known_schedules_are_of_mutants_and_of_kinds_that_there_are() -> None:
+    assert MUTANTS.keys() >= OF_DAEMONS.keys() | VARIED.keys()
+    assert not OF_DAEMONS.keys() & VARIED.keys()
+    assert {known.days for known in (*OF_DAEMONS.values(), *VARIED.values())} <= DAYS.keys()

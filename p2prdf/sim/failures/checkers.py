@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from p2prdf.sim.failures.world import FailingWorld
 
 __all__ = [
-    "attempted", "check_answers", "check_bookmarks", "check_kept", "check_stamps", "check_standing", "check_unanswered",
-    "lost_where", "name_of", "owed", "stored",
+    "attempted", "check_answers", "check_audits", "check_bookmarks", "check_kept", "check_stamps", "check_standing",
+    "check_unanswered", "lost_where", "name_of", "owed", "stored",
 ]  # fmt: skip
 
 
@@ -191,6 +191,12 @@ def check_stamps(world: FailingWorld) -> list[Problem]:
         for index, count in refused
         if count
     ]
+
+
+def check_audits(world: FailingWorld) -> list[Problem]:
+    """Return the reports of an audit: no peer withholds solutions here, so every report is a false alarm."""
+    reports = world.traces["solutions-withheld"]
+    return [Problem("alarm", "world", f"audits reported {reports} times that a primary withholds")] if reports else []
 
 
 def check_bookmarks(

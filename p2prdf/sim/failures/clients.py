@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from p2prdf import keys
 from p2prdf.errors import SubscriptionGone
+from p2prdf.rdf.quads import qualified
 from p2prdf.sim.failures.subscriber import ResumingSubscriber
 from p2prdf.sim.oracle import Publication, Triple
 from p2prdf.wire import contract
@@ -87,6 +88,14 @@ class RepeatedPublishing:
         """The identities of its events."""
         return [keys.event_id(self.publisher, self.first_event + number) for number in range(len(self.triples))]
 
+    @property
+    def statements(self) -> list[Triple]:
+        """The triples as peers index them: in a named graph they have a qualified predicate.  Of elements none."""
+        if self.times:
+            return []
+        parts: Sequence[tuple[str, ...]] = self.triples
+        return [(each[0], qualified(each[1], each[3]) if each[3:] else each[1], each[2]) for each in parts]
+
     def log(self, until: float = math.inf) -> list[Publication]:
         """Return what was acknowledged until a clock showed some stamp, each event with the latest acknowledged."""
         stamps = [stamp for stamp, clock in zip(self.stamps, self.clocks, strict=True) if clock <= until]
@@ -112,15 +121,17 @@ class Publisher(_AtSomePeer):
         self._open: dict[int, RepeatedPublishing] = {}
 
     def publish(
-        self, at: float, triples: Sequence[Triple], *, removed: bool = False, times: Sequence[int] = ()
+        self, at: float, triples: Sequence[tuple[str, ...]], *, removed: bool = False, times: Sequence[int] = ()
     ) -> RepeatedPublishing:
         """Publish triples, or remove them, ``at`` seconds from now, until that is acknowledged.
 
-        ``times``: they are elements, of these event times, with their streams as fourth parts.
+        Quads have their named graphs as fourth parts.  ``times``: the triples are elements, of these event times, with
+        their streams as fourth parts.
         """
         publishing = RepeatedPublishing(
-            self.identity, self._next_event, tuple(triples), self._world.now + at, removed, times=tuple(times)
-        )
+            self.identity, self._next_event, tuple(triples), self._world.now + at, removed,  # type: ignore[arg-type]
+            times=tuple(times),
+        )  # fmt: skip
         self._next_event += len(publishing.triples)
         self.published.append(publishing)
         self._world.schedule(at, self._attempt, publishing, 0)
@@ -198,12 +209,16 @@ class _Attempt:
 class SubscriberClient(_AtSomePeer):
     """The client of one subscription; what it holds and what is wrong with it is in ``record``.
 
-    ``attachment`` counts its connections: what belongs to an earlier one is left alone.
+    ``attachment`` counts its connections: what belongs to an earlier one is left alone.  ``bookmarks``: it asks for
+    bookmarks if the subscribers of its schedule do.
     """
 
-    def __init__(self, world: FailingWorld, record: ResumingSubscriber, random: Random):
+    def __init__(
+        self, world: FailingWorld, record: ResumingSubscriber, random: Random, *, bookmarks: bool = True
+    ):  # fmt: skip
         super().__init__(world, random)
         self.record = record
+        self.bookmarks = bookmarks
         self.on_live: Callable[[], None] = lambda: None
         self.attached = False
         self.absent = False
@@ -274,7 +289,7 @@ class SubscriberClient(_AtSomePeer):
             self._want_bookmarks(self._world.nodes[self.peer])
 
     def _want_bookmarks(self, node: Node) -> None:
-        if self._world.failures.bookmarks and self.record.subscription is not None:
+        if self._world.failures.bookmarks and self.bookmarks and self.record.subscription is not None:
             urgent = self._random.random() < 0.3 or self._world.failures.hurried
             self._world.submit(node, contract.WantBookmarks(self.record.subscription, urgent))
 

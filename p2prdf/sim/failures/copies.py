@@ -126,7 +126,7 @@ class Copies:
 
     def acknowledged(self, publishing: RepeatedPublishing, stamp: int) -> None:
         """Note a publication that was acknowledged just now, and check it at once."""
-        for triple, event in zip(publishing.triples, publishing.events, strict=True):
+        for triple, event in zip(publishing.statements, publishing.events, strict=False):  # none of elements
             roles = self._world.stamps.get(event, {}).get(stamp, 0)
             for item in _items(triple, event, roles, removed=publishing.removed):
                 self._due[item] = max(stamp, self._due.get(item, 0))
@@ -199,7 +199,7 @@ class Copies:
         """Check that all of which anything is left is on the disks of all who keep it."""
         held = {node.index: self._held(node) for node in self._world.living()}
         for publishing in publishings:
-            for triple, event in zip(publishing.triples, publishing.events, strict=True):
+            for triple, event in zip(publishing.statements, publishing.events, strict=False):
                 for stamp, roles in self._world.stamps.get(event, {}).items():
                     items = list(_items(triple, event, roles, removed=publishing.removed))
                     left = any(each.is_left(item, stamp) for item in items for each in held.values())

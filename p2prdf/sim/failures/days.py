@@ -18,11 +18,12 @@ from p2prdf.sim.failures.scenario import (
     draw_bad_day,
     run_bad_day,
     with_bookmarks,
+    with_features,
     with_removals,
     with_standing,
 )
 from p2prdf.sim.faults import CALM, Faults
-from p2prdf.sim.shares import Configurations
+from p2prdf.sim.shares import Configurations, as_daemons
 
 __all__ = ["DAYS", "run_day"]
 
@@ -91,6 +92,11 @@ def _kept(day: BadDay) -> BadDay:
 def _pinned(day: BadDay) -> BadDay:
     """Let the first days be those that failed once, with the options that they had then."""
     return _PINNED[day.seed] if day.seed < len(_PINNED) else day
+
+
+def _of_daemons(day: BadDay) -> BadDay:
+    """Return a schedule that failed once with peers of the configuration of daemons."""
+    return replace(day, options=as_daemons(day.options), daemons=True)
 
 
 def _shared(day: BadDay, *, peers: int, weights: dict[str, float], **changed: Any) -> BadDay:
@@ -326,7 +332,8 @@ def _clock_steps(day: BadDay) -> BadDay:
 
 
 DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
-    "drawn": lambda day: day,
+    "drawn": with_features,
+    "plain": lambda day: day,
     "removals": with_removals,
     "standing queries": lambda day: with_standing(with_removals(day)),
     "bookmarks": _bookmarks,
@@ -344,6 +351,8 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "removals and disks": _removals_and_disks,
     "kept": _kept,
     "pinned": _pinned,
+    "kept, of daemons": lambda day: _of_daemons(_kept(day)),
+    "pinned, of daemons": lambda day: _of_daemons(_pinned(day)),
     "shared, lopsided": _shared_lopsided,
     "shared by three": _shared_by_three,
     "parted": _parted_and_crashes,

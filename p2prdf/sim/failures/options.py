@@ -62,6 +62,8 @@ class Failures:
     ``zones``: peers stand in so many failure zones, by turns; with 0 each stands by itself.
     ``clock_steps_max``: up to so many times the clocks of one peer, of two or of all are wrong by minutes to years for
     some seconds, from one restart to another.
+    ``graphs``, ``rules``, ``windows``: clients leave queries over named graphs, rules, and a query with a window over
+    a stream, and publish for them (:mod:`p2prdf.sim.failures.features`).
     """
 
     span_seconds: float = 12.0
@@ -113,6 +115,9 @@ class Failures:
     zones: int = 0
     late_bootstrap_seconds: float = 0.0
     clock_steps_max: int = 0
+    graphs: bool = False
+    rules: bool = False
+    windows: bool = False
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

@@ -30,6 +30,7 @@ from p2prdf.rdf.standing.query import parse_query
 from p2prdf.sim.checkers import Problem
 from p2prdf.sim.failures.checkers import (
     check_answers,
+    check_audits,
     check_bookmarks,
     check_kept,
     check_stamps,
@@ -38,6 +39,7 @@ from p2prdf.sim.failures.checkers import (
 )
 from p2prdf.sim.failures.clients import Publisher, RepeatedPublishing, SubscriberClient
 from p2prdf.sim.failures.copies import Copies
+from p2prdf.sim.failures.features import IDLE_SECONDS, Feature, features
 from p2prdf.sim.failures.mischief import Mischief
 from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.replicas import difference
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COPIES", "HEAL_SECONDS", "BadDay", "Verdict", "draw_bad_day", "run_bad_day", "run_seed", "with_bookmarks",
-    "with_removals", "with_standing", "with_texts",
+    "with_features", "with_removals", "with_standing", "with_texts",
 ]
 
 HEAL_SECONDS: Final = 60.0
@@ -104,6 +106,12 @@ _EAGER_SECONDS: Final = 0.3
 """So many batches are published within so long of a query's becoming live."""
 BOOKMARKS_SHARE: Final = 0.3
 """Of so many days subscribers want bookmarks."""
+GRAPHS_SHARE: Final = 0.25
+"""Of so many schedules as drawn clients publish quads and query named graphs."""
+RULES_SHARE: Final = 0.15
+"""Of so many clients leave rules."""
+WINDOWS_SHARE: Final = 0.15
+"""Of so many clients publish elements of a stream and query a window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +226,22 @@ def with_texts(day: BadDay, *, by_words: bool) -> BadDay:
     return replace(day, options=options, failures=replace(day.failures, texts=True))
 
 
+def with_features(day: BadDay) -> BadDay:
+    """Return the schedule with named graphs, rules and windows as a random stream of their own draws them.
+
+    A schedule with a varied configuration has none: its peers may lack the indexes.
+    """
+    if not day.daemons:
+        return day
+    rng = Random(f"p2prdf bad day {day.seed} features")
+    graphs, rules, windows = (rng.random() < share for share in (GRAPHS_SHARE, RULES_SHARE, WINDOWS_SHARE))
+    config = day.options.config
+    if windows:
+        config = replace(config, stream_idle_seconds=IDLE_SECONDS)
+    failures = replace(day.failures, graphs=graphs, rules=rules, windows=windows)
+    return replace(day, options=replace(day.options, config=config), failures=failures)
+
+
 def with_bookmarks(day: BadDay, *, slow: bool) -> BadDay:
     """Return a day on which subscribers want bookmarks; ``slow``: and let answers wait at their home."""
     failures = replace(day.failures, bookmarks=True)
@@ -279,6 +303,7 @@ class _Story:
         self._healed_at = 0.0
         self._never: list[Problem] = []
         """What does not come at rest; it is told after the promises that were broken before."""
+        self._features: list[Feature] = []
         self._held_back: list[Callable[[float], object]] = []
         """What is published when a query is live; called with how much later."""
 
@@ -287,7 +312,14 @@ class _Story:
 
     @property
     def _publishings(self) -> list[RepeatedPublishing]:
-        return [publishing for publisher in self._publishers for publishing in publisher.published]
+        drawn = [publishing for publisher in self._publishers for publishing in publisher.published]
+        return drawn + [publishing for feature in self._features for publishing in feature.publishings]
+
+    @property
+    def _everything_published(self) -> list[RepeatedPublishing]:
+        """Publications of features included that no drawn query can match."""
+        others = [publishing for feature in self._features for publishing in feature.all_publishings]
+        return list(dict.fromkeys([*self._publishings, *others]))
 
     # --- playing ---------------------------------------------------------------------------------
 
@@ -323,6 +355,7 @@ class _Story:
             self._mischief.plan_clock_steps(self._generator("clock steps"))
         for client in self._clients:
             client.on_live = partial(self._publish_held_back, _EAGER_BATCHES)
+        self._features += features(self.world, self._generator)
         self.world.run_for(span)
         self._publish_held_back(len(self._held_back))
         self._heal()
@@ -469,7 +502,7 @@ class _Story:
 
     def _restless(self) -> str | None:
         """Say what is still going on; None if the world is at rest."""
-        waiting = sum(publishing.open for publishing in self._publishings)
+        waiting = sum(publishing.open for publishing in self._everything_published)
         if waiting:
             return f"{waiting} publications are not acknowledged"
         for client in self._clients:
@@ -484,6 +517,12 @@ class _Story:
             for node in self.world.living() if client.record.closed_at is not None else ():
                 if client.record.subscription in self.world.machines[node.index].held:
                     return f"peer {node.index} was not told of the end of {client.record.name}"
+        for feature in self._features:
+            if why := feature.restless():
+                return why
+        return self._peers_restless()
+
+    def _peers_restless(self) -> str | None:
         if not self.world.views.true():
             return "views differ from what is true"
         for node in self.world.living():
@@ -493,7 +532,9 @@ class _Story:
                 return f"peer {node.index} does not speak for its subscriptions yet"
             if node.peer.status()["gifts"]:
                 return f"peer {node.index} waits for what it is given before it tells subscribers more"
-        return difference(self.world) if self.day.options.config.replicas > 1 else None
+        # Replicas forget what was told of old reports each at a time of its own.
+        homes = not self.day.failures.windows
+        return difference(self.world, homes=homes) if self.day.options.config.replicas > 1 else None
 
     # --- judging ---------------------------------------------------------------------------------
 
@@ -503,19 +544,22 @@ class _Story:
         records = [client.record for client in self._clients]
         self._copies.look("at the end")
         if not verdict.problems:  # at rest
-            self._copies.check_whole(publishings)
+            self._copies.check_whole(self._everything_published)
         verdict.problems += self._copies.problems
-        verdict.problems += check_unanswered(publishings, records)
+        more = [client.record for feature in self._features for client in feature.clients]
+        verdict.problems += check_unanswered(self._everything_published, [*records, *more])
         at_rest = not verdict.problems
+        for feature in self._features:
+            verdict.problems += feature.judge(at_rest=at_rest)
         for record in records:
-            if not self.day.failures.removals:
+            if not (self.day.failures.removals or self.day.failures.rules):  # triples that rules match are removed, too
                 verdict.problems += check_kept(record)
             if record.text:
                 verdict.problems += check_standing(world, record, at_rest=at_rest)
                 continue
             verdict.problems += check_answers(world, record, publishings)
             verdict.problems += check_bookmarks(world, record, publishings)
-        verdict.problems += [*self._snapshots.problems, *self._never, *check_stamps(world)]
+        verdict.problems += [*self._snapshots.problems, *self._never, *check_stamps(world), *check_audits(world)]
         verdict.publications = sum(len(publishing.triples) for publishing in publishings)
         verdict.acknowledged = sum(len(publishing.log()) for publishing in publishings)
         verdict.answers = sum(len(record.rows) for record in records)
@@ -526,6 +570,8 @@ class _Story:
             world.happened["withdrawn"] = withdrawn
         if bookmarks := sum(len(record.bookmarks) for record in records):
             world.happened["bookmark"] = bookmarks
+        if audited := sum(int(str(node.peer.status()["audited"])) for node in world.living()):
+            world.happened["rows audited"] = audited
         verdict.happened = dict(sorted(world.happened.items()))
         verdict.peers = configurations(world)
         verdict.shown = self._shown(publishings)
@@ -533,9 +579,12 @@ class _Story:
     def _shown(self, publishings: Sequence[RepeatedPublishing]) -> set[str]:
         """Return what shows the features of this schedule."""
         shown = {name for name, count in self.world.happened.items() if count}
-        shown |= shown_by_queries(client.record.text for client in self._clients)
+        clients = [*self._clients, *(client for feature in self._features for client in feature.clients)]
+        shown |= shown_by_queries(client.record.text for client in clients)
         if any(publishing.removed for publishing in publishings):
             shown.add("removals")
+        if self.day.failures.rules:
+            shown.add("rules")
         return shown | {"texts"} if self.day.failures.texts else shown
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from rule_closure import closed
 from seeded_days import Verdict
 
 from p2prdf.rdf import quads
@@ -20,6 +19,7 @@ from p2prdf.reasoning import parse_rules
 from p2prdf.reasoning.insertions import insertions
 from p2prdf.reasoning.ruled_query import rule_forms
 from p2prdf.sim.checkers import describe_bag
+from p2prdf.sim.closure import closed
 from p2prdf.sim.failures.checkers import check_standing, stored
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.copies import Copies

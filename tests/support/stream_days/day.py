@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from rule_closure import closed
 from seeded_days import Verdict
 from windows_oracle import CountExtent, Element, Extent, Rows, WindowsOracle
 
@@ -33,6 +32,7 @@ from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.rdf.terms import lexical
 from p2prdf.sim.checkers import describe_bag
+from p2prdf.sim.closure import closed
 from p2prdf.sim.failures.clients import Publisher, SubscriberClient
 from p2prdf.sim.failures.copies import Copies
 from p2prdf.sim.failures.mischief import Mischief

@@ -9,7 +9,6 @@ import pyoxigraph as ox
 import pytest
 from algebra.leaves import answers
 from algebra.windowed import Reports
-from rule_closure import closed
 from windows_oracle import Element
 
 from p2prdf.continuous.dataflow import Dataflow
@@ -19,6 +18,7 @@ from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.standing.form import decode, encode
 from p2prdf.rdf.standing.inference import OBJECTS_MAX
 from p2prdf.rdf.standing.query import parse_query
+from p2prdf.sim.closure import closed
 
 NODES = tuple(f"<urn:{name}>" for name in "abcd")
 PREDICATES = tuple(f"<urn:{name}>" for name in "pqrk")

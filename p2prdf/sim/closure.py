@@ -1,10 +1,13 @@
-"""What follows by rules, worked out the slow way: rule by rule, over all that holds, until nothing is new."""
+"""The facts that follow by rules, computed rule by rule over everything that holds, until nothing is new."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from p2prdf.rdf.algebra import InferenceRule
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from p2prdf.rdf.algebra import InferenceRule
 
 __all__ = ["closed"]
 
