@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
+from math import inf
 from typing import Any, Protocol
 
 from p2prdf import hlc, keys
@@ -403,7 +404,8 @@ class Peer:
         drift = hlc.from_seconds(self.config.drift_max_seconds)
         if newest and now > newest + drift:
             # A peer may have been idle for long before it ended: what precedes the jump is all of its former life.
-            ended = hlc.from_seconds(exchange.now - away_seconds) - 1 if away_seconds > 0 else 0
+            # A clock that was set back says nothing of that: the absence is without end then.
+            ended = hlc.from_seconds(exchange.now - away_seconds) - 1 if 0 < away_seconds < inf else 0
             exchange.members.note_jump(now, max(newest, ended))
         elif not self.stamps_corrected:
             return

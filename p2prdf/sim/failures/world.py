@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
 from p2prdf import hlc, keys
@@ -68,6 +69,7 @@ _LENGTH_BYTES = 4
 _ROLES = (1 << keys.MARK_SHIFT) - 1
 _SNAPSHOT_SLICE = 3
 _SNAPSHOT_SECONDS = 0.02
+_CLOCK_SECONDS = 1.0
 
 
 class Client(Protocol):
@@ -277,7 +279,8 @@ class FailingWorld(World):
         node.turns = 0
         records = [message for record in machine.disk.durable for message in self.read(node, record)]
         machine.started_at = now = self.now + node.skew
-        node.peer.restore(records, now=now, away_seconds=max(0.0, now - machine.ended_at))
+        away = now - machine.ended_at  # as daemons do: after a clock that was set back the absence is without end
+        node.peer.restore(records, now=now, away_seconds=inf if away < -_CLOCK_SECONDS else max(0.0, away))
         if node.peer.stamps_corrected:
             bound = hlc.from_seconds(now + node.peer.config.drift_max_seconds)
             self._corrected(node, [message for message in records if latest(message) > bound])

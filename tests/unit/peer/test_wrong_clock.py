@@ -1,6 +1,7 @@
 """A clock that was ahead: its stamps are refused, and those on the disk do not silence the peer."""
 
 from dataclasses import replace
+from math import inf
 from random import Random
 
 import pytest
@@ -186,6 +187,18 @@ def test_what_precedes_a_jump_is_the_former_life_as_a_whole_and_not_its_latest_s
     kept = [each.message for each in effects if isinstance(each, Persist)]
     (known,) = [message for message in kept if isinstance(message, MembersKnown)]
     assert known.before == hlc.from_seconds(NOW + HOUR) - 1
+
+
+def test_a_peer_starts_with_a_clock_that_was_set_back_and_does_not_know_how_long_it_was_away():
+    alone = Alone()
+    alone.publish(A)
+    peer = Peer(LOW, PeerConfig(durable=True, replicas=3), alone.dictionary, entropy=Random(2))
+    peer.restore(list(alone.kept), now=NOW - HOUR, away_seconds=inf)
+    kept = [each.message for each in peer.wake(now=NOW - HOUR) if isinstance(each, Persist)]
+    known = [message for message in kept if isinstance(message, MembersKnown)][-1]
+    assert known.jumped == hlc.from_seconds(NOW - HOUR)
+    assert known.before < known.jumped
+    assert known.lacks > 0
 
 
 def test_a_publication_after_a_stamp_from_the_future_is_refused_with_stamp_bound_and_remedy():
