@@ -24,6 +24,7 @@ import time
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from p2prdf import hlc
 from p2prdf.client.client import connect
 from p2prdf.client.token import Token
 from p2prdf.errors import TokenRefused, Unavailable
@@ -71,6 +72,7 @@ class Follower:
         """Where the subscription is."""
         self._read: dict[str, tuple[str, list[Row]]] = {}
         """By their ends: where batches that were read, and are not done, begin, and their rows."""
+        self._ends_now = False
         self._until: float | None = None
         """All that is true at this time is to be read, and then no more; None: the stream has no end."""
         self._ended = False
@@ -99,9 +101,12 @@ class Follower:
         """Note that everything before a place is done, for good."""
         self._run(self._done(end))
 
-    def end_at(self, until: float) -> None:
-        """Let the stream end when all has been read that is true at a time, in seconds since the epoch."""
-        self._until = until
+    def end_now(self) -> None:
+        """Let the stream end when all has been read that is true when it is read next, by the node's clock.
+
+        The own clock may be wrong: a stream that is to end at a time of it would wait until the nodes' clocks show it.
+        """
+        self._ends_now = True
 
     def close(self) -> None:
         """End the connection.  The subscription stays, as long as its lease says."""
@@ -129,6 +134,9 @@ class Follower:
             await self._go_to(start)
         subscription = self._subscription
         assert subscription is not None
+        if self._ends_now and self._until is None:
+            assert self._client is not None
+            self._until = hlc.seconds(await self._client.stamp())
         rows = await self._collect(subscription, rows_max)
         if not rows and start != BEGINNING:
             return start

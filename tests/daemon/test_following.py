@@ -173,7 +173,7 @@ def test_what_came_and_went_before_it_was_read_is_in_no_batch_and_no_batch_waits
 def test_a_stream_that_is_to_end_reads_all_that_is_true_and_then_no_more(overlay, ns, follower):
     publish(overlay, ns, range(1, 21))
     reading = follower(since="beginning")
-    reading.end_at(time.time())
+    reading.end_now()
     found, place = [], BEGINNING
     while (end := reading.advance(place, 8)) != place:
         found += numbers_of(reading.rows(place, end))

@@ -108,9 +108,13 @@ class Delivery:
 
     def __init__(
         self, webhook: Webhook, connect: Callable[[str], Awaitable[Client]], sender: Sender, keys: SigningKeys,
-        notes: Notes, config: DeliveryConfig, *, is_sure: Callable[[], bool], now: Callable[[], float] = time.time,
+        notes: Notes, config: DeliveryConfig, *, is_sure: Callable[[], bool], now: Callable[[], float] | None = None,
     ):  # fmt: skip
-        """``connect`` is given the name of the client to speak for.  ``is_sure``: as :meth:`Member.is_sure`."""
+        """``connect`` is given the name of the client to speak for.  ``is_sure``: as :meth:`Member.is_sure`.
+
+        ``now``: seconds since the epoch; without it the wall clock as it is when the delivery begins, and counted on
+        from there: a wall clock that is set meanwhile is no reason to give a receiver up.
+        """
         self.webhook = webhook
         self.error = ""
         """What went wrong last, "" if nothing did since."""
@@ -125,7 +129,7 @@ class Delivery:
         self._notes = notes
         self._config = config
         self._is_sure = is_sure
-        self._now = now
+        self._now = now or _steady_clock()
         self._session = secrets.token_hex(8)
         self._sequence = 0
         self._has_gap = webhook.has_gap
@@ -270,7 +274,7 @@ class Delivery:
     async def _wait_after(self, error: str) -> None:
         """Wait after a failure, and give up when there were failures for long."""
         self.error = error
-        self.failing_since = self.failing_since or self._now()
+        self.failing_since = min(self.failing_since or self._now(), self._now())  # another's clock may be ahead
         if self._now() - self.failing_since >= self._config.give_up_seconds:
             reason = f"its receiver fails for {self._now() - self.failing_since:,.0f} s: {error}"
             await self._stop(Stop(False, reason, self._now()))
@@ -291,6 +295,11 @@ class Delivery:
                 await asyncio.Event().wait()
             except P2PRDFError:
                 await asyncio.sleep(_OVERLAY_PAUSE_SECONDS[1])
+
+
+def _steady_clock() -> Callable[[], float]:
+    offset = time.time() - time.monotonic()
+    return lambda: offset + time.monotonic()
 
 
 def _shortened(seconds: float) -> float:
