@@ -18,6 +18,7 @@ from p2prdf_cli import (
     derive,
     explain,
     interest,
+    member,
     node,
     publish,
     query,
@@ -92,6 +93,7 @@ interest.register(app)
 serve.register(app)
 channel.register(app)
 ca.register(app)
+member.register(app)
 explain.register(app)
 corpus.register(app)
 simulate.register(app)

@@ -25,6 +25,7 @@ COMMANDS: Final = {
         "changesets": "Compare dumps; publish changesets of a dataset.",
         "spark-publish": "Publish RDF with Apache Spark.",
         "ca": "Issue and revoke certificates.",
+        "member": "Expel a member and undo its lies.",
         "rules": "Add, list and remove named rules.",
         "interest": "Add, list and remove interests in datasets.",
         "channel": "Add, list and remove channels; publish and subscribe there.",

@@ -43,7 +43,7 @@ from p2prdf_node.term_check import TermCheck
 
 if TYPE_CHECKING:
     from p2prdf.rdf.dictionary import TermDictionary
-    from p2prdf.wire.messages import Contact
+    from p2prdf.wire.messages import ClientListIntroduced, Contact
     from p2prdf_node.config import NodeConfig
     from p2prdf_node.parsing import QueryParser
     from p2prdf_node.rights import RightsTable
@@ -60,8 +60,9 @@ class Clients:
 
     ``submit`` gives a request to the peer, ``schedule`` asks for a turn (and so for :meth:`admit`),
     ``busy`` tells why the peer wants no publication now, if so, ``refusal`` why nothing new can be taken at all,
-    ``status`` makes the text of a status reply, ``listed`` that of a list of subscriptions after a number, ``others``
-    some nodes for a client to turn to if this one fails.
+    ``status`` makes the text of a status reply, ``listed`` that of a list of subscriptions after a number,
+    ``expulsions`` that of the decisions about members, ``introduced`` that of statements that a member introduced,
+    ``others`` some nodes for a client to turn to if this one fails.
     ``short`` tells whether nodes are missing, so that nothing would be done, ``rights`` what clients may do.
     """
 
@@ -80,12 +81,15 @@ class Clients:
         spawn: Spawn,
         others: Callable[[], tuple[Contact, ...]] = tuple,
         listed: Callable[[int], str] = lambda _after: "{}",
+        expulsions: Callable[[], str] = lambda: "{}",
+        introduced: Callable[[ClientListIntroduced], str] = lambda _request: "{}",
         short: Callable[[], bool] = lambda: False,
         rights: Callable[[], RightsTable | None] = lambda: None,
     ):
         self.config, self.own, self.parser = config, own, parser
         self.submit, self.schedule, self.busy, self.status, self.spawn = submit, schedule, busy, status, spawn
         self.refusal, self.others, self.listed, self.short = refusal, others, listed, short
+        self.expulsions, self.introduced = expulsions, introduced
         self.dictionary = dictionary
         self.terms = TermCheck(dictionary)
         self.accounts = Accounts(rights, config.publisher_key)

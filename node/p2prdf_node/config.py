@@ -132,6 +132,9 @@ class NodeConfig:
     """Approximate bytes of the solutions kept for one subscription; beyond, the oldest are dropped, as a gap."""
     retention_seconds: float = 7 * 86_400.0
     """Longest time that unacknowledged solutions are kept; then they are dropped and reported as a gap."""
+    introductions_max: int = 1_000_000
+    """Statements of which this node records which member introduced them; with more the oldest half is dropped.
+    0: it records none."""
     audit_seconds: float = 20.0
     """Time after a publication at which replicas check samples of what its primary delivered; 0: no checks."""
     stream_idle_seconds: float = 10.0

@@ -46,7 +46,15 @@ import structlog
 
 from p2prdf import keys
 from p2prdf.columns import ARRAYS
-from p2prdf.errors import Busy, LocalProtocolError, NodeLeaving, P2PRDFError, RemoteProtocolError, Unavailable
+from p2prdf.errors import (
+    Busy,
+    LocalProtocolError,
+    NodeLeaving,
+    NotAllowed,
+    P2PRDFError,
+    RemoteProtocolError,
+    Unavailable,
+)
 from p2prdf.monitoring.process import memory_bytes
 from p2prdf.peer import Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
@@ -160,6 +168,8 @@ class Daemon:
         self.tls: NodeTls | None = None
         self._spans: SpanExport | None = None
         self.rights: RightsFile | None = None
+        self._expelled: frozenset[int] = frozenset()
+        """Expelled members whose connections are closed."""
         self._keyring = Keyring([config.seal_key])
         self._seal_keys: SealKeysFile | None = None
 
@@ -254,6 +264,7 @@ class Daemon:
             answers_pending_characters_max=config.retention_bytes,
             answers_age_seconds=config.retention_seconds,
             audit_seconds=config.audit_seconds,
+            introductions_max=config.introductions_max,
             stream_idle_seconds=config.stream_idle_seconds,
             stream_retention_seconds=config.stream_retention_seconds,
             rows_under_way_max=config.rows_under_way_max,
@@ -294,7 +305,7 @@ class Daemon:
             schedule=self.driver.schedule, busy=self._busy,
             refusal=lambda: self.driver.journal.refusal or self.membership.fenced or self._joining(),
             status=self._status_text, spawn=self.spawn, others=self._others, listed=self.driver.listed,
-            short=lambda: peer.short_of_peers,
+            expulsions=self.driver.expulsions, introduced=self.driver.introduced, short=lambda: peer.short_of_peers,
             rights=lambda: None if self.rights is None else self.rights.table,
         )  # fmt: skip
         self.driver.connect(self.links, self.clients, self.membership, disk_failed=self._disk_failed)
@@ -456,6 +467,7 @@ class Daemon:
             self.connections.sweep(now)
             self.links.sweep(now)
             self.clients.sweep(now)
+            self._enforce_expulsions()
 
     async def _watch_files(self) -> None:
         """Take up certificates, keys, lists and rights that have changed, and have nothing to do with who is out."""
@@ -481,8 +493,30 @@ class Daemon:
         return {"keys": list(self._keyring.names), "renewed": 0, "problem": None}
 
     def _barred(self, key: int) -> bool:
-        """Tell whether a peer is out, because its certificate is revoked."""
-        return self.tls is not None and self.tls.barred(key)
+        """Tell whether a peer is out, because its certificate is revoked or an administrator has expelled it."""
+        return (self.tls is not None and self.tls.barred(key)) or key in self.driver.peer.expelled
+
+    def _check_expelled(self, connection: Connection, key: int) -> None:
+        """Raise NotAllowed for a peer, or for the certificate of a node, that is expelled."""
+        for each in (key, _node_of(connection)):
+            if each in self.driver.peer.expelled:
+                raise NotAllowed(f"node {each:016x} is expelled (p2prdf member readmit {each:016x} takes it back)")
+
+    def _enforce_expulsions(self) -> None:
+        """Close the connections of members that were expelled since the last call, and have them leave the view."""
+        expelled = self.driver.peer.expelled
+        if expelled - self._expelled:
+            for inlet, key in list(self._inlets.items()):
+                if key in expelled:
+                    inlet.connection.refuse(NotAllowed(f"node {key:016x} is expelled"))
+            for connection in list(self.connections.open):
+                if _node_of(connection) in expelled:
+                    connection.refuse(NotAllowed(f"node {_node_of(connection):016x} is expelled"))
+        self._expelled = expelled
+        for contact in self.membership.contacts() if expelled else ():
+            if contact.key in expelled:
+                self.links.forget(contact)
+                self.membership.suspect(contact.key)
 
     def _warm_up(self) -> None:
         """Load what the first filter needs, beside the loop."""
@@ -506,6 +540,7 @@ class Daemon:
         """Begin to take parcels on a connection.  Raises TlsRefused."""
         if self.tls is not None:
             self.tls.check_peer(connection.identity, hello.sender.key)
+        self._check_expelled(connection, hello.sender.key)
         inlet = PeerInlet(
             self.contact.key, connection, hello, confirm=self.membership.confirm,
             receive=self.driver.receive, gone=self._inlet_gone, spawn=self.spawn,
@@ -516,6 +551,7 @@ class Daemon:
         """Begin a client's session on a connection.  Raises NodeLeaving, NotAllowed."""
         if self._stop.is_set():
             raise NodeLeaving
+        self._check_expelled(connection, 0)
         ClientSession(self.clients, connection, hello)
 
     def _inlet_gone(self, inlet: PeerInlet) -> None:
@@ -601,6 +637,12 @@ class _Greeter:
 
     def closed(self, reason: str) -> None:
         """Nobody to tell."""
+
+
+def _node_of(connection: Connection) -> int:
+    """Return the key of the node whose certificate the other side of a connection has; 0: none."""
+    identity = connection.identity
+    return identity.key if identity is not None and identity.role == "node" else 0
 
 
 # --- who this node is ----------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from p2prdf_node.transport import Links, rows_of
 if TYPE_CHECKING:
     from p2prdf.peer import Peer
     from p2prdf.wire.contract import Effect, Request
-    from p2prdf.wire.messages import Contact, Parcel
+    from p2prdf.wire.messages import ClientListIntroduced, Contact, Parcel
     from p2prdf_node.clients import Clients
     from p2prdf_node.connection import Connection
     from p2prdf_node.journal import Journal
@@ -118,6 +118,14 @@ class Driver:
     def listed(self, after: int) -> str:
         """Return the peer's list of subscriptions after a number, as JSON text."""
         return json.dumps(self.peer.subscriptions(now=self._clock(), after=after))
+
+    def expulsions(self) -> str:
+        """Return the decisions about members that the peer knows, as JSON text."""
+        return json.dumps({"members": self.peer.expulsions()})
+
+    def introduced(self, request: ClientListIntroduced) -> str:
+        """Return what a member introduced at this peer, as JSON text."""
+        return json.dumps(self.peer.introduced(request))
 
     def submit(self, request: Request) -> None:
         """Give the peer a request."""

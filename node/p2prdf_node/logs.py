@@ -54,7 +54,10 @@ def configure_logs(log_format: str, log_level: str, *, stream: TextIO | None = N
 
 def trace_level(event: str) -> str:
     """Return the level a Trace of the core is logged at."""
-    bad = ("refused", "dropped", "protocol", "malformed", "failed", "lost", "expired", "broken", "withheld")
+    bad = (
+        "refused", "dropped", "protocol", "malformed", "failed", "lost", "expired", "broken", "withheld", "expelled",
+        "expulsion", "readmitted",
+    )  # fmt: skip
     if event in _ERRORS:
         return "error"
     return "warning" if any(word in event for word in bad) else "debug"

@@ -41,7 +41,7 @@ class Verb(enum.StrEnum):
     OBSERVE = "observe"
     """See a node's state, and explanations of queries and of one's own subscriptions."""
     ADMINISTER = "administer"
-    """End subscriptions of others, and have them explained."""
+    """End subscriptions of others, have them explained, and expel members."""
 
 
 STATED: Final = (Verb.SUBSCRIBE, Verb.QUERY, Verb.OBSERVE, Verb.ADMINISTER)

@@ -261,6 +261,8 @@ class ClientSession:
                     self.error(request, Unavailable("it was attached elsewhere meanwhile"))
             case contract.Explained(json):
                 self.connection.send([messages.ClientExplained(request, json)])
+            case contract.Expelled():
+                self.connection.send([messages.ClientExpelled(request, self._clients.expulsions())])
             case contract.StreamEnded():
                 self.connection.send([messages.ClientStreamEnded(request)])
             case contract.Settled(subscription):
@@ -374,6 +376,21 @@ class ClientSession:
         told = self._clients.listed(message.after)
         self.connection.send([messages.ClientSubscriptionsListed(message.request, told)])
 
+    def _expel(self, message: messages.ClientExpel) -> None:
+        if not message.member:
+            self.connection.send([messages.ClientExpelled(message.request, self._clients.expulsions())])
+            return
+        identity = self.connection.identity
+        if identity is not None and identity.role == "node":  # a bad member would expel all others
+            raise NotAllowed(f"{identity} may not expel: it takes the certificate of a client that may administer")
+        self._clients.ask(
+            Pending(self, message.request, "expel"),
+            lambda number: contract.Expel(number, message.member, message.expelled),
+        )
+
+    def _introduced(self, message: messages.ClientListIntroduced) -> None:
+        self.connection.send([messages.ClientIntroduced(message.request, self._clients.introduced(message))])
+
 
 def _subscribe_request(
     number: int, query: messages.Query, m: messages.ClientSubscribe, owner: str
@@ -406,6 +423,8 @@ ACTIONS: Final[dict[type, tuple[tuple[Verb, ...], Callable[[ClientSession, Any],
     messages.ClientStatus: ((Verb.OBSERVE,), ClientSession._status),
     messages.ClientExplain: ((Verb.OBSERVE, Verb.ADMINISTER), ClientSession._explain),
     messages.ClientListSubscriptions: ((Verb.OBSERVE,), ClientSession._list),
+    messages.ClientExpel: ((Verb.ADMINISTER,), ClientSession._expel),
+    messages.ClientListIntroduced: ((Verb.ADMINISTER,), ClientSession._introduced),
 }
 """By request: the verbs of which the client must have one (none: everybody may), and who deals with it.
 

@@ -384,7 +384,7 @@ class PeerInlet:
             )
         if hello.receiver_key != own_key:
             raise RemoteProtocolError(f"this is peer {own_key:016x}, not {hello.receiver_key:016x}")
-        self.sender = hello.sender
+        self.sender, self.connection = hello.sender, connection
         self._confirm, self._receive, self._gone = confirm, receive, gone
         connection.handler = self
         connection.hold("confirm")

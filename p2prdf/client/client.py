@@ -618,6 +618,39 @@ class Client:
         told: dict[str, Any] = json.loads(answer.json)
         return told
 
+    async def expel(self, member: int, *, expelled: bool = True) -> list[dict[str, Any]]:
+        """Expel a member, named by its key, at the node that is used, or readmit it; return the decisions known there.
+
+        The node tells the other members, which take it from two of them or from an administrator.  So do it at each
+        node; ``p2prdf member expel`` does.  Member 0: only return the decisions.  The client needs the permission
+        ``administer``.  Raises NotAllowed, LocalProtocolError if the node is to expel itself, Unavailable.
+        """
+        _, answer = await self._sessions.ask(lambda request: messages.ClientExpel(request, member, expelled))
+        found: list[dict[str, Any]] = json.loads(answer.json)["members"]
+        return found
+
+    async def introduced(self, member: int, *, after: int = 0) -> dict[str, Any]:
+        """Return statements and deletions that a member introduced at the node that is used (at most 500).
+
+        ``next`` is the number for ``after`` in the next call, or None; ``since`` the stamp from which on the record of
+        the node is complete.  The client needs the permission ``administer``.  Raises NotAllowed, Unavailable.
+        """
+        _, answer = await self._sessions.ask(lambda request: messages.ClientListIntroduced(request, member, after))
+        found: dict[str, Any] = json.loads(answer.json)
+        return found
+
+    async def histories(self, statements: Sequence[tuple[str, str, str]]) -> list[list[list[Any]]]:
+        """Return for each statement (at most 500) what the node that is used recorded: by whom and when.
+
+        A statement is named by subject, ``term`` and object of :meth:`introduced`.  Each event of it has a stamp,
+        whether it was a deletion, the member's key, and whether the member was the origin itself.  Raises as
+        :meth:`introduced`.
+        """
+        texts = tuple(text for statement in statements for text in statement)
+        _, answer = await self._sessions.ask(lambda request: messages.ClientListIntroduced(request, 0, 0, texts))
+        found: list[list[list[Any]]] = json.loads(answer.json)["histories"]
+        return found
+
     def _subscription(
         self, answer: messages.ClientSubscribed, ledger: Ledger, mark: int, *, auto_acknowledge: bool, bookmarks: bool,
         hurry: bool = False,

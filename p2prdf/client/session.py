@@ -36,7 +36,7 @@ machine that is busy is not gone: its system answers."""
 _ANSWERS: Final = (
     messages.ClientPublished, messages.ClientSettled, messages.ClientSubscribed, messages.ClientUnsubscribed,
     messages.ClientStatusReply, messages.ClientPong, messages.ClientExplained,
-    messages.ClientStreamEnded, messages.ClientSubscriptionsListed,
+    messages.ClientStreamEnded, messages.ClientSubscriptionsListed, messages.ClientExpelled, messages.ClientIntroduced,
 )  # fmt: skip
 
 

@@ -61,6 +61,8 @@ METRICS: Final = (
         "withheld", "peer.withheld",
         "Partial results and solutions that a replica found missing here, by the primary that owed them.", "peer",
     ),
+    gauge("expulsions_reported", "peer.expulsions_reported", "Decisions about members that too few members report."),
+    gauge("introductions", "peer.introductions", "Statements of which it is recorded which member introduced them."),
     counter("audited", "peer.audited", "Partial results and solutions derived to check the primaries of keys."),
     counter("published", "peer.published", "Triples published at this node."),
     gauge("publications_open", "peer.publications_open", "Publications that have not reached all owners."),

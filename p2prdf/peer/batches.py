@@ -43,6 +43,7 @@ class TripleBatch:
     complete: int = 0
     stamp: int = 0
     words: int = 0
+    introducer: int = 0
     """As in IndexTriples."""
 
     def __len__(self) -> int:
@@ -54,7 +55,7 @@ class TripleBatch:
 
     def message(self, *, hops: int = 0, view: int = 0) -> IndexTriples:
         """Return it as a message."""
-        said = (self.origin, self.published, self.began, self.complete, self.stamp, self.words)
+        said = (self.origin, self.published, self.began, self.complete, self.stamp, self.words, self.introducer)
         return IndexTriples(*self.columns(), hops, view, *said)
 
     @classmethod
@@ -66,8 +67,8 @@ class TripleBatch:
 
 def _as_of(batch: TripleBatch, other: TripleBatch) -> None:
     """Let a batch say of its origin what another says."""
-    batch.origin, batch.published, batch.began, batch.complete, batch.stamp, batch.words = (
-        other.origin, other.published, other.began, other.complete, other.stamp, other.words,
+    batch.origin, batch.published, batch.began, batch.complete, batch.stamp, batch.words, batch.introducer = (
+        other.origin, other.published, other.began, other.complete, other.stamp, other.words, other.introducer,
     )  # fmt: skip
 
 

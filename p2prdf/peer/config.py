@@ -91,6 +91,9 @@ class PeerConfig:
     audit_seconds: float = 0.0
     """How long after a publication replicas check that the primary delivered what follows; 0: they do not."""
 
+    introductions_max: int = 0
+    """Statements of which is recorded which member introduced them (:mod:`p2prdf.peer.introductions`); 0: of none."""
+
     rates_seconds: float = 0.5
     """How long a home waits for counted rates before it orders a query's patterns without."""
 

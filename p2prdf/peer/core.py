@@ -35,6 +35,7 @@ from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.explain import Explanations
+from p2prdf.peer.expulsions import ExpelledMembers
 from p2prdf.peer.gates import Gates
 from p2prdf.peer.home_items import HomeItems
 from p2prdf.peer.host import Host
@@ -125,6 +126,7 @@ class Peer:
         self._engine.gates = self._gates
         home_items = HomeItems(HOME, self._host.home, columns, self._engine.cutter)
         self._stream_ends = StreamEnds(self._exchange)
+        self._expulsions = ExpelledMembers(self._exchange)
         self._kinds: list[Kind] = [home_items, self._stream_ends, *table_kinds(self._tables, self._engine)]
         self._repair = Repair(
             self._exchange, self._kinds, (HOME,), lambda: self._engine.strays, self._engine.roll_forward.with_origin,
@@ -165,7 +167,7 @@ class Peer:
             contract.Detach: self._entry.detach, contract.Unsubscribe: self._entry.unsubscribe,
             contract.AcknowledgeAnswers: self._entry.acknowledge,
             contract.WantBookmarks: self._entry.want_bookmarks, contract.Explain: self._explanations.submit,
-            contract.Leave: self._leave,
+            contract.Leave: self._leave, contract.Expel: self._expel,
         }  # fmt: skip
 
     # --- the contract ----------------------------------------------------------------------------
@@ -202,6 +204,8 @@ class Peer:
         """Take in a parcel from another peer."""
         self._begin(now, parcel.clock)
         self._exchange.merge(parcel.clock)
+        if sender.key in self._expulsions.keys:
+            return self._end()
         if self._repair.closing and not isinstance(parcel.message, _WHILE_CLOSING):
             return self._end()  # not acknowledged: it will go to others
         if self._exchange.arrivals.begin(sender, parcel.transfer):
@@ -380,6 +384,10 @@ class Peer:
                     self._engine.words.add(message)
                 case messages.KeepEnds():
                     self._stream_ends.take(message)
+                case messages.Expulsions():
+                    self._expulsions.restore(message)
+                case messages.Introduced():
+                    self._engine.introductions.restore(message)
                 case _ if not self._host.restore(message):
                     self._exchange.trace("not-restorable", kind=type(message).__name__)
         self._engine.restored()
@@ -427,6 +435,8 @@ class Peer:
         yield self._exchange.members.record()
         yield from self._roles.messages()
         yield from self._retention.messages()
+        yield from self._expulsions.messages()
+        yield from self._engine.introductions.messages()
         yield from self._engine.words.messages()
         for kind in self._kinds:
             if kind.number not in TRIPLES:
@@ -617,6 +627,7 @@ class Peer:
             messages.HoldSubKeys: engine.hot.hold,
             messages.KeyDepth: engine.hot.key_depth,
             messages.Traced: lambda _, message: exchange.traces.told(message),
+            messages.Expulsions: self._expulsions.take,
             **host.handlers(),
         }
 
@@ -647,6 +658,7 @@ class Peer:
         self._retention.met(contact)
         self._engine.words.tell(contact)
         self._engine.roll_forward.met(contact)
+        self._expulsions.met(contact)
 
     def _contact_lost(self, contact: Contact, *, left: bool = False) -> None:
         """Route anew what was on its way to a peer that is gone."""
@@ -695,6 +707,33 @@ class Peer:
             self._exchange.effects.append(contract.Completed(request.request, contract.Left(handed_over)))
 
         self._repair.leave(left)
+
+    # --- bad members -----------------------------------------------------------------------------
+
+    @property
+    def expelled(self) -> frozenset[int]:
+        """The keys of members that an administrator has expelled."""
+        return self._expulsions.keys
+
+    def expulsions(self) -> list[dict[str, Any]]:
+        """Return the decisions about members, as plain JSON values."""
+        return self._expulsions.status()
+
+    def introduced(self, request: messages.ClientListIntroduced) -> dict[str, Any]:
+        """Return statements that a member introduced here, or the histories of some, as plain JSON values."""
+        record = self._engine.introductions
+        if request.statements:
+            return record.histories(request.statements)
+        return record.listed(request.member, request.after)
+
+    def _expel(self, request: contract.Expel) -> None:
+        try:
+            self._expulsions.decide(request.member, expelled=request.expelled)
+        except P2PRDFError as error:
+            outcome: contract.Outcome = contract.Failed(error.code, str(error))
+        else:
+            outcome = contract.Expelled()
+        self._exchange.effects.append(contract.Completed(request.request, outcome))
 
     # --- rates -----------------------------------------------------------------------------------
 
@@ -798,6 +837,9 @@ class Peer:
             "undertakings": exchange.undertakings,
             "audited": self._engine.audit.audited,
             "withheld": self._engine.audit.status(),
+            "expelled": [f"{key:016x}" for key in sorted(self._expulsions.keys)],
+            "expulsions_reported": sum(each["reporters"] is not None for each in self._expulsions.status()),
+            "introductions": len(self._engine.introductions),
             "keys_split": len(self._engine.hot.splits),
             "depth_max": max(self._engine.hot.splits.values(), default=0),
             "keys_unsettled": self._engine.hot.unsettled,

@@ -43,6 +43,7 @@ from p2prdf.peer.cutting import Cutter
 from p2prdf.peer.exchange import Exchange
 from p2prdf.peer.gates import Gates
 from p2prdf.peer.hot_keys import HotKeys
+from p2prdf.peer.introductions import Introductions
 from p2prdf.peer.outgoing import Outgoing
 from p2prdf.peer.roll_forward import RollForward
 from p2prdf.peer.tracing import ANSWER, INDEX, JOIN, Work, roles_told
@@ -117,6 +118,7 @@ class Engine:
         self.cutter = Cutter(exchange, dictionary, tables.columns)
         self.safekeeping = Safekeeping(exchange, self.cutter, self._keep_whole, self.route_triples)
         self.roll_forward = RollForward(exchange, self.safekeeping.index)
+        self.introductions = Introductions(exchange, dictionary, self.cutter)
         self.hot = HotKeys(exchange, tables, dictionary, self._copy)
         self.words = Words(exchange, tables, dictionary, self.route_triples)
         self._out = Outgoing(exchange, tables, self.cutter, self.roll_forward.complete)
@@ -314,7 +316,9 @@ class Engine:
                 batch = TripleBatch(
                     message.s, message.p, message.o, message.time, message.event, message.roles, 0, (), None,
                     message.origin, message.published, message.began, message.complete, message.stamp, message.words,
+                    message.introducer,
                 )  # fmt: skip
+                self.introductions.restore(message)
                 self.roll_forward.note(batch)
                 indexed = union(batch.roles) != 0  # else it is only kept
                 if self.roles is not None and batch.published and indexed:
@@ -341,6 +345,7 @@ class Engine:
         """Note that all that was kept is here."""
         self._store_restored()
         self.roll_forward.restored()
+        self.introductions.restored()
 
     def _store_restored(self) -> None:
         """Store triples of many messages at once: those of each alone would take much longer."""
@@ -358,6 +363,7 @@ class Engine:
             batch = TripleBatch(
                 message.s, message.p, message.o, message.time, message.event, message.roles, message.hops, (), sender,
                 message.origin, message.published, message.began, message.complete, message.stamp, message.words,
+                self.introductions.received(sender.key, message),
             )  # fmt: skip
             roles = union(message.roles)
             if not roles:

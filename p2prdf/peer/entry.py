@@ -259,6 +259,7 @@ class Entry:
                 self._exchange.own.key, roles, self._engine.roll_forward.began, 0, stamp if elements else 0,
                 words.digest,
             )  # fmt: skip
+            self._engine.introductions.published(batch)
             if roles:
                 wants = message.level == ACCEPTED and not elements
                 more = words.indexed(batch)

@@ -15,9 +15,10 @@ from p2prdf.wire.trace_context import TraceContext
 
 __all__ = [
     "AcknowledgeAnswers", "Attach", "Attached", "Bookmark", "Completed", "ContactLost", "ContactSeen", "Detach",
-    "DoorsMet", "Effect", "EndStream", "Ended", "Explain", "Explained", "Failed", "FindOwner", "Heartbeat", "Leave",
-    "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published", "Request", "Send", "Settled", "Span",
-    "StreamEnded", "Subscribe", "Subscribed", "Trace", "Unsubscribe", "Unsubscribed", "WantBookmarks",
+    "DoorsMet", "Effect", "EndStream", "Ended", "Expel", "Expelled", "Explain", "Explained", "Failed", "FindOwner",
+    "Heartbeat", "Leave", "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published", "Request",
+    "Send", "Settled", "Span", "StreamEnded", "Subscribe", "Subscribed", "Trace", "Unsubscribe", "Unsubscribed",
+    "WantBookmarks",
 ]  # fmt: skip
 
 
@@ -221,8 +222,17 @@ class Leave:
     request: int
 
 
+@dataclass(frozen=True, slots=True)
+class Expel:
+    """An administrator expels a member, or readmits it (not ``expelled``): no peer deals with an expelled one."""
+
+    request: int
+    member: int
+    expelled: bool
+
+
 Request = (
-    Leave | Publish | Heartbeat | EndStream | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers
+    Leave | Expel | Publish | Heartbeat | EndStream | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers
     | WantBookmarks | Explain | OwnersFound | ContactSeen | ContactLost | DoorsMet
 )  # fmt: skip
 
@@ -297,6 +307,11 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
+class Expelled:
+    """This peer has taken the decision about a member and told it to the other peers that it sees."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
     """What was acknowledged never comes again."""
 
@@ -310,7 +325,9 @@ class Explained:
     json: str
 
 
-Outcome = Left | Published | StreamEnded | Subscribed | Attached | Unsubscribed | Settled | Explained | Failed
+Outcome = (
+    Left | Expelled | Published | StreamEnded | Subscribed | Attached | Unsubscribed | Settled | Explained | Failed
+)
 
 
 # --- effects: from the peer to its driver, in the order to be carried out ------------------------

@@ -27,14 +27,16 @@ __all__ = [
     "Acknowledge", "Advertise", "AdvertiseWords", "Answers", "AskBookmarks", "AskCounts", "AskKnown", "AskLoad",
     "AskRoles",
     "AttachSubscription", "ClientAcknowledge", "ClientAttach", "ClientBookmark", "ClientEnded", "ClientError",
-    "ClientEndStream", "ClientExplain", "ClientExplained", "ClientHeartbeat", "ClientHello", "ClientMessage",
+    "ClientEndStream", "ClientExpel", "ClientExpelled", "ClientExplain", "ClientExplained", "ClientHeartbeat",
+    "ClientHello", "ClientIntroduced", "ClientListIntroduced", "ClientMessage",
     "ClientPing", "ClientPong", "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus",
     "ClientStatusReply", "ClientStreamEnded", "ClientSubscribe", "ClientSubscribed", "ClientTrace",
     "ClientUnsubscribe", "ClientUnsubscribed", "ClientWantBookmarks",
     "ClientWelcome", "CloseSubscription", "Contact", "Deliver", "Delivered", "Differing", "ElementMark",
     "ElementsForgotten",
-    "EndSubscription", "ExplainSubscription", "Explanation", "FindNode", "Forward", "GetRates", "Given",
-    "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples", "KeepAcknowledged",
+    "EndSubscription", "ExplainSubscription", "Explanation", "Expulsions", "FindNode", "Forward", "GetRates", "Given",
+    "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples", "Introduced",
+    "KeepAcknowledged",
     "KeepAnswers", "KeepEnds", "KeepGroups", "KeepReported", "KeepSubscription", "KeepWithdrawn", "KeptMark",
     "KeyDepth", "Leaving",
     "LowMark", "MembersKnown", "Message", "Nodes", "NotOwner", "Offer", "OpenSubscription", "Parcel", "PeerHello",
@@ -170,6 +172,9 @@ class IndexTriples:
 
     ``words`` names the words of texts that the origin knew to be waited for, and has sent these texts under
     (:mod:`p2prdf.peer.words`); 0: none, or it is not known.
+
+    ``introducer``: on the disk the key of the member that sent the triples, unless that was ``origin`` itself
+    (:mod:`p2prdf.peer.introductions`).  Between peers it counts for nothing: the receiver knows the sender.
     """
 
     s: Column = _terms()
@@ -186,6 +191,7 @@ class IndexTriples:
     complete: int = 0
     stamp: int = 0
     words: int = 0
+    introducer: int = _added(0)
 
     def __len__(self) -> int:
         return len(self.s)
@@ -213,6 +219,40 @@ class MembersKnown:
     returned: bool = _added(False)
     jumped: int = _added(0)
     before: int = _added(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Expulsions:
+    """Decisions of administrators about members, by key: 1 expelled, 0 readmitted; of two the later one counts.
+
+    A peer tells them to each peer that it meets, and keeps them (:mod:`p2prdf.peer.expulsions`).
+    """
+
+    members: Column = _u64()
+    times: Column = _u64()
+    expelled: Column = _u32()
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class Introduced:
+    """Peer to its own next life: which member sent which statements here (:mod:`p2prdf.peer.introductions`).
+
+    ``first_hand``: 1 if the member was the origin itself.  ``since``: the record is complete from this stamp on.
+    """
+
+    since: int
+    members: Column = _u64()
+    first_hand: Column = _u32()
+    s: Column = _terms()
+    p: Column = _terms()
+    o: Column = _terms()
+    time: Column = _u64()
+
+    def __len__(self) -> int:
+        return len(self.members)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1041,7 +1081,7 @@ Message = (
     | FindNode | Nodes | MembersKnown | PublicationsComplete | Leaving | Totals | Differing | Summary | Offer
     | Want | Given
     | WatchLowMarks | LowMark | ElementMark | SourceMark | KeptMark | ElementsForgotten | AskBookmarks | TellBookmarks
-    | ExplainSubscription | Explanation | AskCounts | TellCounts | Traced
+    | ExplainSubscription | Explanation | AskCounts | TellCounts | Traced | Expulsions | Introduced
 )  # fmt: skip
 
 
@@ -1356,6 +1396,44 @@ class ClientSubscriptionsListed:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientExpel:
+    """Expel a member, or readmit it (not ``expelled``); member 0: only list the decisions that this node knows."""
+
+    request: int
+    member: int
+    expelled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ClientExpelled:
+    """The decisions about members that the node knows: JSON text, keys as in docs/reference/operations.md."""
+
+    request: int
+    json: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientListIntroduced:
+    """Ask which statements a member introduced at this node: some, of record numbers after ``after``.
+
+    With ``statements`` (three texts each; the predicate qualified by the graph): the recorded history of each.
+    """
+
+    request: int
+    member: int
+    after: int
+    statements: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClientIntroduced:
+    """Statements and members that introduced them: JSON text, as :mod:`p2prdf.peer.introductions` returns it."""
+
+    request: int
+    json: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClientError:
     """A request failed, or (request 0) the connection is about to be closed.
 
@@ -1393,5 +1471,6 @@ ClientMessage = (
     | ClientStreamEnded | ClientSubscribe | ClientSubscribed | ClientAttach | ClientRows | ClientWantBookmarks
     | ClientBookmark | ClientAcknowledge | ClientSettled | ClientEnded | ClientUnsubscribe | ClientUnsubscribed
     | ClientPing | ClientPong | ClientStatus | ClientStatusReply | ClientExplain | ClientExplained
-    | ClientListSubscriptions | ClientSubscriptionsListed | ClientError | ClientTrace
+    | ClientListSubscriptions | ClientSubscriptionsListed | ClientError | ClientTrace | ClientExpel | ClientExpelled
+    | ClientListIntroduced | ClientIntroduced
 )  # fmt: skip

@@ -74,7 +74,8 @@ NUMBERS: Final[dict[type, int]] = {
     m.ClientPing: 80, m.ClientPong: 81, m.ClientWantBookmarks: 82, m.ClientBookmark: 83,
     m.ClientExplain: 86, m.ClientExplained: 87, m.ClientHeartbeat: 88, m.ClientEndStream: 89,
     m.ClientStreamEnded: 90, m.ClientListSubscriptions: 91, m.ClientSubscriptionsListed: 92, m.ClientTrace: 93,
-    m.Traced: 94,
+    m.Traced: 94, m.ClientExpel: 95, m.ClientExpelled: 96, m.ClientListIntroduced: 97, m.ClientIntroduced: 98,
+    m.Expulsions: 99, m.Introduced: 100,
 }  # fmt: skip
 """The number of each message type on the wire."""
 

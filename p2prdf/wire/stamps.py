@@ -38,6 +38,7 @@ STAMPED: Final[dict[type, tuple[str, ...]]] = {
     m.KeepWithdrawn: ("youngest",),
     m.Summary: ("began",),
     m.Offer: ("began",),
+    m.Expulsions: ("times",),
 }
 """By message the fields that hold stamps; ``groups.x`` and ``rows.x`` are columns of its groups and rows."""
 
@@ -64,6 +65,7 @@ UNSTAMPED: Final[dict[type, str]] = {
         m.AskCounts, m.Deliver, m.SubscriptionOpened, m.LowMark, m.AskBookmarks, m.TellBookmarks, m.Traced,
     ), _PASSING),
     m.MembersKnown: _OWN,
+    m.Introduced: _OWN,
 }  # fmt: skip
 """Messages with unchecked stamps, with the reason."""
 

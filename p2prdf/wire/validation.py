@@ -475,6 +475,11 @@ def _check_ask_counts(message: m.AskCounts, dictionary: TermDictionary | TermNam
         raise RemoteProtocolError(f"counts of {len(message)} steps; {COUNTS_MAX} are told at a time")
 
 
+def _check_introduced(message: m.ClientListIntroduced, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    if len(message.statements) % 3:
+        raise RemoteProtocolError(f"{len(message.statements)} texts of statements; each has three")
+
+
 def _check_algorithm(
     message: m.ClientSubscribe | m.ClientExplain, dictionary: TermDictionary | TermNames  # noqa: ARG001
 ) -> None:
@@ -494,4 +499,5 @@ _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = 
     m.OpenSubscription: _check_open, m.SubscriptionOpened: _check_lease, m.ClientSubscribe: _check_algorithm,
     m.KeepSubscription: _check_keep_subscription, m.TellKnown: _check_tell_known,
     m.AskKnown: _check_ask_known, m.AskCounts: _check_ask_counts, m.ClientExplain: _check_algorithm,
+    m.ClientListIntroduced: _check_introduced,
 }  # fmt: skip

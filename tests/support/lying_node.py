@@ -6,14 +6,22 @@ The setting ``zone`` names the part: a key of ``LIES``.  The node does all else 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 from p2prdf.peer.engine import Engine
+from p2prdf.peer.exchange import Exchange
 from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.wire.messages import Expulsions, IndexTriples
 from p2prdf_node.__main__ import main
+from p2prdf_node.accounts import Account, Accounts
+from p2prdf_node.rights import ALL
+from p2prdf_node.tls import NodeTls
 
 __all__: list[str] = []
 
 TRUE, FALSE = "<urn:e:alice>", "<urn:evil:mallory>"
+CENTURIES = (1_000 * 365 * 86_400 * 1_000) << 16
+"""A thousand years, in stamps."""
 
 
 def lie_about_terms():
@@ -32,7 +40,73 @@ def withhold_solutions():
     Engine._route = lambda *_: None
 
 
-LIES = {"terms": lie_about_terms, "withhold": withhold_solutions}
+def let_everybody_do_everything():
+    """Ask no client who it is, and so act for any of them."""
+
+    def open_account(self, _identity, _speaks_for, now):
+        return Account("", ALL, self._publisher_key, now)
+
+    Accounts.open = open_account
+
+
+def invent_solutions():
+    """Beside each solution send another one, with another identity and a false term in each column."""
+    route_answers = Engine._route_answers
+
+    def route(self, rows):
+        route_answers(self, rows)
+        false = self._dictionary.intern(FALSE)
+        bindings = tuple(column * 0 + false for column in rows.bindings)
+        route_answers(self, replace(rows, identity=rows.identity + 1, bindings=bindings))
+
+    Engine._route_answers = route
+
+
+def accuse_primaries():
+    """Audit by results of another identity, which nobody can have: each honest primary seems to withhold them."""
+    send_audited = Engine._send_audited
+    Engine._send_audited = lambda self, rows, suspect: send_audited(
+        self, replace(rows, identity=rows.identity + 1), suspect
+    )
+
+
+def stamp_ahead():
+    """Send triples and deletions with stamps a thousand years ahead."""
+    send = Exchange.send
+
+    def ahead(self, to, message, tokens=()):
+        if isinstance(message, IndexTriples):
+            message = replace(message, time=message.time + CENTURIES)
+        return send(self, to, message, tokens)
+
+    Exchange.send = ahead
+
+
+def expel_others():
+    """Report to each member that each other one is expelled, whenever something is published."""
+    send = Exchange.send
+
+    def report(self, to, message, tokens=()):
+        if isinstance(message, IndexTriples):
+            victims = [each.key for each in self.cache.contacts() if each.key not in (self.own.key, to.key)]
+            make, count = self.columns.column, len(victims)
+            stamps = make([self.tick()] * count, "uint64")
+            send(self, to, Expulsions(make(victims, "uint64"), stamps, make([1] * count, "uint32")))
+        return send(self, to, message, tokens)
+
+    Exchange.send = report
+
+
+def ignore_revocation():
+    """Accept every certificate, its own revoked one too."""
+    NodeTls.refusal = lambda *_: None
+
+
+LIES = {
+    "terms": lie_about_terms, "withhold": withhold_solutions, "rights": let_everybody_do_everything,
+    "solutions": invent_solutions, "accuse": accuse_primaries, "stamps": stamp_ahead, "expel": expel_others,
+    "revoked": ignore_revocation,
+}  # fmt: skip
 
 if __name__ == "__main__":
     LIES[sys.argv[sys.argv.index("--zone") + 1]]()

@@ -196,6 +196,11 @@ CASES: Final[list[Case]] = [
     Case(
         m.ClientListSubscriptions, "at all", _verbs(Verb.OBSERVE), lambda request, _: m.ClientListSubscriptions(request)
     ),
+    Case(m.ClientExpel, "at all", _verbs(Verb.ADMINISTER), lambda request, _: m.ClientExpel(request, 0)),
+    Case(
+        m.ClientListIntroduced, "at all", _verbs(Verb.ADMINISTER),
+        lambda request, _: m.ClientListIntroduced(request, 7, 0),
+    ),
     *_publications(),
     Case(
         m.ClientTrace, "at all", _verbs(),

@@ -45,7 +45,7 @@ def _help(*command: str) -> str:
     return outcome.output
 
 
-GROUPS = {"ca", "changesets", "channel", "corpus", "experiment", "interest", "replica", "rules", "serve"}
+GROUPS = {"ca", "changesets", "channel", "corpus", "experiment", "interest", "member", "replica", "rules", "serve"}
 """Commands that are followed by another."""
 
 

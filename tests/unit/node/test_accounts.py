@@ -66,7 +66,7 @@ def test_every_request_of_a_client_has_a_rule():
         messages.ClientWelcome, messages.ClientPublished, messages.ClientStreamEnded, messages.ClientSubscribed,
         messages.ClientRows, messages.ClientBookmark, messages.ClientSettled, messages.ClientEnded,
         messages.ClientUnsubscribed, messages.ClientPong, messages.ClientStatusReply, messages.ClientExplained,
-        messages.ClientError, messages.ClientSubscriptionsListed,
+        messages.ClientError, messages.ClientSubscriptionsListed, messages.ClientExpelled, messages.ClientIntroduced,
     }  # fmt: skip
     assert set(ACTIONS) == said - answers - {messages.ClientHello}
     assert {verb for verbs, _ in ACTIONS.values() for verb in verbs} == set(Verb)
