@@ -69,6 +69,10 @@ faults: $(STAMP) ## seeded crashes, lost disks and partitions against the oracle
 late-bootstrap: $(STAMP) ## seeded schedules in which the names of nodes resolve 60 s late; SEEDS=500
 	@$(BIN)/python -m p2prdf.sim --faults --days 'late bootstrap' --seeds $(SEEDS) $(ARGS)
 
+.PHONY: islands
+islands: $(STAMP) ## seeded schedules in which two clusters that were begun apart meet; SEEDS=150
+	@$(BIN)/python -m p2prdf.sim --faults --days islands --seeds $(SEEDS) $(ARGS)
+
 .PHONY: clock-steps
 clock-steps: $(STAMP) ## seeded schedules in which clocks are wrong by minutes to years over restarts; SEEDS=500
 	@$(BIN)/python -m p2prdf.sim --faults --days 'clock steps' --seeds $(SEEDS) $(ARGS)

@@ -19,6 +19,7 @@
     ├── Busy                      a bound is reached; try again after ``retry_after`` seconds
     └── Unavailable               a node cannot be reached or left the conversation
         ├── NodeLeaving           a node is about to stop: go on at another one
+        ├── ClustersMerging       two clusters have met: a query would be answered in parts until all data has moved
         └── TlsRefused            no TLS with the other side: its certificate, or ours, is not accepted
 
 A message always names the input and the reason.  ``code`` is the stable name that travels
@@ -31,6 +32,7 @@ import re
 
 __all__ = [
     "Busy",
+    "ClustersMerging",
     "DataRefused",
     "FalseDigest",
     "InterestOverflow",
@@ -211,6 +213,15 @@ class NodeLeaving(Unavailable):
         super().__init__(reason)
 
 
+class ClustersMerging(Unavailable):
+    """Two clusters that were begun apart have met; one-time queries are refused until their data is in one place.
+
+    Ask again some seconds later.  Subscriptions and publications are not refused.
+    """
+
+    code = "clusters-merging"
+
+
 class StampRefused(P2PRDFError):
     """A stamp lies further in the future than a node's clock allows: one of the two clocks is wrong.
 
@@ -238,7 +249,7 @@ _BY_CODE: dict[str, type[P2PRDFError]] = {
     for kind in (
         P2PRDFError, LocalProtocolError, InterestOverflow, NotAllowed, StampRefused, SubscriptionGone, TargetMoved,
         TargetRefused, TlsRefused, TokenMismatch, TokenRefused, RemoteProtocolError, FalseDigest, Unavailable,
-        NodeLeaving,
+        NodeLeaving, ClustersMerging,
     )
 }  # fmt: skip
 

@@ -39,7 +39,7 @@ from p2prdf.overlay.chord_messages import (
     RingRequest,
     Suspect,
 )
-from p2prdf.wire.contract import ContactLost, ContactSeen, FindOwner, OwnersFound, Trace
+from p2prdf.wire.contract import ClusterEntered, ContactLost, ContactSeen, FindOwner, OwnersFound, Trace
 from p2prdf.wire.messages import Contact
 from p2prdf_node.chord_codec import DATAGRAM_BYTES_MAX, decode, encode
 from p2prdf_node.envelopes import Envelopes
@@ -87,8 +87,10 @@ class ChordMembership:
         lost: Callable[[Contact], None],
         linked: Callable[[int], bool],
         spawn: Spawn,
+        known: Callable[[ClusterEntered], None] = lambda _: None,
         barred: Callable[[int], bool] = lambda _key: False,
         keyring: Keyring | None = None,
+        remembered: Callable[[], int] = lambda: 1,
     ):
         self.config = config
         self.claim = claim
@@ -97,6 +99,7 @@ class ChordMembership:
         self.entered = asyncio.Event()
         self.fenced: str | None = None
         self._seen, self._lost, self._linked, self._spawn = seen, lost, linked, spawn
+        self._known, self._remembered = known, remembered
         self._barred, self._barred_count = barred, 0
         self._envelopes = Envelopes(keyring or Keyring([config.seal_key]), self.contact.key, "chord")
         self._doors = Doors(config.bootstrap)
@@ -139,7 +142,7 @@ class ChordMembership:
             met = await self._knock()
             if met != before:
                 before, since = met, time.monotonic()
-            may_found = met == "no member" or (met == "nobody" and self.config.first)
+            may_found = met == "no member" or (met == "nobody" and self.config.first and self._remembered() <= 1)
             is_first = met == "only itself" or (may_found and time.monotonic() > since + patience)
             if not self._chord.member and is_first:
                 log.info("ring_created", met=met)
@@ -283,8 +286,9 @@ class ChordMembership:
         self._carry_out(self._chord.wake(now=time.monotonic()))
 
     def _carry_out(self, effects: list[RingEffect]) -> None:
-        if self._chord.member:
+        if self._chord.member and not self.entered.is_set():
             self.entered.set()
+            self._known(ClusterEntered())
         self._arm()
         for effect in effects:
             match effect:

@@ -32,7 +32,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from p2prdf.errors import Busy, NodeLeaving, NotAllowed, P2PRDFError, Unavailable, error_from_code
+from p2prdf.errors import Busy, ClustersMerging, NodeLeaving, NotAllowed, P2PRDFError, Unavailable, error_from_code
 from p2prdf.monitoring.histogram import Histogram
 from p2prdf.wire import contract
 from p2prdf.wire.messages import LEVELS
@@ -63,7 +63,8 @@ class Clients:
     ``status`` makes the text of a status reply, ``listed`` that of a list of subscriptions after a number,
     ``expulsions`` that of the decisions about members, ``introduced`` that of statements that a member introduced,
     ``others`` some nodes for a client to turn to if this one fails.
-    ``short`` tells whether nodes are missing, so that nothing would be done, ``rights`` what clients may do.
+    ``short`` tells whether nodes are missing, so that nothing would be done, ``merging`` why one-time queries would be
+    answered in parts, if so, ``rights`` what clients may do.
     """
 
     def __init__(
@@ -84,11 +85,12 @@ class Clients:
         expulsions: Callable[[], str] = lambda: "{}",
         introduced: Callable[[ClientListIntroduced], str] = lambda _request: "{}",
         short: Callable[[], bool] = lambda: False,
+        merging: Callable[[], str | None] = lambda: None,
         rights: Callable[[], RightsTable | None] = lambda: None,
     ):
         self.config, self.own, self.parser = config, own, parser
         self.submit, self.schedule, self.busy, self.status, self.spawn = submit, schedule, busy, status, spawn
-        self.refusal, self.others, self.listed, self.short = refusal, others, listed, short
+        self.refusal, self.others, self.listed, self.short, self.merging = refusal, others, listed, short, merging
         self.expulsions, self.introduced = expulsions, introduced
         self.dictionary = dictionary
         self.terms = TermCheck(dictionary)
@@ -163,6 +165,11 @@ class Clients:
             raise NodeLeaving
         if (refusal := self.refusal()) is not None:
             raise Unavailable(refusal)
+
+    def refuse_parts(self) -> None:
+        """Raise ClustersMerging if a one-time query would be answered in parts."""
+        if (reason := self.merging()) is not None:
+            raise ClustersMerging(reason)
 
     def stop(self) -> None:
         """Take no new requests; what is under way goes on."""

@@ -306,6 +306,7 @@ class Daemon:
             refusal=lambda: self.driver.journal.refusal or self.membership.fenced or self._joining(),
             status=self._status_text, spawn=self.spawn, others=self._others, listed=self.driver.listed,
             expulsions=self.driver.expulsions, introduced=self.driver.introduced, short=lambda: peer.short_of_peers,
+            merging=lambda: peer.cluster.merging,
             rights=lambda: None if self.rights is None else self.rights.table,
         )  # fmt: skip
         self.driver.connect(self.links, self.clients, self.membership, disk_failed=self._disk_failed)
@@ -340,8 +341,9 @@ class Daemon:
             )  # fmt: skip
         kind = ChordMembership if self.config.overlay == "chord" else Membership
         return kind(
-            self.config, claim, seen=self._seen, lost=self._lost, linked=self._linked, spawn=self.spawn,
-            barred=self._barred, keyring=self._keyring,
+            self.config, claim, seen=self._seen, lost=self._lost, known=self.driver.submit, linked=self._linked,
+            spawn=self.spawn, barred=self._barred, keyring=self._keyring,
+            remembered=lambda: self.driver.peer.members_max,
         )  # fmt: skip
 
     async def _wait_joined(self) -> None:

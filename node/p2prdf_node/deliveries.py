@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from p2prdf.columns import as_list
-from p2prdf.errors import LocalProtocolError
+from p2prdf.errors import ClustersMerging, LocalProtocolError
 from p2prdf.wire import contract, messages
 
 if TYPE_CHECKING:
@@ -127,6 +127,10 @@ class Deliveries:
     def bookmark(self, effect: contract.Bookmark) -> None:
         """Write a bookmark after the solutions before it."""
         delivery = self._by_number[effect.subscription]
+        if delivery.once and (reason := self._clients.merging()) is not None:  # it has met another cluster since
+            self.drop(effect.subscription)
+            self.ended(effect.subscription, ClustersMerging.code, reason)
+            return
         if delivery.waiting and isinstance(delivery.waiting[-1], contract.Bookmark):
             delivery.waiting.pop()
         delivery.waiting.append(effect)

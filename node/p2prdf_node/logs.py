@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["LineLimit", "configure_logs", "log_span", "trace_level"]
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-_ERRORS: Final = ("stamps-corrected",)
+_ERRORS: Final = ("stamps-corrected", "clusters-met")
+_INFO: Final = ("cluster-named", "cluster-merged")
 _VALUE_CHARACTERS_MAX: Final = 500
 """Longer values are cut: what a stranger sent must not fill the disk."""
 
@@ -60,6 +61,8 @@ def trace_level(event: str) -> str:
     )  # fmt: skip
     if event in _ERRORS:
         return "error"
+    if event in _INFO:
+        return "info"
     return "warning" if any(word in event for word in bad) else "debug"
 
 

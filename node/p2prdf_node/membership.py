@@ -30,7 +30,7 @@ import structlog
 
 from p2prdf import keys
 from p2prdf.overlay.kademlia import Lookup
-from p2prdf.wire.contract import OwnersFound
+from p2prdf.wire.contract import ClusterEntered, OwnersFound
 from p2prdf.wire.messages import Contact
 from p2prdf_node.discovery import BUCKET_PEERS, ID_BYTES, Claim, Datagrams
 from p2prdf_node.members import CONFIRM_PINGS, Address, Doors, Spawn
@@ -87,8 +87,10 @@ class Membership:
         lost: Callable[[Contact], None],
         linked: Callable[[int], bool],
         spawn: Spawn,
+        known: Callable[[ClusterEntered], None] = lambda _: None,
         barred: Callable[[int], bool] = lambda _key: False,
         keyring: Keyring | None = None,
+        remembered: Callable[[], int] = lambda: 1,
     ):
         self.config = config
         self.claim = claim
@@ -97,6 +99,7 @@ class Membership:
         self.entered = asyncio.Event()
         self.fenced: str | None = None
         self._seen, self._lost, self._linked, self._spawn = seen, lost, linked, spawn
+        self._known, self._remembered = known, remembered
         self._barred, self._barred_count = barred, 0
         self._datagrams = Datagrams(
             claim, self, keyring=keyring or Keyring([config.seal_key]), timeout_seconds=config.ping_timeout_seconds
@@ -119,7 +122,7 @@ class Membership:
     async def run(self) -> None:
         """Join and watch over the overlay until cancelled."""
         if not self.config.bootstrap:
-            self.entered.set()
+            self._enter("nobody")
         else:
             self._spawn(self._rejoin_for_ever(), "rejoin")
         await self._monitor()
@@ -254,9 +257,10 @@ class Membership:
                 self._members[key] = member
                 self._keys_by_address[member.address] = key
                 self._doors.found(member.address)
-                self.entered.set()
                 log.info("peer_seen", peer=str(member.contact))
                 self._seen(member.contact)
+        if self._members:
+            self._note_entered()
 
     # --- joining and watching --------------------------------------------------------------------
 
@@ -267,7 +271,7 @@ class Membership:
             if await self._join():
                 self.joined.set()
                 pause = RETRY_SECONDS_MAX
-            elif self.config.first and time.monotonic() >= first_at:
+            elif self.config.first and self._remembered() <= 1 and time.monotonic() >= first_at:
                 self._enter("nobody")
             elif self._doors.only(self.claim[1:]):
                 self._enter("only itself")
@@ -278,7 +282,13 @@ class Membership:
         """Begin an overlay of this node alone."""
         if not self.entered.is_set():
             log.info("overlay_begun", met=met)
+            self._note_entered()
+
+    def _note_entered(self) -> None:
+        """Tell that this node is a member: it has begun an overlay or met another node."""
+        if not self.entered.is_set():
             self.entered.set()
+            self._known(ClusterEntered())
 
     async def _join(self) -> bool:
         """Call the bootstrap and lost peers that are not in the table; tell whether anyone is known."""

@@ -161,6 +161,8 @@ class ClientSession:
         self._refuse_when_full(once=message.once)
         if self._clients.short() and (busy := self._clients.busy()) is not None:
             raise busy  # it would wait for the nodes that are missing
+        if message.once:
+            self._clients.refuse_parts()
         self.subscribing += 1
         self._querying += message.once
         self._clients.spawn(self._parse_and_subscribe(message), "subscribe")

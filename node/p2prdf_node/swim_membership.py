@@ -62,7 +62,7 @@ from p2prdf.overlay.swim_messages import (
     SwimEffect,
     SwimRequest,
 )
-from p2prdf.wire.contract import ContactLost, ContactSeen, DoorsMet, OwnersFound, Trace
+from p2prdf.wire.contract import ClusterEntered, ContactLost, ContactSeen, DoorsMet, OwnersFound, Trace
 from p2prdf.wire.messages import Contact
 from p2prdf_node.envelopes import Envelopes
 from p2prdf_node.logs import LineLimit
@@ -147,7 +147,7 @@ class SwimMembership:
         clock: Callable[[], float],
         seen: Callable[[Contact, str], None],
         lost: Callable[[Contact, bool], None],
-        known: Callable[[OwnersFound | DoorsMet], None],
+        known: Callable[[OwnersFound | DoorsMet | ClusterEntered], None],
         linked: Callable[[int], bool],
         spawn: Spawn,
         barred: Callable[[int], bool] = lambda _key: False,
@@ -492,6 +492,7 @@ class SwimMembership:
         if self._swim.complete and not self._complete.is_set():
             self._complete.set()
             self._known(self._owners(self.contact.key))
+            self._known(ClusterEntered())
 
     def _arm(self) -> None:
         if self._timer is not None:

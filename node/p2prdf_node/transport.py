@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Links", "PeerInlet", "bind_pair", "rows_of"]
 
-VERSION: Final = 7
+VERSION: Final = 8
 PARCELS_MAX: Final = 4096
 """Parcels waiting for one destination."""
 ROWS_MAX: Final = 500_000

@@ -39,6 +39,8 @@ METRICS: Final = (
         of="a view",
     ),
     gauge("joining", "discovery.joining", "1 while the node is of no cluster: it has reached no bootstrap address."),
+    gauge("merging", "peer.merging", "1 while two clusters merge that were begun apart; one-time queries are refused."),
+    counter("cluster_merges", "peer.cluster_merges", "Meetings of two clusters that the node has heard of."),
     gauge("in_step", "peer.in_step", "1 if the node is in sync and may act for the subscriptions that it coordinates."),
     gauge("busy", "peer.busy", "1 if the node has no capacity for publications."),
     gauge("replicas", "peer.replicas", "Configured number of copies."),

@@ -30,6 +30,7 @@ from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS, LISTS, Columns, as_list
 from p2prdf.continuous.home import subscription_home
 from p2prdf.errors import Busy, NodeLeaving, P2PRDFError, RemoteProtocolError, StampRefused
+from p2prdf.peer.cluster import Cluster
 from p2prdf.peer.config import PeerConfig
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
@@ -146,6 +147,9 @@ class Peer:
         self._engine.nothing_lacks = self._nothing_lacks
         self._engine.on_widened = self._takeover.again
         self._engine.on_audited = lambda message: self._host.answers(self.contact, message)
+        self._cluster = Cluster(
+            self._exchange, draw=draw, in_step=lambda: self._repair.in_step, settled=self._merge_settled
+        )
         self._view = 0
         self._members: set[int] = set()
         self._unfinished = False
@@ -190,12 +194,16 @@ class Peer:
             case contract.ContactSeen():
                 self._ring_changed = True
                 self._meet(request.contact, request.zone)
+                self._cluster.met(request.contact)
             case contract.ContactLost():
                 self._ring_changed = True
+                self._cluster.lost(request.contact)
                 self._contact_lost(request.contact, left=request.left)
             case contract.DoorsMet():
                 self._exchange.members.doors_met = True
                 self._exchange.peers_came()
+            case contract.ClusterEntered():
+                self._cluster.enter()
             case _:
                 self._requests[type(request)](request)
         return self._end()
@@ -252,6 +260,7 @@ class Peer:
         self._low_marks.streams = self._host.windows.streams | self._retention.streams
         self._low_marks.urgent = self._entry.wants_bookmarks_soon or self._host.windows.urgent
         self._low_marks.wake()
+        self._cluster.wake()
         self._handle_own()
         exchange.flush_acknowledgements()
         return self._end()
@@ -274,6 +283,7 @@ class Peer:
                 exchange.deadline, self._host.deadline, self._entry.deadline, self._roles.deadline,
                 self._check_leases_at, self._repair.deadline, self._engine.roll_forward.deadline,
                 self._low_marks.deadline, self._explanations.deadline, self._gates.deadline, engine.audit.deadline,
+                self._cluster.deadline,
             )
             if at is not None
         ]  # fmt: skip
@@ -334,6 +344,11 @@ class Peer:
         return self._exchange.members.most
 
     @property
+    def cluster(self) -> Cluster:
+        """The identity of the cluster that this peer belongs to, and whether two clusters merge."""
+        return self._cluster
+
+    @property
     def roles(self) -> int:
         """The set of roles this peer indexes its publications under."""
         return self._roles.used
@@ -375,6 +390,8 @@ class Peer:
                     self._engine.end_groups(as_list(message.groups))
                 case messages.ElementsForgotten():
                     self._retention.told(message)
+                case messages.ClusterKnown():
+                    self._cluster.restore(message)
                 case messages.MembersKnown():
                     self._exchange.members.restore(message)
                     self._host.records.restored()
@@ -433,6 +450,8 @@ class Peer:
         """
         under_way = self._host.evaluations.messages()  # before all else: it may be in a log when that has been read
         yield self._exchange.members.record()
+        if self._cluster.identity:
+            yield self._cluster.record()
         yield from self._roles.messages()
         yield from self._retention.messages()
         yield from self._expulsions.messages()
@@ -558,6 +577,11 @@ class Peer:
             and self._roles.settled
         )  # fmt: skip
 
+    def _merge_settled(self) -> bool:
+        """Return whether all that another cluster brought is in its place here, by the view as it is now."""
+        followed = self._exchange.replica_map is not None and self._view == self._exchange.view
+        return not self._exchange.replicated or (followed and self._nothing_lacks())
+
     def _to_self(self, message: Message) -> None:
         """A message whose receiver turned out to be this peer: handled in the next turn."""
         self._to_handle.append((self.contact, message))
@@ -628,6 +652,7 @@ class Peer:
             messages.KeyDepth: engine.hot.key_depth,
             messages.Traced: lambda _, message: exchange.traces.told(message),
             messages.Expulsions: self._expulsions.take,
+            messages.ClusterKnown: self._cluster.known,
             **host.handlers(),
         }
 
@@ -854,6 +879,9 @@ class Peer:
             "copies": exchange.members.copies,
             "copies_needed": exchange.members.copies_needed,
             "members_max": exchange.members.most,
+            "cluster": f"{self._cluster.identity:016x}" if self._cluster.identity else None,
+            "merging": self._cluster.merging,
+            "cluster_merges": self._cluster.merges,
             "in_step": self._repair.in_step,
             "lacks": exchange.members.lacks.name.lower() if exchange.replicated else "nothing",
             "comparing": self._repair.comparing,

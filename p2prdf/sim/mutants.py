@@ -28,6 +28,7 @@ from p2prdf.overlay.outbox import Transfer
 from p2prdf.peer import Peer, accepted, entry
 from p2prdf.peer.arrivals import Arrivals
 from p2prdf.peer.batches import TripleBatch, unmarked
+from p2prdf.peer.cluster import Cluster
 from p2prdf.peer.delivery import Delivery
 from p2prdf.peer.engine import Engine
 from p2prdf.peer.entry import Entry
@@ -88,6 +89,7 @@ _ON: Final = {
     "first-at-once": "disks and snapshots, told of the living",
     "former-lives-forgotten": "disks and snapshots, told of the living",
     "staged-not-in-snapshots": "disks and snapshots", "islands": "late bootstrap",
+    "clusters-not-compared": "islands",
     "stamps-uncorrected": "clock steps",
     "unknown-withdrawals-refused": "pinned", "over-not-in-snapshots": "pinned",
     "ended-rows-unanswered": "pinned",
@@ -152,6 +154,11 @@ def _acknowledge_before_sync() -> list[Change]:
 
 def _islands() -> list[Change]:
     return [(Members, "alone", property(lambda _: False))]
+
+
+def _clusters_not_compared() -> list[Change]:
+    known = Cluster.known
+    return [(Cluster, "known", lambda self, *told: known(self, *told) if not self.identity else None)]
 
 
 def _stamps_uncorrected() -> list[Change]:
@@ -698,6 +705,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("ended-rows-unanswered", "who sends what is over hears of it", _ended_rows_unanswered),
         Mutant("over-not-in-snapshots", "what was taken back stays known", _over_not_in_snapshots),
         Mutant("islands", "a peer with seeds that has met no member is no cluster, however long it waits", _islands),
+        Mutant("clusters-not-compared", "two clusters that meet become one, and all know it", _clusters_not_compared),
         Mutant("stamps-uncorrected", "stamps of the future on the disk move to the past", _stamps_uncorrected),
         Mutant("staged-not-in-snapshots", "a snapshot holds what others are being told", _staged_not_in_snapshots),
     )

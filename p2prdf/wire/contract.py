@@ -14,10 +14,11 @@ from p2prdf.wire.messages import INDEXED, Contact, Message, Parcel, Query
 from p2prdf.wire.trace_context import TraceContext
 
 __all__ = [
-    "AcknowledgeAnswers", "Attach", "Attached", "Bookmark", "Completed", "ContactLost", "ContactSeen", "Detach",
-    "DoorsMet", "Effect", "EndStream", "Ended", "Expel", "Expelled", "Explain", "Explained", "Failed", "FindOwner",
-    "Heartbeat", "Leave", "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published", "Request",
-    "Send", "Settled", "Span", "StreamEnded", "Subscribe", "Subscribed", "Trace", "Unsubscribe", "Unsubscribed",
+    "AcknowledgeAnswers", "Attach", "Attached", "Bookmark", "ClusterEntered", "Completed", "ContactLost", "ContactSeen",
+    "Detach", "DoorsMet", "Effect", "EndStream", "Ended", "Expel", "Expelled", "Explain", "Explained", "Failed",
+    "FindOwner", "Heartbeat", "Leave", "Left", "Notify", "Outcome", "OwnersFound", "Persist", "Publish", "Published",
+    "Request", "Send", "Settled", "Span", "StreamEnded", "Subscribe", "Subscribed", "Trace", "Unsubscribe",
+    "Unsubscribed",
     "WantBookmarks",
 ]  # fmt: skip
 
@@ -216,6 +217,11 @@ class DoorsMet:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterEntered:
+    """The overlay has begun a cluster with this peer, or has taken it into one: its identity can be told and drawn."""
+
+
+@dataclass(frozen=True, slots=True)
 class Leave:
     """This peer is to stop for good: give others what they are to keep then."""
 
@@ -233,7 +239,7 @@ class Expel:
 
 Request = (
     Leave | Expel | Publish | Heartbeat | EndStream | Subscribe | Attach | Detach | Unsubscribe | AcknowledgeAnswers
-    | WantBookmarks | Explain | OwnersFound | ContactSeen | ContactLost | DoorsMet
+    | WantBookmarks | Explain | OwnersFound | ContactSeen | ContactLost | DoorsMet | ClusterEntered
 )  # fmt: skip
 
 

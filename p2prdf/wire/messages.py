@@ -23,16 +23,16 @@ from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import ConjunctiveQuery, Plan
 
 __all__ = [
-    "ACCEPTED", "CLIENT_VERSION", "EVENTS_COUNTED", "INDEXED", "LEVELS", "NOT_COUNTED", "SURE", "WITHDRAWN",
-    "Acknowledge", "Advertise", "AdvertiseWords", "Answers", "AskBookmarks", "AskCounts", "AskKnown", "AskLoad",
-    "AskRoles",
+    "ACCEPTED", "CLIENT_VERSION", "EVENTS_COUNTED", "FORMER_MAX", "INDEXED", "LEVELS", "NOT_COUNTED", "SURE",
+    "WITHDRAWN", "Acknowledge", "Advertise", "AdvertiseWords", "Answers", "AskBookmarks", "AskCounts", "AskKnown",
+    "AskLoad", "AskRoles",
     "AttachSubscription", "ClientAcknowledge", "ClientAttach", "ClientBookmark", "ClientEnded", "ClientError",
     "ClientEndStream", "ClientExpel", "ClientExpelled", "ClientExplain", "ClientExplained", "ClientHeartbeat",
     "ClientHello", "ClientIntroduced", "ClientListIntroduced", "ClientMessage",
     "ClientPing", "ClientPong", "ClientPublish", "ClientPublished", "ClientRows", "ClientSettled", "ClientStatus",
     "ClientStatusReply", "ClientStreamEnded", "ClientSubscribe", "ClientSubscribed", "ClientTrace",
     "ClientUnsubscribe", "ClientUnsubscribed", "ClientWantBookmarks",
-    "ClientWelcome", "CloseSubscription", "Contact", "Deliver", "Delivered", "Differing", "ElementMark",
+    "ClientWelcome", "CloseSubscription", "ClusterKnown", "Contact", "Deliver", "Delivered", "Differing", "ElementMark",
     "ElementsForgotten",
     "EndSubscription", "ExplainSubscription", "Explanation", "Expulsions", "FindNode", "Forward", "GetRates", "Given",
     "GroupLeases", "Groups", "GroupsGone", "HoldSubKeys", "IndexQuery", "IndexTriples", "Introduced",
@@ -56,6 +56,8 @@ LEVELS: Final = (INDEXED, ACCEPTED)
 EVENTS_COUNTED: Final = 16
 NOT_COUNTED: Final = 8
 """In place of a role (:class:`AskCounts`): triples are not asked for."""
+FORMER_MAX: Final = 64
+"""Former identities of one cluster (:class:`ClusterKnown`)."""
 
 Query: TypeAlias = "ConjunctiveQuery | StandingQuery"
 """What a subscription asks: a conjunctive query, or a standing query made of several (or of one, and more)."""
@@ -253,6 +255,20 @@ class Introduced:
 
     def __len__(self) -> int:
         return len(self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterKnown:
+    """Peer to another that it meets, and to its own next life: the identity of its cluster (0: it knows none).
+
+    ``members``: the most members that the cluster has had, as far as the sender knows.  ``former``: the identities of
+    clusters that were merged with this one.  ``asks``: the receiver is to tell the same of its own.
+    """
+
+    identity: int
+    members: int
+    former: Column = _u64()
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -1069,7 +1085,7 @@ class PeerHello:
 
     sender: Contact
     receiver_key: int
-    version: int = 7
+    version: int = 8
 
 
 Message = (
@@ -1078,8 +1094,8 @@ Message = (
     | SubscriptionOpened | SubscriptionRefused | AttachSubscription | CloseSubscription | SubscriptionClosed
     | RenewSubscriptions | Deliver | Delivered | SettledAnswers | KeepSubscription | EndSubscription | KeepAnswers
     | KeepAcknowledged | KeepWithdrawn | KeepReported | KeepEnds | AskKnown | TellKnown | Acknowledge | NotOwner
-    | FindNode | Nodes | MembersKnown | PublicationsComplete | Leaving | Totals | Differing | Summary | Offer
-    | Want | Given
+    | FindNode | Nodes | MembersKnown | ClusterKnown | PublicationsComplete | Leaving | Totals | Differing | Summary
+    | Offer | Want | Given
     | WatchLowMarks | LowMark | ElementMark | SourceMark | KeptMark | ElementsForgotten | AskBookmarks | TellBookmarks
     | ExplainSubscription | Explanation | AskCounts | TellCounts | Traced | Expulsions | Introduced
 )  # fmt: skip

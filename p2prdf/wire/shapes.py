@@ -75,7 +75,7 @@ NUMBERS: Final[dict[type, int]] = {
     m.ClientExplain: 86, m.ClientExplained: 87, m.ClientHeartbeat: 88, m.ClientEndStream: 89,
     m.ClientStreamEnded: 90, m.ClientListSubscriptions: 91, m.ClientSubscriptionsListed: 92, m.ClientTrace: 93,
     m.Traced: 94, m.ClientExpel: 95, m.ClientExpelled: 96, m.ClientListIntroduced: 97, m.ClientIntroduced: 98,
-    m.Expulsions: 99, m.Introduced: 100,
+    m.Expulsions: 99, m.Introduced: 100, m.ClusterKnown: 101,
 }  # fmt: skip
 """The number of each message type on the wire."""
 

@@ -55,7 +55,7 @@ UNSTAMPED: Final[dict[type, str]] = {
         m.KeyDepth, m.SubscriptionRefused, m.AttachSubscription, m.CloseSubscription, m.SubscriptionClosed,
         m.RenewSubscriptions, m.Delivered, m.SettledAnswers, m.KeepAcknowledged, m.AskKnown, m.TellKnown,
         m.Acknowledge, m.NotOwner, m.FindNode, m.Nodes, m.Leaving, m.Totals, m.Differing, m.Want, m.Given,
-        m.WatchLowMarks, m.ExplainSubscription, m.Explanation, m.TellCounts,
+        m.WatchLowMarks, m.ExplainSubscription, m.Explanation, m.TellCounts, m.ClusterKnown,
     ), _NONE),
     **dict.fromkeys((m.KeepReported, m.KeepEnds, m.ElementsForgotten, m.KeptMark, m.SourceMark), _EVENT_TIMES),
     m.ElementMark: _EVENT_TIMES,

@@ -427,6 +427,12 @@ def _check_members(message: m.MembersKnown, dictionary: TermDictionary | TermNam
     integer(message.lacks, LACKS_MAX)
 
 
+def _check_cluster(message: m.ClusterKnown, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
+    integer(message.members, MEMBERS_MAX)
+    if len(message.former) > m.FORMER_MAX:
+        raise RemoteProtocolError(f"{len(message.former)} former clusters; there are at most {m.FORMER_MAX}")
+
+
 def _check_kinds(message: m.Totals | m.Differing, dictionary: TermDictionary | TermNames) -> None:  # noqa: ARG001
     _below(message.kinds, KINDS_MAX, "a kind")
     if len(message.kinds) > KINDS_MAX:
@@ -495,7 +501,7 @@ _CHECKS: Final[dict[type, Callable[[Any, TermDictionary | TermNames], None]]] = 
     m.AdvertiseWords: _check_words,
     m.HoldSubKeys: _check_depth, m.KeyDepth: _check_depth,
     m.Summary: _check_kind, m.Offer: _check_kind, m.Want: _check_kind, m.Given: _check_kind,
-    m.MembersKnown: _check_members, m.Totals: _check_kinds, m.Differing: _check_kinds,
+    m.MembersKnown: _check_members, m.ClusterKnown: _check_cluster, m.Totals: _check_kinds, m.Differing: _check_kinds,
     m.OpenSubscription: _check_open, m.SubscriptionOpened: _check_lease, m.ClientSubscribe: _check_algorithm,
     m.KeepSubscription: _check_keep_subscription, m.TellKnown: _check_tell_known,
     m.AskKnown: _check_ask_known, m.AskCounts: _check_ask_counts, m.ClientExplain: _check_algorithm,

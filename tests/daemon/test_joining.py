@@ -9,7 +9,7 @@ import time
 import pytest
 
 import p2prdf
-from p2prdf.errors import P2PRDFError, Unavailable
+from p2prdf.errors import ClustersMerging, P2PRDFError, Unavailable
 
 STATEMENT = [("<urn:ann>", "<urn:likes>", "<urn:tea>")]
 QUERY = "SELECT ?s WHERE { ?s <urn:likes> <urn:tea> }"
@@ -41,6 +41,112 @@ def late(launcher, tmp_path, monkeypatch):
         return node
 
     return [launch(at) for at in range(3)], file, launch
+
+
+@pytest.fixture
+def islands(launcher, tmp_path, monkeypatch):
+    """Two clusters of two nodes each, both begun by ``--first`` as the name of the other did not resolve.
+
+    Return the nodes, those of each cluster together, and the file that makes the names resolve.
+    """
+    file = tmp_path / "names"
+    monkeypatch.setenv("LATE_NAMES_FILE", str(file))
+    ports = free_ports(4)
+    address = [f"127.0.0.1:{port}" for port in ports]
+    other = {0: f"n2.peers:{ports[2]}", 2: f"n0.peers:{ports[0]}"}
+    nodes = []
+    for at, own in enumerate(address):
+        is_first = at in other
+        options = {"module": "late_names_node", "first": True} if is_first else {}
+        bootstrap = other[at] if is_first else address[at - 1]
+        nodes.append(launcher.launch(listen=own, bootstrap=bootstrap, data=tmp_path / f"data{at}", **options))
+        nodes[-1].address = own
+    for node in nodes:
+        node.wait_ready()
+    return nodes, file
+
+
+async def one_cluster(nodes, status, *, merges):
+    states = [(await status(node))["peer"] for node in nodes]
+    whole = len({state["cluster"] for state in states}) == 1 and states[0]["cluster"]
+    return whole and all(state["merging"] is None and state["cluster_merges"] >= merges for state in states)
+
+
+async def whole_or_refused(node):
+    """Ask a one-time query once two clusters have met; return whether it was answered, which must not be in parts."""
+    async with p2prdf.connect(node.address, reconnect_seconds=0) as client:
+        try:
+            result = await client.query(QUERY)
+        except ClustersMerging:
+            return False
+    assert len(result.rows) == 2
+    return True
+
+
+async def test_two_clusters_that_meet_say_so_merge_and_deliver_the_data_of_both(islands, until, status):
+    nodes, file = islands
+    for pair in (nodes[:2], nodes[2:]):
+        await until(lambda pair=pair: one_cluster(pair, status, merges=0), seconds=60)
+    names = [(await status(node))["peer"]["cluster"] for node in nodes]
+    assert names[0] == names[1] != names[2] == names[3]
+    async with p2prdf.connect(nodes[1].address) as one, p2prdf.connect(nodes[3].address) as other:
+        subscriptions = [await client.subscribe(QUERY) for client in (one, other)]
+        await one.publish(STATEMENT)
+        await other.publish([("<urn:bob>", "<urn:likes>", "<urn:tea>")])
+        assert len((await one.query(QUERY)).rows) == 1, "neither cluster knows of the other"
+        file.touch()
+        await until(lambda: all_have_heard(nodes, status), seconds=60)
+        for node in nodes:
+            await until(lambda node=node: whole_or_refused(node), seconds=60)
+        for subscription in subscriptions:
+            async with asyncio.timeout(60):
+                found = {(await anext(subscription))["s"] for _ in range(2)}
+            assert found == {"<urn:ann>", "<urn:bob>"}
+    await until(lambda: one_cluster(nodes, status, merges=1), seconds=60)
+    assert (await status(nodes[0]))["peer"]["cluster"] == min(names)
+    for node in nodes:
+        assert "clusters-met" in node.text()
+        assert max(names) in node.text()
+    nodes[0].kill()
+    async with p2prdf.connect(nodes[1].address) as client:
+        assert len((await client.query(QUERY)).rows) == 2
+
+
+async def all_have_heard(nodes, status):
+    return all([(await status(node))["peer"]["cluster_merges"] for node in nodes])
+
+
+async def test_a_first_node_that_remembers_its_cluster_does_not_begin_another(launcher, tmp_path, until, status):
+    ports = free_ports(2)
+    address = [f"127.0.0.1:{port}" for port in ports]
+
+    def launch(at):
+        first = {"first": True} if at == 0 else {}
+        node = launcher.launch(listen=address[at], bootstrap=address[1 - at], data=tmp_path / f"data{at}", **first)
+        node.address = address[at]
+        return node
+
+    nodes = [launch(0).wait_ready(), launch(1).wait_ready()]
+    await until(lambda: one_cluster(nodes, status, merges=0), seconds=60)
+    before = (await status(nodes[0]))["peer"]["cluster"]
+    for node in nodes:
+        node.kill()
+    again = launch(0)
+    assert await until(lambda: joining(again, status), seconds=60)
+    nodes = [again, launch(1)]
+    await until(lambda: are_members(nodes, status), seconds=60)
+    for node in nodes:
+        state = (await status(node))["peer"]
+        assert (state["cluster"], state["cluster_merges"]) == (before, 0)
+
+
+async def are_members(nodes, status):
+    try:
+        return await one_cluster(nodes, status, merges=0) and not any(
+            [(await status(node))["discovery"]["joining"] for node in nodes]
+        )
+    except P2PRDFError:
+        return False
 
 
 async def joining(node, status):

@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import socket
 
-from p2prdf.wire.contract import DoorsMet
+from p2prdf.wire.contract import ClusterEntered, DoorsMet
 from p2prdf_node.chord_membership import ChordMembership
 from p2prdf_node.config import NodeConfig
 from p2prdf_node.driver import Clock
@@ -36,6 +36,7 @@ class Node:
         self.zones = {}
         self.found = []
         self.doors_met = False
+        self.entered = 0
         addresses = tuple(f"127.0.0.1:{other.port}" for other in bootstrap)
         config = dataclasses.replace(config, bootstrap=addresses)
         named = {"seen": self._seen, "lost": self._lost, "linked": self.linked.__contains__, "spawn": self.spawn}
@@ -44,7 +45,7 @@ class Node:
             self.member = SwimMembership(config, (identifier, host, port), **named)
         else:
             kind = ChordMembership if config.overlay == "chord" else Membership
-            self.member = kind(config, (identifier, host, port), **named)
+            self.member = kind(config, (identifier, host, port), known=self._known, **named)
         self.port = port
         self.key = self.member.contact.key
 
@@ -58,6 +59,8 @@ class Node:
     def _known(self, told):
         if isinstance(told, DoorsMet):
             self.doors_met = True
+        elif isinstance(told, ClusterEntered):
+            self.entered += 1
         else:
             self.found.append(told)
 

@@ -52,6 +52,7 @@ _REMEDIES: Final = {
     "busy": "Call again after `retry_after` seconds.",
     "unavailable": "Start the node, correct its address, or name several nodes with `--peer`.",
     "leaving": "Connect to another node; clients with several addresses do so by themselves.",
+    "clusters-merging": "Ask again when `merging` is null in the status of all nodes.",
     "tls-refused": "Correct the certificates that the message names.",
 }
 

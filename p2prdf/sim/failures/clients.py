@@ -47,13 +47,17 @@ class _AtSomePeer:
         self.peer: int | None = None
 
     def _elsewhere(self) -> Node | None:
-        living = self._world.serving()
+        living = self._reachable(self._world.serving())
         others = [node for node in living if node.index != self.peer] or living
         if not others:
             return None
         node = self._random.choice(others)
         self.peer = node.index
         return node
+
+    def _reachable(self, nodes: list[Node]) -> list[Node]:
+        """Return those of some peers that this client may turn to."""
+        return nodes
 
     def _later(self, seconds_max: float, action: Callable[..., None], *arguments: object) -> None:
         self._world.schedule(self._random.uniform(0.0, seconds_max), action, *arguments)
@@ -224,11 +228,20 @@ class SubscriberClient(_AtSomePeer):
         self.absent = False
         self.attachment = 0
         self._closing = False
+        self._first: int | None = None
+        """The peer that it turned to first."""
         self._stored_at = 0.0
         self._epochs: dict[int, int] = {}
         """Of each epoch of the connection, the last number."""
 
     # --- connecting ------------------------------------------------------------------------------
+
+    def _reachable(self, nodes: list[Node]) -> list[Node]:
+        """Return the peers at which its subscription may be known: two clusters know nothing of each other at first."""
+        if self._first is None:
+            return nodes
+        first, views = self._world.nodes[self._first], self._world.views
+        return [node for node in nodes if views.known_to_each_other(first, node)]
 
     def connect(self) -> None:
         """Subscribe, attach or unsubscribe, whichever is next."""
@@ -242,6 +255,8 @@ class SubscriberClient(_AtSomePeer):
         if node is None:
             self._later(_AGAIN_SECONDS, self.connect)
             return
+        if self._first is None:
+            self._first = node.index
         if record.subscription is None:
             make = record.opening()
         elif self._closing:

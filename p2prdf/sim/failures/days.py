@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 from typing import Any, Final
 
 from p2prdf.sim.failures.kept import KEPT
@@ -32,6 +33,7 @@ _PINNED: Final = list(PINNED.values())
 _COPIES: Final = 3, 2
 _HAPPENINGS: Final = 6, 14
 _YEARS_SECONDS: Final = 1.7e9
+_SOME_LATE: Final = 2
 
 
 def _many(day: BadDay, weights: dict[str, float], **changed: Any) -> BadDay:
@@ -308,14 +310,35 @@ def _standing_and_growing(day: BadDay) -> BadDay:
 
 
 def _late_bootstrap(day: BadDay) -> BadDay:
-    """Let the names of peers resolve 60 s late, and let processes and disks fail while islands could form."""
+    """Let the names of peers resolve 60 s late, and let processes and disks fail while islands could form.
+
+    In half of the schedules the names of some peers alone do, and the others form a cluster at once.
+    """
     weights = {"crash": 6.0, "disk-loss": 4.0, "failpoint": 3.0, "subscriber-crash": 2.0, "compaction": 1.0}
     times: dict[str, Any] = {
         "span_seconds": 75.0, "down_max_seconds": 3.0, "detect_max_seconds": 1.0, "late_bootstrap_seconds": 60.0,
     }  # fmt: skip
-    day = _many(day, weights, **times)
-    config = replace(day.options.config, replicas=2 + day.seed % 2, copies_min=2)
-    return replace(day, options=replace(day.options, peers=3 + day.seed % 3, config=config))
+    day = _of_copies(_many(day, weights, **times), 2 + day.seed % 2, 2)
+    peers = 3 + day.seed % 3
+    some = Random(f"p2prdf late bootstrap {day.seed}").randint(1, peers - 1) if day.seed % 4 >= _SOME_LATE else 0
+    failures = replace(day.failures, late_bootstrap_peers=some)
+    return replace(day, options=replace(day.options, peers=peers), failures=failures)
+
+
+def _islands(day: BadDay) -> BadDay:
+    """Let peers begin two clusters with publications and subscriptions in both, which meet while processes crash."""
+    random = Random(f"p2prdf islands {day.seed}")
+    weights = {
+        "crash": 6.0, "failpoint": 4.0, "subscriber-crash": 3.0, "compaction": 1.0, "suspicion": 2.0, "disk-loss": 1.0,
+        "join": 1.0,
+    }  # fmt: skip
+    times: dict[str, Any] = {
+        "span_seconds": 16.0, "down_max_seconds": 3.0, "detect_max_seconds": 1.0, "bookmarks": False,
+        "islands_seconds": random.uniform(3.0, 10.0),
+    }  # fmt: skip
+    day = _of_copies(_many(day, weights, **times), 2 + day.seed % 2, 2)
+    failures = replace(day.failures, happenings_min=2, happenings_max=10)
+    return replace(day, options=replace(day.options, peers=random.randint(4, 7)), failures=failures)
 
 
 def _clock_steps(day: BadDay) -> BadDay:
@@ -376,6 +399,7 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "stragglers, busy": _stragglers_busy,
     "strangers": _strangers,
     "late bootstrap": _late_bootstrap,
+    "islands": _islands,
     "clock steps": _clock_steps,
 }
 """By name: what becomes of a drawn day."""

@@ -59,6 +59,8 @@ class Failures:
     ``living_only``: who starts is told of the peers that are there alone.  ``times_as_much`` is published, in the same
     time.  ``hurried``: who wants bookmarks wants them soon.
     ``late_bootstrap_seconds``: the names of peers resolve so long after the start; until then each sees itself alone.
+    ``late_bootstrap_peers``: only for so many, the last ones; the others see each other at once.  0: for all.
+    ``islands_seconds``: peers begin two clusters, which see nothing of each other for so long; then they meet.
     ``zones``: peers stand in so many failure zones, by turns; with 0 each stands by itself.
     ``clock_steps_max``: up to so many times the clocks of one peer, of two or of all are wrong by minutes to years for
     some seconds, from one restart to another.
@@ -114,10 +116,12 @@ class Failures:
     hurried: bool = False
     zones: int = 0
     late_bootstrap_seconds: float = 0.0
+    late_bootstrap_peers: int = 0
     clock_steps_max: int = 0
     graphs: bool = False
     rules: bool = False
     windows: bool = False
+    islands_seconds: float = 0.0
 
     def validate(self) -> None:
         """Raise LocalProtocolError for a value that means nothing."""

@@ -40,6 +40,7 @@ from p2prdf.sim.failures.checkers import (
 from p2prdf.sim.failures.clients import Publisher, RepeatedPublishing, SubscriberClient
 from p2prdf.sim.failures.copies import Copies
 from p2prdf.sim.failures.features import IDLE_SECONDS, Feature, features
+from p2prdf.sim.failures.islands import OneTimeQueries, check_clusters
 from p2prdf.sim.failures.mischief import Mischief
 from p2prdf.sim.failures.options import Failures
 from p2prdf.sim.failures.replicas import difference
@@ -300,6 +301,9 @@ class _Story:
         self.world.on_acknowledged = self._copies.acknowledged
         self._snapshots = Snapshots(self.world)
         self.world.on_compacted = self._snapshots.compacted
+        self._queries = OneTimeQueries(self.world, self._generator("one-time queries"), self._publishers)
+        self._named = bool(day.failures.islands_seconds or day.failures.late_bootstrap_seconds)
+        """Whether peers name their cluster, as those of daemons do."""
         self._healed_at = 0.0
         self._never: list[Problem] = []
         """What does not come at rest; it is told after the promises that were broken before."""
@@ -351,6 +355,8 @@ class _Story:
         else:
             self._publish(data, span)
             self._mischief.plan()
+        if self.day.failures.islands_seconds:
+            self._queries.plan()
         if self.day.failures.clock_steps_max:
             self._mischief.plan_clock_steps(self._generator("clock steps"))
         for client in self._clients:
@@ -526,15 +532,22 @@ class _Story:
         if not self.world.views.true():
             return "views differ from what is true"
         for node in self.world.living():
-            if not node.peer.quiet or node.peer.status()["rejoining"]:
-                return f"peer {node.index} is not quiet: {_status(node)}"
-            if not node.peer.status()["in_step"]:
-                return f"peer {node.index} does not speak for its subscriptions yet"
-            if node.peer.status()["gifts"]:
-                return f"peer {node.index} waits for what it is given before it tells subscribers more"
+            if busy := self._busy(node):
+                return f"peer {node.index} {busy}"
         # Replicas forget what was told of old reports each at a time of its own.
         homes = not self.day.failures.windows
         return difference(self.world, homes=homes) if self.day.options.config.replicas > 1 else None
+
+    def _busy(self, node: Node) -> str | None:
+        """Say what a peer still does; None if it is at rest."""
+        status = node.peer.status()
+        if not node.peer.quiet or status["rejoining"]:
+            return f"is not quiet: {_status(node)}"
+        if not status["in_step"]:
+            return "does not speak for its subscriptions yet"
+        if self._named and (node.peer.cluster.merging or not node.peer.cluster.identity):
+            return f"does not know its cluster: {node.peer.cluster.merging}"
+        return "waits for what it is given before it tells subscribers more" if status["gifts"] else None
 
     # --- judging ---------------------------------------------------------------------------------
 
@@ -560,6 +573,9 @@ class _Story:
             verdict.problems += check_answers(world, record, publishings)
             verdict.problems += check_bookmarks(world, record, publishings)
         verdict.problems += [*self._snapshots.problems, *self._never, *check_stamps(world), *check_audits(world)]
+        verdict.problems += self._queries.problems
+        if self._named:
+            verdict.problems += check_clusters(world)
         verdict.publications = sum(len(publishing.triples) for publishing in publishings)
         verdict.acknowledged = sum(len(publishing.log()) for publishing in publishings)
         verdict.answers = sum(len(record.rows) for record in records)

@@ -16,7 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from p2prdf.sim.ring import Ring
-from p2prdf.wire.contract import ContactLost, ContactSeen, DoorsMet, OwnersFound
+from p2prdf.wire.contract import ClusterEntered, ContactLost, ContactSeen, DoorsMet, OwnersFound
 
 if TYPE_CHECKING:
     from p2prdf.sim.failures.options import Failures
@@ -44,6 +44,13 @@ class Views:
         """By peer: the number of members that each peer of another time has told it, and when."""
         self._resolve_at: float | None = None
         """When the names of peers resolve; until then no peer sees another."""
+        self._meet_at: float | None = None
+        """When two clusters see each other that are begun apart."""
+        self._islands: dict[int, int] = {}
+        """By peer the cluster that it begins or joins, where there are two that see nothing of each other at first."""
+        self.identities: set[int] = set()
+        """Of the clusters, at the moment at which they met."""
+        self._islands_random = world._generator("islands")
         self.false_alarms = 0
         """How often a living peer was taken for dead."""
 
@@ -57,38 +64,95 @@ class Views:
         self._told.pop(node.index, None)
         if self._resolve_at is None:
             self._resolve_at = world.now + self._failures.late_bootstrap_seconds
-        if world.now < self._resolve_at:
-            self._start_alone(node, self._resolve_at - world.now)
-            return
+            if self._failures.islands_seconds:
+                self._meet_at = world.now + self._failures.islands_seconds
+                world.schedule(self._failures.islands_seconds, self._meet)
+        if world.now < self._resolve_at and self._late(node):
+            world.happened["late-bootstrap"] += 1
         self._views[node.index] = view = {node.contact.key: node.contact}
         if zone := world.zone(node):
             world.tell(node, ContactSeen(node.contact, zone))
-        for other in world.members():
-            if other is not node and not (self._failures.living_only and not self._visible(node, other)):
+        others = [other for other in world.members() if other is not node]
+        apart = [other for other in others if self._apart(node, other)]
+        for other in others:
+            if other not in apart and not (self._failures.living_only and not self._visible(node, other)):
                 view[other.contact.key] = other.contact
                 world.tell(node, ContactSeen(other.contact, world.zone(other)))
         world.tell(node, self.owners(node, node.contact.key))
         self._see_doors(node)
-        for other in world.members():
-            if other is not node:
+        if self._meet_at is not None:
+            world.tell(node, ClusterEntered())
+        for other in others:
+            if other not in apart:
                 self._later(node, other, self._failures.detect_min_seconds, self._failures.detect_max_seconds)
+        for other in apart:
+            self._meet_later(node, other)
 
-    def _start_alone(self, node: Node, seconds: float) -> None:
-        """Tell a peer that starts of itself alone, and have it and the others look at each other when names resolve.
-
-        Daemons tell their peers nothing until then.  Here a peer owns all keys meanwhile: it must keep the promises.
-        """
-        world = self._world
-        self._views[node.index] = {node.contact.key: node.contact}
-        world.happened["late-bootstrap"] += 1
-        if zone := world.zone(node):
-            world.tell(node, ContactSeen(node.contact, zone))
-        world.tell(node, self.owners(node, node.contact.key))
+    def _meet_later(self, node: Node, other: Node) -> None:
+        """Have two peers look at each other soon after the moment from which they can."""
+        seconds = self._apart_seconds(node, other)
         low, high = self._delays(gone=False)
-        for other in world.members():
-            if other is not node:
-                self._later(node, other, seconds + low, seconds + high)
-                self._later(other, node, seconds + low, seconds + high)
+        self._later(node, other, seconds + low, seconds + high)
+        self._later(other, node, seconds + low, seconds + high)
+
+    # --- names that resolve late -----------------------------------------------------------------
+
+    def _late(self, node: Node) -> bool:
+        """Return whether a peer resolves no name, and its name does not resolve, until all names do."""
+        failures = self._failures
+        if not failures.late_bootstrap_seconds:
+            return False
+        peers = self._world.options.peers
+        return not failures.late_bootstrap_peers or peers - failures.late_bootstrap_peers <= node.index < peers
+
+    def _apart(self, one: Node, other: Node) -> bool:
+        """Return whether two peers cannot see each other yet, as they never have."""
+        return self._apart_seconds(one, other) > 0
+
+    def _apart_seconds(self, one: Node, other: Node) -> float:
+        """Return how long two peers cannot see each other from now on: names do not resolve, or of two clusters."""
+        now, until = self._world.now, 0.0
+        if self._resolve_at is not None and now < self._resolve_at and (self._late(one) or self._late(other)):
+            until = self._resolve_at - now
+        if self._meet_at is not None and now < self._meet_at and self.island(one) != self.island(other):
+            until = self._meet_at - now
+        return until
+
+    # --- islands ---------------------------------------------------------------------------------
+
+    def island(self, node: Node) -> int:
+        """Return which of two clusters a peer begins or joins: each has two peers at least."""
+        if node.index not in self._islands:
+            count, random = len(self._world.nodes), self._islands_random
+            if not self._islands and count > 1:
+                first = set(random.sample(range(count), random.randint(min(2, count - 1), max(1, count - 2))))
+                self._islands = {index: int(index in first) for index in range(count)}
+            else:
+                self._islands[node.index] = random.randint(0, 1)
+        return self._islands[node.index]
+
+    def known_to_each_other(self, one: Node, other: Node) -> bool:
+        """Return whether what a client left at one of two peers may be known at the other.
+
+        The peers of two clusters that meet see each other within ``meet_max_seconds``.
+        """
+        met = self._meet_at is None or self._world.now > self._meet_at + self._failures.meet_max_seconds
+        return met or self.island(one) == self.island(other)
+
+    def sees_other_island(self, node: Node) -> bool:
+        """Return whether a peer sees a member of the other cluster."""
+        world = self._world
+        return any(self.island(world.by_key[key]) != self.island(node) for key in self.of(node))
+
+    def _meet(self) -> None:
+        """Note the identities of the clusters at the moment before their peers see each other."""
+        world = self._world
+        world.happened["islands"] += 1
+        self.identities = {node.peer.cluster.identity for node in world.living()} - {0}
+        shown = ", ".join(f"{each:016x}" for each in sorted(self.identities))
+        world.say(world.nodes[0], f"clusters meet: {shown}")
+
+    # --- looking ---------------------------------------------------------------------------------
 
     def changed(self, node: Node, *, gone: bool) -> None:
         """Have all others look at a peer that went (or came), each when it notices."""
@@ -130,6 +194,8 @@ class Views:
             self.of(observer)[other.contact.key] = other.contact
             world.view_changes += 1
             world.tell(observer, ContactSeen(other.contact, world.zone(other)))
+            if self._failures.late_bootstrap_seconds:
+                world.tell(observer, ClusterEntered())
             self._see_doors(observer)
         elif known is not None and not there:
             self._lose(observer, other)
@@ -137,13 +203,15 @@ class Views:
     def _see_doors(self, node: Node) -> None:
         """Tell a peer that waits for it that it knows all members, living ones: all of them are its doors."""
         world = self._world
+        if self._resolve_at is not None and world.now < self._resolve_at:
+            return  # some names do not resolve
         if world.alive(node) and node.peer.waits_for_doors:
-            members = [other for other in world.members() if other is not node]
+            members = [other for other in world.members() if other is not node and not self._apart(node, other)]
             if all(other.contact.key in self.of(node) and self._visible(node, other) for other in members):
                 world.submit(node, DoorsMet())
 
     def _visible(self, observer: Node, other: Node) -> bool:
-        if self._resolve_at is not None and self._world.now < self._resolve_at:
+        if self._apart(observer, other):
             return False
         if abs(observer.skew - other.skew) > _READABLE_SECONDS:
             return False

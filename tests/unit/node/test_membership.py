@@ -97,6 +97,39 @@ async def test_the_setting_first_begins_an_overlay_without_an_answer(config, mon
 
 
 @ALL
+async def test_a_node_that_remembers_other_members_does_not_begin_a_cluster_by_first_but_joins_them(
+    config, monkeypatch
+):
+    """Its unit file still says ``--first`` when it restarts: the cluster of its disk lives without it."""
+    monkeypatch.setattr(chord_membership, "CREATE_SECONDS", 0.05)
+    monkeypatch.setattr(swim_membership, "CREATE_SECONDS", 0.05)
+    monkeypatch.setattr(membership, "FIRST_SECONDS", 0.05)
+    member = Node(config)
+    node = Node(dataclasses.replace(config, first=True), bootstrap=[member])
+    node.member._remembered = lambda: 3
+    tried, addresses = [], node.member._doors.addresses
+
+    async def counted():
+        tried.append(await addresses())
+        return tried[-1]
+
+    node.member._doors.addresses = counted
+    await node.start()
+    try:
+        await until(lambda: len(tried) >= 4)
+        assert node.member.joining is not None
+        assert not node.entered
+        await member.start()
+        await until(lambda: all_know_all([node, member]))
+        assert node.member.joining is None
+        assert (node.entered, member.entered) == (1, 1), "each tells its peer once that it is of a cluster"
+    finally:
+        for each in (node, member):
+            if each.tasks:
+                await each.crash()
+
+
+@ALL
 async def test_lookups_find_the_closest_live_peers_and_say_that_there_are_no_others(config):
     generator = random.Random(5)
     async with overlay(7, config) as nodes:

@@ -196,6 +196,33 @@ async def test_nodes_whose_names_do_not_resolve_begin_no_view_and_form_one_when_
             await node.crash()
 
 
+async def test_names_that_resolve_at_some_nodes_alone_make_one_cluster_which_the_others_join_later(names, monkeypatch):
+    """Two of three nodes reach each other; the third one, whose resolver is down, begins nothing meanwhile."""
+    hosts = ["n0.peers", "n1.peers", "n2.peers"]
+    nodes = [named(VIEW, *hosts) for _ in hosts]
+    names.update({host: node.port for host, node in zip(hosts[:2], nodes, strict=False)})
+    late = nodes[2].member._doors
+
+    async def unresolved():
+        late.unresolved = len(hosts)
+        return []
+
+    monkeypatch.setattr(late, "addresses", unresolved)
+    try:
+        for node in nodes:
+            await node.start()
+        await until(lambda: all_know_all(nodes[:2]))
+        await greeted(nodes[2], 5)
+        assert nodes[2].member.joining is not None
+        assert not nodes[2].entered
+        names["n2.peers"] = nodes[2].port
+        await until(lambda: all_know_all(nodes))
+        assert [node.entered for node in nodes] == [1, 1, 1]
+    finally:
+        for node in nodes:
+            await node.crash()
+
+
 async def test_a_name_that_resolves_to_the_node_alone_does_not_make_it_the_first(names):
     node = named(VIEW, "peers")
     names["peers"] = node.port
